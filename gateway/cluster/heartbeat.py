@@ -1,12 +1,11 @@
-"""The object by which a gateway says that it is alive: ``system/gateways/<id>.json``, written again every few seconds.
+"""Heartbeat: the object by which a gateway shows that it is alive, ``system/gateways/<id>.json``, written every few seconds.
 
-``{"id", "instance", "beat", "url", "started_at", "version", "owned_topics", "issued_at", "journals", "demands", …,
-"mac"}``. ``instance`` is
-new with each start, ``beat`` counts the writes of one instance. ``mac`` is the last member. It signs the bytes of the object
-without ``mac``, so that a later release may add members. A release that knows neither ``issued_at`` nor ``mac`` reads the object
-as one of its own.
+``{"id", "instance", "beat", "url", "started_at", "version", "owned_topics", "issued_at", "journals", "demands", …, "mac"}``.
+``instance`` is new with each start, ``beat`` counts the writes of one instance. ``mac`` is the last member. It signs the bytes
+of the object without ``mac``, so that a later release may add members. A release that knows neither ``issued_at`` nor ``mac``
+reads the object as one of its own.
 
-An object without a valid MAC is no heartbeat. A signed one, too, gives only plain values, and only a URL of the form
+An object without a valid MAC is no heartbeat. A signed object, too, gives only plain values, and only a URL of the form
 ``http(s)://host:port``.
 """
 
@@ -24,9 +23,10 @@ from gateway.zone_settings import ZONE_PATTERN
 from log_format import layout
 
 HEARTBEAT_BYTES_MAX: Final = 4096
-"""A larger object is no heartbeat."""
+"""Maximum size of a heartbeat; a larger object is none."""
 CLOCK_ERROR_MS_MAX: Final = 15 * 60_000
-"""How far ``issued_at`` may be from the reader's clock: what S3 allows a client's clock. Replayed heartbeats expire by it."""
+"""Maximum distance of ``issued_at`` from the reader's clock: what S3 allows a client's clock. It makes replayed heartbeats
+expire."""
 _ID = r"^[A-Za-z0-9_-]{1,64}$"
 _URL: Final = re.compile(URL_PATTERN)
 _KEY: Final = re.compile(re.escape(layout.GATEWAYS) + r"([A-Za-z0-9_-]{1,64})\.json")
@@ -35,7 +35,7 @@ _MAC_BYTES: Final = len(b',"mac":""}') + 64
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gateway says of itself. ``started_at``, ``issued_at``: its own clock, milliseconds."""
+    """A gateway's description of itself. ``started_at``, ``issued_at``: its own clock, milliseconds."""
 
     id: Annotated[str, msgspec.Meta(pattern=_ID)]
     instance: Annotated[str, msgspec.Meta(pattern=_ID)]
@@ -46,13 +46,13 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     owned_topics: Annotated[int, msgspec.Meta(ge=0)]
     issued_at: int
     journals: bool = False
-    """Whether it serves topics at journals and lets more go there; a release before journals does not say."""
+    """Whether it serves topics at journals and lets more go there; false for a release before journals."""
     hops: bool = False
-    """Whether it takes requests with ``Tidelog-Hop``; a release before that does not say, and is sent none."""
+    """Whether it takes requests with ``Tidelog-Hop``; false for a release before hops, which is sent none."""
     kafka: Annotated[str, msgspec.Meta(pattern=ADDRESS_PATTERN, max_length=300)] | None = None
-    """Where Kafka's clients reach it; a gateway without such a listener does not say."""
+    """Address where Kafka's clients reach it; None without such a listener."""
     zone: Annotated[str, msgspec.Meta(pattern=ZONE_PATTERN)] | None = None
-    """Its availability zone; a gateway that was told none does not say."""
+    """Its availability zone; None if it was told none."""
     demands: Annotated[
         dict[
             Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{16}$")],
@@ -67,26 +67,26 @@ _decode: Final = msgspec.json.Decoder(Heartbeat).decode
 
 
 def heartbeat_key(gateway_id: str) -> str:
-    """Where a gateway's heartbeat lies."""
+    """Return the key of a gateway's heartbeat."""
     return f"{layout.GATEWAYS}{gateway_id}.json"
 
 
 def gateway_of(key: str) -> str | None:
-    """The id of the gateway whose heartbeat lies at ``key``; None for any other key."""
+    """Return the id of the gateway whose heartbeat has this key; None for any other key."""
     match = _KEY.fullmatch(key)
     return match[1] if match else None
 
 
 def encode_heartbeat(heartbeat: Heartbeat, keys: ClusterKeys) -> bytes:
-    """The object's bytes, signed."""
+    """Return the object's bytes, signed."""
     data = msgspec.json.encode(heartbeat)
     return data[:-1] + b',"mac":"' + keys.sign(HEARTBEAT, data).encode() + b'"}'
 
 
 def decode_heartbeat(key: str, data: bytes, keys: ClusterKeys, now_ms: int) -> Heartbeat | None:
-    """The heartbeat at ``key``; ``now_ms`` is the reader's time of day.
+    """Return the heartbeat at ``key``; ``now_ms`` is the reader's time of day.
 
-    None where no gateway of this cluster signed it of late, or where it names another gateway or an unfit URL.
+    Return None if no gateway of this cluster signed it recently, or if it names another gateway or an invalid URL.
     """
     match = _MAC.fullmatch(data, max(0, len(data) - _MAC_BYTES))
     if len(data) > HEARTBEAT_BYTES_MAX or match is None:

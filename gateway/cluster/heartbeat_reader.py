@@ -1,12 +1,12 @@
-"""Reads the heartbeats of a store. A look is bounded, whatever the number and size of the objects.
+"""Reading of a store's heartbeats. A look is bounded, whatever the number and size of the objects.
 
 1. Known peers are read first, by their keys, so that other objects never hide them.
 2. Of the others at most ``LISTED_MAX`` are listed in one look. The next look goes on where this one ended.
-3. Of those listed at most ``UNKNOWN_READS_MAX`` are read, taken at random, and none again until it changes.
-4. Of an object at most a heartbeat's size is read. A larger one, or one whose key is no gateway's, is not read at all.
+3. Of the listed objects at most ``UNKNOWN_READS_MAX`` are read, taken at random, and none again until it changes.
+4. At most a heartbeat's size is read of an object. A larger one, or one whose key is no gateway's, is not read at all.
 5. An object that is no heartbeat and does not change for very long is litter: any gateway may delete it.
 
-Requests for each look: one LIST for 1,000 objects where it lists, one GET for each known peer and for each new or changed object.
+Requests for each look: one LIST for 1,000 objects if it lists, one GET for each known peer and for each new or changed object.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from log_format.errors import ObjectMissing
 from log_format.store import ObjectInfo, ObjectStore
 
 LISTED_MAX: Final = 4_096
-"""Objects listed in one look: four requests on S3, and less than a megabyte of memory."""
+"""Number of objects listed in one look: four requests on S3, and less than a megabyte of memory."""
 UNKNOWN_READS_MAX: Final = 64
-"""Objects read in one look beside the known peers: a second's requests, so that the next beat is in time."""
+"""Number of objects read in one look besides the known peers: a second's requests, so that the next beat is in time."""
 LITTER_MAX: Final = 64
-"""Objects named as litter by one look."""
+"""Number of objects that one look reports as litter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look found. ``ignored_count``: objects that are no heartbeat of this cluster."""
+    """Result of one look. ``ignored_count``: objects that are no heartbeat of this cluster."""
 
     heartbeats: list[Heartbeat]
     ignored_count: int
@@ -42,7 +42,7 @@ class Look:
 
 @dataclass(slots=True)
 class _Passed:
-    """An object beside the known peers, as it was when it was last read."""
+    """An object besides the known peers, as it was when it was last read."""
 
     stamp: tuple[int, int]
     ignored: bool
@@ -50,7 +50,7 @@ class _Passed:
 
 
 class HeartbeatReader:
-    """Belongs to one thread. An ignored object that does not change for ``litter_ms`` is litter."""
+    """Reader of heartbeats. Used by one thread. An ignored object that does not change for ``litter_ms`` is litter."""
 
     def __init__(self, store: ObjectStore, *, own_id: str, litter_ms: int, step_ms_max: int) -> None:
         self._store = store
@@ -60,14 +60,17 @@ class HeartbeatReader:
         self._passed: dict[str, _Passed] = {}
         self._after = ""
         self._looked_at_ms: int | None = None
-        """When it last listed."""
+        """Monotonic time of the last listing."""
         self._ignored_count = 0
 
     def look(
         self, known: Mapping[str, Heartbeat], keys: ClusterKeys, *, now_ms: int, monotonic_ms: int, lists: bool = True
     ) -> Look:
-        """``known``: the newest heartbeats of known peers by id. A peer whose object is no heartbeat any more is found unchanged.
-        Without ``lists`` no other gateway is found.
+        """Look at the store once; return the heartbeats found.
+
+        Args:
+            known: newest heartbeats of known peers by id. A peer whose object is no heartbeat any more is returned unchanged.
+            lists: whether to list; without it no other gateway is found.
 
         Raises ``StoreUnavailable``.
         """
@@ -94,7 +97,7 @@ class HeartbeatReader:
         return Look(found, self._ignored_count, litter[:LITTER_MAX])
 
     def _others(self, known: Mapping[str, Heartbeat], step_ms: int) -> dict[str, ObjectInfo]:
-        """The objects of this look's part of the listing that may be heartbeats of other gateways, by id."""
+        """Return the objects of this look's part of the listing that may be heartbeats of other gateways, by id."""
         listed = list(islice(self._store.list(layout.GATEWAYS, start_after=self._after), LISTED_MAX))
         whole = len(listed) < LISTED_MAX and not self._after
         self._after = listed[-1].key if len(listed) == LISTED_MAX else ""

@@ -1,4 +1,5 @@
-"""Finishes decided transactions, in any gateway: what is staged, how it is applied, what is pending in groups meanwhile.
+"""Finishing of decided transactions, in any gateway: staged objects, how they are applied, and what is pending in groups
+meanwhile.
 
 Decisions are made in ``gateway.transactions``.
 """

@@ -1,7 +1,7 @@
-"""Finishes decided transactions: any gateway that finds one brings it to its end.
+"""Finishing of decided transactions: any gateway that finds one finishes it.
 
-``log_format.transactions.finishing`` says what is to be done, in which order. The gateway appends through the open topics, side
-by side, within a memory budget. It deletes staged objects after the answer. A large transaction is applied by ``large``.
+``log_format.transactions.finishing`` says what is to be done, in which order. The gateway appends through the open topics, in
+parallel, within a memory budget. It deletes staged objects after the answer. A large transaction is applied by ``large``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finisher:
-    """Belongs to the event loop."""
+    """Finisher of decided transactions. Used on the event loop only."""
 
     table: TransactionsTable
     groups: GroupsTable
@@ -51,7 +51,7 @@ class Finisher:
     bounds: EngineBounds
 
     async def finished(self, row: TransactionRow, staged: Staged | None = None) -> TransactionRow:
-        """The row of a transaction at its end; ``staged``: what the decision names, where that is in memory.
+        """Finish a decided transaction; return its last row. ``staged``: content that the decision names, if it is in memory.
 
         A row that is undecided or has ended is returned as it is. Raises ``OutcomeUnknown``: a decided transaction can't be
         refused.
@@ -76,14 +76,14 @@ class Finisher:
 
 @dataclass(frozen=True, slots=True)
 class _Means:
-    """``log_format.transactions.finishing.Means`` for one transaction."""
+    """Implementation of ``log_format.transactions.finishing.Means`` for one transaction."""
 
     parts: Finisher
     staged: Staged | None
     turns: asyncio.Semaphore = field(default_factory=reading_turns)
 
     async def each(self, work: Callable[[ItemT], Awaitable[ResultT]], items: Sequence[ItemT]) -> list[ResultT]:
-        """Side by side."""
+        """Do the work for all items in parallel; return the results. Raises the first error once all have ended."""
         results = []
         for result in await asyncio.gather(*map(work, items), return_exceptions=True):
             if isinstance(result, BaseException):
@@ -92,12 +92,12 @@ class _Means:
         return results
 
     async def records(self, row: TransactionRow, names: Sequence[str]) -> Sequence[StagedRecords]:
-        """From memory, or from the store."""
+        """Return the staged records, from memory or from the store."""
         staged = await self._staged(row, names)
         return [staged.records[name] for name in names]
 
     async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
-        """Through the open topic's writer; an append that takes too long there may go on."""
+        """Append through the open topic's writer; an append that takes too long there may go on."""
         clock, bounds, name = self.parts.clock, self.parts.bounds, requests[0].topic
         access = self.parts.access
         if any(request.deliver_at is not None for request in requests):
@@ -115,11 +115,11 @@ class _Means:
         return settled.result()
 
     async def append_indexed(self, row: TransactionRow, name: str) -> Sequence[Place]:
-        """Piece by piece."""
+        """Append a large transaction's indexed batches, piece by piece."""
         return await self.parts.large.append(row, name, self.parts.table.log.state.floor)
 
     async def settle(self, row: TransactionRow, names: Sequence[str]) -> None:
-        """By decisions of the groups' table and of the queues'."""
+        """Settle offsets and queues' settlements by decisions of the groups' table and of the queues' table."""
         staged = await self._staged(row, names)
         groups = {one.group for one in staged.offsets.values()}
         if groups:
@@ -128,15 +128,15 @@ class _Means:
             await self.parts.queues.conclude(row.transaction_id, staged.pending_ids())
 
     async def record(self, last: Finish) -> TransactionRow:
-        """In the table."""
+        """Record the last row in the table."""
         return await self.parts.table.decide(last)
 
     async def newest(self, transaction_id: str) -> TransactionRow | None:
-        """Of the table."""
+        """Return the transaction's newest row in the table."""
         return await self.parts.table.newest(transaction_id)
 
     async def clean(self, transaction_id: str) -> None:
-        """After the answer."""
+        """Delete the staged objects after the answer."""
         self.parts.staging.clean_behind(transaction_id)
 
     async def _staged(self, row: TransactionRow, names: Sequence[str]) -> Staged:

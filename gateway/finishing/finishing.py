@@ -1,4 +1,4 @@
-"""The parts with which a gateway finishes transactions."""
+"""Parts with which a gateway finishes transactions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from gateway.tables.transactions import TransactionsTable
 
 
 class Finishing:
-    """Belongs to the event loop. ``memory``: for what was staged, while it is read and appended."""
+    """Parts that finish transactions. ``memory``: budget for staged content while it is read and appended. Used on the event loop
+    only."""
 
     def __init__(self, access: TableAccess, topics: TopicRegistry, memory: MemoryBudget) -> None:
         self.groups = GroupsTable(access)
@@ -51,7 +52,7 @@ class Finishing:
         )
 
     async def drain(self) -> None:
-        """Make the decisions asked for, give up large transactions under way, delete what is to be deleted after answers."""
+        """Wait for the decisions under way, cancel large transactions, and wait for deletions after answers."""
         await self._under_way.drain()
         await self.transactions.drain()
         await self.staging.drain()

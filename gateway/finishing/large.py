@@ -1,13 +1,13 @@
-"""Applies large transactions of Kafka's clients: each topic's records as many segments in one commit (decision 081).
+"""Application of large transactions of Kafka's clients: each topic's records as many segments in one commit (decision 081).
 
-1. A topic's segments are encoded for its next offsets and uploaded one piece at a time, while others append to it. So memory is
-   bounded by the pieces under way, whatever the size of the transaction.
-2. Then the topic's own appends in this gateway wait, the topic leaves its journal for so long, and pieces that were overtaken are
-   written anew. One commit makes all of it visible.
-3. A gateway that another one overtakes time and again leaves the transaction to the sweeps: the one that gets the topic's
-   appends can hold them. What was uploaded in vain is an orphan.
-4. A gateway applies a transaction once at a time. Who waits for it is told after a while that it is not known yet, and asks
-   again.
+1. A topic's segments are encoded for its next offsets and uploaded one piece at a time, while others append to the topic. So
+   memory is bounded by the pieces under way, whatever the size of the transaction.
+2. Then the topic's own appends in this gateway are held, the topic leaves its journal for that time, and pieces whose offsets
+   were overtaken are written anew. One commit makes all records visible.
+3. A gateway that other gateways overtake time and again leaves the transaction to the sweeps: the gateway that gets the
+   topic's appends can hold them. Segments that were uploaded for nothing are orphans.
+4. A gateway applies a transaction once at a time. A call that waits too long for it is told that the outcome is not known yet,
+   and asks again.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from log_format.transactions.staged_index import IndexedBatch, by_topic
 ResultT = TypeVar("ResultT")
 
 PIECES_AT_ONCE: Final = 2
-"""Pieces under way for one topic: one is read while the other is encoded and uploaded."""
+"""Number of pieces under way for one topic: one is read while the other is encoded and uploaded."""
 ROUNDS_MAX: Final = 5
-"""How often the pieces of a held topic are brought up to its head before the transaction is left to others."""
+"""Number of times that the pieces of a held topic are brought up to its head before the transaction is left to other gateways."""
 TRIES_MAX: Final = 5
-"""Tries of one step while the store refuses it: the work before it is not lost."""
+"""Number of tries of one step while the store refuses it: the work before it is not lost."""
 
 
 class UnderWay:
-    """Large transactions that this gateway applies. ``wait_ms_max``: how long a call waits. Belongs to the event loop."""
+    """Large transactions that this gateway applies. ``wait_ms_max``: how long a call waits. Used on the event loop only."""
 
     def __init__(self, wait_ms_max: int) -> None:
         self._wait_ms_max = wait_ms_max
@@ -57,9 +57,10 @@ class UnderWay:
     async def outcome(
         self, transaction_id: str, begin: Callable[[], Coroutine[Any, Any, TransactionRow]]
     ) -> TransactionRow:
-        """What ``begin`` gives, begun unless it is under way. Goes on when the caller is cancelled.
+        """Return the result of ``begin``, which is called unless the transaction is under way. The work goes on when the caller
+        is cancelled.
 
-        Raises as ``begin``; ``OutcomeUnknown`` when it takes long.
+        Raises what ``begin`` raises; ``OutcomeUnknown`` when it takes long.
         """
         task = self._tasks.get(transaction_id)
         if task is None:
@@ -72,7 +73,7 @@ class UnderWay:
         return task.result()
 
     async def drain(self) -> None:
-        """Give up what is under way: any gateway begins anew."""
+        """Cancel the work under way: any gateway begins it anew."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -86,7 +87,7 @@ class UnderWay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargeAppends:
-    """Belongs to the event loop. ``memory``: for the pieces."""
+    """Appends of large transactions. ``memory``: budget for the pieces. Used on the event loop only."""
 
     staging: Staging
     topics: TopicRegistry
@@ -94,7 +95,7 @@ class LargeAppends:
     memory: MemoryBudget
 
     async def append(self, row: TransactionRow, name: str, floor: int) -> list[Place]:
-        """Append what the index of this name names, one topic after another. ``floor``: that of the transactions' state.
+        """Append the batches in the index ``name``, one topic after another. ``floor``: that of the transactions' state.
 
         Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``.
         """
@@ -122,7 +123,7 @@ class _Written:
 
 @dataclass(slots=True)
 class _OneTopic:
-    """The transaction's records of one topic. ``written``: by piece."""
+    """The transaction's records of one topic. ``written``: segments by number of the piece."""
 
     parts: LargeAppends
     writing: Writing
@@ -133,11 +134,12 @@ class _OneTopic:
     written: dict[int, _Written] = field(default_factory=dict)
     append_time_ms: int = 0
     left: int | None = None
-    """The journal that the topic has left for the commit."""
+    """Number of the journal that the topic has left for the commit; None if it has not left one."""
 
     async def append(self) -> Sequence[Appended] | Duplicate:
-        """Where the records are. Raises as ``LargeAppends.append``; ``UnknownTopic``, ``TopicReplaced``."""
-        await self._tried(self._bring_up)  # most of the work, while others append
+        """Append; return where the records are. Raises what ``LargeAppends.append`` raises; ``UnknownTopic``,
+        ``TopicReplaced``."""
+        await self._tried(self._bring_up)  # Most of the work is done while others append.
         async with self.topic.appending.held():
             try:
                 return await self._appended()
@@ -156,7 +158,7 @@ class _OneTopic:
         raise OutcomeUnknown(f"Other gateways append to topic {self.topic.name!r} all the time.")
 
     async def _join_again(self) -> None:
-        """Bring the topic back to the journal that it left. One that can't join keeps its own commits."""
+        """Bring the topic back to the journal that it left. A topic that can't join keeps its own commits."""
         if self.left is not None and self.topic.log.state.attachment is None:
             with suppress(TidelogError):
                 reason = "a large transaction was appended"
@@ -177,9 +179,10 @@ class _OneTopic:
         return MoveTopic(topic_id=self.topic_id, move=move)
 
     async def _bring_up(self) -> Duplicate | None:
-        """Write the pieces that are not there yet for the topic's next offsets; None unless the topic has the transaction.
+        """Write the missing and stale pieces for the topic's next offsets; return ``Duplicate`` if the topic has the transaction
+        already.
 
-        Raises ``TransactionEnded``, and as ``append``.
+        Raises ``TransactionEnded``, and what ``append`` raises.
         """
         state = await self.topic.fresh()
         other = state.other_than(self.topic_id)
@@ -197,7 +200,7 @@ class _OneTopic:
             raise CorruptData(f"A staged batch names a partition that topic {state.topic!r} does not have.")
         wanted = list(placements(self.pieces, state, self.append_time_ms))
         if self._stale(wanted):
-            # Under LogAppendTime all get another time: those of one partition must not go back.
+            # Under LogAppendTime all pieces get another time: those of one partition must not go back.
             self.append_time_ms = self.parts.access.clock.now_ms()
             wanted = list(placements(self.pieces, state, self.append_time_ms))
         stale = iter(self._stale(wanted))
@@ -214,7 +217,7 @@ class _OneTopic:
             await self._tried(partial(self._write_piece, number, wanted[number], state))
 
     async def _tried(self, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """The result of work that may be done again, tried again while it fails for a while."""
+        """Return the result of repeatable work, retried while it fails temporarily."""
         for attempt in range(1, TRIES_MAX):
             try:
                 return await work()
@@ -237,7 +240,7 @@ def _size_bytes(batches: Iterable[IndexedBatch]) -> int:
 
 
 async def _all_ended(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Return when all have ended. Raises what the first of them raised."""
+    """Wait until all have ended. Raises what the first of them raised."""
     for result in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result

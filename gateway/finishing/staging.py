@@ -1,4 +1,4 @@
-"""The staged objects of transactions: put, listed, read, deleted. Anything here may run in any gateway."""
+"""Staged objects of transactions: put, listed, read, deleted. All of this may run in any gateway."""
 
 from __future__ import annotations
 
@@ -51,19 +51,20 @@ from log_format.transactions.staged_settlements import (
 )
 
 MEMORY_WAIT_MS_MAX: Final = 10_000
-"""How long a commit waits for memory before the gateway refuses it (503, nothing happened)."""
+"""Time that a commit waits for memory before the gateway refuses it (503, nothing happened)."""
 
 READS_AT_ONCE: Final = 4
-"""Staged objects of a transaction that are read side by side: the threads also look at logs."""
+"""Number of a transaction's staged objects that are read in parallel: the threads also look at logs."""
 
 DELETES_AT_ONCE: Final = 4
-"""Threads that delete what was staged for one transaction."""
+"""Number of threads that delete one transaction's staged objects."""
 
 DELETES_A_CALL: Final = 64
-"""Objects that one of them deletes at one go."""
+"""Number of objects that one call of a thread deletes."""
 
 COMMITTED_SHARE_MAX: Final = 4
-"""A commit takes so many times the bounds: more gateways than four may have crossed them together, and it was acknowledged."""
+"""Factor by which a commit may exceed the bounds: more gateways than four may have crossed them together, and the batches were
+acknowledged."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -73,23 +74,23 @@ _log = logging.getLogger("gateway.transactions")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What is staged for a transaction."""
+    """Objects staged for a transaction."""
 
     names: Sequence[StagedName]
     size_bytes: int
     next_number: int
     sizes: Mapping[str, int] = field(default_factory=dict)
-    """Of each object, by name."""
+    """Size of each object, by name."""
 
     @property
     def is_of_kafka(self) -> bool:
-        """Whether a Kafka client's batches are among them."""
+        """Whether a Kafka client's batches are among the objects."""
         return any(name.lane is not None for name in self.names)
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The content of staged objects, by name, each kind in the order of staging."""
+    """Content of staged objects, by name, each kind in the order of staging."""
 
     records: Mapping[str, StagedRecords]
     offsets: Mapping[str, StagedOffsets]
@@ -97,11 +98,11 @@ class Staged:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the objects, in the order of staging."""
+        """Names of the objects, in the order of staging."""
         return (*self.records, *self.offsets, *self.settlements)
 
     def pending_ids(self) -> dict[str, list[str]]:
-        """What is pending of each queue."""
+        """Return the pending ids of each queue."""
         found: dict[str, list[str]] = {}
         for one in self.settlements.values():
             found.setdefault(one.queue, []).append(one.pending_id)
@@ -109,7 +110,7 @@ class Staged:
 
 
 class Staging:
-    """``pool`` runs calls of the store; ``memory`` is for what is read."""
+    """Staged objects in the store. ``pool`` runs calls of the store; ``memory``: budget for objects that are read."""
 
     def __init__(
         self, store: ObjectStore, *, pool: Pool, new_id: NewId, memory: MemoryBudget, bounds: EngineBounds
@@ -125,11 +126,11 @@ class Staging:
         self._sizes = StagedSizes(self._kafka_bytes_max, limits.KAFKA_TRANSACTION_BATCHES_MAX)
 
     async def listed(self, transaction_id: str) -> Listed:
-        """What is staged now. Raises ``BackOff``."""
+        """Return the objects staged now. Raises ``BackOff``."""
         return await self._call(self._list, transaction_id)
 
     async def put(self, transaction_id: str, listed: Listed, staged: StagedRecords, sequence: int | None) -> str:
-        """Stage one request after what is listed; returns the object's name.
+        """Stage one request after the listed objects; return the object's name.
 
         Raises ``BackOff``, ``OutcomeUnknown``, ``RequestRefused`` (``REQUEST_TOO_LARGE``).
         """
@@ -139,11 +140,9 @@ class Staging:
         return name
 
     async def put_lane(self, transaction_id: str, staged: StagedRecords, lane: StagedLane) -> None:
-        """Stage a Kafka client's batch, while its transaction is small without a look at what is staged.
+        """Stage a Kafka client's batch; while its transaction is small, without listing it.
 
-        The commit puts it in its order.
-
-        Raises as ``put``.
+        The commit puts batches in order. Raises what ``put`` raises.
         """
         name, data = staged_name(0, staged.topic, lane, self._new_id()), encode_staged(staged)
         if self._sizes.added(transaction_id, len(data)):
@@ -154,7 +153,7 @@ class Staging:
         await self._stored(f"{staged_prefix(transaction_id)}{name}", data)
 
     async def put_offsets(self, transaction_id: str, listed: Listed, staged: StagedOffsets) -> str:
-        """The same for offsets of a group."""
+        """Stage offsets of a group after the listed objects; return the object's name. Raises what ``put`` raises."""
         data = encode_offsets(staged)
         self.check_room(listed, len(data))
         name = staged_name(listed.next_number, f"groups/{staged.group}", None, self._new_id(), suffix=SUFFIX)
@@ -162,7 +161,7 @@ class Staging:
         return name
 
     async def put_settlements(self, transaction_id: str, listed: Listed, staged: StagedSettlements) -> str:
-        """The same for settlements of a queue."""
+        """Stage settlements of a queue after the listed objects; return the object's name. Raises what ``put`` raises."""
         data = encode_settlements(staged)
         self.check_room(listed, len(data))
         name = staged_name(listed.next_number, f"queues/{staged.queue}", None, self._new_id(), suffix=SUFFIX)
@@ -175,7 +174,8 @@ class Staging:
 
     @asynccontextmanager
     async def room(self, transaction_id: str, size_bytes: int | None = None) -> AsyncIterator[None]:
-        """Memory for what is staged; ``size_bytes``: its size, where known. Raises ``BackOff``."""
+        """Hold memory for the staged objects while the context lasts; ``size_bytes``: their size, if known. Raises
+        ``BackOff``."""
         if size_bytes is None:
             size_bytes = (await self.listed(transaction_id)).size_bytes
         if size_bytes > self._bytes_max and kind_of(transaction_id) == JOB:
@@ -186,7 +186,7 @@ class Staging:
             yield
 
     async def read(self, transaction_id: str, names: Sequence[str], turns: asyncio.Semaphore | None = None) -> Staged:
-        """The staged requests of these names, in order; ``turns`` bounds the reads of the transaction side by side.
+        """Return the content of the objects with these names, in order; ``turns`` bounds the transaction's concurrent reads.
 
         Raises ``BackOff``, ``CorruptData``.
         """
@@ -204,11 +204,11 @@ class Staging:
         )
 
     async def transaction_ids(self) -> list[str]:
-        """The transactions for which anything is staged. Raises ``BackOff``."""
+        """Return the ids of the transactions with staged objects. Raises ``BackOff``."""
         return await self._call(self._ids)
 
     async def clean(self, transaction_id: str) -> None:
-        """Delete all that is staged, best effort: the collector deletes the rest."""
+        """Delete all objects of the transaction, best effort: the collector deletes the rest."""
         try:
             keys = await self._call(self._keys, transaction_id)
             some = [keys[start : start + DELETES_A_CALL] for start in range(0, len(keys), DELETES_A_CALL)]
@@ -217,32 +217,32 @@ class Staging:
             _log.warning("staged records of %s are left to the collector: %s", transaction_id, problem.detail)
 
     def clean_behind(self, transaction_id: str) -> None:
-        """The same, after the answer."""
+        """Delete all objects of the transaction after the answer, best effort. Returns immediately."""
         task = asyncio.create_task(self.clean(transaction_id))
         self._cleaning.add(task)
         task.add_done_callback(self._cleaning.discard)
 
     async def drain(self) -> None:
-        """Return when deletions after answers are done."""
+        """Wait for the deletions after answers."""
         while self._cleaning:
             await asyncio.wait(set(self._cleaning))
 
     def is_large(self, listed: Listed) -> bool:
-        """Whether what is listed is a Kafka client's, and too much for the memory, or for the row of a decision."""
+        """Return whether the objects are a Kafka client's, and too many for the memory, or for the row of a decision."""
         return listed.is_of_kafka and (listed.size_bytes > self._bytes_max or len(listed.names) > self._names_max)
 
     async def put_index(self, transaction_id: str, listed: Listed, names: Sequence[str]) -> str:
-        """Put the index of these batches; its name. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Put the index of these batches; return its name. Raises ``BackOff``, ``OutcomeUnknown``."""
         name = f"{self._new_id()}{INDEX_SUFFIX}"
         await self._stored(staged_key(transaction_id, name), encode_index([(one, listed.sizes[one]) for one in names]))
         return name
 
     async def index(self, transaction_id: str, name: str) -> list[IndexedBatch]:
-        """What the index of this name names. Raises ``BackOff``, ``CorruptData``."""
+        """Return the batches in the index ``name``. Raises ``BackOff``, ``CorruptData``."""
         return await self._call(self._read_index, staged_key(transaction_id, name))
 
     def check_room(self, listed: Listed, more_bytes: int) -> None:
-        """Raise ``RequestRefused`` (``REQUEST_TOO_LARGE``) where a transaction would become too large."""
+        """Raise ``RequestRefused`` (``REQUEST_TOO_LARGE``) if the transaction would become too large."""
         size_bytes, count = listed.size_bytes + more_bytes, len(listed.names) + 1
         if listed.is_of_kafka:
             self._check_of_kafka(size_bytes, count)
@@ -250,7 +250,8 @@ class Staging:
         _check_size(size_bytes, count, self._bytes_max, limits.TRANSACTION_REQUESTS_MAX)
 
     def check_whole(self, listed: Listed) -> None:
-        """The same of a Kafka client's that is to be decided: its batches were staged without a look at others."""
+        """Raise ``RequestRefused`` (``REQUEST_TOO_LARGE``) if a Kafka client's transaction is too large to be decided: its
+        batches were staged without a look at others."""
         if listed.is_of_kafka:
             self._check_of_kafka(listed.size_bytes, len(listed.names), COMMITTED_SHARE_MAX)
 
@@ -258,7 +259,7 @@ class Staging:
         _check_size(size_bytes, count, self._kafka_bytes_max * share, limits.KAFKA_TRANSACTION_BATCHES_MAX * share)
 
     async def _stored(self, key: str, data: bytes) -> None:
-        """Put an object. It belongs to its transaction if it is there at the commit, so a lost answer is no refusal."""
+        """Put an object. The object belongs to its transaction if it is there at the commit, so a lost answer is no refusal."""
         try:
             await self._pool.run(self._store.put, key, data)
         except StoreUnavailable as problem:
@@ -314,5 +315,5 @@ def _check_size(size_bytes: int, count: int, bytes_max: int, count_max: int) -> 
 
 
 def reading_turns() -> asyncio.Semaphore:
-    """Bounds the reads of one transaction."""
+    """Return a bound for the concurrent reads of one transaction."""
     return asyncio.Semaphore(READS_AT_ONCE)

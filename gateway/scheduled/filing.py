@@ -1,9 +1,10 @@
-"""Delayed records of requests: in the store before the answer, found when they are due.
+"""Filing of requests' delayed records: they are in the store before the answer, and found when they are due.
 
 Requests without producer headers that have only delayed records share objects: a topic's group commit collects them for
-``flush.ms``, or begins early, as its writer does. A request that may be repeated, or that also appends, has an object of its own.
+``flush.ms``, or begins early, as the topic's writer does. A request that may be repeated, or that also appends, has an object
+of its own.
 
-Belongs to the event loop; what blocks runs in the write pool.
+Used on the event loop only; blocking calls run in the write pool.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from log_format.scheduled.lookup import Waiting as WaitingRecords
 from log_format.scheduled.lookup import cancel, find, waiting
 
 WAITING_MAX: Final = 4_096
-"""Requests that wait for one topic's next object."""
+"""Number of requests that wait for one topic's next object."""
 _REQUESTS_MAX: Final = 1_024
 
 T = TypeVar("T")
 
 
 class _Schedule:
-    """An object is due ``flush_ms`` after its first request came, when enough is there, or early."""
+    """Schedule of one topic's objects: due ``flush_ms`` after the first request came, when enough bytes wait, or early."""
 
     def __init__(self, early: EarlyFlush) -> None:
         self.early = early
@@ -41,7 +42,7 @@ class _Schedule:
         self.under_way = 0
 
     def due(self, entries: Waiting[Any], now: float) -> float:
-        """See ``group_commit.Schedule``."""
+        """Return the time when the next object is due, or ``AT_ONCE``."""
         if entries.size_bytes >= FLUSH_BYTES_CAP:
             return AT_ONCE
         seconds = self.flush_ms / 1000
@@ -49,12 +50,12 @@ class _Schedule:
         return min(early, entries.entries[0].arrived + seconds)
 
     def has_room(self, entries: Waiting[Any]) -> bool:
-        """Always: a group makes way at once."""
+        """Return True: each group makes way immediately."""
         del entries
         return True
 
     def take(self, entries: Waiting[Any], now: float) -> int:
-        """As many requests as an object may have."""
+        """Return how many requests an object may have."""
         size = count = 0
         for pending in entries.entries[:_REQUESTS_MAX]:
             size += pending.size_bytes
@@ -68,7 +69,7 @@ class _Schedule:
 
 
 class Filing:
-    """``notice`` is told when a topic's new records are due first."""
+    """Filing of delayed records. ``notice`` is told when a topic's new records are first due."""
 
     def __init__(self, access: TableAccess, calendars: Calendars, *, notice: Callable[[int], None]) -> None:
         self._access = access
@@ -78,7 +79,8 @@ class Filing:
         self._groups: dict[tuple[str, str], tuple[_Schedule, GroupCommit[DelayedRecords, Filed]]] = {}
 
     async def share(self, topic: str, topic_id: str, records: DelayedRecords, flush_ms: int) -> Filed:
-        """File a request's records together with others. Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``."""
+        """File a request's records together with those of other requests. Raises ``BackOff``, ``OutcomeUnknown``,
+        ``CorruptData``."""
         schedule, commits = self._group(topic, topic_id)
         schedule.flush_ms = flush_ms
         pending = commits.submit(records, records.records.nbytes)
@@ -91,21 +93,22 @@ class Filing:
         )
 
     async def alone(self, topic: str, topic_id: str, records: DelayedRecords, name: str | None = None) -> Filed:
-        """File a request's records in an own object; ``name``: of a request that may be repeated. Raises as ``share``."""
+        """File a request's records in an object of their own; ``name``: object's name for a request that may be repeated. Raises
+        what ``share`` raises."""
         return (await self._file(topic, topic_id, [records], name))[0]
 
     async def repeated(self, topic: str, topic_id: str, name: str) -> Filed | None:
-        """What an earlier try has filed under a name; None: it is gone. Raises ``BackOff``, ``CorruptData``."""
+        """Return what an earlier try has filed under a name; None if it is gone. Raises ``BackOff``, ``CorruptData``."""
         async with self._calendars.turn(topic, topic_id) as calendar:
             return await self._access.write_pool.run(repeated, calendar, name)
 
     async def withdraw(self, topic: str, topic_id: str, filed: Filed) -> None:
-        """Take back what ``alone`` has filed. Raises ``OutcomeUnknown``."""
+        """Withdraw the records that ``alone`` has filed. Raises ``OutcomeUnknown``."""
         async with self._calendars.turn(topic, topic_id) as calendar:
             await self._access.write_pool.run(withdraw, calendar, filed)
 
     async def find(self, topic: str, topic_id: str, wanted: str) -> WaitingRecords:
-        """The waiting record of an id. Raises ``UnknownScheduled``, ``BackOff``, ``CorruptData``."""
+        """Return the waiting record with the id ``wanted``. Raises ``UnknownScheduled``, ``BackOff``, ``CorruptData``."""
         return await self._asked(topic, topic_id, partial(find, wanted=wanted))
 
     async def cancel(self, topic: str, topic_id: str, wanted: str) -> None:
@@ -113,11 +116,11 @@ class Filing:
         await self._asked(topic, topic_id, partial(cancel, wanted=wanted))
 
     async def waiting(self, topic: str, topic_id: str, after: str, count: int) -> list[WaitingRecords]:
-        """Up to ``count`` waiting records behind the id ``after``. Raises ``BackOff``, ``CorruptData``."""
+        """Return up to ``count`` waiting records behind the id ``after``. Raises ``BackOff``, ``CorruptData``."""
         return await self._asked(topic, topic_id, lambda calendar: list(waiting(calendar, after, count)))
 
     async def drain(self) -> None:
-        """File what waits."""
+        """File the waiting records of all topics."""
         await asyncio.gather(*(commits.drain() for _, commits in list(self._groups.values())))
 
     async def _asked(self, topic: str, topic_id: str, ask: Callable[[Calendar], T]) -> T:
@@ -134,7 +137,8 @@ class Filing:
             first_s = min(bounds.flush_savings_first_ms, bounds.flush_savings_max_ms) / 1000
             now = asyncio.get_running_loop().time()
             for key, (idle, commits) in list(self._groups.items()):
-                if commits.is_idle and idle.early.saved_seconds(now) >= first_s:  # made anew it has no more
+                # Created anew it would have no more savings.
+                if commits.is_idle and idle.early.saved_seconds(now) >= first_s:
                     del self._groups[key]
             left = [one.early.saved_seconds(now) for (name, _), (one, _) in self._groups.items() if name == topic]
             schedule = _Schedule(
@@ -147,7 +151,7 @@ class Filing:
         return known
 
     def _rested_seconds(self) -> float:
-        """How long no gateway has filed by what is known here: since this one began."""
+        """Return the time since this gateway began: for so long no gateway has filed, as far as is known here."""
         return (self._access.clock.monotonic_ms() - self._began_ms) / 1000
 
     async def _commit(self, topic: str, topic_id: str, group: Group[DelayedRecords, Filed]) -> None:

@@ -1,4 +1,4 @@
-"""What a gateway says of its delayed records."""
+"""Metrics of a gateway's delayed records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 
 class ScheduledMetrics:
-    """``late_seconds``: from the end of the window before to the answer of a publication: an upper bound of lateness."""
+    """Metrics of delayed records. ``late_seconds``: from the end of the previous window to a publication's answer, an upper bound
+    of lateness."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.scheduled = Counter("tidelog_scheduled_records", "Delayed records taken.", registry=registry)

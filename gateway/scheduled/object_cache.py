@@ -1,4 +1,4 @@
-"""Indexes of objects of delayed records, within a bound of bytes. Used by threads of one pool."""
+"""Cache of indexes of objects of delayed records, bounded in bytes. Used by threads of one pool."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from log_format.store import ObjectStore
 
 
 class ObjectCache:
-    """``bytes_max``: of all indexes and what was read with them."""
+    """Indexes by key. ``bytes_max``: bytes of all indexes and what was read with them."""
 
     def __init__(self, store: ObjectStore, *, bytes_max: int) -> None:
         self._store = store
@@ -20,7 +20,7 @@ class ObjectCache:
         self._objects: OrderedDict[str, ScheduledObject] = OrderedDict()
 
     def get(self, key: str) -> ScheduledObject | None:
-        """The object; None where there is none. Blocks. Raises ``CorruptData``, ``StoreUnavailable``."""
+        """Return the object, None if it does not exist. Blocks. Raises ``CorruptData``, ``StoreUnavailable``."""
         with self._lock:
             known = self._objects.get(key)
             if known is not None:
@@ -38,7 +38,7 @@ class ObjectCache:
         return found
 
     def forget(self, key: str) -> None:
-        """The object was deleted."""
+        """Drop the index of an object that was deleted."""
         with self._lock:
             known = self._objects.pop(key, None)
             self._bytes -= 0 if known is None else known.memory_bytes

@@ -1,14 +1,14 @@
-"""Publishes delayed records when they are due, round after round.
+"""Publication of delayed records when they are due, round after round.
 
-1. One listing shows what is due of all topics (``log_format.scheduled.due``): one each second while nothing is due, and one
-   when something is that this gateway has filed or listed. A gateway that is alone, and has seen no transaction change for a
-   minute, lists half a minute ahead, and as rarely: nothing else files anything.
-2. The gateway that owns a topic publishes its records. What another one leaves undone for ``OVERDUE_MS`` is published here, too:
-   windows and their numbers keep two gateways from publishing twice.
+1. One listing shows the due records of all topics (``log_format.scheduled.due``). There is one each second while nothing is
+   due, and one when a record is due that this gateway has filed or listed. A gateway that is alone, and has seen no
+   transaction change for a minute, lists every half minute and half a minute ahead: nothing else files records.
+2. The gateway that owns a topic publishes its records. Records that it leaves undone for ``OVERDUE_MS`` are published by other
+   gateways, too: windows and their numbers keep two gateways from publishing twice.
 3. A window is planned from a listing that began after the newest window was seen (``log_format.scheduled.calendar``).
-4. Behind a published window each object's next notice is put, then its old ones are deleted.
+4. After a window is published each object's next notice is put, then its old ones are deleted.
 
-Belongs to the event loop; what blocks runs in the look and write pools.
+Used on the event loop only; blocking calls run in a pool of their own.
 """
 
 from __future__ import annotations
@@ -41,22 +41,23 @@ from log_format.store import ObjectStore
 from log_format.topic.producer_id import PUBLISHER
 
 LOOK_MS: Final = 1_000
-"""How often the store is asked for what is due."""
+"""Interval at which the store is asked for due records."""
 QUIET_LOOK_MS: Final = 30_000
-"""The same while there is no other gateway and no transaction, of which the end files records without a word."""
+"""Interval while there is no other gateway and no transaction: ends of transactions file records without a notice to this
+gateway."""
 QUIET_AFTER_MS: Final = 60_000
 ROUND_MS: Final = 100
-"""The shortest time between two rounds."""
+"""Shortest time between two rounds."""
 OVERDUE_MS: Final = 600
-"""How late another gateway's topic may be before this one publishes."""
+"""Lateness of another gateway's topic from which on this gateway publishes its records."""
 TOPICS_AT_ONCE: Final = 16
 CALLS_AT_ONCE: Final = 8
-"""Calls of the store for one topic side by side."""
+"""Number of calls of the store in parallel for one topic."""
 OBJECTS_LOOKED_AT: Final = 64
-"""Objects of one topic whose indexes are in memory at a time."""
+"""Number of one topic's objects whose indexes are in memory at a time."""
 MEMORY_WAIT_MS_MAX: Final = 10_000
 DISCARDED_MAX: Final = 1_000
-"""Windows and cancellations of a deleted topic that are deleted at a time."""
+"""Number of windows and cancellations of a deleted topic that are deleted at a time."""
 
 T = TypeVar("T")
 
@@ -64,7 +65,7 @@ _log = logging.getLogger("gateway.scheduled")
 
 
 class Publishing:
-    """One gateway's. ``pool`` runs what blocks; ``memory`` is for the records of publications."""
+    """Publication by one gateway. ``pool`` runs blocking calls; ``memory``: budget for the records of publications."""
 
     def __init__(
         self,
@@ -98,18 +99,18 @@ class Publishing:
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Publish from now on."""
+        """Start publishing."""
         self._running = asyncio.create_task(supervised(self._round, "the publication of delayed records"))
 
     async def stop(self) -> None:
-        """Publish no more; return when what is under way has ended."""
+        """Stop publishing; return when the publications under way have ended."""
         if self._running is not None:
             self._running.cancel()
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
     def notice(self, due_ms: int) -> None:
-        """Something is due then."""
+        """Let the next round begin at ``due_ms``, when a record is due, or earlier."""
         if due_ms < self._next_ms:
             self._next_ms = due_ms
             self._woken.set()
@@ -139,7 +140,8 @@ class Publishing:
         await self._pause(began_ms)
 
     async def _pause(self, began_ms: int) -> None:
-        """Until something is due, or another gateway or a transaction may file something, but not at once."""
+        """Wait at least ``ROUND_MS`` since the round began, until a record is due, or until another gateway or a transaction may
+        file records."""
         was_quiet = self._is_quiet()
         spent_ms = self._access.clock.monotonic_ms() - began_ms
         await asyncio.sleep(max(0, ROUND_MS - spent_ms) / 1000)
@@ -153,7 +155,7 @@ class Publishing:
                     return
 
     def _is_quiet(self) -> bool:
-        """Whether only this gateway files records, and tells of each."""
+        """Return whether only this gateway files records, and tells of each."""
         now_ms = self._access.clock.monotonic_ms()
         seen = (self._ownership.view(), self._transactions.state.version)
         if seen != self._seen:
@@ -197,7 +199,7 @@ class Publishing:
                 await self._pool.run(calendar.clean)
 
     async def _plan(self, calendar: Calendar, notices: Sequence[Due], listing: Listing) -> None:
-        """Put the next window, or see the newest one, so that the next listing is behind it."""
+        """Put the next window, or see the newest one, so that the next listing begins after it."""
         if not calendar.is_behind(listing.began_ms):
             await self._pool.run(calendar.look)
             return
@@ -210,7 +212,7 @@ class Publishing:
             await self._pool.run(calendar.plan_from, listing)
 
     async def _publish(self, topic: OpenTopic, calendar: Calendar, number: int, window: Window, published: int) -> None:
-        """Append what the window takes, in publications whose numbers the log judges."""
+        """Append the records that the window takes, in publications whose numbers the log judges."""
         cutting, count = Cutting(window), 0
         for first in range(0, len(window.objects), OBJECTS_LOOKED_AT):
             names = window.objects[first : first + OBJECTS_LOOKED_AT]
@@ -225,8 +227,10 @@ class Publishing:
     async def _append(
         self, topic: OpenTopic, topic_id: str, window: Window, parts: Sequence[Part], epochs: tuple[int, int]
     ) -> None:
-        """Append one publication, unless its epoch, the first of ``epochs``, is published. ``topic_id``: of the topic that the
-        records wait for: one that is made anew meanwhile gets none of them."""
+        """Append one publication, unless its epoch, the first of ``epochs``, is published.
+
+        ``topic_id``: id of the topic that the records wait for; a topic made anew meanwhile gets none of them.
+        """
         epoch, published = epochs
         if epoch <= published:
             return
@@ -252,10 +256,10 @@ class Publishing:
             self._metrics.published.inc(batch.record_count)
             self._metrics.late_seconds.observe(max(0, clock.now_ms() - first_due_ms) / 1000)
         elif not isinstance(refusal, TidelogError) or refusal.code is not ErrorCode.FENCED_PRODUCER:
-            raise refusal  # a fenced one was published by another gateway, which went on
+            raise refusal  # A fenced publication was made by another gateway, which went on.
 
     async def _move(self, calendar: Calendar, notices: Sequence[Due], until_ms: int) -> None:
-        """Say of each object when it is due next, and no more when it was due last."""
+        """Put each object's next notice, and delete the old ones; delete objects that are kept no longer."""
         by_name: dict[str, list[Due]] = {}
         for due in notices:
             by_name.setdefault(due.name, []).append(due)
@@ -280,7 +284,7 @@ class Publishing:
                 store.delete(due.key)
 
     async def _side_by_side(self, calls: Sequence[Callable[[], T]]) -> list[T]:
-        """The results of calls that block. Raises the first error once all have ended."""
+        """Make blocking calls in parallel; return their results. Raises the first error once all have ended."""
         turns = asyncio.Semaphore(CALLS_AT_ONCE)
 
         async def one(call: Callable[[], T]) -> T:
@@ -296,7 +300,7 @@ class Publishing:
 
 
 def _next_notice(store: ObjectStore, one: ScheduledObject, until_ms: int) -> int:
-    """When the object has its next record behind ``until_ms``; without one when it may be deleted."""
+    """Return when the object's next record after ``until_ms`` is due; if there is none, when the object may be deleted."""
     for block in one.index.blocks:
         if block.first_due > until_ms:
             return block.first_due
@@ -308,7 +312,7 @@ def _next_notice(store: ObjectStore, one: ScheduledObject, until_ms: int) -> int
 
 
 def _discard(calendar: Calendar, notices: Sequence[Due]) -> None:
-    """Delete what is due of a topic that is gone, the notices last."""
+    """Delete the due objects of a topic that is gone, the notices last."""
     for due in notices:
         calendar.store.delete(calendar.object_key(due.name))
     rest = (info for part in ("windows/", "cancelled/") for info in calendar.store.list(f"{calendar.root}{part}"))
