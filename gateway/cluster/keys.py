@@ -1,8 +1,8 @@
-"""The keys by which the gateways of one store know each other's heartbeats and messages (``forwarding.hop``).
+"""Keys by which the gateways of one store know each other's heartbeats and messages (``forwarding.hop``).
 
 1. With ``cluster_key_file`` the keys are its lines: one, or two during a change of keys. The first signs; both are accepted.
-2. Without it the key follows from the producers' key in ``system/cluster.json``. It keeps out a writer of ``system/gateways/``
-   that can't read the rest of the store. A reader of ``system/cluster.json`` can forge it.
+2. Without it the key is derived from the producers' key in ``system/cluster.json``. It keeps out a writer of
+   ``system/gateways/`` that can't read the rest of the store. A reader of ``system/cluster.json`` can forge it.
 3. A MAC (HMAC-SHA256) covers its purpose, the cluster's id and the bytes, so that it is worth nothing in another store.
 """
 
@@ -20,7 +20,7 @@ from log_format.cluster.identity import Cluster
 KEY_CHARACTERS_MIN: Final = 32
 KEY_CHARACTERS_MAX: Final = 256
 KEYS_MAX: Final = 2
-"""The new key and the old one."""
+"""Number of keys that may be in use: the new one and the old one."""
 _FILE_BYTES_MAX: Final = 4096
 _DEFAULT_KEY: Final = b"tidelog cluster key"
 _KEY_ID: Final = b"tidelog key id"
@@ -31,16 +31,16 @@ HOP: Final = b"tidelog hop"
 
 @dataclass(frozen=True, slots=True)
 class ClusterKeys:
-    """The first of ``keys`` signs, each is accepted."""
+    """Keys of a cluster: the first of ``keys`` signs, each is accepted."""
 
     cluster_id: str
     keys: tuple[bytes, ...] = field(repr=False)
     is_from_file: bool = False
-    """Whether they are those of ``cluster_key_file``, which no reader of the store knows."""
+    """Whether the keys are those of ``cluster_key_file``, which no reader of the store knows."""
     ids: tuple[str, ...] = field(init=False)
-    """A name of each key, which tells nothing of it."""
+    """Name of each key, which reveals nothing of the key."""
     _begun: tuple[hmac.HMAC, ...] = field(init=False, repr=False, compare=False)
-    """A MAC by each key that has nothing yet: a copy of it is cheaper than a new one."""
+    """An empty MAC by each key: copying it is cheaper than making a new one."""
 
     def __post_init__(self) -> None:
         begun = tuple(hmac.new(key, digestmod="sha256") for key in self.keys)
@@ -49,17 +49,18 @@ class ClusterKeys:
 
     @property
     def signing_id(self) -> str:
-        """Names the key that signs."""
+        """Name of the key that signs."""
         return self.ids[0]
 
     def sign(self, purpose: bytes, data: bytes) -> str:
-        """The MAC of these bytes, 64 hexadecimal digits."""
+        """Return the MAC of these bytes for the purpose, 64 hexadecimal digits."""
         return self._mac(self._begun[0], purpose, data)
 
     def is_signed(self, purpose: bytes, data: bytes, mac: str, key_id: str | None = None) -> bool:
-        """Whether a gateway of this cluster signed these bytes for that; takes the same time whichever byte differs.
+        """Return whether a gateway of this cluster signed these bytes for the purpose; takes the same time whichever byte
+        differs.
 
-        ``key_id``: by that key; None: by any.
+        ``key_id``: name of the key that must have signed; None: any.
         """
         found, given = False, mac.encode()
         for begun, name in zip(self._begun, self.ids, strict=True):
@@ -74,13 +75,13 @@ class ClusterKeys:
 
 
 def cluster_keys(cluster: Cluster, from_file: tuple[bytes, ...] | None) -> ClusterKeys:
-    """The keys of ``cluster``: those of ``cluster_key_file``, or the one that its producers' key gives."""
+    """Return the keys of ``cluster``: those of ``cluster_key_file``, or the one derived from its producers' key."""
     default = hmac.new(cluster.producer_key, _DEFAULT_KEY, hashlib.sha256).digest()
     return ClusterKeys(cluster.cluster_id, from_file or (default,), is_from_file=from_file is not None)
 
 
 def read_key_file(path: str) -> tuple[bytes, ...]:
-    """The keys in the file. Raises ``ValueError``, whose text says what to do and shows no key."""
+    """Return the keys in the file. Raises ``ValueError``, whose text says what to do and shows no key."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:

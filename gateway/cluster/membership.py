@@ -1,10 +1,10 @@
-"""Writes this gateway's heartbeat and reads the others', beside the event loop; ``Peers`` keeps the view.
+"""Membership: writes this gateway's heartbeat and reads the others', off the event loop; ``Peers`` keeps the view.
 
-1. The store is used from one thread of its own. When the store fails the last view stays. Requests that can't reach a peer find
-   out that it is gone.
-2. Requests for each beat: one PUT, and those of a look (``heartbeat_reader``). The cluster's keys take one GET, once. A gateway
-   that has been alone for ``LONELY_BEATS`` beats every ``ALONE_BEATS`` only. One that comes finds its heartbeat within a lease,
-   is found within that time, and both beat as often as ever from then on.
+1. The store is used from one thread of its own. When the store fails the last view stays. Requests that can't reach a peer
+   find out that it is gone.
+2. Requests for each beat: one PUT, and those of a look (``heartbeat_reader``). The cluster's keys take one GET, once. A
+   gateway that has been alone for ``LONELY_BEATS`` beats only every ``ALONE_BEATS``. A gateway that joins finds its heartbeat
+   within a lease, is found within that time, and both beat at the full rate from then on.
 3. Only heartbeats with a valid MAC count (``keys``). Gateways of a release that did not sign are neither listed nor sent
    requests, until they are replaced.
 4. ``leave`` removes the heartbeat, so that others stop sending. A heartbeat that is written late after that expires with the
@@ -38,25 +38,26 @@ from log_format.store import ObjectStore
 from log_format.version import __version__
 
 BEATS_PER_LEASE: Final = 4
-"""Beats that a gateway may miss, plus one, before it is taken for dead."""
+"""Number of beats in a lease: a gateway may miss one less before it is taken for dead."""
 ALONE_BEATS: Final = 3
-"""Beats' time between two of a gateway that is alone: less than a lease, by one beat."""
+"""Interval, in beats, at which a gateway that is alone beats: less than a lease, by one beat."""
 LONELY_BEATS: Final = 10
-"""So many beats without a peer: gateways that start together find each other fast."""
+"""Number of beats without a peer before a gateway beats more rarely: gateways that start together find each other fast."""
 LIST_BEATS: Final = 3
-"""Beats between two listings of a gateway that knows its peers. A newcomer lists at once, and its first request says that it is
-there (``forwarding.hop``)."""
+"""Interval, in beats, of listings by a gateway that knows its peers. A newcomer lists immediately, and its first request shows
+that it is there (``forwarding.hop``)."""
 MEMBERS_MAX: Final = 256
-"""Known peers read at most: each costs a request for each beat."""
+"""Number of known peers that are read: each costs a request for each beat."""
 assert ALONE_BEATS < BEATS_PER_LEASE
 LEAVE_MS_MAX: Final = 2_000
-"""How long the drain waits for the heartbeat to be removed."""
+"""Time that the drain waits for the heartbeat to be removed."""
 
 _log = logging.getLogger("gateway.cluster")
 
 
 class Membership:
-    """Belongs to the event loop. ``start`` once the gateway listens; ``leave`` when it ends."""
+    """This gateway's heartbeat and its looks. Used on the event loop only. Call ``start`` once the gateway listens; ``leave``
+    when it ends."""
 
     def __init__(
         self,
@@ -76,8 +77,15 @@ class Membership:
         key_file: tuple[bytes, ...] | None = None,
         leases_until_abandoned: int = LEASES_UNTIL_ABANDONED,
     ) -> None:
-        """``url``: the one that ``start`` will likely give. ``instance``: new with each start. ``journals``: the setting.
-        ``quotas`` None: with ``auth=off``. ``key_file``: the setting ``cluster_key_file``, if any."""
+        """Set up without beating.
+
+        Args:
+            url: address that ``start`` will likely give.
+            instance: new with each start.
+            journals: the setting.
+            quotas: None with ``auth=off``.
+            key_file: keys of the setting ``cluster_key_file``, if any.
+        """
         self._store = store
         self._peers = peers
         self._own_id = own_id
@@ -103,7 +111,7 @@ class Membership:
         self._beat = 0
         self._lonely_beats = 0
         self._quiet_beats = 0
-        """Beats since the view last changed, or turned out to be old."""
+        """Number of beats since the view last changed, or turned out to be old."""
         self._liveness = Liveness(lease_ms=beat_ms * BEATS_PER_LEASE, step_ms_max=beat_ms * 2)
         self._left = False
         self._failing = False
@@ -119,7 +127,7 @@ class Membership:
         ignored.set_function(lambda: self._ignored_count)
 
     def start(self, url: str, kafka: str | None = None) -> None:
-        """Begin to beat and to look. ``url``: where this gateway is reached; ``kafka``: by Kafka's clients."""
+        """Begin to beat and to look. ``url``: where this gateway is reached; ``kafka``: where Kafka's clients reach it."""
         assert self._looping is None
         self._url, self._kafka = url, kafka
         self._looping = asyncio.get_running_loop().create_task(supervised(self._round, "the heartbeat"))
@@ -130,7 +138,7 @@ class Membership:
             return
         self._left = True
         self._looping.cancel()
-        # Queued behind a beat that is being written, in the one thread: so the removal comes last.
+        # Queued behind a beat that is being written, in the one thread, so that the removal comes last.
         removed = asyncio.wrap_future(self._thread.submit(self._remove, self._own_id))
         self._thread.shutdown(wait=False)
         with contextlib.suppress(TimeoutError, StoreError):
@@ -138,7 +146,7 @@ class Membership:
                 await removed
 
     def heartbeats(self) -> list[Heartbeat]:
-        """All live gateways, this one included as it is now, by id."""
+        """Return the heartbeats of all live gateways, this one included as it is now, ordered by id."""
         return sorted([self._own(), *self._peers.heartbeats()], key=lambda heartbeat: heartbeat.id)
 
     def _own(self) -> Heartbeat:
@@ -176,7 +184,7 @@ class Membership:
         else:
             self._failing = False
             await self._take_in(look)
-        # At most once in a tenth of a beat, however often the view looks old.
+        # At most one round in a tenth of a beat, however often the view looks old.
         await asyncio.sleep(self._beat_ms / 10_000)
         with contextlib.suppress(TimeoutError):
             beats = ALONE_BEATS if self._lonely_beats >= LONELY_BEATS else 1
@@ -205,10 +213,10 @@ class Membership:
                 with contextlib.suppress(StoreError):
                     await asyncio.wrap_future(self._thread.submit(self._remove, name))
 
-    # In the thread
+    # Run in the thread
 
     def _beat_and_look(self, own: Heartbeat, known: Mapping[str, Heartbeat], lists: bool) -> Look:
-        """Raises ``StoreUnavailable``, ``CorruptData``."""
+        """Write the heartbeat, and look at the others. Raises ``StoreUnavailable``, ``CorruptData``."""
         if self._keys is None:
             self._keys = cluster_keys(load_cluster(self._store, _new_id), self._key_file)
         self._store.put(heartbeat_key(own.id), encode_heartbeat(own, self._keys))

@@ -1,10 +1,10 @@
-"""Which gateway is preferred for a topic, a partition or a group, as this gateway sees its peers.
+"""Ownership: which gateway is preferred for a topic, a partition or a group, as this gateway sees its peers.
 
-Every gateway may commit everything: ownership only keeps conflicts rare. Gateways with different views see different owners: that
-is slower, never wrong.
+Every gateway may commit everything: ownership only keeps conflicts rare. Gateways with different views see different owners:
+that is slower, never wrong.
 
 ``preferred``: each topic, partition and group has an owner, by ``log_format.cluster.preferred``. ``random``: requests go to a
-random gateway; groups have an owner all the same. For tests. ``off``: each gateway serves what it is asked.
+random gateway; groups have an owner all the same. For tests. ``off``: each gateway serves the requests that it gets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Mode = Literal["preferred", "random", "off"]
 
 
 class Ownership:
-    """Belongs to the event loop. Owners are returned as peers; None is this gateway."""
+    """Owners of topics, partitions, groups, queues and journals. Owners are returned as peers; None is this gateway. Used on the
+    event loop only."""
 
     def __init__(
         self, own_id: str, peers: Peers, mode: Mode, *, choose: Callable[[Sequence[str]], str] = random.choice
@@ -29,46 +30,47 @@ class Ownership:
         self.mode = mode
         self.peers = peers
         self.contended = peers.looks_old if mode == "preferred" else asyncio.Event()
-        """Set when another gateway keeps committing to a topic of this one: their views differ, if owners are preferred."""
+        """Event that is set when another gateway keeps committing to a topic of this one: their views differ, if owners are
+        preferred."""
         self._own_id = own_id
         self._choose = choose
 
     def of_topic(self, topic: str) -> Peer | None:
-        """The owner of the topic as a whole."""
+        """Return the owner of the topic as a whole."""
         return self._owner(topic)
 
     def of_partition(self, topic: str, partition: int, owners: int) -> Peer | None:
-        """The owner of the partition, where so many ``owners`` share the topic."""
+        """Return the owner of the partition of a topic that ``owners`` gateways share."""
         return self._owner(topic, owners, partition)
 
     def of_group(self, group: str) -> Peer | None:
-        """The gateway that coordinates the group."""
-        # No topic has such a name: the slash keeps the two apart.
+        """Return the gateway that coordinates the group."""
+        # No topic has such a name: the slash keeps names of topics and groups apart.
         return self._owner(f"groups/{group}")
 
     def of_queue(self, queue: str) -> Peer | None:
-        """The gateway that coordinates the queue: that of the group of its name, as Kafka's share groups need it."""
+        """Return the gateway that coordinates the queue: that of the group of its name, as Kafka's share groups need it."""
         return self.of_group(queue)
 
     def of_journal(self, journal: int) -> Peer | None:
-        """The gateway that commits to the journal and drains it."""
+        """Return the gateway that commits to the journal and drains it."""
         return self._owner(f"journals/{journal}")
 
     def view(self) -> tuple[str, ...]:
-        """The instances that requests may go to now. While it stays the same, so do all owners."""
+        """Return the instances that requests may go to now. While they stay the same, so do all owners."""
         return tuple(sorted(peer.instance for peer in self.peers.candidates().values()))
 
     def at_random(self) -> Peer | None:
-        """A random gateway."""
+        """Return a random gateway."""
         others = self.peers.candidates()
         return others.get(self._choose(sorted((self._own_id, *others))))
 
     def coordinates(self, group: str) -> bool:
-        """Whether this gateway should coordinate the group."""
+        """Return whether this gateway should coordinate the group."""
         return self.mode == "off" or self.of_group(group) is None
 
     def coordinates_queue(self, queue: str) -> bool:
-        """Whether this gateway should coordinate the queue."""
+        """Return whether this gateway should coordinate the queue."""
         return self.mode == "off" or self.of_queue(queue) is None
 
     @property

@@ -15,7 +15,7 @@ from gateway.cluster.keys import ClusterKeys
 from log_format.clock import Clock
 
 REST_MS: Final = 10_000
-"""How long a peer is passed over that could not be reached, or drains."""
+"""Time that a peer is passed over that could not be reached, or drains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class Peer:
     id: str
     url: str
     instance: str
-    """New with each start."""
+    """Instance of the gateway, new with each start."""
     zone: str | None = None
 
 
 class Peers:
-    """Belongs to the event loop."""
+    """The live peers. Used on the event loop only."""
 
     def __init__(self, clock: Clock, zone: str | None = None) -> None:
         """``zone``: this gateway's, if it was told one."""
@@ -39,21 +39,21 @@ class Peers:
         self._heartbeats: dict[str, Heartbeat] = {}
         self._rests_until_ms: dict[str, int] = {}
         self.keys: ClusterKeys | None = None
-        """By which the gateways' messages are signed; None before the first look."""
+        """Keys that sign the gateways' messages; None before the first look."""
         self.looks_old = asyncio.Event()
-        """Set when the view turns out to be old. ``Membership`` then looks early."""
+        """Event that is set when the view turns out to be old. ``Membership`` then looks early."""
 
     @property
     def count(self) -> int:
-        """How many peers are live, resting ones included."""
+        """Number of live peers, resting ones included."""
         return len(self._heartbeats)
 
     def heartbeats(self) -> list[Heartbeat]:
-        """The newest heartbeat of each live peer."""
+        """Return the newest heartbeat of each live peer."""
         return list(self._heartbeats.values())
 
     def candidates(self) -> dict[str, Peer]:
-        """The peers that requests may go to now, by id."""
+        """Return the peers that requests may go to now, by id."""
         now_ms = self._clock.monotonic_ms()
         return {
             peer.id: Peer(peer.id, peer.url.rstrip("/"), peer.instance, peer.zone)
@@ -62,22 +62,23 @@ class Peers:
         }
 
     def without_journals(self) -> list[str]:
-        """Ids of the live peers for which no topic may go to a journal: of an older release, or held back by their setting."""
+        """Return the ids of the live peers because of which no topic may go to a journal: of an older release, or with
+        ``journals=off``."""
         return sorted(peer.id for peer in self._heartbeats.values() if not peer.journals)
 
     def is_live(self, gateway_id: str) -> bool:
-        """Whether the peer's heartbeat was seen to change within the lease."""
+        """Return whether the peer's heartbeat was seen to change within the lease."""
         return gateway_id in self._heartbeats
 
     def rest(self, gateway_id: str) -> None:
-        """Pass the peer over for a while, and look again soon."""
+        """Pass the peer over for ``REST_MS``, and look again soon."""
         peer = self._heartbeats.get(gateway_id)
         if peer is not None:
             self._rests_until_ms[peer.instance] = self._clock.monotonic_ms() + REST_MS
         self.looks_old.set()
 
     def take_in(self, heartbeats: Iterable[Heartbeat], keys: ClusterKeys | None = None) -> None:
-        """The live peers, as a look at the store found them."""
+        """Replace the view by the live peers that a look at the store found."""
         self.keys = keys or self.keys
         now_ms = self._clock.monotonic_ms()
         self._heartbeats = {heartbeat.id: heartbeat for heartbeat in heartbeats}

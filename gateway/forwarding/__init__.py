@@ -1,4 +1,4 @@
-"""Passes requests on to the gateway that owns their topic, partition or group.
+"""Forwarding of requests to the gateway that owns their topic, partition or group.
 
 ``forwarding``   which requests go where, and what a failure on the way means
 ``breaker``      which peers answer

@@ -1,13 +1,13 @@
-"""Takes in what another gateway passes on: a request with ``Tidelog-Hop`` is checked here, ahead of everything that acts on it.
+"""Arrival of requests that another gateway passes on: one with ``Tidelog-Hop`` is checked here, before anything acts on it.
 
-1. The header leaves the request, so that nothing behind here sees it, and ``scope`` has the hop (``hop_of``) and its caller. Who
-   waits for the answer is the client's connection, not the gateway's.
-2. A hop that does not hold, also a client's own, stays in the request, which then comes from no gateway. It is refused: without
-   a credential (401), else as a header that is not supported (400). The gateway that sent it knows both refusals again
+1. The header is removed from the request, so that nothing after this sees it, and ``scope`` has the hop (``hop_of``) and its
+   caller. The sender who waits for the answer is the client's connection, not the gateway's.
+2. A hop that does not hold, also a client's own, stays in the request, which then comes from no gateway. It is refused:
+   without a credential (401), else as a header that is not supported (400). The gateway that sent it recognizes both refusals
    (``is_refusal``), since it never sends a credential, and serves the request itself.
-3. A hop that held, and whose caller's credential ended while the request waited, is answered with the one 401, too. The header
-   ``CALLER_ENDED`` tells it from the refusal of a hop: it is the client's answer.
-4. The body is counted into its SHA-256 as it is read, and refused with its last piece where it is another one.
+3. A hop that held, and whose caller's credential ended while the request waited, is also answered with 401. The header
+   ``CALLER_ENDED`` distinguishes this answer from the refusal of a hop: it is the client's answer.
+4. The body is hashed (SHA-256) as it is read, and refused at its last piece if it is another body than the hop's.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from gateway.problem import problem_response, refused
 from log_format.errors import RequestRefused
 
 CALLER_ENDED: Final = b"x-tidelog-caller-ended"
-"""In a 401 to another gateway: its hop held."""
+"""Header of a 401 to another gateway whose hop held."""
 _HOP: Final = "tidelog.hop"
 _NAME: Final = "Tidelog-Hop"
 
 
 def hop_of(scope: Scope) -> Hop | None:
-    """What another gateway of the cluster says of the request; None: a client sent it."""
+    """Return the hop of another gateway of the cluster; None if a client sent the request."""
     found: Hop | None = scope.get(_HOP)
     return found
 
 
 def sealed(scope: Scope) -> Sealed:
-    """What a hop covers of the request."""
+    """Return the parts of the request that a hop covers."""
     target: bytes = scope["raw_path"]
     if scope["query_string"]:
         target += b"?" + scope["query_string"]
@@ -52,7 +52,7 @@ def sealed(scope: Scope) -> Sealed:
 
 
 def is_refusal(status: int, headers: Headers, body: bytes) -> bool:
-    """Whether the answer says that the receiver did not take the hop: it did nothing."""
+    """Return whether the answer says that the receiver did not take the hop: then it did nothing."""
     if status not in (400, 401) or any(name == CALLER_ENDED for name, _ in headers):
         return False
     try:
@@ -62,9 +62,10 @@ def is_refusal(status: int, headers: Headers, body: bytes) -> bool:
 
 
 class ArrivalMiddleware:
-    """Ahead of what refuses unknown headers, and of authentication.
+    """Middleware that takes in hops, before unknown headers are refused and before authentication.
 
-    ``messages`` takes what gateways send by themselves. The hop proves all that is judged of a client's request in between.
+    ``messages`` serves messages that gateways send by themselves. For a client's request the hop proves all that is judged in
+    between.
     """
 
     def __init__(self, app: ASGIApp, hops: Hops, rights: Rights, messages: ASGIApp) -> None:
@@ -116,7 +117,7 @@ class ArrivalMiddleware:
 
 
 class _Checked:
-    """ASGI's ``receive``, whose body must have this SHA-256."""
+    """ASGI's ``receive`` for a body that must have this SHA-256."""
 
     def __init__(self, receive: Receive, expected: str) -> None:
         self._receive = receive
@@ -124,7 +125,7 @@ class _Checked:
         self._hash = hashlib.sha256()
 
     async def __call__(self) -> Message:
-        """The next message. Raises ``RequestRefused`` instead of the last piece of another body."""
+        """Return the next message. Raises ``RequestRefused`` instead of the last piece of another body."""
         message = await self._receive()
         if message["type"] == "http.request":
             self._hash.update(message.get("body", b""))

@@ -1,15 +1,17 @@
-"""A circuit breaker for each peer: it looks at answers, since a heartbeat that is missing is noticed much later.
+"""A circuit breaker for each peer, by its answers: a missing heartbeat is noticed much later.
 
-1. What comes from a peer, on any connection to it, is a sign of life. A peer that was silent for ``FRESH_MS`` is probed before a
-   request is sent to it. So a request is in doubt only if it was sent in the moment in which the peer stopped.
+1. Bytes from a peer, on any connection to it, are a sign of life. A peer that was silent for ``FRESH_MS`` is probed before a
+   request is sent to it. So a request is in doubt only if it was sent just when the peer stopped.
 2. A wait for an answer probes, too, and goes on while the peer answers probes: a long poll may wait for as long as it likes.
-   The probe is ``/healthz``, which needs the peer's event loop and nothing else. Requests that wait share one probe.
-3. A probe that fails opens the breaker: the peer rests, what waits for it is lost, later requests are served here.
-4. A peer may live and its store not. So a change that waits for long asks the peer's ``/readyz``, which looks at the store. Where
-   that fails while the store answers this gateway, the breaker opens too. Changes that wait are lost: the peer would lose the
-   races for its commits against those that are served elsewhere now. What only waits for records waits on.
+   The probe is ``/healthz``, which needs the peer's event loop and nothing else. Waiting requests share one probe.
+3. A probe that fails opens the breaker: the peer rests, answers that requests wait for are lost, later requests are served
+   here.
+4. A peer may live while its store does not answer. So a change that waits for long asks the peer's ``/readyz``, which looks at
+   the store. If that fails while the store answers this gateway, the breaker opens too. Waiting changes are lost: the peer
+   would lose the races for its commits against requests that are served elsewhere now. Requests that only wait for records
+   wait on.
 5. After the rest a peer must pass ``/readyz`` before a request is sent to it. No request waits for that.
-6. A probe counts turns of this event loop and not only time: a gateway that slept itself blames no peer for it.
+6. A probe counts turns of this event loop and not only time: a gateway that was suspended itself blames no peer for it.
 """
 
 from __future__ import annotations
@@ -25,15 +27,16 @@ from log_format.clock import Clock
 from log_format.errors import StoreError, TidelogError
 
 FRESH_MS: Final = 250
-"""A peer heard of within this time is sent requests without a probe."""
+"""Time within which a peer must have been heard of to be sent requests without a probe."""
 PROBE_MS_MAX: Final = 1_500
-"""A probe without an answer for so long fails. Event loops stand still for a tenth of that at times."""
+"""Time without an answer after which a probe fails. Event loops are blocked for a tenth of that at times."""
 TURN_MS: Final = 50
-"""A probe waits in so long turns."""
+"""Length of the turns in which a probe waits."""
 STALL_MS_MAX: Final = 1_000
-"""A store that does not answer a peer's ``/readyz`` within this time, but this gateway, is slow for the peer alone."""
+"""Time for a peer's ``/readyz``. If the store answers this gateway but not the peer within it, the store is slow for the peer
+alone."""
 CHECKED_MS: Final = 2_000
-"""A peer whose store answered is not asked for its store again within this time."""
+"""Time for which a peer whose store answered is not asked for its store again."""
 
 _ALIVE: Final = b"/healthz"
 _READY: Final = b"/readyz"
@@ -42,7 +45,7 @@ _log = logging.getLogger("gateway.forwarding")
 
 
 class Breaker:
-    """Belongs to the event loop."""
+    """Breakers of all peers. Used on the event loop only."""
 
     def __init__(
         self,
@@ -64,15 +67,15 @@ class Breaker:
         self._ready_until_ms: dict[str, int] = {}
 
     async def admits(self, peer: Peer, silent_ms_max: int = FRESH_MS) -> bool:
-        """Whether a request may be sent to the peer, which is probed if it was silent for so long. While its breaker is open:
-        False, at once."""
+        """Return whether a request may be sent to the peer, which is probed if it was silent for ``silent_ms_max``. While its
+        breaker is open: return False immediately."""
         if peer.instance in self._open:
             self._shared(peer, _AGAIN, self._closes)
             return False
         return await self.is_alive(peer, silent_ms_max)
 
     async def is_alive(self, peer: Peer, silent_ms_max: int) -> bool:
-        """Whether the peer was heard of so short a time ago, or answers a probe now."""
+        """Return whether the peer was heard of within ``silent_ms_max``, or answers a probe now."""
         if self._connections.silent_ms(peer.url) < silent_ms_max:
             return True
         if self._open.get(peer.instance, False):
@@ -80,7 +83,7 @@ class Breaker:
         return await asyncio.shield(self._shared(peer, _ALIVE, self._probed))
 
     async def stalls(self, peer: Peer, store_answers: Callable[[], Awaitable[None]]) -> bool:
-        """Whether the store is slow for the peer, and not for this gateway. Its breaker is open then."""
+        """Return whether the store is slow for the peer, and not for this gateway. The peer's breaker is open then."""
         if peer.instance in self._open:
             return True
         if self._ready_until_ms.get(peer.instance, 0) > self._clock.monotonic_ms():
@@ -97,7 +100,7 @@ class Breaker:
         return await asyncio.shield(self._shared(peer, _READY, is_stalled))
 
     def _shared(self, peer: Peer, path: bytes, probe: Callable[[Peer], Awaitable[bool]]) -> asyncio.Task[bool]:
-        """The probe that is under way, or a new one."""
+        """Return the probe that is under way, or a new one."""
         key = (peer.instance, path)
         task = self._probes.get(key)
         if task is None:
@@ -134,7 +137,8 @@ class Breaker:
         self._ready_until_ms[peer.instance] = self._clock.monotonic_ms() + CHECKED_MS
 
     async def _asked(self, peer: Peer, path: bytes, wait_ms: int) -> int | None:
-        """The status of the peer's answer. None: none came in time. For ``/healthz`` any byte from the peer is an answer."""
+        """Return the status of the peer's answer, None if none came in time. For ``/healthz`` any byte from the peer is an
+        answer."""
         asking = asyncio.ensure_future(self._ask(peer, path))
         try:
             for turn in range(1, wait_ms // TURN_MS + 1):

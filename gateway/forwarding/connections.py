@@ -1,9 +1,9 @@
 """HTTP/1.1 connections to other gateways: kept alive, bounded in number, answers streamed with back pressure.
 
 The error tells what a failure means: ``PeerUnreachable`` is raised before a byte was sent, ``PeerLost`` after that. httptools
-parses answers, and the body is handed on as it comes. While its reader is slow the connection is not read. The rest of an answer
-(head, chunk framing, trailers) is bounded: a peer may be faulty, or no gateway. Absent on purpose: redirects, cookies, proxies,
-decompression, retries.
+parses answers, and the body is handed on as it comes. While its reader is slow the connection is not read. The rest of an
+answer (head, chunk framing, trailers) is bounded: a peer may be faulty, or no gateway. Absent on purpose: redirects, cookies,
+proxies, decompression, retries.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ import httptools
 from gateway.certificate import PeerTrust
 
 CONNECT_MS_MAX: Final = 1_000
-"""A live gateway accepts in milliseconds; after a longer wait this gateway serves the request itself."""
+"""Time to connect. A live gateway accepts in milliseconds; after a longer wait this gateway serves the request itself."""
 IDLE_MS_MAX: Final = 3_000
-"""A connection idle for longer is not used again: if the peer is just closing it, the request would be in doubt."""
+"""Idle time after which a connection is not used again: if the peer is just closing it, the request would be in doubt."""
 UNREAD_BYTES_MAX: Final = 256 * 1024
-"""Bytes of an answer received and not yet handed on, before reading pauses."""
+"""Bytes of an answer received and not yet handed on, at which reading pauses."""
 HEAD_BYTES_MAX: Final = 64 * 1024
 """Bytes received without one of the body: the head, a chunk's extensions, the trailers. A gateway sends some 500."""
 HEADERS_MAX: Final = 100
-"""Headers of an answer. A gateway sends about ten."""
+"""Number of headers of an answer. A gateway sends about ten."""
 LOOK_MS: Final = 500
-"""How often a wait for an answer asks whether it goes on."""
+"""Interval at which a wait for an answer asks whether it goes on."""
 HEARD_MS_MAX: Final = 60_000
-"""When a peer was heard of is forgotten after so long."""
+"""Time after which it is forgotten when a peer was last heard of."""
 
 GoesOn = Callable[[], Awaitable[bool]]
-"""Whether a wait for an answer goes on."""
+"""Function that returns whether a wait for an answer goes on."""
 Headers = list[tuple[bytes, bytes]]
 
 
 class PeerUnreachable(Exception):
-    """Nothing was sent."""
+    """The request could not be sent: nothing was."""
 
 
 class PeerBusy(PeerUnreachable):
-    """The peer is well, but as many requests are under way to it as may be."""
+    """The peer is well, but the maximum number of requests is under way to it."""
 
 
 class PeerLost(Exception):
@@ -89,7 +89,7 @@ class PeerConnection(asyncio.Protocol):
             await self._more(goes_on)
 
     async def chunk(self, goes_on: GoesOn) -> bytes:
-        """The next piece of the body; empty at its end. Raises ``PeerLost`` when it is cut short."""
+        """Return the next piece of the body; empty at its end. Raises ``PeerLost`` when it is cut short."""
         while not self._unread:
             if self._complete:
                 return b""
@@ -102,7 +102,7 @@ class PeerConnection(asyncio.Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        """The exchange is over in both directions."""
+        """Whether the exchange is over in both directions and the connection stays open."""
         return (
             self.is_open
             and self._complete
@@ -129,16 +129,16 @@ class PeerConnection(asyncio.Protocol):
             if not await goes_on() and not self._changed.is_set():
                 raise PeerLost("the gateway does not answer") from None
 
-    # The connection's events
+    # Events of the connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection can be used."""
+        """Note that the connection can be used."""
         # uvloop's transports have asyncio's methods but not its class.
         self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the answer; unsolicited bytes end the connection."""
+        """Take bytes of the answer; unsolicited bytes end the connection."""
         self._heard()
         if self._parser is None or self._complete:
             self.close()
@@ -159,21 +159,21 @@ class PeerConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing more will come."""
+        """Note that nothing more will come."""
         if self.is_open and (exc is None or isinstance(exc, ConnectionResetError)):
             self._heard()
         self.is_open = False
         self._changed.set()
 
-    # The parser's
+    # Events of the parser
 
     def on_message_begin(self) -> None:
-        """An answer begins; a second one is an error."""
+        """Begin an answer; a second one is an error."""
         if self._has_head:
             raise ValueError("more than one answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header of the answer; trailers are dropped."""
+        """Take one header of the answer; trailers are dropped."""
         if self._has_head:
             return
         if len(self.headers) == HEADERS_MAX:
@@ -181,27 +181,27 @@ class PeerConnection(asyncio.Protocol):
         self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """The head is there."""
+        """Note that the head is complete."""
         self.status = self._parser.get_status_code()
         if self.status < 200:
             raise ValueError("no gateway sends an interim answer")
         self._has_head = True
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the answer."""
+        """Take a piece of the answer's body."""
         self._unread += body
         self._bodiless_bytes = 0
 
     def on_message_complete(self) -> None:
-        """The answer is whole."""
+        """Note that the answer is complete."""
         self._complete = True
         self._keeps_alive = bool(self._parser.should_keep_alive())
 
 
 class PeerConnections:
-    """The connections to all peers, at most ``in_use_max`` to each: beyond it requests are served where they arrived.
+    """Connections to all peers, at most ``in_use_max`` to each: beyond it requests are served where they arrived.
 
-    Belongs to the event loop.
+    Used on the event loop only.
     """
 
     def __init__(self, in_use_max: int, trust: PeerTrust | None = None) -> None:
@@ -212,11 +212,12 @@ class PeerConnections:
         self.trust = trust or PeerTrust()
 
     def silent_ms(self, url: str) -> int:
-        """For how long nothing was heard of the peer at ``url``."""
+        """Return for how long nothing was heard of the peer at ``url``."""
         return _now_ms() - self._heard_ms.get(url, 0)
 
     async def take(self, url: str, *, is_probe: bool = False) -> PeerConnection:
-        """An unused connection to ``url``, for a probe above the bound; ``give_back`` it. Raises ``PeerUnreachable``."""
+        """Return an unused connection to ``url``, for a probe even above the bound; ``give_back`` it. Raises
+        ``PeerUnreachable``."""
         if self._in_use.get(url, 0) >= self._in_use_max and not is_probe:
             raise PeerBusy(f"{self._in_use_max} requests are under way to {url}")
         oldest_ms = _now_ms() - IDLE_MS_MAX
@@ -235,7 +236,7 @@ class PeerConnections:
             raise
 
     def give_back(self, url: str, connection: PeerConnection) -> None:
-        """The exchange is over, or was given up."""
+        """Take back a connection whose exchange is over, or was given up."""
         self._free(url)
         if connection.is_reusable:
             connection.idle_since_ms = _now_ms()

@@ -1,7 +1,8 @@
-"""Which headers cross from one gateway to another: those of the API's contract, and nothing else.
+"""Headers that cross from one gateway to another: those of the API's contract, and nothing else.
 
 A client's credentials (``Authorization``, ``Cookie``, or a later standard's) never travel, and no peer can set a cookie or a
-policy at a client. Both lists say what passes: an unknown header does not. A hop covers the headers that cross to the peer.
+policy at a client. Both lists say which headers pass: an unknown header does not. A hop covers the headers that cross to the
+peer.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from gateway.forwarding.connections import Headers
 from gateway.forwarding.hop import HEADER
 
 _CONTRACT: Final = b"tidelog-"
-"""The prefix of the API's own headers."""
+"""Prefix of the API's own headers."""
 _REQUEST: Final = frozenset({b"accept", b"accept-encoding", b"content-encoding", b"content-type", b"last-event-id"})
 _ANSWER: Final = frozenset(
     {
@@ -24,12 +25,12 @@ _ANSWER: Final = frozenset(
 
 
 def request_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Headers of a client's request that a peer gets, besides this gateway's own. Names are lower-case."""
+    """Return the headers of a client's request that a peer gets, besides this gateway's own. Names are lower-case."""
     return _crossing(headers, _REQUEST)
 
 
 def answer_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Headers of a peer's answer that the client gets. Names are lower-case."""
+    """Return the headers of a peer's answer that the client gets. Names are lower-case."""
     return _crossing(headers, _ANSWER)
 
 

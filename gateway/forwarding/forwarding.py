@@ -1,24 +1,24 @@
-"""Passes requests on to their owner, bodies byte for byte, and decides what a failure on the way means.
+"""Forwarding of requests to their owner, bodies byte for byte, and the meaning of a failure on the way.
 
 1. ``Ownership`` says which gateway owns what. With ``preferred`` a produce request for one partition goes to the partition's
    owner. One for the topic as a whole, or with producer headers (whose sequence is the topic's), goes to the topic's owner. A
-   request about a group or a queue goes to its owner, which coordinates it. All others are served where they arrive, and so are
-   those to a topic that is known here to be at a journal, by itself or by name from a journal in use: only what its objects are
-   called goes to another gateway. The owner's answer says of a topic that it is (``AT_JOURNAL``). With ``random`` only requests
-   about groups and queues go on from the chosen gateway.
+   request about a group or a queue goes to its owner, which coordinates it. All others are served where they arrive, and so
+   are those to a topic that is known here to be at a journal, by its own state or by name from a journal in use: the journal's
+   writer tells other gateways only the names of its objects. The owner's answer says whether a topic is at a journal
+   (``AT_JOURNAL``). With ``random`` only requests about groups and queues go on from the chosen gateway.
 2. A request that was passed on often enough is served where it arrives, whichever gateway is preferred there.
-3. The body is read whole before it is sent, within the budget of request bodies. The owner does nothing before it has all of it,
-   and the body is still here when the owner refuses. A body that is too long or too slow to forward is refused here.
-4. Where nothing was sent, or the owner drains, the request is served here. The exception is a busy coordinator: taking the group
-   from it would not help. Where the answer is lost, a request that is safe to repeat (it only reads, or has the producer headers)
-   is served here. Others end in ``OUTCOME_UNKNOWN``. So does a repeat that is refused here: the refusal speaks of the second try
-   only. An answer that breaks off breaks off for the client, too.
-5. Records are passed on with the id of the topic that they are for (``Hop.topic_id``): a copy that waits at a gateway that stands
-   still, while the request is served here, never comes into a topic made anew under the name. Where the peer finds another
-   topic, it did nothing, and the request is served here. A topic that is not there is looked for here.
+3. The body is read whole before it is sent, within the budget of request bodies. The owner does nothing before it has all of
+   it, and the body is still here when the owner refuses. A body that is too long or too slow to forward is refused here.
+4. If nothing was sent, or the owner drains, the request is served here. The exception is a busy coordinator: taking the group
+   from it would not help. If the answer is lost, a request that is safe to repeat (it only reads, or has the producer headers)
+   is served here. Others end in ``OUTCOME_UNKNOWN``. So does a repeat that is refused here: the refusal speaks of the second
+   try only. An answer that breaks off breaks off for the client, too.
+5. Records are passed on with the id of the topic that they are for (``Hop.topic_id``): a copy that waits at a suspended
+   gateway, while the request is served here, never comes into a topic made anew under the name. If the peer finds another
+   topic, it did nothing, and the request is served here. A topic that does not exist is looked for here.
 6. The contract's headers cross both ways, and no others (``crossing``). A hop goes along, which proves the request (``hop``).
-   Where the peer refuses the hop it did nothing: the peer rests, and the request is served here.
-7. ``Breaker`` tells which peers answer. Nothing is sent to one that does not; waiting for it ends within seconds. Where the store
+   If the peer refuses the hop it did nothing: the peer rests, and the request is served here.
+7. ``Breaker`` tells which peers answer. Nothing is sent to one that does not; waiting for it ends within seconds. If the store
    is slow for the peer alone, the answers to changes that wait there are lost, too.
 8. When the client goes away the connection to the owner is cut: the owner, too, sees its client go away.
 """
@@ -70,21 +70,21 @@ from log_format.errors import OutcomeUnknown, StoreError, TidelogError
 _log = logging.getLogger("gateway.forwarding")
 
 AT_JOURNAL: Final = b"x-tidelog-at-journal"
-"""In an answer to another gateway: the topic is at a journal."""
+"""Header of an answer to another gateway: the topic is at a journal."""
 _PRODUCE: Final = frozenset({"/v1/topics/{topic}/records", "/v1/topics/{topic}/partitions/{partition}/records"})
 _COMMIT: Final = "/v1/groups/{group}/offsets"
 STALL_LOOK_MS: Final = 1_000
-"""A change at a peer that waits for longer has the peer asked for its store."""
+"""Time after which the peer of a waiting change is asked for its store."""
 _COORDINATED: Final = {"/v1/groups/{group}": "group", "/v1/queues/{queue}": "queue"}
 """Beginnings of paths about what one gateway coordinates, and the parameter that names it."""
 _CLUSTER: Final = "/v1/cluster"
 _STAMPED: Final = b"tidelog-producer-id"
 _MISSING: Final = ""
-"""For an id: there is no topic of the name."""
+"""Value in place of a topic id: there is no topic of the name."""
 
 
 class _Outcome(Enum):
-    """The outcome of a request at a peer."""
+    """Outcome of a request at a peer."""
 
     ANSWERED = "answered"
     UNTOUCHED = "untouched"
@@ -94,7 +94,7 @@ class _Outcome(Enum):
 
 
 class Forwarding:
-    """Belongs to the event loop. ``topics`` tells a topic's ``owners``."""
+    """Forwarding of this gateway. ``topics`` tells a topic's ``owners``. Used on the event loop only."""
 
     def __init__(
         self,
@@ -137,7 +137,8 @@ class Forwarding:
         )
 
     def __call__(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Handle a request whose route is ``app``. Raises as ``app``; ``OutcomeUnknown``, ``BackOff``, ``ClientDisconnect``."""
+        """Handle a request whose route is ``app``. Raises what ``app`` raises; ``OutcomeUnknown``, ``BackOff``,
+        ``ClientDisconnect``."""
         if self._ownership.mode == "off" or not self._peers.count:
             return app(scope, receive, self._telling(scope, send))
         return self._here_or_there(app, scope, receive, send)
@@ -169,7 +170,7 @@ class Forwarding:
         """Close idle connections."""
         self._connections.close()
 
-    # Where to
+    # Choice of the gateway
 
     async def _peer_for(self, scope: Scope) -> Peer | None:
         mode = self._ownership.mode
@@ -202,7 +203,8 @@ class Forwarding:
         return self._ownership.of_partition(topic, int(partition), await self._owners(topic))
 
     async def _meant(self, scope: Scope) -> str | None:
-        """The id of the topic that the records are for; None: it can't be had."""
+        """Return the id of the topic that the records are for; ``_MISSING`` if there is no topic, None if it can't be looked
+        at."""
         try:
             known = await self._topics.loaded(scope["path_params"]["topic"], self._clock.monotonic_ms())
         except (TidelogError, StoreError):
@@ -210,7 +212,7 @@ class Forwarding:
         return known.log.state.topic_id or _MISSING
 
     def _telling(self, scope: Scope, send: Send) -> Send:
-        """``send``; for another gateway it says of a topic that it is at a journal."""
+        """Return ``send``; for a request of another gateway one that adds ``AT_JOURNAL`` for a topic at a journal."""
         if hop_of(scope) is None or _template(scope) not in _PRODUCE:
             return send
 
@@ -240,12 +242,12 @@ class Forwarding:
             return 1
         return known.state.config.integer("owners") if known.state.exists else 1
 
-    # There and back
+    # Exchange with the peer
 
     async def _passed_on(
         self, peer: Peer, scope: Scope, body: KeptBody, send: Send, topic_id: str | None = None
     ) -> _Outcome:
-        """The outcome at the peer; unless the request was answered it can be served here without harm."""
+        """Pass the request on; return the outcome. Unless it is ``ANSWERED``, the request can be served here without harm."""
         data = await body.read(self._request_bytes_max)
         if data is None:
             return _Outcome.UNTOUCHED
@@ -334,7 +336,7 @@ class Forwarding:
         return _Outcome.ANSWERED
 
     def _goes_on(self, peer: Peer, scope: Scope) -> GoesOn:
-        """Whether a wait for the peer's answer to the request goes on, each time it is asked."""
+        """Return a function that tells whether a wait for the peer's answer goes on."""
         is_change = scope["method"] in ("POST", "PUT") and _template(scope) in (*_PRODUCE, _COMMIT)
         looks_at_ms = self._clock.monotonic_ms() + STALL_LOOK_MS
 
@@ -357,24 +359,24 @@ class Forwarding:
 
 
 def _is_repeatable(scope: Scope) -> bool:
-    """Whether doing it twice does no harm."""
+    """Return whether doing it twice does no harm."""
     return scope["method"] == "GET" or _header(scope, _STAMPED) is not None
 
 
 def _passed(scope: Scope) -> int:
-    """How many gateways have passed the request on."""
+    """Return how many gateways have passed the request on."""
     hop = hop_of(scope)
     return 0 if hop is None else hop.passed
 
 
 def _template(scope: Scope) -> str:
-    """The path of the request's route, with its parameters' names."""
+    """Return the path of the request's route, with its parameters' names."""
     template: str = getattr(scope.get("route"), "path_format", "")
     return template
 
 
 def _coordinated(scope: Scope) -> str | None:
-    """The path's parameter that names a group or a queue; None: it is about neither."""
+    """Return the path's parameter that names a group or a queue; None if the request is about neither."""
     template = _template(scope)
     return next((name for beginning, name in _COORDINATED.items() if template.startswith(beginning)), None)
 

@@ -30,43 +30,44 @@ from log_format.clock import Clock
 
 HEADER: Final = b"tidelog-hop"
 HOP_MS: Final = 10_000
-"""How long a hop holds. The head of a request arrives within milliseconds."""
+"""Time for which a hop holds. The head of a request arrives within milliseconds."""
 WINDOW: Final = 16_384
-"""How far a number may be behind the newest: above any number of requests that are under way to one gateway."""
+"""Distance of a number from the newest up to which it is accepted: above any number of requests under way to one gateway."""
 SENDERS_MAX: Final = 1_024
-"""Instances whose numbers are remembered: 2 KiB for each. An idle one is forgotten once its hops have expired."""
+"""Number of instances whose numbers are remembered: 2 KiB for each. An idle one is dropped once its hops have expired."""
 
 
 class Hop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a gateway says of a request that it sends to another one."""
+    """A gateway's statement about a request that it sends to another one."""
 
     key: str
     sender: str
-    """The sender's instance."""
+    """Instance of the sender."""
     receiver: str
-    """The receiver's instance."""
+    """Instance of the receiver."""
     number: int
     expires_at: int
     body: str
-    """The body's SHA-256, hexadecimal."""
+    """SHA-256 of the body, hexadecimal."""
     passed: int = 0
-    """How many gateways have passed the request on; 0: it is a gateway's own message."""
+    """Number of gateways that have passed the request on; 0: it is a gateway's own message."""
     caller: Caller | None = None
-    """For whom it is passed on; what that one may do is judged by the receiver. None: the gateway's own message, or
+    """Caller for whom it is passed on; the receiver judges that caller's rights. None: the gateway's own message, or
     authentication is off."""
     revision: int = -1
-    """Of the rights by which the sender let the caller in: the receiver judges by none that are older."""
+    """Revision of the rights by which the sender let the caller in: the receiver judges by none that are older."""
     source: str | None = None
-    """The client's address, for the audit trail."""
+    """Address of the client, for the audit trail."""
     topic_id: str | None = None
-    """Of records: the topic that they are for, as the sender knows it. The receiver appends them to no other of its name."""
+    """Id of the topic that the records are for, as the sender knows it. The receiver appends them to no other topic of that
+    name."""
     connection: str | None = None
-    """The client's connection, by the sender's name for it: who waits for the answer (``gateway.engine.early_flush``). None: no
-    client, or not told."""
+    """Sender's name for the client's connection, which waits for the answer (``gateway.engine.early_flush``). None: no client, or
+    not told."""
 
 
 class Sealed(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a request that the MAC covers beside the hop. Names of headers are lower-case."""
+    """Parts of a request that the MAC covers in addition to the hop. Names of headers are lower-case."""
 
     method: str
     target: bytes
@@ -74,7 +75,7 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
     headers: Headers
 
     def data(self, hop: bytes) -> bytes:
-        """The signed bytes. No part of a request's head has a line feed, so no two requests have the same."""
+        """Return the signed bytes. No part of a request's head has a line feed, so no two requests have the same bytes."""
         parts = [hop, self.method.encode("ascii"), self.target, self.request_id.encode("ascii")]
         for header in self.headers:
             parts += header
@@ -92,7 +93,7 @@ _DECODER: Final = msgspec.json.Decoder(Hop)
 
 
 class _Window:
-    """Which numbers of a sender have come: the newest one, and a bit for each of the ``WINDOW`` before it."""
+    """Numbers of one sender that have come: the newest one, and a bit for each of the ``WINDOW`` before it."""
 
     __slots__ = ("_bits", "_newest", "until_ms")
 
@@ -100,10 +101,10 @@ class _Window:
         self._newest = -1
         self._bits = 0
         self.until_ms = 0
-        """When the last of its hops has expired."""
+        """Time when the last of the sender's hops has expired."""
 
     def takes(self, number: int) -> bool:
-        """Whether the number comes for the first time."""
+        """Take a number; return whether it comes for the first time."""
         ahead = number - self._newest
         if ahead > 0:
             self._bits = ((self._bits << min(ahead, WINDOW)) | 1) & _ALL
@@ -120,10 +121,10 @@ _ALL: Final = (1 << WINDOW) - 1
 
 
 class Hops:
-    """One gateway's hops, out and in. Belongs to the event loop.
+    """One gateway's hops, out and in. Used on the event loop only.
 
-    ``instance``: new with each start. ``needs_key_file``: only keys of ``cluster_key_file`` count, since every reader of the
-    store knows the other one.
+    ``instance``: new with each start. ``needs_key_file``: whether only keys of ``cluster_key_file`` count, since every reader
+    of the store knows the default key.
     """
 
     def __init__(self, peers: Peers, clock: Clock, *, instance: str, needs_key_file: bool = False) -> None:
@@ -146,7 +147,7 @@ class Hops:
         source: str | None = None,
         topic_id: str | None = None,
     ) -> bytes | None:
-        """The line and the headers of a request to the peer; None while this gateway has no key that counts."""
+        """Return the line and the headers of a request to the peer; None while this gateway has no key that counts."""
         keys, call = self._keys(), present_call()
         if keys is None:
             return None
@@ -178,7 +179,7 @@ class Hops:
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def checked(self, values: Sequence[bytes], sealed: Sealed) -> Hop:
-        """The hop in the only header of ``values``, which counts now and never again. Raises ``HopRefused``."""
+        """Return the hop in the only header of ``values``, which counts now and never again. Raises ``HopRefused``."""
         keys = self._keys()
         if keys is None:
             raise HopRefused("this gateway takes none")
