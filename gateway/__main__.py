@@ -1,8 +1,8 @@
 """``python -m gateway --store URI``: serve a log over HTTP until told to stop.
 
-When ready it prints one line to standard output: its URL, its store, the operations listener's URL if it has one. A terminal also
-gets what to do next. Log lines go to standard error, as JSON unless that is a terminal. Exit status: 0 after a complete drain, 1
-when something that was asked for could not be finished, 2 for wrong settings, 3 when it could not start.
+When ready it prints one line to standard output: its URL, its store, the operations listener's URL if it has one. A terminal
+also gets what to do next. Log lines go to standard error, as JSON unless that is a terminal. Exit status: 0 after a complete
+drain, 1 when the drain could not finish all work under way, 2 for wrong settings, 3 when it could not start.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import signal
 
 if __name__ == "__main__":
-    # Until it serves there is nothing to finish: Ctrl-C ends it at once, without a traceback from an import.
+    # Until it serves there is nothing to finish: Ctrl-C ends it immediately, without a traceback from an import.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # tidelog/programs.py blocks it until here
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # tidelog/programs.py blocks SIGINT until here.
 
     from log_format.without_pandas import find_no_pandas
 
@@ -39,13 +39,13 @@ from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
 from log_format.version import __version__
 
 PROGRAM: Final = "tidelog serve"
-"""The command that a user types. Users need not know this module's name."""
+"""Command that a user types. Users need not know this module's name."""
 
 _log = logging.getLogger("gateway")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until a signal; returns the exit status."""
+    """Serve until a signal; return the exit status."""
     given = vars(_parser().parse_args(arguments))
     try:
         settings = Settings.read(os.environ, given)
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(settings: Settings) -> int:
-    # A supervisor needs none of these, and they take a hundred megabytes.
+    # A supervisor needs none of these modules, and they take a hundred megabytes.
     from gateway.app import create_app  # noqa: PLC0415
     from gateway.process.assembly import assemble  # noqa: PLC0415
     from gateway.process.server import GatewayServer, moving_of, server_config  # noqa: PLC0415
@@ -89,7 +89,7 @@ def _serve(settings: Settings) -> int:
     try:
         server.run(None if worker is None else [worker.shared, worker.own])
     finally:
-        structured_log.WRITER.flush()  # also where it could not start, which ends the process
+        structured_log.WRITER.flush()  # Also if it could not start, which ends the process.
     if not server.drained_whole:
         # Threads may still wait for the store, and an ordinary exit would wait for them.
         os._exit(1)
@@ -102,7 +102,7 @@ def _refuse(error: Exception, status: int) -> int:
 
 
 def _warn(settings: Settings) -> None:
-    """Say at each start what an operator may not have meant."""
+    """Warn at each start of settings that an operator may not have meant."""
     _warn_of_address(settings)
     if settings.auth == "off" and not all(is_loopback(host) for host in (settings.host, settings.kafka_host) if host):
         _log.warning("auth is off and insecure is true: every program that reaches %s may do all", settings.url)
@@ -138,7 +138,7 @@ def announce(store_uri: str, url: str, operations_url: str | None) -> None:
 
 
 def _next_steps(url: str) -> str:
-    """What to do next, for the person that started it."""
+    """Return what to do next, for the person that started the gateway."""
     return (
         f"  In a browser:                 {url}/ shows topics, messages and groups, {url}/docs the API\n"
         f"  In another terminal:          export TIDELOG_URL={url}\n"
@@ -152,7 +152,7 @@ def _next_steps(url: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
-        usage="%(prog)s --store STORE [--SETTING VALUE …]",  # all settings would hide what an error says
+        usage="%(prog)s --store STORE [--SETTING VALUE …]",  # All settings would hide what an error says.
         description="Serve a Tidelog store over HTTP.",
         epilog=f"Each option may also be given as {ENVIRONMENT_PREFIX}<NAME> in the environment.",
     )

@@ -1,7 +1,7 @@
 """The ASGI application: middlewares around routes around an engine. Everything is an argument.
 
 FastAPI holds the routes and the lifespan. Requests pass through the gateway's own middlewares and dispatcher only. The
-framework's (exit stacks, telemetry, error pages) would double their cost and add nothing.
+framework's own layers (exit stacks, telemetry, error pages) would double a request's cost and add nothing.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ ROUTERS: Sequence[APIRouter] = (
 
 
 class GatewayApplication(FastAPI):
-    """Use ``create_app``."""
+    """The application of the clients' listener. Use ``create_app``."""
 
     def __init__(self, gateway: Gateway, routers: Sequence[APIRouter]) -> None:
         super().__init__(
@@ -118,7 +118,7 @@ class GatewayApplication(FastAPI):
 
     @cached_property
     def openapi_document(self) -> bytes:
-        """The OpenAPI document of all routes; making it takes a tenth of a second."""
+        """OpenAPI document of all routes; making it takes a tenth of a second."""
         return msgspec.json.encode(document(self.router.routes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -133,11 +133,10 @@ class GatewayApplication(FastAPI):
 
 
 class OperationsApplication:
-    """What the operations listener serves: the probes, the metrics, and what only operators may see. It asks for no credential.
+    """The operations listener's application: probes, metrics, and what only operators may see. It asks for no credential.
 
-    ``clients``: the application of the other listener.
-
-    Nothing here waits for a thread that clients keep busy: no answer is compressed, no request forwarded.
+    ``clients``: the application of the other listener. Nothing here waits for a thread that clients keep busy: no answer is
+    compressed, no request forwarded.
     """
 
     def __init__(self, clients: GatewayApplication, gateway: Gateway) -> None:
@@ -154,9 +153,9 @@ class OperationsApplication:
 
 
 def create_app(gateway: Gateway, routers: Sequence[APIRouter] = ROUTERS) -> GatewayApplication:
-    """The gateway's application; its lifespan starts the engine and, at the end, drains it if the server did not.
+    """Return the gateway's application; its lifespan starts the engine and, at the end, drains it if the server did not.
 
-    ``routers`` must use ``TypedRoute``. Where several paths match, the most literal is taken.
+    ``routers`` must use ``TypedRoute``. If several paths match, the most literal is taken.
     """
     return GatewayApplication(gateway, routers)
 
@@ -189,7 +188,7 @@ def _lifespan(gateway: Gateway) -> Lifespan[FastAPI]:
 
 
 def _with_middlewares(dispatcher: Dispatcher, gateway: Gateway, routes: Sequence[TypedRoute]) -> ASGIApp:
-    """Read from the bottom: the last is the outermost."""
+    """Return the dispatcher with its middlewares. Read from the bottom: the last is the outermost."""
     app = _guarded(dispatcher, gateway, listens_on=gateway.settings.host, judged=_Judged(dispatcher, gateway, routes))
     app = CompressionMiddleware(app, pool=gateway.compression_pool)
     app = PacingMiddleware(app)
@@ -197,7 +196,7 @@ def _with_middlewares(dispatcher: Dispatcher, gateway: Gateway, routes: Sequence
 
 
 class _Judged:
-    """Puts authentication, authorization and quotas around what a request meets."""
+    """Authentication, authorization and quotas, each put around an application."""
 
     def __init__(self, dispatcher: Dispatcher, gateway: Gateway, routes: Sequence[TypedRoute]) -> None:
         self._find = dispatcher.find
@@ -209,17 +208,18 @@ class _Judged:
         )
 
     def authorized(self, app: ASGIApp) -> ASGIApp:
-        """Inside of what decodes the path."""
+        """Return ``app`` behind authorization. Goes inside the middleware that decodes the path."""
         rights: Rights = self._gateway.rights
         return AuthorizationMiddleware(app, find=self._find, rights=rights) if rights.enforced else app
 
     def throttled(self, app: ASGIApp) -> ASGIApp:
-        """Inside of what looks the route up."""
+        """Return ``app`` behind quotas. Goes inside the middleware that looks the route up."""
         quotas = self._gateway.quotas
         return app if quotas is None else ThrottlingMiddleware(app, quotas=quotas)
 
     def authenticated(self, app: ASGIApp) -> ASGIApp:
-        """Outside of all that may refuse. What another gateway passes on brings its caller along."""
+        """Return ``app`` behind authentication, outside of all that may refuse. A request that another gateway passes on has its
+        caller."""
         gateway = self._gateway
         if gateway.authentication is not None:
             app = AuthenticationMiddleware(app, authentication=gateway.authentication, open_paths=self._open)

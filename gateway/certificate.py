@@ -1,10 +1,10 @@
-"""What TLS is made of: files that are read at start, and again when they change.
+"""TLS contexts, made of files that are read at start, and again when they change.
 
-1. The files of a context are taken together or not at all: each reading makes a new one, which new connections use.
-2. What can't be used is logged once, and the context before it stays in force.
-3. With ``client_ca`` a client may show a certificate, and one that no authority of that file signed ends the handshake. Where
+1. The files of a context are taken together or not at all: each reading makes a new context, which new connections use.
+2. Files that can't be used are logged once, and the previous context stays in force.
+3. With ``client_ca`` a client may show a certificate, and one that no authority of that file signed ends the handshake. If
    nothing else proves a client's identity (``auth`` off), a client must show one.
-4. The URI in a client certificate's subjectAltName is its principal. Two URIs are none.
+4. The URI in a client certificate's subjectAltName is its principal. A certificate with two URIs has none.
 """
 
 from __future__ import annotations
@@ -16,31 +16,34 @@ from pathlib import Path
 from typing import Any, Final
 
 LOOK_SECONDS: Final = 2.0
-"""How often the files are looked at."""
+"""Interval of looks at the files."""
 CLIENT_CERTIFICATE: Final = "tidelog.client_certificate"
-"""In a request's scope: its connection's ``ClientCertificate``; absent without one."""
+"""Key in a request's scope of its connection's ``ClientCertificate``; absent without one."""
 PRINCIPAL_BYTES_MAX: Final = 255
-"""As every id."""
+"""Maximum size of a principal, as of every id."""
 
 _log = logging.getLogger("gateway.certificate")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """Of a verified client certificate: the URI, and when it ends (milliseconds since the epoch)."""
+    """The URI of a verified client certificate, and when the certificate ends (milliseconds since the epoch)."""
 
     uri: str
     expires_at_ms: int
 
 
 class Certificate:
-    """The pair of ``cert_path`` and ``key_path``, which the gateway shows its clients. ``context`` is for handshakes that begin
-    now. ``client_ca``: file of the authorities of clients' certificates; None: clients are not asked for one."""
+    """The certificate ``cert_path`` with ``key_path``, which the gateway shows its clients.
+
+    ``context``: for handshakes that begin now. ``client_ca``: file of the authorities of clients' certificates; None: clients
+    are not asked for one.
+    """
 
     def __init__(
         self, cert_path: str, key_path: str, client_ca: str | None = None, *, is_needed_of_clients: bool = False
     ) -> None:
-        """Raises ``ValueError``, whose text names the file and what is wrong with it."""
+        """Read the files. Raises ``ValueError``, whose text names the file and what is wrong with it."""
         self._pair = (cert_path, key_path)
         self._client_ca = client_ca
         self._verify = ssl.CERT_REQUIRED if is_needed_of_clients else ssl.CERT_OPTIONAL
@@ -67,16 +70,20 @@ class Certificate:
 
 
 class PeerTrust:
-    """How other gateways' certificates are judged, and what this one shows them. ``context`` is for connections that begin now.
+    """Authorities by which other gateways' certificates are judged, and the certificate that this gateway shows them.
 
-    ``ca_file``: the authorities; None: the system's, loaded once with the first look. ``name``: what a certificate must be for;
-    None: the host of the peer's URL. ``pair``: this gateway's own certificate and key, for peers that ask for one.
+    Args:
+        ca_file: the authorities; None: the system's, loaded once with the first look.
+        name: name that a certificate must be for; None: the host of the peer's URL.
+        pair: this gateway's own certificate and key, for peers that ask for one.
+
+    ``context`` is for connections that begin now.
     """
 
     def __init__(
         self, ca_file: str | None = None, name: str | None = None, *, pair: tuple[str, str] | None = None
     ) -> None:
-        """Raises ``ValueError``."""
+        """Read the files. Raises ``ValueError``."""
         self.name = name
         self._ca_file = ca_file
         self._pair = pair
@@ -100,7 +107,7 @@ class PeerTrust:
 
 
 def server_context(cert_path: str, key_path: str) -> ssl.SSLContext:
-    """TLS 1.2 and 1.3 with this certificate. Raises ``ValueError``."""
+    """Return a context for TLS 1.2 and 1.3 with this certificate. Raises ``ValueError``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # Renegotiation would let a client make the gateway sign over and over on one connection.
@@ -111,7 +118,8 @@ def server_context(cert_path: str, key_path: str) -> ssl.SSLContext:
 
 
 def client_certificate(shown: dict[str, Any] | None) -> ClientCertificate | None:
-    """The principal of a verified certificate, as ``SSLSocket.getpeercert`` has it; None where it names none, or several."""
+    """Return the principal of a verified certificate, given as ``SSLSocket.getpeercert`` returns it; None if it names none, or
+    several."""
     if not shown:
         return None
     uris = [value for kind, value in shown.get("subjectAltName", ()) if kind == "URI"]
@@ -121,7 +129,7 @@ def client_certificate(shown: dict[str, Any] | None) -> ClientCertificate | None
 
 
 def _trusting(ca_file: str | None) -> ssl.SSLContext:
-    """A client's context with these authorities; None: the system's. Raises ``ValueError``."""
+    """Return a client's context with these authorities; None: the system's. Raises ``ValueError``."""
     if ca_file is None:
         return ssl.create_default_context()
     _check_readable(("TIDELOG_TLS_CA", ca_file))
@@ -164,7 +172,7 @@ def _check_readable(*files: tuple[str, str]) -> None:
 
 
 def _refuse_password() -> str:
-    """OpenSSL would ask for it on the terminal."""
+    """Refuse a key with a password, for which OpenSSL would ask on the terminal."""
     raise ValueError("the key has a password")
 
 
@@ -176,7 +184,7 @@ class _Files:
         self._seen = self._states()
 
     def changed(self) -> bool:
-        """Whether one was written or replaced since the last look."""
+        """Return whether a file was written or replaced since the last look."""
         before, self._seen = self._seen, self._states()
         return before != self._seen
 
@@ -185,7 +193,7 @@ class _Files:
 
 
 def _file_state(path: str) -> tuple[int, int, int] | None:
-    """Changes when the file is written or replaced; None: it can't be looked at."""
+    """Return a state that changes when the file is written or replaced; None if it can't be looked at."""
     try:
         found = Path(path).stat()
     except OSError:

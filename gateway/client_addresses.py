@@ -1,4 +1,4 @@
-"""How many connections each client address has: a listener takes only so many of one."""
+"""Counts of each client address's connections: a listener takes a bounded number from one address."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 
 LOOPBACK: Final = "loopback"
 _NETWORK_BITS: Final = 64
-"""Prefix of an IPv6 address: the least that a provider gives to one customer."""
+"""Prefix length of an IPv6 address: the smallest network that a provider gives to one customer."""
 
 
 class ClientAddresses:
-    """Counts the connections of each address; ``count_max`` None: no bound. Belongs to the event loop."""
+    """Number of connections of each address; ``count_max`` None: no bound. Used on the event loop only."""
 
     def __init__(self, count_max: int | None, *, loopback_counts: bool = True) -> None:
         self._count_max = count_max
@@ -19,7 +19,7 @@ class ClientAddresses:
         self._counts: dict[str, int] = {}
 
     def enter(self, address: str | None) -> int:
-        """Count a connection (``leave`` when it ends); returns by how many its address exceeds its share."""
+        """Count a connection (``leave`` when it ends); return by how many its address exceeds its share."""
         if address is None:
             return 0
         count = self._counts.get(address, 0) + 1
@@ -29,7 +29,7 @@ class ClientAddresses:
         return max(0, count - self._count_max)
 
     def leave(self, address: str) -> None:
-        """The connection ended."""
+        """Count a connection as ended."""
         left = self._counts[address] - 1
         if left:
             self._counts[address] = left
@@ -38,7 +38,7 @@ class ClientAddresses:
 
 
 def address_key(host: str) -> str:
-    """What an address counts as: itself, its /64 for IPv6, or ``LOOPBACK``."""
+    """Return what an address is counted as: itself, its /64 for IPv6, or ``LOOPBACK``."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

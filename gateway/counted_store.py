@@ -1,7 +1,7 @@
-"""A store that counts what is asked of it, by kind of request and by what the object is: what S3 will charge for.
+"""A store that counts the requests to it, by kind of request and by what the object is: what S3 will charge for.
 
-A listing counts once for each 1,000 objects, and once if there is none, as S3 charges it. What a store repeats by itself counts
-once.
+A listing counts once for each 1,000 objects, and once if there is none, as S3 charges it. A request that a store repeats by
+itself counts once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from log_format.layout import COMPACTED, GATEWAYS, JOURNALS, SEGMENTS
 from log_format.store import ObjectInfo, ObjectStore
 
 Counted = tuple[str, str, int, int]
-"""Kind, what the object is, requests, bytes."""
+"""Kind of request, kind of object, number of requests, bytes."""
 LISTED_PER_REQUEST: Final = 1_000
 _LOG: Final = "_delta_log/"
 
 
 class StoreRequests(Collector):
-    """Counts by (kind, what). Safe from any thread."""
+    """Counts by kind of request and kind of object. Safe from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -32,14 +32,14 @@ class StoreRequests(Collector):
         self._bytes: dict[tuple[str, str], int] = {}
 
     def count(self, kind: str, key: str, size_bytes: int = 0, *, requests: int = 1) -> None:
-        """Count a request, or what one brought."""
+        """Count a request, or bytes that a counted request brought (``requests`` 0)."""
         of = (kind, kind_of_object(key))
         with self._lock:
             self._counts[of] = self._counts.get(of, 0) + requests
             self._bytes[of] = self._bytes.get(of, 0) + size_bytes
 
     def taken(self) -> tuple[Counted, ...]:
-        """All counts, which begin at 0 again."""
+        """Return all counts, and reset them to 0."""
         with self._lock:
             counted = tuple((kind, of, count, self._bytes[kind, of]) for (kind, of), count in self._counts.items())
             self._counts.clear()
@@ -47,14 +47,14 @@ class StoreRequests(Collector):
         return counted
 
     def add(self, counted: Iterable[Counted]) -> None:
-        """Count what another process asked of the store."""
+        """Add the counts of another process."""
         with self._lock:
             for kind, of, count, size_bytes in counted:
                 self._counts[kind, of] = self._counts.get((kind, of), 0) + count
                 self._bytes[kind, of] = self._bytes.get((kind, of), 0) + size_bytes
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics as they are now."""
+        """Yield the metrics as they are now."""
         with self._lock:
             counts, sizes = dict(self._counts), dict(self._bytes)
         requests = CounterMetricFamily("tidelog_store_requests", "Requests to the store.", labels=("kind", "of"))
@@ -74,27 +74,27 @@ class CountedStore(WrappedStore):
         self._requests = requests
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        """See ``ObjectStore.get``."""
+        """Get an object, counted (``ObjectStore.get``)."""
         self._requests.count("GET", key)
         return self._got(key, self._store.get(key, bytes_max=bytes_max))
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """See ``ObjectStore.get_range``."""
+        """Get a range, counted (``ObjectStore.get_range``)."""
         self._requests.count("GET", key)
         return self._got(key, self._store.get_range(key, start, end))
 
     def put(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore.put``."""
+        """Put an object, counted (``ObjectStore.put``)."""
         self._requests.count("PUT", key, len(data))
         self._store.put(key, data)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore.put_if_absent``."""
+        """Put an object if it is absent, counted (``ObjectStore.put_if_absent``)."""
         self._requests.count("PUT", key, len(data))
         self._store.put_if_absent(key, data)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """See ``ObjectStore.list``."""
+        """List objects, counted (``ObjectStore.list``)."""
         self._requests.count("LIST", prefix)
         for number, info in enumerate(self._store.list(prefix, start_after=start_after)):
             if number and number % LISTED_PER_REQUEST == 0:
@@ -102,17 +102,17 @@ class CountedStore(WrappedStore):
             yield info
 
     def list_directories(self, prefix: str) -> Iterator[str]:
-        """See ``ObjectStore.list_directories``."""
+        """List directories, counted (``ObjectStore.list_directories``)."""
         self._requests.count("LIST", prefix)
         return self._store.list_directories(prefix)
 
     def delete(self, key: str) -> None:
-        """See ``ObjectStore.delete``."""
+        """Delete an object, counted (``ObjectStore.delete``)."""
         self._requests.count("DELETE", key)
         self._store.delete(key)
 
     def head(self, key: str) -> ObjectInfo:
-        """See ``ObjectStore.head``."""
+        """Return an object's info, counted (``ObjectStore.head``)."""
         self._requests.count("HEAD", key)
         return self._store.head(key)
 
@@ -122,7 +122,7 @@ class CountedStore(WrappedStore):
 
 
 def kind_of_object(key: str) -> str:
-    """What lies under a key, in one of a few words."""
+    """Return the kind of the object under a key, one of a few words."""
     if key.startswith(GATEWAYS):
         return "heartbeat"
     if _LOG in key:

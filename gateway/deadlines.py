@@ -1,4 +1,5 @@
-"""When each of many things has to be looked at next: a group's sessions, a queue's locks. Belongs to the event loop."""
+"""Deadlines at which each of many things has to be looked at next: a group's sessions, a queue's locks. Used on the event loop
+only."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ class Deadlines:
         self._deadlines: dict[str, int] = {}
 
     def expect(self, name: str, deadline_ms: int | None) -> None:
-        """Have it looked at then, or at its earlier deadline. None: it needs no look."""
+        """Set the name's deadline, unless it has an earlier one. None: change nothing."""
         known_ms = self._deadlines.get(name)
         if deadline_ms is not None and (known_ms is None or deadline_ms < known_ms):
             self._deadlines[name] = deadline_ms
             heapq.heappush(self._heap, (deadline_ms, name))
 
     def due(self, now_ms: int) -> list[str]:
-        """The names to look at now; their deadlines are removed."""
+        """Return the names whose deadlines have passed, and remove these deadlines."""
         due = []
         while self._heap and self._heap[0][0] <= now_ms:
             deadline_ms, name = heapq.heappop(self._heap)
@@ -30,5 +31,5 @@ class Deadlines:
         return due
 
     def forget(self, name: str) -> None:
-        """Remove its deadline."""
+        """Remove the name's deadline."""
         self._deadlines.pop(name, None)

@@ -8,7 +8,7 @@ _HOUR_MS = 3_600_000
 
 
 class FlushSettings(BaseModel):
-    """Each field says what changing it does."""
+    """Settings of early flushes. Each field says what changing it does."""
 
     flush_savings_first_ms: int = Field(
         default=_HOUR_MS,

@@ -1,7 +1,7 @@
 """The last hour of this gateway, a point every ten seconds, in memory: 360 points of a few numbers each.
 
-A gateway that starts knows nothing of the time before. Points are rates of the time since the point before them; where the
-process did not get to it in time (its machine slept), the point covers what it missed.
+A gateway that starts knows nothing of the time before. A point has rates since the previous point; if the process could not
+take points in time (its machine was suspended), the next point covers what it missed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from log_format.clock import Clock
 INTERVAL_MS: Final = 10_000
 POINTS_MAX: Final = 360
 RECENT_POINTS: Final = 60
-"""An alarm of something that happened, as of failed flushes, ends ten minutes later."""
+"""Number of points over which events such as failed flushes count: their alarm ends ten minutes later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """Rates a second up to ``at_ms``; latencies None where nothing was committed."""
+    """Rates a second since the previous point, up to ``at_ms``; latencies are None if nothing was committed."""
 
     at_ms: int
     produced_records: float
@@ -42,7 +42,7 @@ class Point:
 
 
 class Activity:
-    """Belongs to the event loop. ``start`` once the gateway serves."""
+    """Points and alarms of this gateway. Used on the event loop only. Call ``start`` once the gateway serves."""
 
     def __init__(self, registry: CollectorRegistry, clock: Clock) -> None:
         self._registry = registry
@@ -53,11 +53,11 @@ class Activity:
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Take a point every ``INTERVAL_MS`` from now on."""
+        """Start to take a point every ``INTERVAL_MS``."""
         self._running = asyncio.create_task(supervised(self._round, "the hour's activity"))
 
     async def stop(self) -> None:
-        """Take no more points. Idempotent."""
+        """Stop taking points. Idempotent."""
         running, self._running = self._running, None
         if running is not None:
             running.cancel()
@@ -65,15 +65,15 @@ class Activity:
 
     @property
     def points(self) -> Sequence[Point]:
-        """The last hour's, oldest first."""
+        """Points of the last hour, oldest first."""
         return tuple(self._points)
 
     def alarms(self) -> Sequence[Alarm]:
-        """What is amiss now."""
+        """Return the present alarms."""
         return alarms_of(self._recent[0], read(self._registry, self._clock.now_ms()))
 
     def take(self) -> None:
-        """Take a point. Where the clock went back, only remember where it is now."""
+        """Take a point. If the clock went back, only remember the reading."""
         before, now = self._last, read(self._registry, self._clock.now_ms())
         self._last = now
         self._recent.append(now)

@@ -1,4 +1,4 @@
-"""What a person should know of, by the metrics: what failed or was refused lately, and what runs full or falls behind."""
+"""Alarms for a person, by the metrics: what failed or was refused recently, and what runs full or falls behind."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gateway.activity import reading
 from gateway.activity.reading import Reading
 
 FULL_SHARE: Final = 0.8
-"""Of a budget of state. Past the whole of it, requests are refused."""
+"""Share of a state's budget from which on there is an alarm. Past the whole of it, requests are refused."""
 OVERDUE_S: Final = 60
-"""By how much a drain may be late without a word: the next round brings it."""
+"""Lateness of a drain, in seconds, up to which there is no alarm: the next round drains it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """``bad``: requests fail. ``warning``: they will, or a table falls behind.
+    """An alarm. ``bad``: requests fail. ``warning``: they will, or a table falls behind.
 
     ``what`` is a word for programs, ``said`` a sentence.
     """
@@ -28,7 +28,7 @@ class Alarm:
 
 
 def alarms_of(before: Reading, now: Reading) -> Sequence[Alarm]:
-    """Alarms by the metrics now, and by how they have grown since ``before``."""
+    """Return the alarms by the metrics now, and by their growth since ``before``."""
     return tuple(_alarms(before, now))
 
 

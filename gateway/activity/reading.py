@@ -1,4 +1,4 @@
-"""One look at the metrics: the few numbers that an hour's plots and the alarms are made of."""
+"""One reading of the metrics: the few numbers that an hour's plots and the alarms are made of."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _READ: Final = (
 )
 
 Buckets = tuple[tuple[float, float], ...]
-"""Upper bounds in seconds, and how many were observed up to each."""
+"""Upper bounds in seconds, and the number of observations up to each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """``at_ms`` by the clock. ``totals``: sums over labels. ``by_label``: of those whose labels matter here."""
+    """Numbers at ``at_ms``. ``totals``: sums over labels. ``by_label``: values of each label."""
 
     at_ms: int
     totals: dict[str, float]
@@ -52,12 +52,12 @@ class Reading:
     by_label: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def total(self, name: str) -> float:
-        """The number; 0 where nothing measures it."""
+        """Return the number; 0 if no metric has it."""
         return self.totals.get(name, 0.0)
 
 
 def read(registry: CollectorRegistry, at_ms: int) -> Reading:
-    """Read the numbers; other metrics are not asked for theirs."""
+    """Return the numbers in the registry; other metrics are not asked for theirs."""
     totals: dict[str, float] = {}
     buckets: dict[str, list[tuple[float, float]]] = {}
     by_label: dict[str, dict[str, float]] = {}
@@ -78,9 +78,10 @@ def read(registry: CollectorRegistry, at_ms: int) -> Reading:
 
 
 def quantile_ms(before: Buckets, after: Buckets, share: float) -> float | None:
-    """The quantile of what was observed between two looks, in milliseconds; None when nothing was.
+    """Return the quantile of the observations between two readings, in milliseconds; None if there were none.
 
-    Within a bucket observations are taken to lie evenly, as Prometheus does; beyond the last bound it is that bound.
+    Within a bucket observations are taken to be evenly distributed, as Prometheus does; beyond the last bound it is that
+    bound.
     """
     earlier = dict(before)
     counts = [(bound, count - earlier.get(bound, 0.0)) for bound, count in after]

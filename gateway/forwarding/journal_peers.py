@@ -1,12 +1,13 @@
-"""Reaches the other gateways about journals: objects are offered to the preferred gateway, and all are told of commits.
+"""Messages to other gateways about journals: objects are offered to the preferred gateway, and all gateways are told of commits.
 
 1. A message is a POST with a JSON body and a hop (``hop``): no client can send one.
-2. An answer of 204 or 4xx says that no commit has the object, nor will have. So it is where nothing was sent. Any other failure
-   is in doubt: the sender asks the journal's log.
+2. An answer of 204 or 4xx says that no commit has the object, nor will have. The same holds if nothing was sent. Any other
+   failure is in doubt: the sender asks the journal's log.
 3. A peer that fails or does not answer (``Breaker``) rests. Meanwhile this gateway commits by itself, or another is preferred.
-4. News are sent one at a time to a peer, for each journal the newest. They may be lost: readers also look from time to time. A
-   peer whose offer is under way here gets none: after the answer to that it looks by itself.
-5. An offer in doubt costs no more than a look at the log, so an owner that was heard of within a second is not probed before it.
+4. News of commits are sent to a peer one at a time, for each journal the newest version. They may be lost: readers also look
+   from time to time. A peer whose offer is under way here gets none: after the offer's answer it looks by itself.
+5. An offer in doubt costs no more than a look at the log, so an owner that was heard of within a second is not probed before
+   it.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ OFFER_PATH: Final = b"/gateways/journal-offers"
 NEWS_PATH: Final = b"/gateways/journal-news"
 NEWS_BYTES_MAX: Final = 256
 ANSWER_MS_MAX: Final = 3_000
-"""How long an offer waits for its answer: a commit takes a tenth of a second, tries at a failing store as long as this."""
+"""Time that an offer waits for its answer: a commit takes a tenth of a second, tries at a failing store as long as this."""
 NEWS_MS_MAX: Final = 1_000
 SILENT_MS_MAX: Final = 1_000
-"""Longer than the usual time between two offers."""
+"""Silence of an owner after which it is probed before an offer: longer than the usual time between two offers."""
 
 
 class JournalPeering:
-    """Belongs to the event loop. See ``engine.journal_peers``."""
+    """Implementation of ``engine.journal_peers.JournalPeers``. Used on the event loop only."""
 
     def __init__(
         self,
@@ -57,14 +58,14 @@ class JournalPeering:
         self._messages = PeerMessages(ownership.peers, connections, breaker, hops)
         self._answer_ms_max = answer_ms_max
         self._news: dict[str, dict[int, int]] = {}
-        """Peer -> journal -> version, of peers that are being told."""
+        """Versions that wait to be sent, by journal, by peer that is being told."""
         self._telling: set[asyncio.Task[None]] = set()
         self._answering: Counter[str] = Counter()
-        """Offers of each gateway that are under way here, by its instance."""
+        """Number of offers of each gateway that are under way here, by its instance."""
 
     @contextmanager
     def answering(self, sender: str) -> Iterator[None]:
-        """See ``JournalPeers``."""
+        """Mark an offer of the gateway ``sender`` as under way here while the context lasts (``JournalPeers.answering``)."""
         self._answering[sender] += 1
         try:
             yield
@@ -74,11 +75,11 @@ class JournalPeering:
                 del self._answering[sender]
 
     def is_elsewhere(self, journal: int) -> bool:
-        """See ``JournalPeers``."""
+        """Return whether another gateway commits to the journal (``JournalPeers.is_elsewhere``)."""
         return self._ownership.mode != "off" and self._ownership.of_journal(journal) is not None
 
     async def offer(self, journal: int, offer: Offer) -> Taken | None:
-        """See ``JournalPeers``."""
+        """Ask the gateway that commits to the journal to take the object up (``JournalPeers.offer``)."""
         peer = self._ownership.of_journal(journal)
         body = encode_offer(journal, offer)
         if peer is None or len(body) > OFFER_BYTES_MAX:
@@ -108,7 +109,7 @@ class JournalPeering:
         raise OfferLost
 
     def tell(self, journal: int, version: int) -> None:
-        """See ``JournalPeers``."""
+        """Tell the other gateways of a commit, best effort (``JournalPeers.tell``)."""
         if self._ownership.mode == "off":
             return
         for peer in self._peers.candidates().values():

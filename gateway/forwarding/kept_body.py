@@ -11,7 +11,7 @@ from gateway.memory_budget import Reservation
 
 
 class KeptBody:
-    """A request's messages, kept for a second reading."""
+    """Messages of a request, kept for a second reading."""
 
     def __init__(self, receive: Receive, reservation: Reservation) -> None:
         self.rest = receive
@@ -19,7 +19,7 @@ class KeptBody:
         self.reservation = reservation
 
     async def read(self, bytes_max: int) -> bytes | None:
-        """The whole body; None when it is longer than ``bytes_max``. Raises ``ClientDisconnect``, ``BackOff``."""
+        """Return the whole body; None when it is longer than ``bytes_max``. Raises ``ClientDisconnect``, ``BackOff``."""
         pieces: list[bytes] = []
         more = True
         while more:
@@ -36,5 +36,5 @@ class KeptBody:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def again(self) -> Message:
-        """ASGI's ``receive``, from the beginning."""
+        """Return ASGI's next message, from the beginning of the body."""
         return self._kept.popleft() if self._kept else await self.rest()

@@ -1,4 +1,4 @@
-"""What a peer's answer to a request that was passed on says, ahead of being passed on itself."""
+"""Reading of a peer's answer to a request that was passed on, before the answer is passed on itself."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from gateway.forwarding.connections import GoesOn, PeerConnection
 from log_format.errors import REPLACED_BY, ErrorCode
 
 WHOLE_ANSWER_BYTES_MAX: Final = 64 * 1024
-"""So short an answer is read to its end before its head is passed on: if it breaks off, it counts as lost."""
+"""Size up to which an answer is read to its end before its head is passed on: if it breaks off, it counts as lost."""
 
 
 def is_short(connection: PeerConnection) -> bool:
-    """Whether the answer says so; a problem is short in any case."""
+    """Return whether the answer's head says that it is short; a problem (503) is short in any case."""
     lengths = [int(value) for name, value in connection.headers if name == b"content-length" and value.isdigit()]
     return connection.status == 503 or (bool(lengths) and lengths[0] <= WHOLE_ANSWER_BYTES_MAX)
 
 
 async def beginning(connection: PeerConnection, goes_on: GoesOn) -> bytes:
-    """The body, or the beginning of a longer one. Raises ``PeerLost``."""
+    """Return the body, or the beginning of a longer one. Raises ``PeerLost``."""
     pieces = b""
     while len(pieces) < WHOLE_ANSWER_BYTES_MAX and (piece := await connection.chunk(goes_on)):
         pieces += piece
@@ -27,7 +27,7 @@ async def beginning(connection: PeerConnection, goes_on: GoesOn) -> bytes:
 
 
 def untouched(body: bytes) -> str | None:
-    """Why the peer did nothing that this gateway may not do; None: it does not say so."""
+    """Return why the peer did nothing, if this gateway may serve the request instead; None if the answer does not say so."""
     try:
         problem = json.loads(body)
     except ValueError:

@@ -17,7 +17,7 @@ JSON: Final = b"application/json"
 
 @dataclass(frozen=True, slots=True)
 class PeerMessages:
-    """Belongs to the event loop."""
+    """Sender of messages to peers. Used on the event loop only."""
 
     peers: Peers
     connections: PeerConnections
@@ -27,7 +27,8 @@ class PeerMessages:
     async def post(
         self, peer: Peer, path: bytes, body: bytes, *, wait_ms: int, answer_bytes_max: int, media_type: bytes = JSON
     ) -> tuple[int, bytes]:
-        """The status and the body of the answer. Raises ``PeerBusy``, ``PeerUnreachable``, ``PeerLost``, ``TimeoutError``."""
+        """Send a message; return the status and the body of the answer. Raises ``PeerBusy``, ``PeerUnreachable``, ``PeerLost``,
+        ``TimeoutError``."""
         headers = [(b"content-type", media_type)]
         message = Sealed(method="POST", target=path, request_id=secrets.token_hex(16), headers=headers)
         head = self.hops.head(peer, message, body)

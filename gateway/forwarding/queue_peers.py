@@ -1,7 +1,7 @@
-"""Reaches the gateway that coordinates a queue, for clients of Kafka's protocol, which name no gateway.
+"""Requests to the gateway that coordinates a queue, for clients of Kafka's protocol, which name no gateway.
 
-1. Where nothing was done there (nothing was sent, the peer drains, or knows no such message), the caller serves the request
-   itself: the answer is None. A coordinator that is busy is not relieved of its queue.
+1. If nothing was done there (nothing was sent, the peer drains, or knows no such message), the caller serves the request
+   itself: the answer is None. A queue is not taken from a coordinator that is busy.
 2. Records whose answer is lost stay locked until their locks end. A settlement whose answer is lost is ``OUTCOME_UNKNOWN``.
 """
 
@@ -34,20 +34,21 @@ TAKE_PATH: Final = b"/gateways/queue-takes"
 SETTLE_PATH: Final = b"/gateways/queue-settlements"
 MEDIA_TYPE: Final = b"application/vnd.msgpack"
 ANSWER_MS_MAX: Final = 10_000
-"""How long an answer may take, besides the wait for records."""
+"""Time that an answer may take, in addition to the wait for records."""
 _LATER: Final = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED, ErrorCode.DRAINING})
 M = TypeVar("M")
 
 
 class QueuePeering:
-    """Belongs to the event loop."""
+    """Requests to the coordinators of queues. Used on the event loop only."""
 
     def __init__(self, ownership: Ownership, messages: PeerMessages) -> None:
         self._ownership = ownership
         self._messages = messages
 
     async def take(self, queue: str, wish: ReceiveWish) -> Taken | None:
-        """Records, perhaps none. None: take them here. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        """Return records that the coordinator locked, perhaps none; None: take them here. Raises ``RequestRefused``, ``BackOff``,
+        ``OutcomeUnknown``."""
         answer = await self._asked(queue, TAKE_PATH, TakeAsked(queue, wish), TakeAnswer, wish.wait_ms_max)
         if answer is None:
             return None
@@ -55,7 +56,8 @@ class QueuePeering:
         return answer.taken
 
     async def settle(self, queue: str, settlements: list[Settlement]) -> list[Result] | None:
-        """What became of each. None: settle them here. Raises as ``take``."""
+        """Settle at the coordinator; return the result of each settlement; None: settle them here. Raises what ``take``
+        raises."""
         answer = await self._asked(queue, SETTLE_PATH, SettleAsked(queue, settlements), SettleAnswer, 0)
         if answer is None:
             return None
@@ -99,7 +101,7 @@ class QueuePeering:
 
 
 def _check(refusal: Refusal | None) -> None:
-    """Raise what the peer says, unless this gateway may do what the peer does no more."""
+    """Raise the peer's refusal, unless the peer drains and this gateway may serve the request."""
     if refusal is None or refusal.code is ErrorCode.DRAINING:
         return
     if refusal.code is ErrorCode.OUTCOME_UNKNOWN:

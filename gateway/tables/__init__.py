@@ -1,4 +1,4 @@
-"""The two system tables as a gateway has them: decisions share commits, and memory is bounded.
+"""The system tables as open in a gateway: decisions share commits, and memory is bounded.
 
-``log_format`` says what a decision means; the folders above make them.
+``log_format`` says what a decision means; the folders above make decisions.
 """

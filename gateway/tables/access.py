@@ -21,7 +21,7 @@ from log_format.access.state import AccessState, access_table, growth_bytes
 
 
 class AccessTable(SharedCommits[AccessState, AccessDecision, Decided]):
-    """Belongs to the event loop."""
+    """The open table ``system/access``. Used on the event loop only."""
 
     def __init__(self, access: TableAccess) -> None:
         budget = StateBudget(
@@ -43,23 +43,23 @@ class AccessTable(SharedCommits[AccessState, AccessDecision, Decided]):
         self._moved = asyncio.Event()
 
     def is_known_since(self, age_ms_max: int) -> bool:
-        """Whether the look that found the state began at most so long ago."""
+        """Return whether the look that found the state began at most ``age_ms_max`` ago."""
         observed_ms = self.log.observed_ms
         return observed_ms is not None and self._access.clock.monotonic_ms() - observed_ms <= age_ms_max
 
     async def after(self, version: int) -> None:
-        """Return once the state is of another version."""
+        """Wait until the state has another version."""
         while self.state.version == version:
             await self._moved.wait()
 
     def moved(self, _before: AccessState) -> None:
-        """Wake what waits in ``after``."""
+        """Wake the callers that wait in ``after``."""
         self._moved.set()
         self._moved = asyncio.Event()
 
 
 def _growth(decision: AccessDecision, state: AccessState) -> int:
-    """Bytes of memory that a decision adds. Those that revoke or rotate are never refused for memory."""
+    """Return the bytes of memory that a decision adds. Decisions that revoke or rotate are never refused for memory."""
     if not isinstance(decision, CreateToken | PutRole | AddAcls | PutQuota):
         return 0
     decided = decision.decide(state, 0)

@@ -21,11 +21,11 @@ COMMIT_PACE: Final = Pace(
     advice="commit offsets less often, those of more partitions at once: all groups of a gateway share five commits a second on"
     " average",
 )
-"""Whatever the number of groups."""
+"""Pace of commits, whatever the number of groups."""
 
 
 class GroupsTable(SharedCommits[GroupsState, GroupDecision, Group]):
-    """Belongs to the event loop. ``budget``: what its rows may take in memory."""
+    """The open table ``system/consumer_offsets``. ``budget``: memory of its rows. Used on the event loop only."""
 
     def __init__(self, access: TableAccess) -> None:
         self.budget = StateBudget(
@@ -47,14 +47,15 @@ class GroupsTable(SharedCommits[GroupsState, GroupDecision, Group]):
         )
 
     async def settle(self, transaction_id: str, groups: Iterable[str], *, is_committed: bool) -> None:
-        """Make a transaction's pending offsets the groups', or drop them. Idempotent. Raises ``BackOff``, ``OutcomeUnknown``."""
+        """Make a transaction's pending offsets the groups' offsets, or drop them. Idempotent. Raises ``BackOff``,
+        ``OutcomeUnknown``."""
         decisions = [Settle(group=group, transaction_id=transaction_id, is_committed=is_committed) for group in groups]
-        with unasked():  # the caller asked for the transaction's decision
+        with unasked():  # The caller asked for the transaction's decision.
             await asyncio.gather(*map(self.decide, decisions))
 
 
 def growth_bytes(decision: GroupDecision, state: GroupsState) -> int:
-    """Bytes of memory that a client's decision adds; 0 or less: none. Members are judged when they join.
+    """Return the bytes of memory that a client's decision adds; 0 or less: none. Members are judged when they join.
 
     Other decisions are never refused for memory: leaving, ending sessions, deleting, settling a decided transaction.
     """
@@ -64,7 +65,7 @@ def growth_bytes(decision: GroupDecision, state: GroupsState) -> int:
     if isinstance(decision, Claim):
         return new
     if decision.transaction_id is not None:
-        # First as pending, then as the group's.
+        # Counted twice: first as pending, then as the group's.
         return new + 2 * sum(offset_bytes(row) for row in decision.offsets)
     known = state.group(decision.group).offsets
     growth = new

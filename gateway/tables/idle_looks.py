@@ -1,7 +1,7 @@
-"""When a table is looked at in which nothing happens: at once after a change, then ever more rarely.
+"""Schedule of looks at a table in which nothing happens: immediately after a change, then ever more rarely.
 
-A look at a system table is two requests to the store, and most of a gateway's life nothing has changed there. What could make a
-look worth while is seen without the store: this gateway's own commits, and which gateways there are.
+A look at a system table is two requests to the store, and most of a gateway's life nothing has changed there. Two things that
+may make a look worth while are seen without the store: this gateway's own commits, and which gateways there are.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 RAREST_TIMES: Final = 12
-"""The longest pause, in first pauses: a minute for one of 5 s."""
+"""Longest pause, in multiples of the first pause: a minute for one of 5 s."""
 
 
 class IdleLooks:
-    """``pause_ms``: from one look to the next while things change."""
+    """Schedule of looks. ``pause_ms``: from one look to the next while things change."""
 
     def __init__(self, pause_ms: int) -> None:
         self._first_ms = pause_ms
@@ -22,7 +22,8 @@ class IdleLooks:
         self._seen: object = None
 
     def is_due(self, now_ms: int, seen: object) -> bool:
-        """Whether to look now (monotonic). ``seen``: what is known without a look; when it differs from last time, look."""
+        """Return whether to look now (monotonic), and schedule the next look. ``seen``: what is known without a look; a look is
+        due when it differs from the last call's."""
         if seen != self._seen:
             self._seen = seen
             self.keep_on()
@@ -33,6 +34,6 @@ class IdleLooks:
         return True
 
     def keep_on(self) -> None:
-        """Something is left to do: the next looks are not rarer."""
+        """Reset the pause, since something is left to do."""
         self._pause_ms = self._first_ms
         self._due_ms = 0

@@ -1,4 +1,4 @@
-"""``system/queues``: queues, and what of their partitions is settled."""
+"""``system/queues``: queues, and the settlements of their partitions."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ COMMIT_PACE: Final = Pace(
     payer="queue",
     advice="settle more records in one call: all queues of a gateway share sixteen commits a second on average",
 )
-"""Whatever the number of queues. They are more than those of groups: a caller that takes and settles one record after another
-waits for them."""
+"""Pace of commits, whatever the number of queues. It is faster than that of groups: a caller that receives and settles one record
+after another waits for the commits."""
 
 LEASE_BYTES: Final = 1_024
-"""A lease with its lock: measured on CPython 3.11, rounded up."""
+"""Bytes of a lease with its lock: measured on CPython 3.11, rounded up."""
 
 
 class QueuesTable(SharedCommits[QueuesState, QueueDecision, Queue]):
-    """Belongs to the event loop. ``budget`` is for the table and for what coordinators lease."""
+    """The open table ``system/queues``. ``budget``: memory of its rows and of coordinators' leases. Used on the event loop
+    only."""
 
     def __init__(self, access: TableAccess) -> None:
         self._lease_bytes = 0
@@ -50,19 +51,20 @@ class QueuesTable(SharedCommits[QueuesState, QueueDecision, Queue]):
         )
 
     def count_leases(self, more: int) -> None:
-        """So many leases more are live, or fewer."""
+        """Count ``more`` further live leases, or fewer if negative."""
         self.count_bytes(more * LEASE_BYTES)
 
     def count_bytes(self, more: int) -> None:
-        """What callers of queues have in memory takes so many bytes more, or fewer."""
+        """Count ``more`` further bytes that queues' callers have in memory, or fewer if negative."""
         self._lease_bytes += more
 
     def has_room(self, more: int) -> bool:
-        """Whether so many bytes more are within the budget."""
+        """Return whether ``more`` further bytes are within the budget."""
         return self.budget.used_bytes + more <= self.budget.bytes_max
 
     async def conclude(self, transaction_id: str, committed: Mapping[str, Iterable[str]]) -> None:
-        """Apply what waits for a transaction that is decided. ``committed``: its pending ids by queue; none of an aborted one.
+        """Apply the pending settlements of a decided transaction. ``committed``: its pending ids by queue; empty if it was
+        aborted.
 
         Idempotent. Raises ``BackOff``, ``OutcomeUnknown``.
         """
@@ -73,12 +75,13 @@ class QueuesTable(SharedCommits[QueuesState, QueueDecision, Queue]):
             Conclude(queue=name, transaction_id=transaction_id, pending_ids=frozenset(committed.get(name, ())))
             for name in sorted(waiting | set(committed))
         ]
-        with unasked():  # the caller asked for the transaction's decision
+        with unasked():  # The caller asked for the transaction's decision.
             await asyncio.gather(*map(self.decide, decisions))
 
 
 def _growth_bytes(decision: QueueDecision, state: QueuesState) -> int:
-    """Bytes of memory that a new queue adds. Settlements are never refused: what may be in flight is bounded before."""
+    """Return the bytes of memory that a new queue adds. Settlements are never refused: the records in flight are bounded
+    before."""
     if not isinstance(decision, AlterQueue | PutQueue | Subscribe) or decision.queue in state.queues:
         return 0
     starts = () if isinstance(decision, AlterQueue) else decision.starts

@@ -25,7 +25,7 @@ from log_format.transactions.state import ID_BYTES, ROW_BYTES, STAGED_BYTES, Tra
 
 
 class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRow]):
-    """Belongs to the event loop."""
+    """The open table ``system/transactions``. Used on the event loop only."""
 
     def __init__(self, access: TableAccess) -> None:
         lasting = StateBudget(
@@ -52,18 +52,18 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
         )
 
     async def newest(self, transaction_id: str) -> TransactionRow | None:
-        """The row as it is now; None where there is none. Raises ``BackOff``."""
+        """Return the row as it is now, None if there is none. Raises ``BackOff``."""
         return (await self.fresh()).transactions.get(transaction_id)
 
     async def known(self, transaction_id: str) -> TransactionRow:
-        """The row as it is now. Raises ``RequestRefused`` where there is none; ``BackOff``."""
+        """Return the row as it is now. Raises ``RequestRefused`` if there is none; ``BackOff``."""
         row = await self.newest(transaction_id)
         if row is None:
             raise unknown(transaction_id)
         return row
 
     async def aborted(self, transaction_id: str, reason: Reason) -> TransactionRow:
-        """The aborted row, or the row of an earlier decision to commit. Raises ``RequestRefused``, ``BackOff``,
+        """Abort; return the aborted row, or the row of an earlier decision to commit. Raises ``RequestRefused``, ``BackOff``,
         ``OutcomeUnknown``."""
         try:
             with unasked():
@@ -76,7 +76,8 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
 
 
 def _lasting_growth(decision: Decision, _state: TransactionsState) -> int:
-    """Bytes of transactions that have not ended. A decision that ends one is never refused for memory."""
+    """Return the bytes that a decision adds to transactions that have not ended. A decision that ends one is never refused for
+    memory."""
     if isinstance(decision, Begin):
         return ROW_BYTES if decision.transaction_id is not None else 0
     if isinstance(decision, BeginNext):
