@@ -37,8 +37,11 @@ from log_format.cluster.proof import NOBODY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
-    """``request_memory`` is for bodies, ``answer_memory`` for what fetches hold, ``codec_pool`` for large bodies and answers,
-    ``compression_pool`` for compressing answers."""
+    """The parts of one gateway.
+
+    ``request_memory``: budget for bodies; ``answer_memory``: for what fetches hold. ``codec_pool``: for large bodies and
+    answers; ``compression_pool``: for compressing answers.
+    """
 
     settings: Settings
     store_uri: str
@@ -58,38 +61,38 @@ class Gateway:
     hops: Hops
     rights: Rights
     quotas: Quotas | None
-    """None: with ``auth=off``."""
+    """Quotas; None with ``auth=off``."""
     recording: Recording | None
-    """Of audit events; None: with ``audit=off``."""
+    """Recording of audit events; None with ``audit=off``."""
     authentication: Authentication | None
-    """None: with ``auth=off``."""
+    """Authentication of clients; None with ``auth=off``."""
     vending: Vending
     lane: Lane | None
-    """Of old records; None: with ``readers=0``."""
+    """Lane of readers of old records; None with ``readers=0``."""
     sql: Statements | None
-    """None: it answers no SQL."""
+    """Answers to SQL; None if the gateway answers no SQL."""
     certificate: Certificate | None
-    """None: HTTP is plain."""
+    """Certificate for TLS; None if HTTP is plain."""
     peer_trust: PeerTrust
 
 
 def gateway_of(request: Request) -> Gateway:
-    """The gateway that serves the request."""
+    """Return the gateway that serves the request."""
     gateway: Gateway = request.scope["app"].gateway
     return gateway
 
 
 def engine_of(request: Request) -> LogEngine:
-    """The engine of the gateway that serves the request."""
+    """Return the engine of the gateway that serves the request."""
     return gateway_of(request).engine
 
 
 JUDGED: Final = "tidelog.judged"
-"""The right by a body that was judged last: operation, resource type, resource."""
+"""Key in a request's scope of the last right judged by its body: operation, resource type, resource."""
 
 
 def require(request: Request, operation: Operation, resource_type: ResourceType, *resources: str) -> None:
-    """Raise ``Unauthorized`` for the first of the resources that the request's caller may not use so."""
+    """Raise ``Unauthorized`` for the first of the resources for which the request's caller lacks the operation's right."""
     rights = gateway_of(request).rights
     if rights.enforced:
         caller = caller_of(request)
@@ -99,39 +102,39 @@ def require(request: Request, operation: Operation, resource_type: ResourceType,
 
 
 def allowing(request: Request, operation: Operation, resource_type: ResourceType) -> Callable[[str], bool]:
-    """Whether the request's caller may use a resource so, as a function of the resource."""
+    """Return a function that tells whether the request's caller has the right to the operation on a resource."""
     return gateway_of(request).rights.allowing(caller_of(request), operation, resource_type)
 
 
 def standing_of(request: Request) -> Standing:
-    """What the request was let in by, to be judged again while it lasts."""
+    """Return the rights and credential by which the request was let in, to be judged again while the request lasts."""
     gateway = gateway_of(request)
     return Standing(caller_of(request), gateway.rights, gateway.authentication, gateway.clock)
 
 
 def owner_of(request: Request) -> str:
-    """To whom ids belong that the request gets, and whose it may use."""
+    """Return the owner of the ids that the request gets and may use."""
     return caller_of(request).principal if gateway_of(request).rights.enforced else NOBODY
 
 
 async def check_transaction(request: Request, transaction_id: str) -> None:
-    """Raise ``RequestRefused`` (404) for another's transaction."""
+    """Raise ``RequestRefused`` (404) for another owner's transaction."""
     await engine_of(request).transactions.check_owner(transaction_id, owner_of(request))
 
 
 async def check_member(request: Request, group: str, member_id: str | None) -> None:
-    """Raise ``RequestRefused`` (404) for another's member."""
+    """Raise ``RequestRefused`` (404) for another owner's member."""
     if member_id is not None:
         await engine_of(request).groups.member_ids.check(group, member_id, owner_of(request))
 
 
 def may_alter_cluster(request: Request) -> bool:
-    """Such a caller may end others' transactions and memberships."""
+    """Return whether the caller may alter the cluster: such a caller may end others' transactions and memberships."""
     return gateway_of(request).rights.allows(caller_of(request), "Alter", "cluster", CLUSTER)
 
 
 def answer_memory(request: Request) -> Memory:
-    """The memory for answers, as the caller has it: its principal, or without authentication its address."""
+    """Return the memory for answers in the view of the caller: its principal, or without authentication its address."""
     gateway, client = gateway_of(request), request.client
     if gateway.rights.enforced:
         return gateway.answer_memory.of(caller_of(request).principal)
@@ -139,7 +142,7 @@ def answer_memory(request: Request) -> Memory:
 
 
 def request_memory(request: Request) -> Memory:
-    """The memory for request bodies, as the caller has it."""
+    """Return the memory for request bodies in the view of the caller."""
     gateway = gateway_of(request)
     if gateway.rights.enforced:
         return gateway.request_memory.of(caller_of(request).principal)

@@ -1,4 +1,4 @@
-"""A store whose slow reads of old segments are asked a second time, and counted."""
+"""A store whose slow reads of old segments are sent a second time, and counted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from log_format.stores.hedged import HedgedReads
 
 
 class HedgedStore(WrappedStore):
-    """``store``, which is asked by ``threads`` threads at once. Safe from any thread."""
+    """``store``, used by ``threads`` threads in parallel. Safe from any thread."""
 
     def __init__(self, store: ObjectStore, *, threads: int, clock: Clock, registry: CollectorRegistry) -> None:
         super().__init__(store)
@@ -24,9 +24,9 @@ class HedgedStore(WrappedStore):
         self._reads = HedgedReads(store, threads=threads, clock=clock, on_pair=lambda first: hedged.labels(first).inc())
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        """See ``ObjectStore.get``."""
+        """Get an object, with a second request if the first is slow (``ObjectStore.get``)."""
         return self._reads.get(key, bytes_max=bytes_max)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """See ``ObjectStore.get_range``."""
+        """Get a range, with a second request if the first is slow (``ObjectStore.get_range``)."""
         return self._reads.get_range(key, start, end)

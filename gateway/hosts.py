@@ -1,7 +1,7 @@
-"""The names by which a gateway may be addressed: the value of ``Host``.
+"""Names by which a gateway may be addressed: the value of ``Host``.
 
-This is against DNS rebinding: a web site whose name suddenly resolves to a gateway's address. To the browser the gateway is then
-the site's own server, and only ``Host`` still has the site's name. What always passes:
+This is against DNS rebinding: a web site whose name suddenly resolves to a gateway's address. To the browser the gateway is
+then the site's own server, and only ``Host`` still has the site's name. Always allowed are:
 
 1. Addresses: a page loaded from an address was not loaded from a name that now points elsewhere.
 2. ``localhost`` and names that end in it: browsers never ask a name server for these.
@@ -19,11 +19,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 URL_PATTERN: Final = r"^https?://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?/?$"
-"""Where a gateway can be reached: no user, path, query or fragment."""
+"""Pattern of a URL where a gateway can be reached: no user, path, query or fragment."""
 ADDRESS_PATTERN: Final = r"^([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}$"
-"""``host:port``."""
+"""Pattern of ``host:port``."""
 HOST_NAMES_PATTERN: Final = r"^\s*\.?[A-Za-z0-9_-][A-Za-z0-9._-]*(\s*,\s*\.?[A-Za-z0-9_-][A-Za-z0-9._-]*)*\s*$"
-"""Of a comma-separated list of names; one that begins with a dot stands for everything below it."""
+"""Pattern of a comma-separated list of names; a name that begins with a dot means everything below it."""
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 
 _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._~-]{1,253})(?::[0-9]{0,5})?")
@@ -32,13 +32,13 @@ _CACHE_SIZE: Final = 256
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine only."""
+    """Return whether an address to listen on can be reached from this machine only."""
     address = _address(host.strip("[]"))
     return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 class AllowedHosts:
-    """Judges ``Host`` headers for a listener on ``host``. ``names``: the setting ``allowed_hosts``; None: the default."""
+    """Judge of ``Host`` headers for a listener on ``host``. ``names``: the setting ``allowed_hosts``; None: the default."""
 
     def __init__(self, *, host: str, names: str | None, advertised_url: str | None) -> None:
         listed = [] if names is None else [name.strip().lower() for name in names.split(",")]
@@ -52,7 +52,7 @@ class AllowedHosts:
         self._judged = lru_cache(maxsize=_CACHE_SIZE)(self._judge)
 
     def allow(self, header: bytes) -> bool:
-        """Whether a request with this header is served."""
+        """Return whether a request with this header is served."""
         return len(header) <= _HOST_BYTES_MAX and self._judged(header)
 
     def _judge(self, header: bytes) -> bool:

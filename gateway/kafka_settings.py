@@ -10,13 +10,13 @@ from pydantic import BaseModel, Field, model_validator
 from gateway.hosts import ADDRESS_PATTERN
 
 NEEDED: Final = ("aiokafka", "cramjam", "crc32c", "kio")
-"""Of the extra ``kafka``."""
+"""Libraries of the extra ``kafka``."""
 KAFKA_KEPT_BYTES: Final = 24 * 1024 * 1024
-"""What a listener keeps for all its connections: topics and batches as they were encoded, fetch sessions."""
+"""Bytes that a listener keeps for all its connections: topics and batches as they were encoded, fetch sessions."""
 
 
 class KafkaSettings(BaseModel):
-    """Each field says what changing it does."""
+    """Settings of Kafka's listener. Each field says what changing it does."""
 
     kafka_listen: str | None = Field(
         default=None,
@@ -47,7 +47,7 @@ class KafkaSettings(BaseModel):
 
     @property
     def kafka_host(self) -> str | None:
-        """The address of the listener; None: there is none."""
+        """Address of the listener; None if there is none."""
         return None if self.kafka_listen is None else self.kafka_listen.rpartition(":")[0].strip("[]")
 
     @model_validator(mode="after")

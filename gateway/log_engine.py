@@ -176,8 +176,11 @@ def _reading(access: TableAccess, parts: TopicParts, cold_store: ObjectStore) ->
 
 
 class LogEngine:
-    """One gateway's engine. ``store`` takes the writes and the looks at logs. ``cold_store`` is the same store over connections
-    of its own, so that readers of old records and writers never wait for each other. Belongs to the event loop."""
+    """One gateway's engine. Used on the event loop only.
+
+    ``store`` takes the writes and the looks at logs. ``cold_store`` is the same store over connections of its own, so that
+    readers of old records and writers never wait for each other.
+    """
 
     def __init__(
         self,
@@ -197,7 +200,7 @@ class LogEngine:
         jitter: Callable[[], float] = random.random,
         make_executor: MakeExecutor = Threads,
     ) -> None:
-        """``request_memory``: for what is staged or published. ``super_users`` None: rights are not enforced."""
+        """``request_memory``: budget for staged and published records. ``super_users`` None: rights are not enforced."""
         self.clock, self.bounds, self._draining = clock, bounds, Draining()
         self._metrics = EngineMetrics(registry)
         self._times_ahead = TimesAhead(tells=False)
@@ -264,16 +267,16 @@ class LogEngine:
 
     @property
     def draining(self) -> bool:
-        """New work is refused."""
+        """Whether new work is refused."""
         return self._draining.begun
 
     @property
     def owned_topic_count(self) -> int:
-        """Topics that this gateway has open."""
+        """Number of existing topics that this gateway has open."""
         return sum(1 for topic in self.topics if topic.log.state.exists)
 
     async def start(self) -> None:
-        """Get ready, and begin the work beside requests.
+        """Get ready, and start the background work.
 
         Nothing is read before a caller asks for it, so the start is quick with any number of topics.
         """
@@ -303,20 +306,20 @@ class LogEngine:
         await asyncio.shield(self._drained)
 
     async def store_answers(self) -> None:
-        """Return when the store can be read. Raises ``StoreUnavailable``, ``BackOff``."""
+        """Check that the store can be read. Raises ``StoreUnavailable``, ``BackOff``."""
         await self._access.look_pool.run(self._ask_store)
 
     async def measure(self) -> None:
-        """Measure how far tables are behind their journals; look from time to time at how far groups are, for a bounded time.
-        Raises nothing."""
+        """Measure the lag of tables behind their journals, and from time to time the lag of groups, for a bounded time. Raises
+        nothing."""
         lag.measure(self.journals, self._metrics, self.clock, self._times_ahead)
         if not self.draining:
             await self.groups.lag_watch.look()
 
     async def open_topic(self, name: str, partition: int | None = None) -> OpenTopic:
-        """The topic as it is known here, to append records to it, or to one of its partitions.
+        """Return the topic as it is known here, to append records to it, or to one of its partitions.
 
-        Raises ``UnknownPartition``, and as ``TopicRegistry.growing``.
+        Raises ``UnknownPartition``, and what ``TopicRegistry.growing`` raises.
         """
         topic = await self.topics.growing(name, self.clock.monotonic_ms())
         if partition is not None and partition >= topic.log.state.partition_count:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 
 class LogSettings(BaseModel):
-    """Each field says what changing it does."""
+    """Settings of the log. Each field says what changing it does."""
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least level that is logged. info has lines for requests; warning has none."

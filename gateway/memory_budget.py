@@ -1,15 +1,15 @@
-"""Bounds on memory: memory is reserved before it is used; a reservation that does not fit is refused or waits.
+"""Budgets of memory: memory is reserved before it is used; a reservation that does not fit is refused or waits.
 
 1. The reservations of a budget never exceed its ``bytes_max`` together, except by ``Reservation.hold``.
 2. A reservation is released exactly once, whatever happens to its request; releasing again does nothing.
 3. Waiting reservations are served in order, so that small ones do not starve a large one.
-4. A part may be kept (``kept_bytes``) for clients that hold little, and half of it for small or brief reservations of any client.
-   These pass the waiting ones. So a client that never reads its answers holds up only itself. The caller names the client. Behind
-   a proxy all clients are one, and share all but the kept part.
-5. With ``of_client_max`` a client has at most so much, but one reservation of any size while it has no other. What is beyond is
-   refused or waits, and holds up no other client. So it is for clients that are known for certain.
+4. A part may be kept (``kept_bytes``) for clients that hold little, and half of it for small or brief reservations of any
+   client. Reservations from the kept part pass the waiting ones. So a client that never reads its answers holds up only
+   itself. The caller names the client. Behind a proxy all clients are one, and share all but the kept part.
+5. With ``of_client_max`` a client has at most that many bytes, but one reservation of any size while it has no other. A
+   reservation beyond that is refused or waits, and holds up no other client. This is for clients that are known for certain.
 
-Not thread-safe: everything here belongs to the event loop.
+Not thread-safe: used on the event loop only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Final, Protocol, Self
 from gateway.problem import overloaded
 
 SMALL_BYTES: Final = 256 * 1024
-"""A reservation up to this size may take of the kept part, whichever client asks."""
+"""Size up to which any client's reservation may be taken from the kept part."""
 
 
 class Memory(Protocol):
@@ -31,19 +31,19 @@ class Memory(Protocol):
 
     @property
     def client(self) -> str | None:
-        """The client that reserves; None: none in particular."""
+        """Client that reserves; None: none in particular."""
 
     @property
     def largest_bytes(self) -> int:
-        """The most that one reservation can have."""
+        """The most bytes that one reservation can have."""
 
     def reserve(self, size_bytes: int = 0) -> Reservation:
-        """See ``MemoryBudget``."""
+        """Take ``size_bytes`` now (``MemoryBudget.reserve``)."""
 
     async def reserve_in_turn(
         self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256, is_brief: bool = False
     ) -> Reservation:
-        """See ``MemoryBudget``."""
+        """Take ``size_bytes`` after earlier reservations (``MemoryBudget.reserve_in_turn``)."""
 
 
 class Reservation:
@@ -58,12 +58,13 @@ class Reservation:
         self.size_bytes = size_bytes
 
     def grow(self, by_bytes: int) -> None:
-        """Reserve so many more bytes. Raises ``BackOff`` (``OVERLOADED``), and keeps what it had."""
+        """Reserve ``by_bytes`` more. Raises ``BackOff`` (``OVERLOADED``), and keeps what it had."""
         self._budget.take(by_bytes, self._client, self._is_kept, own_bytes=self.size_bytes)
         self.size_bytes += by_bytes
 
     def split(self, size_bytes: int) -> Reservation:
-        """So many of its bytes as a reservation of their own; it grows first where it has fewer. Raises as ``grow``."""
+        """Return ``size_bytes`` of its bytes as a reservation of their own; grow first if it has fewer. Raises what ``grow``
+        raises."""
         if size_bytes > self.size_bytes:
             self.grow(size_bytes - self.size_bytes)
         self.size_bytes -= size_bytes
@@ -76,14 +77,14 @@ class Reservation:
             self.grow(missing)
 
     def hold(self, size_bytes: int) -> None:
-        """Hold exactly so many bytes, even beyond the budget: for memory that is in use already and can't be refused."""
+        """Hold exactly ``size_bytes``, even beyond the budget: for memory that is in use already and can't be refused."""
         if size_bytes > self.size_bytes:
             self._budget.count(size_bytes - self.size_bytes, self._client, self._is_kept)
             self.size_bytes = size_bytes
         self.shrink_to(size_bytes)
 
     def shrink_to(self, size_bytes: int) -> None:
-        """Give back what is above ``size_bytes``; nothing happens when less is held."""
+        """Give back the bytes above ``size_bytes``; do nothing if fewer are held."""
         surplus = self.size_bytes - size_bytes
         if surplus > 0:
             self.size_bytes = size_bytes
@@ -104,7 +105,7 @@ class Reservation:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A waiting reservation; ``turn`` has it once it is served."""
+    """A waiting reservation; the future ``turn`` gets the reservation when it is served."""
 
     wanted: int
     client: str | None
@@ -113,12 +114,12 @@ class _Waiting:
     turn: asyncio.Future[Reservation] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def waited_ms(self) -> int:
-        """Until now."""
+        """Return the milliseconds waited so far."""
         return int((asyncio.get_running_loop().time() - self.since) * 1000)
 
 
 class MemoryBudget:
-    """So many bytes for one purpose, which refusals name ("request bodies")."""
+    """A budget of bytes for one purpose, which refusals name ("request bodies")."""
 
     client: None = None
 
@@ -136,25 +137,25 @@ class MemoryBudget:
 
     @property
     def waiting_count(self) -> int:
-        """How many reservations wait for room."""
+        """Number of reservations that wait for room."""
         return len(self._waiting)
 
     def longest_wait_ms(self) -> int:
-        """The longest wait, current ones included, since this was last asked; 0 without any."""
+        """Return the longest wait since the last call of this method, present waits included; 0 if there was none."""
         longest_ms, self._longest_wait_ms = self._longest_wait_ms, 0
         return max(longest_ms, self._waiting[0].waited_ms()) if self._waiting else longest_ms
 
     @property
     def largest_bytes(self) -> int:
-        """The most that one waiting reservation can get: all but the kept part."""
+        """The most bytes that one waiting reservation can get: all but the kept part."""
         return self.bytes_max - self._kept_max
 
     def of(self, client: str) -> ClientMemory:
-        """The budget as one client has it."""
+        """Return the budget in the view of one client."""
         return ClientMemory(self, client)
 
     def held_by(self, client: str) -> int:
-        """How much the client has reserved."""
+        """Return the bytes that the client has reserved."""
         return self._of_clients.get(client, 0)
 
     def reserve(self, size_bytes: int = 0, client: str | None = None) -> Reservation:
@@ -172,11 +173,11 @@ class MemoryBudget:
         client: str | None = None,
         is_brief: bool = False,
     ) -> Reservation:
-        """Take ``size_bytes`` once all earlier reservations are served; waits at most ``wait_ms``.
+        """Take ``size_bytes`` once all earlier reservations are served; wait at most ``wait_ms``.
 
-        More than the whole budget (without its kept part) counts as the whole: the largest permitted request must be served when
-        it is alone. ``is_brief``: it soon shrinks to little, whatever its client does, and so counts as small. Raises ``BackOff``
-        (``OVERLOADED``) when the time is over or ``waiting_max`` others wait already.
+        More than the whole budget (without its kept part) counts as the whole: the largest permitted request must be served
+        when it is alone. ``is_brief``: whether it soon shrinks to little, whatever its client does, and so counts as small.
+        Raises ``BackOff`` (``OVERLOADED``) when the time is over or ``waiting_max`` others wait already.
         """
         wanted = min(size_bytes, self.largest_bytes)
         if not self._waiting and self._has_room(wanted, is_kept=False) and self._is_within_share(wanted, client):
@@ -194,7 +195,7 @@ class MemoryBudget:
             async with asyncio.timeout(wait_ms / 1000):
                 return await turn
         except BaseException as error:
-            # Served and cancelled in the same turn of the loop: its bytes were taken and go back.
+            # Served and cancelled in the same iteration of the event loop: its bytes were taken and go back.
             if turn.done() and not turn.cancelled():
                 turn.result().release()
             elif waiting in self._waiting:
@@ -249,7 +250,7 @@ class MemoryBudget:
         return held <= own_bytes or held + size_bytes <= self._of_client_max
 
     def _next(self) -> _Waiting | None:
-        """The first that waits for room, and not for its own client."""
+        """Return the first reservation that waits for room, and not for its own client's bytes."""
         if self._of_client_max is None:
             return self._waiting[0] if self._waiting else None
         return next((one for one in self._waiting if self._is_within_share(one.wanted, one.client)), None)
@@ -287,24 +288,24 @@ class MemoryBudget:
 
 @dataclass(frozen=True, slots=True)
 class ClientMemory:
-    """A budget as one client has it."""
+    """A budget in the view of one client."""
 
     budget: MemoryBudget
     client: str
 
     @property
     def largest_bytes(self) -> int:
-        """See ``MemoryBudget``."""
+        """The most bytes that one reservation can have."""
         return self.budget.largest_bytes
 
     def reserve(self, size_bytes: int = 0) -> Reservation:
-        """See ``MemoryBudget``."""
+        """Take ``size_bytes`` now (``MemoryBudget.reserve``)."""
         return self.budget.reserve(size_bytes, self.client)
 
     async def reserve_in_turn(
         self, size_bytes: int, *, wait_ms: int, waiting_max: int = 256, is_brief: bool = False
     ) -> Reservation:
-        """See ``MemoryBudget``."""
+        """Take ``size_bytes`` after earlier reservations (``MemoryBudget.reserve_in_turn``)."""
         return await self.budget.reserve_in_turn(
             size_bytes, wait_ms=wait_ms, waiting_max=waiting_max, client=self.client, is_brief=is_brief
         )

@@ -1,6 +1,6 @@
 """Prometheus metrics with bounded labels: HTTP methods, route templates, statuses; never a path or a client.
 
-Topics and groups are labels only for the groups that are furthest behind (``gateway.groups.offsets.lag_watch``). The registry is
+Topics and groups are labels only for the groups with the largest lag (``gateway.groups.offsets.lag_watch``). The registry is
 the gateway's own, so that two gateways in one process (tests) do not meet. The engine registers its metrics in
 ``Metrics.registry``. Requests are counted in plain numbers, which a scrape turns into metrics: the client library's counters
 would take a tenth of a small request's time.
@@ -23,12 +23,12 @@ from gateway.seconds import Observed
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 UNMATCHED: Final = "unmatched"
-"""The route label of requests that matched no route."""
+"""Route label of requests that matched no route."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class _Requests(Collector):
-    """What was observed of requests."""
+    """Observations of requests."""
 
     def __init__(self) -> None:
         self.answered: dict[tuple[str, str, int], int] = {}
@@ -38,11 +38,11 @@ class _Requests(Collector):
         self.in_flight_count = 0
 
     def describe(self) -> Iterator[Metric]:
-        """The metrics by name, so that some can be read without the others."""
+        """Yield the metrics by name, so that some can be read without the others."""
         yield CounterMetricFamily("tidelog_http_sent_bytes", "Answer bodies, as sent.")
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics as they are now."""
+        """Yield the metrics as they are now."""
         answered = CounterMetricFamily(
             "tidelog_http_requests", "Requests answered.", labels=("method", "route", "status")
         )
@@ -64,7 +64,7 @@ class _Requests(Collector):
 
 
 class Metrics:
-    """The gateway's metrics of HTTP, and the registry that the engine adds its own to."""
+    """The gateway's metrics of HTTP, and the registry to which the engine adds its own metrics."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -101,5 +101,5 @@ class Metrics:
         requests.sent_bytes += sent_bytes
 
     def exposition(self) -> bytes:
-        """The text that Prometheus scrapes."""
+        """Return the text that Prometheus scrapes."""
         return generate_latest(self.registry)

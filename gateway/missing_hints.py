@@ -1,8 +1,8 @@
-"""A store that does not ask again for hints that were missing a moment ago: ``_last_checkpoint`` of a table without a checkpoint.
+"""A store that does not ask again for hints that were missing recently: ``_last_checkpoint`` of a table without a checkpoint.
 
-A gateway looks at its system tables also while they do not exist, and each look began with a GET of a hint that is not there. A
-hint that is missed costs a listing of more of the log, and nothing else: the log is right without it. This gateway's own hints
-count at once, those of others after ``MISSING_MS``.
+A gateway looks at its system tables also while they do not exist, and each look would begin with a GET of a hint that is
+missing. Missing a hint costs a listing of more of the log, and nothing else: the log is right without it. Hints that this
+gateway puts count immediately, those of other gateways after ``MISSING_MS``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from log_format.store import ObjectStore
 
 MISSING_MS: Final = 600_000
 HINTS_MAX: Final = 256
-"""Tables whose missing hint is remembered, the newest: the system tables are looked at most."""
+"""Number of tables whose missing hint is remembered, the newest: the system tables are looked at most."""
 _HINT: Final = "/_delta_log/_last_checkpoint"
 
 
@@ -29,10 +29,10 @@ class MissingHints(WrappedStore):
         self._clock = clock
         self._lock = threading.Lock()
         self._missing: dict[str, int] = {}
-        """By key, until when (monotonic)."""
+        """Monotonic time until which the hint counts as missing, by key."""
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        """See ``ObjectStore.get``."""
+        """Get an object, without a request for a hint known to be missing (``ObjectStore.get``)."""
         if not key.endswith(_HINT):
             return self._store.get(key, bytes_max=bytes_max)
         now_ms = self._clock.monotonic_ms()
@@ -50,7 +50,7 @@ class MissingHints(WrappedStore):
             raise
 
     def put(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore.put``."""
+        """Put an object, and forget that it was missing (``ObjectStore.put``)."""
         self._store.put(key, data)
         if key.endswith(_HINT):
             with self._lock:

@@ -1,7 +1,8 @@
-"""A store that remembers the commits which this gateway put, until they are read: a checkpoint reads each of them once.
+"""A store that remembers the commits that this gateway put, until they are read: a checkpoint reads each of them once.
 
-A commit never changes, and its key is never used again: the log of a deleted topic goes on. So what was put is what a GET would
-bring. Only commits whose put succeeded are remembered, the newest up to a bound; of others the store is asked.
+A commit never changes, and its key is never used again: the log of a deleted topic goes on. So the bytes that were put are the
+bytes that a GET would bring. Only commits whose put succeeded are remembered, the newest up to a bound; for others the store
+is asked.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from gateway.wrapped_store import WrappedStore
 from log_format.store import ObjectStore
 
 OWN_COMMITS_BYTES_MAX: Final = 512 * 1024
-"""Commits between two checkpoints of a few busy topics. With many topics some are read again: a GET is a twelfth of a PUT."""
+"""Bytes of commits between two checkpoints of a few busy topics. With many topics some are read again: a GET is a twelfth of a
+PUT."""
 ENTRY_BYTES: Final = 300
-"""Of a commit in memory beside its bytes: its key, and where both are kept."""
+"""Bytes of memory of a commit besides its data: its key, and the dictionary's entry."""
 _LOG: Final = "/_delta_log/"
 
 
@@ -30,7 +32,7 @@ class OwnCommits(WrappedStore):
         self._bytes = 0
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
-        """See ``ObjectStore.get``."""
+        """Get an object, a remembered commit from memory, once (``ObjectStore.get``)."""
         with self._lock:
             found = self._commits.pop(key, None)
             if found is not None:
@@ -38,7 +40,7 @@ class OwnCommits(WrappedStore):
         return self._store.get(key, bytes_max=bytes_max) if found is None else found
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore.put_if_absent``."""
+        """Put an object, and remember it if it is a commit (``ObjectStore.put_if_absent``)."""
         self._store.put_if_absent(key, data)
         if _LOG in key and key.endswith(".json"):
             with self._lock:

@@ -1,7 +1,7 @@
 """Errors as HTTP answers: ``application/problem+json`` (RFC 9457), translated here and nowhere else.
 
-1. Every error has the members ``type``, ``title``, ``status``, ``detail``, ``error_code``, ``retryable``, ``may_have_happened``,
-   ``request_id``, then the error's own fields, which never replace one of these.
+1. Every error has the members ``type``, ``title``, ``status``, ``detail``, ``error_code``, ``retryable``,
+   ``may_have_happened``, ``request_id``, then the error's own fields, which never replace one of these.
 2. Every 400 has ``errors``, which name at least one part of the request; ``""`` is the whole request.
 3. ``Retry-After`` goes with every 429 and 503.
 4. An unforeseen error is ``INTERNAL`` and tells nothing of the inside; the code that catches it logs it.
@@ -31,14 +31,14 @@ from log_format.limits import REPORTED_ERRORS_MAX
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:tidelog:problem:"
 RETRY_AFTER_SECONDS: Final[Mapping[ErrorCode, int]] = {ErrorCode.UNAVAILABLE: 2, ErrorCode.DRAINING: 5}
-"""How long a client should stay away; one second for other errors. A store's outage outlasts a full queue; a drained gateway is
-gone."""
+"""Seconds that a client should stay away; one second for other errors. A store's outage outlasts a full queue; a drained gateway
+is gone."""
 
 
 def refused(
     detail: str, errors: Sequence[tuple[str, str]] = (), *, code: ErrorCode = ErrorCode.INVALID_REQUEST
 ) -> RequestRefused:
-    """A refusal with ``"errors": [{"where", "what"}]``, cut at 20.
+    """Return a refusal with ``"errors": [{"where", "what"}]``, cut at 20.
 
     ``where`` is a JSON pointer, a header's or query parameter's name, or ``line N``.
     """
@@ -49,12 +49,12 @@ def refused(
 
 
 def overloaded(detail: str) -> BackOff:
-    """A limit of the gateway is reached: 503 ``OVERLOADED``. Nothing changed."""
+    """Return the error for a limit of the gateway that is reached: 503 ``OVERLOADED``. Nothing changed."""
     return BackOff(detail, code=ErrorCode.OVERLOADED)
 
 
 def as_tidelog_error(error: BaseException) -> TidelogError:
-    """The contract's error for ``error``; ``INTERNAL`` for an unforeseen one."""
+    """Return the contract's error for ``error``; ``INTERNAL`` for an unforeseen one."""
     if isinstance(error, TidelogError):
         return error
     if isinstance(error, StoreUnavailable):
@@ -65,7 +65,7 @@ def as_tidelog_error(error: BaseException) -> TidelogError:
 
 
 def problem(error: TidelogError, request_id: str | None = None) -> dict[str, Any]:
-    """The problem's JSON object, also for use inside another answer (``/v1/fetch``)."""
+    """Return the problem's JSON object, also for use inside another answer (``/v1/fetch``)."""
     answers = ANSWERS[error.code]
     members: dict[str, Any] = {
         "type": TYPE_PREFIX + error.code,
@@ -86,7 +86,7 @@ def problem(error: TidelogError, request_id: str | None = None) -> dict[str, Any
 
 
 def problem_headers(error: TidelogError) -> dict[str, str]:
-    """``Retry-After`` with every 429 and 503, what a 401 must say, else nothing."""
+    """Return the headers of the error: ``Retry-After`` with every 429 and 503, what a 401 must say, else nothing."""
     if error.status == 401:
         return {"www-authenticate": 'Bearer error="invalid_token"', "cache-control": "no-store"}
     if error.status in (429, 503):
@@ -97,20 +97,20 @@ def problem_headers(error: TidelogError) -> dict[str, str]:
 
 
 def problem_bytes(error: TidelogError, request_id: str | None = None) -> bytes:
-    """The problem as the body of an answer. Fields that JSON doesn't know are written as their text."""
+    """Return the problem as the body of an answer. Fields that JSON doesn't know are written as their text."""
     return msgspec.json.encode(problem(error, request_id), enc_hook=str)
 
 
 def problem_response(
     error: BaseException, request_id: str | None = None, *, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """The answer for any error."""
+    """Return the answer for any error."""
     known = as_tidelog_error(error)
     more = dict(headers or {}) | problem_headers(known)
     return Response(problem_bytes(known, request_id), status_code=known.status, headers=more, media_type=MEDIA_TYPE)
 
 
 def request_id(request: Request) -> str | None:
-    """The request's id in the answer and in the log."""
+    """Return the request's id in the answer and in the log."""
     found = request.scope.get("tidelog.request_id")
     return found if isinstance(found, str) else None

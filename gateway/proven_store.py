@@ -2,8 +2,9 @@
 
 1. No ``put_if_absent`` reaches the store before the proof: one object under ``system/probes/`` is put if absent twice, and the
    store must refuse the second put. The object is deleted afterwards; one left behind by a crash or a lost answer is harmless.
-2. The proof is made once, by several threads at once if need be: none waits for another's. A store that is down, read-only or
-   full proves nothing. Then the ``put_if_absent`` at hand fails with that error, and the next one tries the proof again.
+2. The proof is made once, by several threads concurrently if need be: none waits for another's. A store that is down,
+   read-only or full proves nothing. Then the caller's ``put_if_absent`` fails with that error, and the next one tries the
+   proof again.
 3. All other calls go straight to the store, so that a gateway on a read-only store serves reads. On a store that ignores
    ``If-None-Match`` two gateways would overwrite each other's commits, and acknowledged records would be lost (G3).
 """
@@ -30,23 +31,25 @@ class UnsafeStore(Exception):
 
 
 class ProvenStore(WrappedStore):
-    """The same store, proved before its first ``put_if_absent``. Safe from any thread."""
+    """``store``, proved before its first ``put_if_absent``. Safe from any thread."""
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)
         self._is_proven = False
 
     def prove(self) -> None:
-        """Return when the store is known to honour put-if-absent.
+        """Prove that the store honours put-if-absent, unless that is known.
 
-        Raises ``UnsafeStore`` when it does not; ``StoreUnavailable`` (nothing was written for the caller) when it can't be told.
+        Raises ``UnsafeStore`` when it does not; ``StoreUnavailable`` (nothing was written for the caller) when it can't be
+        told.
         """
         if not self._is_proven:
             self._probe(f"{PROBES}{uuid.uuid4()}")
             self._is_proven = True
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """See ``ObjectStore.put_if_absent``. Raises ``StoreUnavailable`` for a store that fails the proof, too."""
+        """Put an object if it is absent (``ObjectStore.put_if_absent``). Raises ``StoreUnavailable`` for a store that fails the
+        proof, too."""
         try:
             self.prove()
         except UnsafeStore as error:
@@ -60,7 +63,7 @@ class ProvenStore(WrappedStore):
         try:
             self._store.put_if_absent(key, b"first")
         except ObjectExists:
-            is_safe = True  # a proxy or client on the way sent it twice, and the store kept the first
+            is_safe = True  # A proxy or client on the way sent it twice, and the store kept the first.
         try:
             if not is_safe:
                 self._store.put_if_absent(key, b"second")

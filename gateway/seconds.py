@@ -1,6 +1,6 @@
 """Histograms in plain numbers, for what happens with each request or each flush.
 
-The client library's would take a tenth of a small request's time.
+The client library's histograms would take a tenth of a small request's time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SECONDS_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 
 
 class Observed:
-    """What was observed of one thing. ``bounds``: of its buckets."""
+    """Observations of one quantity. ``bounds``: upper bounds of its buckets."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -28,12 +28,12 @@ class Observed:
         self._sum = 0.0
 
     def observe(self, amount: float) -> None:
-        """Count one."""
+        """Count one observation."""
         self._counts[bisect_left(self._bounds, amount)] += 1
         self._sum += amount
 
     def add_to(self, family: HistogramMetricFamily, labels: Iterable[str] = ()) -> None:
-        """Put it into a scrape."""
+        """Add the observations to a scrape."""
         total = 0
         buckets: list[tuple[str, float]] = []
         for bound, count in zip((*self._bounds, inf), self._counts, strict=True):
@@ -43,7 +43,7 @@ class Observed:
 
 
 class ObservedOfMany(Observed, Collector):
-    """A histogram without labels, to be registered. Belongs to the event loop."""
+    """A histogram without labels, to be registered. Used on the event loop only."""
 
     def __init__(self, name: str, documentation: str, bounds: Sequence[float] = SECONDS_BUCKETS) -> None:
         super().__init__(bounds)
@@ -51,11 +51,11 @@ class ObservedOfMany(Observed, Collector):
         self._documentation = documentation
 
     def describe(self) -> Iterator[Metric]:
-        """Its name, so that it can be read without the others."""
+        """Yield the histogram's name, so that it can be read without the others."""
         yield HistogramMetricFamily(self._name, self._documentation)
 
     def collect(self) -> Iterator[Metric]:
-        """It as it is now."""
+        """Yield the histogram as it is now."""
         family = HistogramMetricFamily(self._name, self._documentation)
         self.add_to(family)
         yield family

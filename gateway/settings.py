@@ -12,19 +12,19 @@ answers, also to SQL             ``answer_bytes_max``            records read an
 tail of the log                  ``tail_cache_bytes_max``        evicted, oldest first
 delayed records that are due     ``SCHEDULED_CACHE_BYTES``       indexes, evicted; records count as requests in flight
 footers of segments              ``footer_cache_bytes_max``      evicted, least recently used first
-what is known of topics          ``manifest_bytes_max``          idle ones forgotten; then no records are taken
-consumer groups                  ``groups_bytes_max``            then no group, member or offset more is taken
-queues                           ``queues_bytes_max``            then no queue is made, and no record is given out
-transactions                     ``TRANSACTIONS_BYTES_MAX``      ended ones forgotten; then none begins
-transactional ids                ``TRANSACTIONAL_IDS_BYTES_MAX`` then no new one is taken
-own commits                      ``OWN_COMMITS_BYTES_MAX``       the oldest forgotten, then read again
-lists of partitions              ``bounds.FETCH_LISTS_BYTES_MAX``       long ones of fetches wait their turn
-connections                      ``connections_max`` x 32 KiB    what the protocol buffers; the operations' ones likewise
-Kafka's, with ``kafka_listen``   ``kafka_connections_max`` likewise, and what is kept encoded; above the 600 MiB
+state of topics                  ``manifest_bytes_max``          idle topics dropped; then records are refused
+consumer groups                  ``groups_bytes_max``            then further groups, members and offsets are refused
+queues                           ``queues_bytes_max``            then new queues and receives of records are refused
+transactions                     ``TRANSACTIONS_BYTES_MAX``      ended ones dropped; then new ones are refused
+transactional ids                ``TRANSACTIONAL_IDS_BYTES_MAX`` then new ones are refused
+own commits                      ``OWN_COMMITS_BYTES_MAX``       the oldest dropped, then read again
+lists of partitions              ``bounds.FETCH_LISTS_BYTES_MAX``       fetches with long lists wait
+connections                      ``connections_max`` x 32 KiB    protocol buffers; the operations' ones likewise
+Kafka's, with ``kafka_listen``   ``kafka_connections_max`` likewise, and encoded batches kept; above the 600 MiB
 their TLS, with ``tls_cert``     ``connections_max`` x 64 KiB    OpenSSL's state and buffers, above the 600 MiB
-rights, with ``auth=on``         ``access_bytes_max``            then nothing more is taken; above the 600 MiB
-quotas, with ``auth=on``         ``QUOTAS_BYTES_MAX``            idle principals forgotten; above the 600 MiB
-audit events, with ``audit=on``  ``AUDIT_BYTES_MAX`` x 2         what does not fit is dropped; above the 600 MiB
+rights, with ``auth=on``         ``access_bytes_max``            then additions are refused; above the 600 MiB
+quotas, with ``auth=on``         ``QUOTAS_BYTES_MAX``            idle principals dropped; above the 600 MiB
+audit events, with ``audit=on``  ``AUDIT_BYTES_MAX`` x 2         events that do not fit are dropped; above the 600 MiB
 answers of readers               ``readers`` x ``HELD_BYTES``    their pieces; each reader's own process is above the 600 MiB
 ===============================  ==============================  =====================================================
 
@@ -65,23 +65,23 @@ ENVIRONMENT_PREFIX: Final = "TIDELOG_"
 MEBIBYTE: Final = 1024 * 1024
 
 PROCESS_BYTES_MAX: Final = 600 * MEBIBYTE
-"""What the process may hold with the default settings."""
+"""Maximum bytes of the process with the default settings."""
 BASELINE_BYTES: Final = 165 * MEBIBYTE
-"""Interpreter, pyarrow and its allocator, thread stacks: what an idle gateway holds, and slack."""
+"""Bytes that an idle gateway holds (interpreter, pyarrow and its allocator, thread stacks), and slack."""
 IN_FLIGHT_COPIES: Final = 2
-"""An accepted body exists as Arrow, and for a moment as Parquet."""
+"""Number of copies of an accepted body: it exists as Arrow, and for a short time as Parquet."""
 CODEC_WORKING_BYTES: Final = 130 * MEBIBYTE
-"""The largest request of the smallest JSON records, while it is decoded: measured, without the Arrow that is made of it."""
+"""Bytes for decoding the largest request of the smallest JSON records: measured, without the Arrow that is made of it."""
 _SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://[^/]*:[0-9]+")
-"""Kubernetes sets ``TIDELOG_PORT`` to this in every pod beside a Service called tidelog: no setting has such a value."""
+"""Pattern of ``TIDELOG_PORT`` as Kubernetes sets it in every pod beside a Service called tidelog: no setting has such a value."""
 CONNECTION_BYTES: Final = 32 * 1024
-"""Protocol objects, and bytes received but not yet read."""
+"""Bytes of a connection: protocol objects, and bytes received but not yet read."""
 TLS_CONNECTION_BYTES: Final = 64 * 1024
-"""What TLS adds: 44 KiB were measured for an idle connection."""
+"""Bytes that TLS adds to a connection: 44 KiB were measured for an idle one."""
 OPERATIONS_CONNECTIONS_MAX: Final = 32
-"""Of the operations listener: probes and scrapers, never clients."""
+"""Number of connections of the operations listener: probes and scrapers, never clients."""
 OPERATIONS_PORT: Final = 8081
-"""The operations port of a gateway that listens beyond loopback, unless set."""
+"""Operations port of a gateway that listens beyond loopback, unless set."""
 
 
 class SettingsError(ValueError):
@@ -106,7 +106,7 @@ class Settings(
     WorkerSettings,
     ZoneSettings,
 ):
-    """Each field has its unit in its name, its default and range, and what changing it does."""
+    """All settings. Each field has its unit in its name, its default and range, and says what changing it does."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
@@ -322,12 +322,12 @@ class Settings(
 
     @property
     def scheme(self) -> str:
-        """Of this gateway's own URL."""
+        """Scheme of this gateway's own URL."""
         return "http" if self.tls_cert is None else "https"
 
     @property
     def url(self) -> str:
-        """The URL by which other gateways reach this one; with port 0 it is known only once the gateway listens."""
+        """URL by which other gateways reach this one; with port 0 it is known only once the gateway listens."""
         return self.advertised_url or f"{self.scheme}://{self.host}:{self.port}"
 
     @property
@@ -336,14 +336,14 @@ class Settings(
 
     @property
     def operations_port(self) -> int | None:
-        """Of the operations listener; None: there is none."""
+        """Port of the operations listener; None if there is none."""
         if self.ops_port is None and not is_loopback(self.host):
             return OPERATIONS_PORT
         return self.ops_port
 
     @classmethod
     def read(cls, environment: Mapping[str, str], given: Mapping[str, Any]) -> Settings:
-        """Settings from ``TIDELOG_*`` of ``environment``, overridden by ``given``; None there means not given.
+        """Return settings from ``TIDELOG_*`` of ``environment``, overridden by ``given``; None there means not given.
 
         Variables with the prefix that name no setting are ignored, since other programs share it. So are the service addresses
         that Kubernetes puts there. Raises ``SettingsError``.
@@ -360,7 +360,7 @@ class Settings(
             raise SettingsError(_explain(error)) from None
 
     def process_bytes(self) -> int:
-        """The most that the process holds with these settings: the sum in the module's table."""
+        """Return the most bytes that the process holds with these settings: the sum in the module's table."""
         return (
             BASELINE_BYTES
             + self.in_flight_bytes_max * IN_FLIGHT_COPIES

@@ -1,4 +1,4 @@
-"""Work on many things side by side, but no more of it at a time than others bear."""
+"""Work on many items in parallel, at most so many at a time that other work is not held up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ResultT = TypeVar("ResultT")
 async def side_by_side(
     work: Callable[[ItemT], Awaitable[ResultT]], items: Iterable[ItemT], *, at_once: int
 ) -> list[ResultT]:
-    """What ``work`` gives for each, in order, ``at_once`` of them at a time. Raises as ``work``."""
+    """Return what ``work`` returns for each item, in order, ``at_once`` items at a time. Raises what ``work`` raises."""
     turns = asyncio.Semaphore(at_once)
 
     async def one(item: ItemT) -> ResultT:

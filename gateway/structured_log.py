@@ -1,4 +1,4 @@
-"""Logs on standard error, a line each, with the request's id where there is one: JSON for programs, ``plain_line`` for people.
+"""Logs on standard error, a line each, with the request's id if there is one: JSON for programs, ``plain_line`` for people.
 
 1. Logging never blocks the event loop: lines go to a bounded queue, which one thread writes out. When the reader of standard
    error stalls, requests go on. Lines beyond the bound are dropped, and their number is logged later.
@@ -22,28 +22,28 @@ import msgspec
 
 LogFormat = Literal["auto", "json", "text"]
 LINES_MAX: Final = 20_000
-"""Lines waiting for the writer: some MiB, and seconds of a busy gateway."""
+"""Number of lines waiting for the writer: some MiB, and seconds of a busy gateway."""
 PAUSE_SECONDS: Final = 0.1
-"""Between two looks for lines: a busy gateway's log is behind by so much."""
+"""Seconds between two looks for lines: a busy gateway's log is behind by that much."""
 _FLUSH_LOOK_SECONDS: Final = 0.005
 _BATCH_LINES: Final = 500
 _STDERR: Final = 2
 ACCESS: Final = "gateway.access"
-"""The logger of the line that each request gets."""
+"""Logger of the line that each request gets."""
 
 current_request_id: ContextVar[str | None] = ContextVar("tidelog_request_id", default=None)
-"""Set in the task of each request; every line that the task logs has it."""
+"""Id of the present request, set in the task of each request; every line that the task logs has it."""
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 def json_line(members: dict[str, Any]) -> bytes:
-    """One JSON object."""
+    """Return the members as a line with one JSON object."""
     return _encode(members) + b"\n"
 
 
 def plain_line(members: dict[str, Any]) -> bytes:
-    """Time, level, what happened; for a request what was asked and answered. Other members follow by name."""
+    """Return a line with time, level and event; for a request with its method, path and status. Other members follow by name."""
     rest = dict(members)
     at, level = str(rest.pop("at", "")), str(rest.pop("level", ""))
     logger, said = rest.pop("logger", ""), str(rest.pop("event", ""))
@@ -53,7 +53,7 @@ def plain_line(members: dict[str, Any]) -> bytes:
         rest = {}
     named = "".join(f" {name}={value}" for name, value in rest.items() if value is not None)
     lines = [f"{at[11:23]} {level:7} {said}{named}", *str(exception).splitlines()]
-    # They may hold what a client sent, and a terminal obeys control characters.
+    # Members may hold what a client sent, and a terminal obeys control characters.
     shown = ("".join(each if each.isprintable() else "?" for each in line) for line in lines)
     return "".join(f"{line}\n" for line in shown).encode(errors="replace")
 
@@ -65,19 +65,19 @@ class LineWriter:
         self._descriptor = descriptor
         self._lines_max = lines_max
         self.form: Callable[[dict[str, Any]], bytes] = json_line
-        """The form of a line."""
+        """Function that makes a line of its members."""
         self._lines: deque[bytes] = deque()
         self._dropped_count = 0
         self._wake: SimpleQueue[None] = SimpleQueue()
-        """What the thread waits for. ``threading.Event`` would take a dozen calls for each line."""
+        """Queue on which the thread waits. ``threading.Event`` would take a dozen calls for each line."""
         self._is_awake = False
-        """Whether the thread looks for lines by itself: it was woken, or pauses."""
+        """Whether the thread will look for lines without being woken: it was woken, or pauses."""
         self._is_writing = False
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
     def write(self, members: dict[str, Any]) -> None:
-        """Queue one line; dropped when ``lines_max`` wait."""
+        """Queue one line; drop it when ``lines_max`` wait."""
         if len(self._lines) >= self._lines_max:
             self._dropped_count += 1
             return
@@ -89,7 +89,7 @@ class LineWriter:
                 self._start()
 
     def flush(self, timeout_seconds: float = 2.0) -> None:
-        """Wait until what was queued is written, or the time is over."""
+        """Wait until the queued lines are written, or the time is over."""
         until = time.monotonic() + timeout_seconds
         while (self._lines or self._is_writing) and time.monotonic() < until:
             time.sleep(_FLUSH_LOOK_SECONDS)
@@ -110,7 +110,7 @@ class LineWriter:
                 # A pause gathers the lines of many requests: one wake-up and one system call for all of them.
                 time.sleep(PAUSE_SECONDS)
             self._is_awake = False
-            if self._lines:  # it came behind the look, when no wake-up seemed needed; a second one does no harm
+            if self._lines:  # A line came after the look, when no wake-up seemed needed; a second wake-up does no harm.
                 self._is_awake = True
                 self._wake.put(None)
 
@@ -155,7 +155,7 @@ def configure(level: str, log_format: LogFormat = "json") -> None:
         logger = logging.getLogger(name)
         logger.handlers[:] = []
         logger.propagate = name != "uvicorn.access"
-        # It warns of single malformed requests; the gateway's protocol reports those better.
+        # uvicorn warns of single malformed requests; the gateway's protocol reports those better.
         logger.setLevel(logging.ERROR)
 
 

@@ -1,4 +1,4 @@
-"""Work beside the requests, round after round, for as long as the gateway runs; and when an ended process is started again.
+"""Background work, round after round, for as long as the gateway runs; and pauses before an ended process is started again.
 
 An unforeseen error of a round is logged, and the next round comes. Only this work tends sessions, heartbeats and what
 transactions leave behind. A process without it would look well and not be.
@@ -16,9 +16,10 @@ from typing import Any, Final
 from log_format.errors import OutcomeUnknown, TidelogError
 
 PAUSE_AFTER_DEFECT_MS: Final = 1_000
-"""A round may fail before it awaits anything: it must not keep the event loop for itself."""
+"""Pause after a round that met a defect: a round may fail before it awaits anything, and must not keep the event loop for
+itself."""
 RESTART_PAUSE_SECONDS: Final = (0.5, 1, 2, 5, 10)
-"""Before a process that ended is started again, by how often it did so in ``STABLE_SECONDS``."""
+"""Pauses before a process that ended is started again, by the number of its ends within ``STABLE_SECONDS``."""
 STABLE_SECONDS: Final = 60
 
 _log = logging.getLogger("gateway.supervised")
@@ -37,7 +38,7 @@ async def supervised(
 
 
 class Works:
-    """What goes on beside requests for ``subject``, such as ``groups``, until ``stop``."""
+    """Background tasks for ``subject``, such as ``groups``, until ``stop``."""
 
     def __init__(self, subject: str, log: logging.Logger, *, pause_after_defect_ms: int) -> None:
         self._subject = subject
@@ -46,22 +47,23 @@ class Works:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def repeat(self, work: Callable[[], Awaitable[None]], what: str, *, pause_ms: int) -> None:
-        """Do it after each pause; what it raises as ``TidelogError`` is left for the next time. ``what``: its name in the log."""
+        """Do the work after each pause; a ``TidelogError`` is logged, and the work repeated after the next pause. ``what``: its
+        name in the log."""
         self.go_round(partial(self._after, pause_ms, work), what)
 
     def go_round(self, work: Callable[[], Awaitable[None]], what: str) -> None:
-        """Do it again and again, with the pause that it makes itself."""
+        """Do the work again and again, with the pause that it makes itself."""
         self.begin(supervised(work, what, pause_after_defect_ms=self._pause_after_defect_ms))
 
     def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do it once. An error that it raises is logged."""
+        """Do the work once. An error that it raises is logged."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
 
     def stop(self) -> None:
-        """End all of it."""
+        """Cancel all tasks."""
         for task in list(self._tasks):
             task.cancel()
 
@@ -80,13 +82,13 @@ class Works:
 
 
 class RestartPause:
-    """Of one process that is kept running."""
+    """Pauses before the restarts of one process that is kept running."""
 
     def __init__(self) -> None:
         self._ends: list[float] = []
 
     def next_seconds(self) -> float:
-        """It ended just now: the pause before it is started again."""
+        """Count an end of the process; return the pause before it is started again."""
         now = time.monotonic()
         self._ends = [ended for ended in self._ends if now - ended < STABLE_SECONDS]
         pause = RESTART_PAUSE_SECONDS[min(len(self._ends), len(RESTART_PAUSE_SECONDS) - 1)]

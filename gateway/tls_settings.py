@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class TlsSettings(BaseModel):
-    """Each field says what changing it does."""
+    """Settings of TLS. Each field says what changing it does."""
 
     tls_cert: str | None = Field(
         default=None,

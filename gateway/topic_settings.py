@@ -8,7 +8,7 @@ from log_format import limits
 
 
 class TopicSettings(BaseModel):
-    """Each field says what changing it does."""
+    """Settings of topics. Each field says what changing it does."""
 
     auto_create_topics: int = Field(
         default=0,

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class WorkerSettings(BaseModel):
-    """Each field says what changing it does."""
+    """Settings of workers. Each field says what changing it does."""
 
     workers: int | None = Field(
         default=None,

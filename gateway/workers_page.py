@@ -10,18 +10,18 @@ import urllib.request
 from typing import Final
 
 ASKED_SECONDS_MAX: Final = 10
-"""The supervisor asks one worker after the other, and waits three seconds for one that does not answer."""
+"""Seconds to wait: the supervisor asks one worker after the other, and waits three seconds for one that does not answer."""
 
 
 class WorkersPage:
-    """Belongs to the event loop. ``url``: where the supervisor has it."""
+    """The supervisor's page of metrics, at ``url``. Used on the event loop only."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._asking: asyncio.Task[bytes | None] | None = None
 
     async def read(self) -> bytes | None:
-        """The page; None where the supervisor does not answer. Requests at the same time share one look."""
+        """Return the page; None if the supervisor does not answer. Concurrent requests share one look."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(asyncio.to_thread(self._read))
         return await asyncio.shield(self._asking)

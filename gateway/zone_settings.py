@@ -1,4 +1,4 @@
-"""The setting that says where a gateway stands; part of ``gateway.settings``."""
+"""The setting for the availability zone of a gateway; part of ``gateway.settings``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ZONE_PATTERN: Final = r"^[A-Za-z0-9._-]{1,64}$"
 
 
 class ZoneSettings(BaseModel):
-    """It says what changing it does."""
+    """Setting of the zone. The field says what changing it does."""
 
     zone: str | None = Field(
         default=None,
