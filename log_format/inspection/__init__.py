@@ -1,4 +1,4 @@
-"""Looking at a store from outside: checks every record against the log, and finds what is wrong with a store.
+"""Inspecting a store from outside: verifying every record against the log, and diagnosing a store.
 
-Nothing here changes a topic, and no other package of the format imports this.
+Nothing here changes a topic, and no other package of the format imports this one.
 """

@@ -1,6 +1,6 @@
-"""What an ``add`` tells readers that know nothing of Tidelog: ``stats`` and ``modificationTime``.
+"""Checks of what an ``add`` says to readers that do not know Tidelog: ``stats`` and ``modificationTime``.
 
-Such readers choose files by ``stats`` and order them by the time. Wrong ones hide records, or show them out of order.
+Such readers choose files by ``stats`` and order them by time. Wrong values hide records, or show them out of order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLUMNS: Final = ("partition", "offset", "timestamp")
 
 
 def wrong_statistics(text: str | None, runs: Sequence[Run]) -> str | None:
-    """What is wrong with the ``stats`` of an ``add`` with these runs; None when they are right."""
+    """Return what is wrong with the ``stats`` of an ``add`` with these runs; None if they are right."""
     try:
         found = {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError:
@@ -40,7 +40,7 @@ def wrong_statistics(text: str | None, runs: Sequence[Run]) -> str | None:
 def times_that_go_back(
     segments: Sequence[tuple[SegmentRef, Sequence[Run]]], times_ms: Sequence[int]
 ) -> Iterator[tuple[SegmentRef, int]]:
-    """The segments that are not younger than their predecessor in some partition, with that partition."""
+    """Yield each segment that is not younger than its predecessor in some partition, with that partition."""
     runs = sorted((run.partition, run.base_offset, index) for index, (_, runs) in enumerate(segments) for run in runs)
     for (partition, _, earlier), (same, _, later) in pairwise(runs):
         if partition == same and times_ms[later] <= times_ms[earlier]:
@@ -48,7 +48,7 @@ def times_that_go_back(
 
 
 def _comparable(name: str, value: Any) -> Any:
-    """The value in one form: a moment may be written in several ways."""
+    """Return the value in one form, since a moment may be written in several ways."""
     if not name.endswith("Values.timestamp") or not isinstance(value, str):
         return value
     try:

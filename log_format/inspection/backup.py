@@ -1,23 +1,24 @@
-"""Copies a log from one store to another while gateways write to the first: a backup, and the way back from it.
+"""Copying a log from one store to another while gateways write to the first: a backup, and its restoration.
 
-1. The order makes the copy whole: the cluster's key, groups' offsets, queues and rights first, then each topic's ``_delta_log``
-   in the order of its versions and its segments, then the journals. So for each copied offset the copied log has the records.
-2. A copied commit names segments that existed when it was copied: removed ones stay for ``deleted.file.retention.ms``, and of a
-   busy topic for an hour at least. A copy that took longer and lacks some is whole when it is made again, over the first.
-3. Where a journal's copy takes records for drained that a topic's copy does not have yet, further commits of that topic are
-   copied, one by one, until it has them, and no more: a topic's table must not be ahead of its journal.
-4. Objects that exist in the target are left as they are, so a copy that broke off goes on. A target is refused that holds another
-   log, or one that has gone on by itself: commits of both would be mixed.
-5. Topics say up to which decision all transactions have ended, by the version of ``system/transactions``. That table begins anew
-   in the copy, behind all of these versions.
-6. While a copy is made, an object in the target says so. What has it is not copied: topics may be missing.
-7. Delayed records' objects and notices are copied before the topics, windows behind them, once more at the end, and meanwhile
-   several times in the half hour for which they live. So what waited when the copy began comes from the copy once: where a copied
-   log has it, a copied window says so. With a version none is copied.
-8. Afterwards every topic is verified as ``tidelog verify`` does.
+1. The order makes the copy consistent: first the cluster's key, groups' offsets, queues and rights; then for each topic its
+   ``_delta_log`` in the order of versions, and its segments; then the journals. So for each copied offset the copied log has the
+   records.
+2. A copied commit names segments that existed when it was copied: removed ones are kept for ``deleted.file.retention.ms``, and in
+   a busy topic for at least an hour. A copy that took longer and lacks some is completed by copying again, onto the first.
+3. If a journal's copy counts records as drained that a topic's copy does not have yet, further commits of that topic are copied,
+   one by one, until it has them, and no more: a topic's table must not be ahead of its journal.
+4. Objects that exist in the target are left as they are, so an interrupted copy can be continued. A target is refused that has
+   another log, or one that has diverged: commits of both would be mixed.
+5. Topics say up to which decision all transactions have ended, by the version of ``system/transactions``. In the copy that table
+   begins anew, after all of these versions.
+6. During a copy an object in the target says so. A store with that object is not copied from, since topics may be missing.
+7. Delayed records' objects and notices are copied before the topics; windows are copied after them, once more at the end, and
+   several times within the half hour for which they are kept. So a record that was waiting when the copy began is delivered from
+   the copy once: if a copied log has it, a copied window says so. With a version no delayed records are copied.
+8. Afterwards every topic is verified as by ``tidelog verify``.
 
-Not copied: transactions, heartbeats. A transaction under way may be in some topics of the copy and not in others; where that
-matters, drain the gateways first. Objects pass through memory, ``BYTES_AT_ONCE`` of them at a time.
+Transactions and heartbeats are not copied. An open transaction may be in some topics of the copy and not in others; if that
+matters, drain the gateways first. Objects pass through memory, at most ``BYTES_AT_ONCE`` at a time.
 """
 
 from __future__ import annotations
@@ -52,18 +53,18 @@ from log_format.transactions.beginning import skip_versions
 
 COPIES_AT_ONCE: Final = 8
 BYTES_AT_ONCE: Final = 256 * 1024 * 1024
-"""A larger object is copied alone."""
+"""Most bytes in memory. A larger object is copied alone."""
 _UNKNOWN_BYTES: Final = BYTES_AT_ONCE // COPIES_AT_ONCE
-"""What an object counts as whose size no listing told: of delayed records, or an entry of a log."""
+"""Assumed bytes of an object whose size no listing gave: of delayed records, or an entry of a log."""
 _OBJECTS: Final = "objects/"
 _EVER_MS: Final = 10**14
-"""No delayed record is due later."""
+"""Time after which no delayed record is due."""
 SYSTEM_TABLES: Final = (layout.CONSUMER_OFFSETS_ROOT, layout.QUEUES_ROOT, layout.ACCESS_ROOT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedTopic:
-    """A topic of the copy. ``problems``: none where it is whole. ``deleted``: only its end was there to copy."""
+    """A topic of the copy. ``problems``: empty if it is complete. ``deleted``: only its deletion was there to copy."""
 
     topic: str
     record_count: int = 0
@@ -81,11 +82,17 @@ def copy_log(
     version: int | None = None,
     windows_every_ms: int = limits.WINDOWS_KEPT_MS // 3,
 ) -> Iterator[CopiedTopic]:
-    """Copy, then yield each topic as it is proved.
+    """Copy the log, then yield each topic once it is verified. No gateway may run on ``target``.
 
-    ``topics``: only these, without groups' offsets. ``version``: stop the one topic at that version of its table; it fails when
-    clean-up has deleted objects that it needs. No gateway may run on ``target``. Raises ``RequestRefused``, ``StoreUnavailable``,
-    ``CorruptData``.
+    Args:
+        source: store to copy from.
+        target: store to copy to.
+        clock: source of time.
+        topics: only these topics, without groups' offsets; None for everything.
+        version: last version of the one topic's table; fails if clean-up has deleted objects that it needs.
+        windows_every_ms: interval of copying windows of delayed records.
+
+    Raises ``RequestRefused``, ``StoreUnavailable``, ``CorruptData``.
     """
     if version is not None and len(topics or ()) != 1:
         raise RequestRefused("A version needs one topic: each table counts its own.")
@@ -106,7 +113,7 @@ def copy_log(
         numbers = journals_of(source) if version is None else []
         for number in numbers:
             copy_table(source, target, layout.journal_root(number), None)
-    # What can't be read is copied as it is: the verification tells.
+    # What can't be read is copied as it is: the verification reports it.
     journals: dict[int, JournalState] = {}
     for number in numbers:
         with suppress(CorruptData):
@@ -125,28 +132,28 @@ def copy_log(
 def copy_table(source: ObjectStore, target: ObjectStore, root: str, version_max: int | None) -> None:
     """Copy the log up to ``version_max``, then everything else below ``root``, even what only later versions name.
 
-    Delayed records are none of it.
+    Delayed records are not copied here.
     """
     log, hint = layout.table_log_prefix(root), layout.table_last_checkpoint_key(root)
     listed = [key for key in _keys(source, log) if key != hint]
     versions = [version for key in listed if (version := layout.commit_version(key)) is not None]
-    # A listing during writes may lack a commit and show the next one.
+    # A concurrent listing may lack a commit and show the next one.
     between = [layout.table_commit_key(root, version) for version in without_gaps(versions, min(versions, default=0))]
     copied = [key for key in sorted({*listed, *between}) if _is_within(key, version_max)]
-    # One after another, so that a partial copy has the log's beginning.
+    # One after another, so that an interrupted copy has the log's beginning.
     _copy_all(source, target, copied, at_once=1)
     _copy_files(source, target, root)
 
 
 def _copy_files(source: ObjectStore, target: ObjectStore, root: str) -> None:
-    """Copy all below ``root`` but the log and what belongs to delayed records."""
+    """Copy everything below ``root`` except the log and delayed records."""
     apart = (layout.table_log_prefix(root), f"{root}{layout.SCHEDULED_BELOW}")
     found = _keys(source, root)
     _copy_all(source, target, {key: size for key, size in found.items() if not key.startswith(apart)})
 
 
 def _copy_delayed(source: ObjectStore, target: ObjectStore, topics: Sequence[str] | None) -> set[str]:
-    """Copy delayed records that wait, each object that has a notice, and then the notices. Returns their topics."""
+    """Copy waiting delayed records: each object that has a notice, and then the notices. Return their topics."""
     notices = [due for due in list_due(source, _EVER_MS) if topics is None or due.topic in topics]
     objects = {f"{layout.scheduled_root(due.topic, due.topic_id)}{_OBJECTS}{due.name}" for due in notices}
     _copy_all(source, target, sorted(objects))
@@ -158,13 +165,13 @@ def _copy_delayed(source: ObjectStore, target: ObjectStore, topics: Sequence[str
 def _copying_windows(
     source: ObjectStore, target: ObjectStore, topics: Collection[str], *, every_s: float
 ) -> Iterator[None]:
-    """Copy these topics' windows time and again meanwhile: gateways delete those that are published and old."""
+    """Copy these topics' windows repeatedly during this context, since gateways delete published windows by age."""
     ended = threading.Event()
 
     def copy() -> None:
         while not ended.wait(every_s):
             for topic in topics:
-                with suppress(StoreError):  # the next time comes before they are deleted
+                with suppress(StoreError):  # the next round comes before they are deleted
                     _copy_windows(source, target, topic)
 
     thread = threading.Thread(target=copy, name="windows", daemon=True)
@@ -177,7 +184,7 @@ def _copying_windows(
 
 
 def _copy_windows(source: ObjectStore, target: ObjectStore, topic: str) -> None:
-    """Copy which delayed records of a topic are published, and which are cancelled."""
+    """Copy a topic's windows and cancellations of delayed records."""
     below = f"{layout.topic_root(topic)}{layout.SCHEDULED_BELOW}"
     _copy_all(source, target, [key for key in _keys(source, below) if f"/{_OBJECTS}" not in key])
 
@@ -185,7 +192,7 @@ def _copy_windows(source: ObjectStore, target: ObjectStore, topic: str) -> None:
 def _catch_up(
     source: ObjectStore, target: ObjectStore, topic: str, journals: Mapping[int, JournalState], clock: Clock
 ) -> None:
-    """Copy commits of a topic that its copied journal takes for further than its copy is."""
+    """Copy commits of a topic until its copy has what its copied journal counts as drained."""
     log = TopicLog(target, topic, clock)
     state = log.refresh()
     root, version = layout.topic_root(topic), state.version
@@ -203,7 +210,7 @@ def _catch_up(
 
 
 def _is_behind(own: TopicState, journals: Mapping[int, JournalState]) -> bool:
-    """Whether the topic's journal takes records for drained that its table does not have, or the topic for released."""
+    """Return whether the topic's journal counts records as drained that its table lacks, or the topic as released."""
     journal = None if own.attachment is None else journals.get(own.attachment.journal)
     if journal is None:
         return False
@@ -217,7 +224,7 @@ def _is_behind(own: TopicState, journals: Mapping[int, JournalState]) -> bool:
 def _begin_transactions(
     target: ObjectStore, topics: Sequence[str], journals: Mapping[int, JournalState], clock: Clock
 ) -> None:
-    """Let the transactions of the copy be decided behind all versions by which its topics know that others have ended."""
+    """Make the copy's transactions begin at versions above those by which its topics know that others have ended."""
     floors = [known.transactions.floor for state in journals.values() for known in state.topics.by_id.values()]
     for topic in topics:
         with suppress(CorruptData):
@@ -226,7 +233,7 @@ def _begin_transactions(
 
 
 def _tables_of(store: ObjectStore) -> Iterator[str]:
-    """The roots of the tables that may be copied."""
+    """Yield the roots of the tables that may be copied."""
     yield from SYSTEM_TABLES
     yield from map(layout.topic_root, store.list_directories(layout.TOPICS))
     yield from map(layout.journal_root, journals_of(store))
@@ -253,7 +260,7 @@ def _refuse_another_log(source: ObjectStore, target: ObjectStore, roots: Iterabl
 
 
 def _is_beginning(source: ObjectStore, target: ObjectStore, root: str) -> bool:
-    """Whether the log of the table below ``root`` goes on in the source where the target's ends."""
+    """Return whether the log at ``root`` continues in the source where the target's ends."""
     log = layout.table_log_prefix(root)
     newest = max((key for key in _keys(target, log) if layout.commit_version(key) is not None), default=None)
     if newest is None:
@@ -265,12 +272,12 @@ def _is_beginning(source: ObjectStore, target: ObjectStore, root: str) -> bool:
 
 
 def _keys(store: ObjectStore, prefix: str) -> dict[str, int]:
-    """The keys below ``prefix`` now, in order, each with its object's size."""
+    """Return the present keys below ``prefix``, in order, each with its object's size."""
     return {info.key: info.size_bytes for info in store.list(prefix)}
 
 
 class _Room:
-    """Memory for what is copied side by side."""
+    """A limit of the memory for objects copied in parallel."""
 
     def __init__(self) -> None:
         self._free = BYTES_AT_ONCE
@@ -278,7 +285,7 @@ class _Room:
 
     @contextmanager
     def of(self, size_bytes: int) -> Iterator[None]:
-        """Wait for so much, or for all of it."""
+        """Wait for that many bytes, or for all of them."""
         taken = min(size_bytes, BYTES_AT_ONCE)
         with self._changed:
             self._changed.wait_for(lambda: self._free >= taken)
@@ -298,9 +305,9 @@ def _copy_all(
     *,
     at_once: int = COPIES_AT_ONCE,
 ) -> None:
-    """Copy each object once. One that is gone meanwhile was no longer needed; otherwise the verification misses it.
+    """Copy each object once. An object that is gone was not needed any more; otherwise the verification misses it.
 
-    ``copied``: their keys, with sizes where they are known.
+    ``copied``: keys, with sizes if they are known.
     """
     room, sizes = _Room(), copied if isinstance(copied, Mapping) else {}
 

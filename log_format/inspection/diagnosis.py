@@ -1,10 +1,10 @@
-"""Whether a store can carry a log, and whether its logs are maintained and its journals drained: ``tidelog doctor``.
+"""Diagnosing whether a store can hold a log, and whether logs are maintained and journals drained: ``tidelog doctor``.
 
-1. Every check ends in one ``Finding``. A failed check does not stop the next one, unless that could only repeat the trouble.
-2. Probes lie below ``system/probes/`` under unique names, and are deleted again. With ``is_reader`` nothing is written.
+1. Every check ends in one ``Finding``. After a failed check the next one runs, unless it could only repeat the failure.
+2. Probes are below ``system/probes/`` under unique names, and are deleted again. With ``is_reader`` nothing is written.
 3. Topics are only read. At most ``TOPICS_MAX`` of them are opened, each as a gateway opens it.
 
-Not here: whether the records are whole, which takes reading all of them (``log_format.inspection.verify``).
+Whether the records are complete is not checked here, since that means reading all of them (``log_format.inspection.verify``).
 """
 
 from __future__ import annotations
@@ -32,31 +32,32 @@ from log_format.transactions.state import transactions_table
 
 PROBE: Final = b"tidelog doctor"
 PUTS: Final = 10
-"""Conditional PUTs that are timed, one after another, as in commits."""
+"""Number of conditional PUTs that are timed, one after another, as in commits."""
 SLOW_PUT_MS: Final = 250
-"""A commit is two PUTs in a row. Slower ones take longer than the default ``flush.ms``."""
+"""Duration from which a PUT is slow. A commit is two PUTs in a row; slower ones take longer than the default ``flush.ms``."""
 SKEW_NOTED_MS: Final = 10_000
-"""Stores give times in whole seconds, and a request takes time. Smaller differences can't be told."""
+"""Least clock difference that is reported. Stores give times in whole seconds, and a request takes time."""
 SKEW_MAX_MS: Final = 300_000
-"""S3 refuses requests beyond fifteen minutes; timestamps and retention go wrong long before."""
+"""Clock difference from which it is an error. S3 refuses requests beyond fifteen minutes; timestamps and retention
+fail before."""
 HEARTBEAT_MS_MAX: Final = 240_000
-"""Four beats of the longest ``heartbeat_ms``. A gateway with an older heartbeat is gone."""
+"""Age from which a heartbeat's gateway is gone: four times the longest ``heartbeat_ms``."""
 HEARTBEATS_MAX: Final = 256
 TOPICS_MAX: Final = 1_000
 SEGMENTS_MAX: Final = 10_000
-"""Of one topic: they take 5 MB in each gateway, half a second to open, and as long in each batch of Spark."""
+"""Most segments of a topic: they take 5 MB in each gateway, half a second to open, and as long in each batch of Spark."""
 COMMITS_MAX: Final = 2 * limits.CHECKPOINT_INTERVAL_MAX
-"""After the newest checkpoint. Gateways write one after half as many at the latest."""
+"""Most commits after the newest checkpoint. Gateways write a checkpoint after at most half as many."""
 DRAINS_LATE: Final = 3
-"""Times ``drain.ms``: gateways drain by then, and after twice the time maintenance does."""
+"""Multiple of ``drain.ms`` after which a drain is late: gateways drain by then, and maintenance does after twice the time."""
 OVERDUE_MS: Final = 24 * 3_600_000
-"""Maintenance enforces retention, and runs at least daily."""
+"""Delay after which retention is overdue: maintenance enforces it, and runs at least daily."""
 
 
 def diagnose(store: ObjectStore, clock: Clock, new_id: NewId, *, is_reader: bool = False) -> Iterator[Finding]:
-    """Check the store, then each topic; yields each finding when it is made.
+    """Check the store, then each topic; yield each finding as soon as it is made.
 
-    ``is_reader``: checks only what a reading Spark job needs. Some 40 requests, and a few for each topic. Raises nothing: a
+    ``is_reader``: check only what a reading Spark job needs. Some 40 requests, and a few for each topic. Raises nothing: a
     refusal of the store is a finding.
     """
     listing = _listing(store)
@@ -214,7 +215,7 @@ def _gateways(store: ObjectStore, clock: Clock) -> Finding:
 
 
 def _transactions(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
-    """One finding for each decided transaction that lacks staged objects; nothing where all is well."""
+    """Yield a finding for each decided transaction that lacks staged objects."""
     what = "transactions"
     try:
         state = TableLog(store, transactions_table(), clock).refresh()
@@ -252,7 +253,7 @@ def _topics(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
 
 
 def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
-    """What is wrong with a topic; None when nothing is."""
+    """Return what is wrong with a topic; None if nothing is."""
     what = f"topic {name}"
     try:
         state = TopicLog(store, name, clock).refresh()
@@ -278,7 +279,7 @@ def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
 
 
 def _neglect(state: TopicState, commits: int, now_ms: int) -> str:
-    """What maintenance has left undone; empty when nothing. ``commits``: those after the newest checkpoint."""
+    """Return what maintenance has left undone, empty if nothing. ``commits``: number of commits after the newest checkpoint."""
     segments, overdue = state.manifest.segment_count(), len(expired_offsets(state, now_ms - OVERDUE_MS))
     if segments > SEGMENTS_MAX:
         return f"It has {segments:,} segments: maintenance does not merge them."
@@ -288,7 +289,7 @@ def _neglect(state: TopicState, commits: int, now_ms: int) -> str:
 
 
 def _journals(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
-    """One finding for each journal that the store has."""
+    """Yield a finding for each journal of the store."""
     try:
         numbers = journals_of(store)
     except StoreError as error:
@@ -323,7 +324,7 @@ def _journal(store: ObjectStore, clock: Clock, number: int) -> Finding:
 
 
 def _undrained(state: JournalState, now_ms: int) -> str:
-    """Which topics' tables are behind by more than maintenance allows; empty when none is."""
+    """Return which topics' tables are further behind than maintenance allows; empty if none is."""
     waiting = [
         (now_ms - topic.undrained_since_ms, topic)
         for topic in state.topics.by_id.values()

@@ -1,4 +1,4 @@
-"""What a check found, and what to do about it."""
+"""The result of a check, with advice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What a finding means."""
+    """The meaning of a finding."""
 
     GOOD = "good"
     POOR = "poor"
@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One check: ``what`` was checked, the result in a sentence, and advice (none when the result is good)."""
+    """The result of one check: ``what`` was checked, the result in a sentence, and advice (empty if the result is good)."""
 
     what: str
     verdict: Verdict
@@ -27,15 +27,15 @@ class Finding:
 
 
 def good(what: str, said: str) -> Finding:
-    """Nothing to do."""
+    """Return a finding that needs no action."""
     return Finding(what=what, verdict=Verdict.GOOD, said=said)
 
 
 def poor(what: str, said: str, advice: str) -> Finding:
-    """Worth a look."""
+    """Return a finding that needs attention."""
     return Finding(what=what, verdict=Verdict.POOR, said=said, advice=advice)
 
 
 def bad(what: str, said: str, advice: str) -> Finding:
-    """It does not work, or is open."""
+    """Return a finding that something does not work."""
     return Finding(what=what, verdict=Verdict.BAD, said=said, advice=advice)

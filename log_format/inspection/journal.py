@@ -1,12 +1,12 @@
-"""Reads a journal, or what it has of one topic, and proves that its objects hold what its log promises.
+"""Verifying a journal, or one topic's records in it: its objects must have what its log says.
 
-1. Each object that a commit names is in the store, with the size, checksums and runs that the commit gives.
-2. Each topic's records go on where its own table ends: none is missing between the table and the journal. The table has at
-   least what the journal takes for drained.
-3. A checkpoint with the commits behind it gives the same topics as the state that gateways keep.
+1. Each object that a commit names is in the store, with the size, checksums and runs in the commit.
+2. Each topic's records continue where its own table ends, without a gap. The table has at least what the journal counts as
+   drained.
+3. A checkpoint with the commits after it gives the same topics as the state that gateways keep.
 4. Objects that no commit names are counted. They are no damage: one may be about to be committed.
 
-Memory is bounded by the journal's state and one object's row group.
+Memory is limited to the journal's state and one object's row group.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from log_format.topic.state import Offsets, TopicState
 
 _CACHE_BYTES: Final = 16 * 1024 * 1024
 Progress = Callable[[int, int], None]
-"""Called with how many objects and topics were looked at, and of how many."""
+"""Callback with the number of objects and topics verified, and the total."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalReport:
-    """The result. ``problems`` has a sentence for each damage, at most ``VERIFY_PROBLEMS_MAX``."""
+    """The result. ``problems`` has a sentence for each problem, at most ``VERIFY_PROBLEMS_MAX``."""
 
     ok: bool
     problems: tuple[str, ...]
     topic_count: int = 0
     object_count: int = 0
     undrained_count: int = 0
-    """Records that only the journal has."""
+    """Number of records that only the journal has."""
     size_bytes: int = 0
-    """Of all objects, according to the log."""
+    """Size of all objects, by the log."""
     orphan_count: int = 0
 
 
@@ -62,13 +62,13 @@ def verify_journal(
 ) -> JournalReport:
     """Read all of a journal and report. Damage is in the report, never raised.
 
-    Requests: those of loading the journal's log twice, two or more for each object, and those of loading each topic's log.
-    Raises ``StoreUnavailable``.
+    Requests: those of loading the journal's log twice, two or more for each object, and those of loading each topic's log. Raises
+    ``StoreUnavailable``.
     """
     clock = SystemClock() if clock is None else clock
     root = layout.journal_root(number)
     log = JournalLogs(store, clock).get(number)
-    # Listed before the log is read, so that an object committed meanwhile is no orphan.
+    # Listed before the log is read, so that an object committed concurrently is no orphan.
     stored = {info.key.removeprefix(root) for info in store.list(f"{root}{layout.SEGMENTS}")}
     try:
         state, objects, removed, problems = _read_log(store, log, clock)
@@ -99,7 +99,7 @@ def verify_journal(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedTail:
-    """What only its journal has of a topic. ``counts``: records that were read, by partition."""
+    """What only a topic's journal has of it. ``counts``: partition -> records that were read."""
 
     problems: tuple[str, ...]
     next_offsets: Offsets
@@ -107,7 +107,7 @@ class VerifiedTail:
 
 
 def verify_tail(store: ObjectStore, own: TopicState, journal: JournalState) -> VerifiedTail:
-    """Read what the journal has behind the topic's own table. Raises ``StoreUnavailable``."""
+    """Read what the journal has after the end of the topic's own table. Raises ``StoreUnavailable``."""
     topic = journal_topic(own, journal)
     if topic is None:
         return VerifiedTail(problems=(), next_offsets=own.next_offsets, counts={})
@@ -136,7 +136,7 @@ def verify_tail(store: ObjectStore, own: TopicState, journal: JournalState) -> V
 
 
 def gaps(topic: JournalTopic, runs: Sequence[Sequence[UndrainedRun]], own: Offsets) -> Iterator[str]:
-    """A sentence for each range of offsets that neither the topic's table (up to ``own``) nor its journal has."""
+    """Yield a sentence for each range of offsets that neither the topic's table (up to ``own``) nor its journal has."""
     by_partition: dict[int, list[tuple[int, int]]] = {}
     for run in (run for of_object in runs for run in of_object):
         by_partition.setdefault(run.partition, []).append((run.base_offset, run.end_offset))
@@ -159,7 +159,7 @@ def gaps(topic: JournalTopic, runs: Sequence[Sequence[UndrainedRun]], own: Offse
 def _read_log(
     store: ObjectStore, log: TableLog[JournalState], clock: Clock
 ) -> tuple[JournalState, list[PlacedObject], set[str], list[str]]:
-    """The state, the live objects, the paths of those that left, and what is wrong.
+    """Return the state, the live objects, the paths of removed ones, and the problems.
 
     Raises ``CorruptData``, ``StoreUnavailable``.
     """
@@ -181,7 +181,7 @@ def _read_log(
 
 
 def _known(topics: JournalTopics) -> dict[str, tuple[object, ...]]:
-    """What two ways to replay the log must agree on."""
+    """Return what two ways to replay the log must agree on."""
     return {
         topic.topic_id: (
             topic.name,
@@ -196,7 +196,7 @@ def _known(topics: JournalTopics) -> dict[str, tuple[object, ...]]:
 
 
 def _object_problem(store: ObjectStore, root: str, placed: PlacedObject) -> str | None:
-    """What is wrong with an object; None when nothing is."""
+    """Return what is wrong with an object; None if nothing is."""
     ref, key = placed.ref, f"{root}{placed.ref.path}"
     try:
         size_bytes = store.head(key).size_bytes
@@ -228,7 +228,7 @@ def _object_problem(store: ObjectStore, root: str, placed: PlacedObject) -> str 
 def _topic_problems(
     store: ObjectStore, log: TableLog[JournalState], state: JournalState, topic: JournalTopic, clock: Clock
 ) -> list[str]:
-    """What is wrong between the journal and the topic's own table."""
+    """Return the contradictions between the journal and the topic's own table."""
     undrained = state.runs.of(topic.topic_id)
     runs = [] if undrained is None else [of_object for _, of_object in undrained.parts()]
     try:
@@ -244,5 +244,5 @@ def _topic_problems(
 
 
 def _is_live(log: TableLog[JournalState], path: str) -> bool:
-    """Whether the journal still has the object: one that left meanwhile may be gone."""
+    """Return whether the journal still has the object: one that left meanwhile may be gone."""
     return log.refresh().runs.has_file(path)

@@ -1,17 +1,17 @@
-"""Reads a whole topic and proves that its objects hold what its log promises.
+"""Verifying a topic by reading all of it: its objects must have what its log says.
 
-1. Each partition has every offset from the log start to the next offset, once. Gaps are allowed only below the offset up to
-   which keys were compacted.
-2. Each segment in the table is in the store, with the size, footer and checksums that its commit and its footer give. Its
-   records are those of its runs: partition, offsets, count, stored bytes, smallest and largest timestamp.
-3. What each ``add`` tells other readers is right: its ``stats``, and a ``modificationTime`` that grows with the offsets.
+1. Each partition has every offset from the log start to the next offset, once. Gaps are allowed only below the offset up to which
+   keys were compacted.
+2. Each segment in the table is in the store, with the size, footer and checksums in its commit and its footer. Its records are
+   those of its runs: partition, offsets, count, stored bytes, smallest and largest timestamp.
+3. What each ``add`` says to other readers is right: its ``stats``, and a ``modificationTime`` that grows with the offsets.
 4. Tidelog's commits have unique ids, back to the newest checkpoint: a committer recognizes its own commit by its id.
-5. What only the topic's journal has goes on where its own table ends, and is there (``inspection.journal``).
+5. What only the topic's journal has continues where its own table ends, and is there (``inspection.journal``).
 6. Objects under ``segments/`` and ``compacted/`` that no commit names are counted. They are no damage: a flush or rewrite that
    failed leaves one, and one may be about to be committed.
 
-Memory is bounded by the table's list of segments and one row group. Gateways may write the topic meanwhile: the report is about
-one version of it.
+Memory is limited to the table's list of segments and one row group. Gateways may write the topic concurrently: the report is
+about one version of it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from log_format.store import ObjectStore
 from log_format.topic.state import TopicState
 
 Progress = Callable[[int, int], None]
-"""Called with how many segments were read, and of how many."""
+"""Callback with the number of segments read, and the total."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedPartition:
-    """One partition: its offsets ``[log_start_offset, next_offset)`` and how many of their records were found."""
+    """A partition: its offsets ``[log_start_offset, next_offset)``, and how many of their records were found."""
 
     partition: int
     log_start_offset: int
@@ -55,17 +55,17 @@ class VerifiedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """The result. ``problems`` has a sentence for each damage, at most ``problems_max``."""
+    """The result. ``problems`` has a sentence for each problem, at most ``problems_max``."""
 
     ok: bool
     problems: tuple[str, ...]
     segment_count: int
     record_count: int
-    """Records from the log starts on."""
+    """Number of records from the log starts on."""
     size_bytes: int
-    """Of all segments, according to the log."""
+    """Size of all segments, by the log."""
     orphan_count: int
-    """Objects under ``segments/`` and ``compacted/`` that no commit names."""
+    """Number of objects under ``segments/`` and ``compacted/`` that no commit names."""
     partitions: tuple[VerifiedPartition, ...]
 
 
@@ -80,10 +80,10 @@ def verify_topic(
     """Read all of ``topic`` and report. Damage is in the report, never raised.
 
     Requests: those of loading the log twice, two for each segment and one for each row group. Raises ``UnknownTopic``, and
-    ``StoreUnavailable`` when the store fails.
+    ``StoreUnavailable`` if the store fails.
     """
     clock = SystemClock() if clock is None else clock
-    # Listed before the log is read, so that a segment committed meanwhile is no orphan.
+    # Listed before the log is read, so that a segment committed concurrently is no orphan.
     stored = stored_paths(store, topic)
     try:
         log, journal = _read_logs(store, topic, clock)
@@ -132,7 +132,7 @@ def verify_topic(
 
 @dataclass(slots=True)
 class _Spans:
-    """Offsets of one partition by its runs, and how many of its records were found from the log start on."""
+    """The offset ranges of one partition's runs, and how many of its records were found from the log start on."""
 
     spans: list[tuple[int, int]] = field(default_factory=list)
     record_count: int = 0
@@ -148,7 +148,7 @@ class _Finding:
         self._partitions = [_Spans() for _ in range(state.partition_count)]
 
     def take(self, segment: SegmentRef, runs: list[Run]) -> None:
-        """Note the offsets that a segment has according to the log."""
+        """Note the offsets that a segment has by the log."""
         for run in runs:
             self._partitions[run.partition].spans.append((run.base_offset, run.end_offset))
             may_lack_records = run.end_offset <= self.state.keys_compacted[run.partition]
@@ -173,7 +173,7 @@ class _Finding:
             self.problems += _gaps(partition, spans.spans, self.state)
 
     def verified(self, partition: int, tail: VerifiedTail) -> VerifiedPartition:
-        """The partition's entry in the report."""
+        """Return the partition's entry in the report."""
         return VerifiedPartition(
             partition=partition,
             log_start_offset=self.state.log_start(partition),
@@ -191,14 +191,14 @@ class _Log:
     stats: list[str | None]
     times_ms: list[int]
     removed: set[str]
-    """The paths that tombstones name."""
+    """Paths of tombstones."""
     id_problems: list[str]
 
 
 def _read_logs(store: ObjectStore, topic: str, clock: Clock) -> tuple[_Log, JournalState]:
-    """The topic's log, and its journal as it was a moment before: so the table has what the journal has forgotten.
+    """Return the topic's log, and its journal as it was just before, so that the table has what the journal has dropped.
 
-    Raises as ``_read_log``.
+    Raises the same errors as ``_read_log``.
     """
     journals = JournalLogs(store, clock)
     here = TopicLog(store, topic, clock).refresh().attachment
@@ -212,7 +212,7 @@ def _read_logs(store: ObjectStore, topic: str, clock: Clock) -> tuple[_Log, Jour
 
 
 def _read_log(store: ObjectStore, topic: str, clock: Clock) -> _Log:
-    """Raises ``CorruptData``, ``UnknownTopic``, ``StoreUnavailable``."""
+    """Read the topic's log in two ways. Raises ``CorruptData``, ``UnknownTopic``, ``StoreUnavailable``."""
     log = TopicLog(store, topic, clock)
     for _ in range(limits.LOAD_ATTEMPTS_MAX):
         state = log.refresh()
@@ -245,7 +245,7 @@ def _read_log(store: ObjectStore, topic: str, clock: Clock) -> _Log:
 
 
 def _id_problems(ids: Mapping[int, str | None]) -> Iterator[str]:
-    """Of commits with segments or offsets; commits of other Delta programs may lack an id."""
+    """Yield problems of the ids of commits with segments or offsets."""
     first: dict[str, int] = {}
     for version, commit_id in sorted(ids.items()):
         if commit_id is None:
@@ -281,7 +281,7 @@ def _verify_segment(store: ObjectStore, topic: str, segment: SegmentRef, runs: l
 
 
 def _runs_of(footer: Footer) -> list[Run]:
-    """The runs that a footer's row groups make up."""
+    """Return the runs that a footer's row groups make up."""
     runs: dict[int, Run] = {}
     for group in footer.row_groups:
         before = runs.get(group.partition)
@@ -298,8 +298,7 @@ def _runs_of(footer: Footer) -> list[Run]:
 
 
 def _gaps(partition: int, spans: list[tuple[int, int]], state: TopicState) -> list[str]:
-    """A sentence for each range of offsets that is there twice, or missing where neither keys were compacted nor the topic was
-    repaired."""
+    """Return a sentence for each range of offsets that is there twice, or missing without key compaction or a repair."""
     problems = []
     offset = state.log_start(partition)
     for start, end in sorted(spans):

@@ -1,4 +1,4 @@
-"""Delayed records: objects beside their topic, found by the minute in which they are due, and published once.
+"""Delayed records: objects next to their topic, found by the minute in which they are due, and published once.
 
-Nothing here knows gateways or transactions. What blocks says so.
+This package does not depend on gateways or transactions. Functions that block say so.
 """

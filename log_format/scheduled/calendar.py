@@ -1,15 +1,16 @@
-"""Which delayed records of a topic are published: numbered windows, each put once, so that all gateways agree.
+"""The decision which delayed records of a topic are published: numbered windows, each put once, so that all gateways agree.
 
-A window takes the records that are due in ``(after_ms, until_ms]`` of exactly the objects that it names, but for the rows that it
-skips as cancelled. It also *closes* the next one: ``closing_ms`` will be the next window's ``until_ms``.
+A window takes the records that are due in ``(after_ms, until_ms]`` from exactly the objects that it names, except the rows that
+it skips as cancelled. It also *closes* the next window: ``closing_ms`` will be the next window's ``until_ms``.
 
-1. A window's objects and cancelled rows were listed behind the put of the window before it. So a process that puts an object or
-   a cancellation, and then sees a newest window whose ``closing_ms`` is below the record's time, is sure that it counts.
-2. Where ``closing_ms`` is not below, the window that covers the time says what happened: it names the object, or not; it skips
-   the row, or not. Any process may put that window, and the first one stands.
-3. ``closing_ms`` is never ahead of the clock of the gateway that puts it: nothing is published early.
-4. Windows older than ``WINDOWS_KEPT_MS`` may be deleted, but for the newest. So a put whose answer came more than
-   ``WINDOW_PUT_MS_MAX`` after the look before it counts for nothing.
+1. A window's objects and cancelled rows are listed after the window before it was put. So if a process puts an object or a
+   cancellation, and then sees a newest window whose ``closing_ms`` is below the record's time, the object or cancellation is
+   certain to count.
+2. If ``closing_ms`` is not below, the window that covers the time says what happened: it names the object, or not; it skips the
+   row, or not. Any process may put that window, and the first one counts.
+3. ``closing_ms`` is never ahead of the clock of the gateway that puts the window, so nothing is published early.
+4. Windows older than ``WINDOWS_KEPT_MS`` may be deleted, except the newest. So a put whose answer came more than
+   ``WINDOW_PUT_MS_MAX`` after the look before it does not count.
 
 Blocks. For one thread at a time.
 """
@@ -38,16 +39,16 @@ from log_format.scheduled.due import Due, Listing, list_due
 from log_format.store import ObjectStore
 
 LISTED_AGAIN_MS: Final = 30_000
-"""A newest window that was seen so long ago may have been deleted with those behind it: they are listed."""
+"""Age in ms from which the known newest window may have been deleted with its successors, so that windows are listed again."""
 FRESH_MS: Final = 5_000
-"""A newest window that was looked for so long ago is looked for again before one is planned behind it."""
+"""Age in ms from which the newest window is looked for again before another one is planned after it."""
 _WINDOW_BYTES_MAX: Final = 64 * 1024 * 1024
 _ROUNDS_MAX: Final = 100
 NONE: Final = -1
 
 
 class Window(msgspec.Struct, frozen=True):
-    """``by`` is unique: a process knows its own put again."""
+    """A window. ``by`` is unique, so that a process recognizes its own put."""
 
     after_ms: int
     until_ms: int
@@ -57,7 +58,7 @@ class Window(msgspec.Struct, frozen=True):
     skipped: dict[str, list[int]] = {}
 
     def covers(self, due_ms: int) -> bool:
-        """Whether a record of that time is in this window or in none."""
+        """Return whether a record due at that time is either in this window or in none."""
         return self.after_ms < due_ms <= self.until_ms
 
 
@@ -68,7 +69,7 @@ _decode: Final = msgspec.json.Decoder(Window).decode
 
 @dataclass(slots=True)
 class Calendar:
-    """Of one incarnation of a topic."""
+    """The windows of one incarnation of a topic."""
 
     store: ObjectStore
     topic: str
@@ -78,27 +79,28 @@ class Calendar:
     number: int = NONE
     newest: Window = NO_WINDOW
     published_number: int = NONE
-    """All windows up to this one are published, as the caller has seen."""
+    """Number of a window up to which the caller has seen all windows published."""
     _looked_ms: int | None = None
     _seen_ms: int = 0
     _cleaned_ms: int = field(default=0)
 
     def is_behind(self, listed_ms: int) -> bool:
-        """Whether a listing that began then (monotonic) may be planned from: it began behind the newest window's put."""
+        """Return whether a listing that began at ``listed_ms`` (monotonic clock) is usable for planning: after the newest
+        window's put."""
         looked_ms, seen_ms = self._looked_ms, self._seen_ms
         return looked_ms is not None and seen_ms < listed_ms <= looked_ms + FRESH_MS
 
     @property
     def root(self) -> str:
-        """The key prefix of all that belongs to it."""
+        """Key prefix of everything that belongs to these delayed records."""
         return scheduled_root(self.topic, self.topic_id)
 
     def object_key(self, name: str) -> str:
-        """The key of an object."""
+        """Return the key of an object."""
         return f"{self.root}objects/{name}"
 
     def look(self) -> Window:
-        """The newest window. Raises ``StoreUnavailable``, ``CorruptData``."""
+        """Find and return the newest window. Raises ``StoreUnavailable``, ``CorruptData``."""
         began_ms = self.clock.monotonic_ms()
         if self._looked_ms is None or began_ms - self._looked_ms > LISTED_AGAIN_MS:
             self._find_newest()
@@ -108,7 +110,7 @@ class Calendar:
         return self.newest
 
     def window(self, number: int) -> Window | None:
-        """A window; None where it is not there, or not any more. Raises as ``look``."""
+        """Return a window; None if it does not exist, or not any more. Raises the same errors as ``look``."""
         if number == self.number and number != NONE:
             return self.newest
         key = self._key(number)
@@ -120,7 +122,10 @@ class Calendar:
             raise CorruptData(f"{key} is no window: {problem}.", object=key) from problem
 
     def plan(self, listed: Iterable[Due], now_ms: int) -> bool:
-        """Put the window that the newest one closes; ``listed``: behind the look at it. False where another process put one."""
+        """Put the next window, which the newest one closes. Return False if another process put it first.
+
+        ``listed``: notices that were listed after ``look`` found the newest window.
+        """
         after_ms, until_ms = self.newest.until_ms, self.newest.closing_ms
         names = sorted({due.name for due in listed if due.due_ms <= until_ms and self._is_mine(due)})
         skipped: dict[str, list[int]] = {}
@@ -131,20 +136,20 @@ class Calendar:
         return self._put(after_ms, until_ms, now_ms, names, kept)
 
     def plan_from(self, listing: Listing) -> bool:
-        """As ``plan``, from what is due of all topics; only where ``is_behind`` holds of it.
+        """Put the next window, like ``plan``, from a listing of all topics, for which ``is_behind`` must hold.
 
-        The gateway of the newest window may have a clock that is ahead, and a listing may be cut: then it lacks notices up to the
-        time that is closed, and the store is asked for them. What is behind a cut stays open for later windows.
+        The gateway that put the newest window may have a clock that is ahead, and a listing may be cut off. The listing then
+        lacks notices up to the closing time, and they are listed again. Records after a cut are left to later windows.
         """
         notices = listing.topics.get((self.topic, self.topic_id), [])
         complete_ms, closed_ms = listing.complete_ms(self.topic), self.newest.closing_ms
         closing_ms = self.clock.now_ms() if listing.left_out is None else complete_ms
         if max(closing_ms, closed_ms) == self.newest.until_ms:
-            return False  # all that is known to be due is in a window
+            return False  # everything known to be due is in a window
         return self.plan(notices if complete_ms >= closed_ms else list_due(self.store, closed_ms), closing_ms)
 
     def decided(self, until_ms: int) -> Window:
-        """The newest window, once everything up to ``until_ms``, which is closed, is in a window or in none.
+        """Return the newest window, after windows cover everything up to ``until_ms``, which must be closed.
 
         Raises ``StoreUnavailable``, ``CorruptData``, ``OutcomeUnknown``.
         """
@@ -156,9 +161,9 @@ class Calendar:
         raise OutcomeUnknown(f"Other gateways keep publishing to {self.topic!r}.")
 
     def windows_from(self, due_ms: int) -> list[Window]:
-        """The windows that cover ``due_ms`` and later times, oldest first, up to the newest that was seen.
+        """Return the windows that cover ``due_ms`` and later times, oldest first, up to the newest that was seen.
 
-        Raises ``OutcomeUnknown`` where the oldest of them is gone; as ``look``.
+        Raises ``OutcomeUnknown`` if the oldest of them is deleted; and the same errors as ``look``.
         """
         found: list[Window] = []
         number, window = self.number, self.newest
@@ -176,7 +181,8 @@ class Calendar:
         return found[::-1]
 
     def windows_behind(self, number: int) -> list[tuple[int, Window]]:
-        """The windows from ``number`` on, oldest first; those that are gone are published. Raises as ``look``."""
+        """Return the windows from ``number`` on, oldest first; deleted ones were published. Raises the same errors as
+        ``look``."""
         found: list[tuple[int, Window]] = []
         for each in range(self.number, max(number, 0) - 1, -1):
             window = self.window(each)
@@ -186,7 +192,7 @@ class Calendar:
         return found[::-1]
 
     def clean(self) -> None:
-        """Delete windows and cancellations that are older than ``WINDOWS_KEPT_MS``. All windows are published.
+        """Delete windows and cancellations older than ``WINDOWS_KEPT_MS``. All windows must be published.
 
         Raises ``StoreUnavailable``.
         """

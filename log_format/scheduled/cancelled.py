@@ -1,6 +1,6 @@
 """Cancelled delayed records: ``cancelled/<due, 15 digits>~<name>~<row, 10 digits>`` below the topic's ``scheduled_root``.
 
-In order of due times, so that a window finds its own by one listing. Blocks.
+Keys are sorted by due time, so that a window finds its cancellations by one listing. Blocks.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from log_format.store import ObjectStore
 
 
 class Cancelled(NamedTuple):
-    """A row of an object that is not to be published."""
+    """A row of an object that must not be published."""
 
     due_ms: int
     name: str
     row: int
 
     def key(self, root: str) -> str:
-        """Its key. ``root``: of the topic's ``scheduled_root``."""
+        """Return the key. ``root``: the topic's ``scheduled_root``."""
         return f"{root}cancelled/{self.due_ms:015d}~{self.name}~{self.row:010d}"
 
 
 def list_cancelled(store: ObjectStore, root: str, after_ms: int, until_ms: int) -> Iterator[Cancelled]:
-    """Those due in ``(after_ms, until_ms]``. Raises ``StoreUnavailable``."""
+    """Yield the cancellations due in ``(after_ms, until_ms]``. Raises ``StoreUnavailable``."""
     prefix = f"{root}cancelled/"
     for info in store.list(prefix, start_after=f"{prefix}{after_ms + 1:015d}"):
         parts = info.key.removeprefix(prefix).split("~")

@@ -1,7 +1,7 @@
-"""Delayed records in memory, and the record that is published of each.
+"""Delayed records in memory, and the records that are published from them.
 
-A delayed record has its partition since it was sent. Its timestamp is the sender's, else the time at which it is due; with
-``LogAppendTime`` it is the time of the publication. The header ``tidelog-scheduled-for`` says when it was due.
+A delayed record gets its partition when it is sent. Its timestamp is the sender's, or else the time at which it is due; with
+``LogAppendTime`` it is the time of publication. The header ``tidelog-scheduled-for`` says when it was due.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ import pyarrow.compute as pc
 from log_format.records.schema import BATCH_SCHEMA, HEADER, HEADERS
 
 SCHEDULED_FOR: Final = "tidelog-scheduled-for"
-"""The header of a published record: decimal milliseconds."""
+"""Name of the header of a published record: decimal milliseconds."""
 
 Times = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayedRecords:
-    """``records`` has ``BATCH_SCHEMA``. ``deliver_at``: milliseconds. ``indices``: of each record in its request."""
+    """Delayed records with their partitions.
+
+    ``records`` has ``BATCH_SCHEMA``. ``deliver_at``: ms since the epoch. ``indices``: the index of each record in its request.
+    """
 
     records: pa.Table
     partitions: npt.NDArray[np.int32]
@@ -38,7 +41,7 @@ class DelayedRecords:
 
     @staticmethod
     def joined(parts: Sequence[DelayedRecords]) -> DelayedRecords:
-        """All of them, in order."""
+        """Concatenate the parts in order."""
         return DelayedRecords(
             records=pa.concat_tables([one.records for one in parts]),
             partitions=np.concatenate([one.partitions for one in parts]),
@@ -47,11 +50,11 @@ class DelayedRecords:
         )
 
     def where(self, mask: npt.NDArray[np.bool_]) -> DelayedRecords:
-        """Some of them."""
+        """Return the records where the mask is true."""
         return self.take(np.flatnonzero(mask))
 
     def take(self, order: npt.NDArray[np.int64]) -> DelayedRecords:
-        """Those at these positions, in this order."""
+        """Return the records at these indices, in this order."""
         return DelayedRecords(
             records=self.records.take(pa.array(order)),
             partitions=self.partitions[order],
@@ -61,7 +64,7 @@ class DelayedRecords:
 
 
 def published(records: pa.Table, deliver_at: Times) -> pa.Table:
-    """The records with one more header each, behind their own."""
+    """Return the records, each with one more header after its own."""
     column = records.column("headers").combine_chunks()
     lists = column if isinstance(column, pa.ListArray) else pa.concat_arrays(column.chunks)
     counts = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)

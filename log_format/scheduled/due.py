@@ -1,10 +1,10 @@
-"""When objects of delayed records are due: empty objects, listed by minute over all topics.
+"""Notices of when objects of delayed records are due: empty objects, listed by minute over all topics.
 
-``system/scheduled/<minute, 10 digits>/<topic>/<due, 15 digits>~<topic id>~<name>``: the object ``name`` has a record that is due
-then, and none before it that was not published. Gateways find what is due by one listing, whatever waits: it ends with the
-minute at hand.
+``system/scheduled/<minute, 10 digits>/<topic>/<due, 15 digits>~<topic id>~<name>``: the object ``name`` has a record due then,
+and no earlier one that is not published yet. Gateways find everything due by one listing, however much is not due yet: the
+listing ends with the present minute.
 
-A notice may be late, double or left over, never missing. A publisher puts the next one before it deletes the last.
+A notice may be late, duplicate or left over, but never missing. A publisher puts the next notice before it deletes the last.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEY: Final = re.compile(rf"{SCHEDULED}([0-9]{{10}})/([A-Za-z0-9._-]+)/([0-9]{{1
 
 
 class Due(NamedTuple):
-    """An object has a record that is due at ``due_ms``."""
+    """A notice that an object has a record due at ``due_ms``."""
 
     due_ms: int
     topic: str
@@ -32,18 +32,18 @@ class Due(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The notice's key."""
+        """Key of the notice."""
         minute = self.due_ms // MINUTE_MS
         return f"{SCHEDULED}{minute:010d}/{self.topic}/{self.due_ms:015d}~{self.topic_id}~{self.name}"
 
 
 def put_due(store: ObjectStore, due: Due) -> None:
-    """Say when the object is due. Blocks. Raises ``StoreUnavailable``."""
+    """Put the notice. Blocks. Raises ``StoreUnavailable``."""
     store.put(due.key, b"")
 
 
 def list_due(store: ObjectStore, until_ms: int) -> Iterator[Due]:
-    """The notices of all topics up to the minute of ``until_ms``, by minute. Blocks. Raises ``StoreUnavailable``."""
+    """Yield the notices of all topics up to the minute of ``until_ms``, by minute. Blocks. Raises ``StoreUnavailable``."""
     last = f"{SCHEDULED}{until_ms // MINUTE_MS:010d}/~"
     for info in store.list(SCHEDULED):
         if info.key > last:
@@ -55,32 +55,33 @@ def list_due(store: ObjectStore, until_ms: int) -> Iterator[Due]:
 
 @dataclass(slots=True)
 class Listing:
-    """What one listing showed as due by ``until_ms``. ``began_ms``: monotonic. ``next_ms``: the first due time seen behind it."""
+    """A listing of what is due by ``until_ms``. ``began_ms``: monotonic time. ``next_ms``: the first later due time seen."""
 
     began_ms: int
     until_ms: int
     topics: dict[tuple[str, str], list[Due]] = field(default_factory=dict)
-    """By topic and its id."""
+    """(topic, topic id) -> its notices."""
     next_ms: int | None = None
     left_out: Due | None = None
-    """Where it was cut: the first notice that it lacks."""
+    """First notice that the listing lacks because it was cut off; None if it is complete."""
 
     def complete_ms(self, topic: str) -> int:
-        """The due time up to which no notice of the topic is missing."""
+        """Return the due time up to which no notice of the topic is missing."""
         cut = self.left_out
         if cut is None:
             return self.until_ms
         if topic == cut.topic:
             return cut.due_ms - 1
         minute_ms = cut.due_ms // MINUTE_MS * MINUTE_MS
-        is_before = f"{topic}/" < f"{cut.topic}/"  # as in keys: a name may end with what sorts before a slash
+        is_before = f"{topic}/" < f"{cut.topic}/"  # compared like keys: a name may end with what sorts before a slash
         return min(self.until_ms, minute_ms + MINUTE_MS - 1) if is_before else minute_ms - 1
 
 
 def due_now(store: ObjectStore, clock: Clock, *, ahead_ms: int, notices_max: int) -> Listing:
-    """What is due now, and when something is next within ``ahead_ms``. Blocks. Raises ``StoreUnavailable``.
+    """List what is due now, and when something is due next within ``ahead_ms``. Blocks. Raises ``StoreUnavailable``.
 
-    It is cut behind ``notices_max``, never within a topic's notices of one millisecond: a window has all of them.
+    The listing is cut off after ``notices_max``, but never among a topic's notices of the same millisecond, since a window needs
+    all of them.
     """
     listing = Listing(clock.monotonic_ms(), clock.now_ms())
     count, last = 0, ("", 0)

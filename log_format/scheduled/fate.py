@@ -1,4 +1,4 @@
-"""What the windows say of an object's records."""
+"""The outcome of an object's records, by the windows."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from log_format.scheduled.calendar import Window
 
 
 class Fate(IntEnum):
-    """Of one delayed record."""
+    """The outcome of one delayed record."""
 
     WAITING = 0
-    """No window covers its time yet."""
+    """No window covers the record's time yet."""
     TAKEN = 1
-    """A window has it: it is published, or about to be."""
+    """A window has the record: it is published, or about to be."""
     SKIPPED = 2
-    """The window of its time skips it: it was cancelled."""
+    """The window of the record's time skips it, since it was cancelled."""
     MISSED = 3
-    """The window of its time does not know its object, so it is never published: it was put too late."""
+    """The window of the record's time does not name its object, which was put too late, so the record is never published."""
 
 
 def fates(
     windows: Iterable[Window], name: str, due_ms: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int8]:
-    """The ``Fate`` of each of these rows of the object. ``windows``: all that cover their times."""
+    """Return the ``Fate`` of each of these rows of the object. ``windows``: all that cover their times."""
     found = np.full(len(due_ms), Fate.WAITING, np.int8)
     for window in windows:
         covered = (due_ms > window.after_ms) & (due_ms <= window.until_ms)

@@ -1,9 +1,9 @@
-"""Puts objects of delayed records, so that each record is published or is known not to be.
+"""Storing objects of delayed records, so that each record is published or is known not to be.
 
-1. The object is put first, then the notice of its first record (``due``): from then on it may be published. Put twice under one
-   name it is there once.
-2. Then the newest window is looked at (``calendar``). Where that may be too late for the first records, the windows say which of
-   them are published. The others are due: the caller appends them.
+1. The object is put first, then the notice of its first record (``due``): from then on it may be published. Putting an object
+   twice under the same name is idempotent.
+2. Then the newest window is looked up (``calendar``). If the first records may be too late for it, the windows say which of them
+   are published. The others are due: the caller appends them.
 
 Blocks.
 """
@@ -32,7 +32,7 @@ from log_format.store import ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """One request's delayed records and their rows in the object. ``missed``: those to append at once."""
+    """One request's delayed records, and their rows in the object. ``missed``: the records to append immediately."""
 
     name: str
     records: DelayedRecords
@@ -41,23 +41,23 @@ class Filed:
 
     @property
     def late(self) -> DelayedRecords:
-        """The records that the caller appends."""
+        """Records that the caller must append."""
         return self.records.where(self.missed)
 
 
 def name_of_request(*parts: object) -> str:
-    """The name of the object of a request that may be repeated: the same for each try."""
+    """Return the object's name for a request that may be retried: the same for each try."""
     return "r" + hashlib.sha256("~".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
 def put_object(
     calendar: Calendar, name: str, requests: Sequence[DelayedRecords], *, is_repeatable: bool
 ) -> list[Filed]:
-    """The requests once their object and its notice are in the store; none of them counts as missed yet.
+    """Store the object of these requests and its notice, and return the requests, none of them counted as missed yet.
 
-    ``is_repeatable``: the object is that of one request that may have been put before; then it is the first try's. One without
-    records says that this try delays none, so that no other try does.
-    Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``.
+    ``is_repeatable``: the object is that of one request that an earlier try may have stored; then the first try's object is
+    returned. An object without records says that this try delays none, so that no other try does. Raises ``BackOff`` (nothing
+    happened), ``OutcomeUnknown``, ``CorruptData``.
     """
     kept_ms = limits.RETRIED_OBJECTS_KEPT_MS if is_repeatable else limits.WINDOWS_KEPT_MS
     encoded = encode_object(requests, made_ms=calendar.clock.now_ms(), kept_ms=kept_ms)
@@ -66,7 +66,7 @@ def put_object(
     try:
         calendar.store.put_if_absent(key, encoded.data)
     except ObjectExists:
-        first_due = index.first_due  # a name of its own: the network sent it twice
+        first_due = index.first_due  # the name is unique: the network sent the request twice
         if is_repeatable:
             earlier = _earlier(calendar.store, key, name)
             if earlier is None:
@@ -92,14 +92,15 @@ def put_object(
 
 
 def _leave_nothing(store: ObjectStore, key: str, *, is_repeatable: bool) -> None:
-    """Delete an object without a notice, best effort: it would be listed as waiting. A repeat may have answered for its own."""
+    """Delete an object without a notice, best effort, since it would be listed as waiting; not a repeatable one, which may be
+    another try's."""
     if not is_repeatable:
         with suppress(StoreUnavailable):
             store.delete(key)
 
 
 def checked(calendar: Calendar, filed: Sequence[Filed]) -> list[Filed]:
-    """The same, with what they missed. Raises ``OutcomeUnknown``: they may be published."""
+    """Return the same with the records that were missed. Raises ``OutcomeUnknown``: they may be published."""
     try:
         first_due = first_due_of(filed)
         if first_due is None:
@@ -123,12 +124,12 @@ def checked(calendar: Calendar, filed: Sequence[Filed]) -> list[Filed]:
 
 
 def first_due_of(filed: Sequence[Filed]) -> int | None:
-    """When the first of their records is due; None without any."""
+    """Return when the first of their records is due; None without any."""
     return min((int(one.records.deliver_at.min()) for one in filed if len(one.records)), default=None)
 
 
 def withdraw(calendar: Calendar, filed: Filed) -> None:
-    """Take back an object whose request is refused. Raises ``OutcomeUnknown`` where some of it may be published."""
+    """Delete an object whose request is refused. Raises ``OutcomeUnknown`` if some of it may be published."""
     first_due = int(filed.records.deliver_at.min())
     try:
         calendar.store.delete(Due(first_due, calendar.topic, calendar.topic_id, filed.name).key)
@@ -148,7 +149,7 @@ def _none(records: DelayedRecords) -> npt.NDArray[np.bool_]:
 
 
 def repeated(calendar: Calendar, name: str) -> Filed | None:
-    """What an earlier try of the request has filed; None: it is gone. Raises ``BackOff``, ``CorruptData``."""
+    """Return what an earlier try of the request has stored; None if that is gone. Raises ``BackOff``, ``CorruptData``."""
     found = _earlier(calendar.store, calendar.object_key(name), name)
     if found is None:
         return None
@@ -158,14 +159,14 @@ def repeated(calendar: Calendar, name: str) -> Filed | None:
         first_due = first_due_of([found])
         assert first_due is not None, "without records there is nothing to check"
         if calendar.clock.now_ms() - first_due < limits.WINDOWS_KEPT_MS:
-            # Which of its records are under an id is not known: those that it missed were appended.
+            # Which of its records have an id is not known: those that were missed were appended.
             raise BackOff(problem.detail) from problem
         return found  # its windows are gone
     return found
 
 
 def _earlier(store: ObjectStore, key: str, name: str) -> Filed | None:
-    """What an earlier try of the request has put."""
+    """Return what an earlier try of the request has stored."""
     try:
         found = open_object(store, key)
         if found is None:

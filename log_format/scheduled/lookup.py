@@ -1,4 +1,4 @@
-"""Delayed records by id, and lists of them. An id is ``<object's name>-<row, 10 digits>``: it says where the record lies.
+"""Delayed records by id, and lists of them. An id is ``<object's name>-<row, 10 digits>``: the record's place.
 
 Blocks.
 """
@@ -32,14 +32,14 @@ _CANCELLED_BYTES_MAX: Final = 256
 
 
 class UnknownScheduled(RequestRefused, code=ErrorCode.UNKNOWN_SCHEDULED):
-    """There is no such delayed record: it was never sent, is delivered or cancelled."""
+    """Error: there is no such delayed record. It was never sent, or is delivered or cancelled."""
 
     def __init__(self, topic: str, scheduled_id: str) -> None:
         super().__init__(f"Topic {topic!r} has no delayed record {scheduled_id[:100]!r}.", topic=topic)
 
 
 class AlreadyDelivered(RequestRefused, code=ErrorCode.ALREADY_DELIVERED):
-    """The delayed record is in the topic, or on its way into it."""
+    """Error: the delayed record is in the topic, or about to be."""
 
     def __init__(self, topic: str, scheduled_id: str) -> None:
         super().__init__(f"Delayed record {scheduled_id[:100]!r} of topic {topic!r} is delivered.", topic=topic)
@@ -55,17 +55,17 @@ class Waiting:
 
     @property
     def ids(self) -> list[str]:
-        """Their ids."""
+        """Ids of the records."""
         return [scheduled_id(self.name, number) for number in self.numbers]
 
 
 def scheduled_id(name: str, row: int) -> str:
-    """The id of a record."""
+    """Return the id of a record."""
     return f"{name}-{row:010d}"
 
 
 def find(calendar: Calendar, wanted: str) -> Waiting:
-    """The waiting record. Raises ``UnknownScheduled``, ``StoreUnavailable``, ``CorruptData``."""
+    """Return the waiting record. Raises ``UnknownScheduled``, ``StoreUnavailable``, ``CorruptData``."""
     name, row, record, due_ms = _row(calendar, wanted)
     newest = calendar.look()
     if due_ms <= newest.until_ms or _is_cancelled(calendar, Cancelled(due_ms, name, row)):
@@ -74,7 +74,8 @@ def find(calendar: Calendar, wanted: str) -> Waiting:
 
 
 def cancel(calendar: Calendar, wanted: str) -> None:
-    """Never publish the record. Raises ``AlreadyDelivered``, ``UnknownScheduled``, ``OutcomeUnknown``; as ``find``."""
+    """Cancel the record. Raises ``AlreadyDelivered``, ``UnknownScheduled``, ``OutcomeUnknown``, and the same errors
+    as ``find``."""
     name, row, _, due_ms = _row(calendar, wanted)
     one = Cancelled(due_ms, name, row)
     newest = calendar.look()
@@ -88,7 +89,10 @@ def cancel(calendar: Calendar, wanted: str) -> None:
 
 
 def _put_cancelled(calendar: Calendar, one: Cancelled) -> bool:
-    """Whether the cancellation in the store is this call's: its content is unique, since the network may send a put twice."""
+    """Put the cancellation; return whether the one in the store is this call's.
+
+    Its content is unique, since the network may send a put twice.
+    """
     key, own = one.key(calendar.root), calendar.new_id().encode()
     try:
         calendar.store.put_if_absent(key, own)
@@ -96,7 +100,7 @@ def _put_cancelled(calendar: Calendar, one: Cancelled) -> bool:
         try:
             return calendar.store.get(key, bytes_max=_CANCELLED_BYTES_MAX) == own
         except ObjectMissing:
-            return False  # all that was cancelled then is in the windows, and cleaned up
+            return False  # everything cancelled then is in the windows, and cleaned up
         except StoreUnavailable as problem:
             raise _unknown(problem) from problem
     except StoreUnavailable as problem:
@@ -111,7 +115,7 @@ def _unknown(problem: StoreUnavailable) -> OutcomeUnknown:
 
 
 def _cancelled(calendar: Calendar, wanted: str, one: Cancelled, *, is_new: bool) -> None:
-    """Raise unless the cancellation, which is in the store, came in time and is this one. ``is_new``: it may be."""
+    """Raise unless the cancellation, which is in the store, came in time and is this call's. ``is_new``: it may be."""
     if calendar.look().closing_ms < one.due_ms:
         if not is_new:
             raise UnknownScheduled(calendar.topic, wanted)
@@ -124,7 +128,7 @@ def _cancelled(calendar: Calendar, wanted: str, one: Cancelled, *, is_new: bool)
 
 
 def waiting(calendar: Calendar, after: str, count: int) -> Iterator[Waiting]:
-    """Up to ``count`` waiting records with ids behind ``after`` (empty: all), in order of ids. Raises as ``find``."""
+    """Yield up to ``count`` waiting records with ids after ``after`` (empty: all), by id. Raises the same errors as ``find``."""
     newest = calendar.look()
     found = _ID.fullmatch(after)
     first_name, first_row = (found.group(1), int(found.group(2)) + 1) if found else (after, 0)
@@ -181,7 +185,7 @@ def _is_cancelled(calendar: Calendar, one: Cancelled) -> bool:
 
 
 def _fate(calendar: Calendar, one: Cancelled) -> Fate:
-    """What became of a record whose time is closed."""
+    """Return the outcome of a record whose time is closed."""
     calendar.decided(one.due_ms)
     try:
         windows = calendar.windows_from(one.due_ms)

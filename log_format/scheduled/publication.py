@@ -1,9 +1,9 @@
-"""The publications of a window: which records, under which number.
+"""The publications of a window: their records, and their numbers.
 
-The blocks of a window's objects that overlap its times, in order of object and row, are cut into publications of at most
-``PUBLICATION_BLOCKS`` blocks, each ending where ``PUBLICATION_BYTES`` are reached. Publication ``b`` of window ``n`` is a request
-of the producer ``PUBLISHER`` with the epoch ``n * 2^20 + b`` and the sequence 0. So the topic's log refuses a second one of that
-number, whichever process sends it, and every process cuts alike.
+The blocks of a window's objects that overlap its times, sorted by object and row, are cut into publications of at most
+``PUBLICATION_BLOCKS`` blocks; a publication ends when ``PUBLICATION_BYTES`` are reached. Publication ``b`` of window ``n`` is a
+request of the producer ``PUBLISHER`` with the epoch ``n * 2^20 + b`` and the sequence 0. So the topic's log refuses a second one
+with that number, whichever process sends it, and every process cuts in the same way.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from log_format.topic.producers import ProducerStamp
 NUMBERS_PER_WINDOW: Final = 1 << 20
 
 Part = tuple[str, ScheduledObject, Block]
-"""A block of an object, by the object's name."""
+"""Block of an object, with the object's name."""
 
 
 class Cutting:
-    """Cuts a window's blocks into publications."""
+    """A cutter of a window's blocks into publications."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
@@ -39,7 +39,8 @@ class Cutting:
         self._bytes = 0
 
     def take(self, name: str, one: ScheduledObject) -> Iterator[list[Part]]:
-        """The next object of the window, in its order; the publications that are complete. One that is gone was published."""
+        """Add the window's next object, in order, and yield the publications that are complete. Deleted objects were
+        published."""
         for block in one.index.blocks:
             if block.last_due <= self._window.after_ms or block.first_due > self._window.until_ms:
                 continue
@@ -49,13 +50,13 @@ class Cutting:
                 yield self.rest()
 
     def rest(self) -> list[Part]:
-        """The last publication; empty: there is none."""
+        """Return the last publication; empty if there is none."""
         parts, self._parts, self._bytes = self._parts, [], 0
         return parts
 
 
 def epoch_of(number: int, publication: int) -> int:
-    """The epoch of a window's publication."""
+    """Return the epoch of a window's publication."""
     assert publication < NUMBERS_PER_WINDOW
     return number * NUMBERS_PER_WINDOW + publication
 
@@ -63,9 +64,14 @@ def epoch_of(number: int, publication: int) -> int:
 def publication_batch(
     topic_id: str, window: Window, loaded: Iterable[tuple[Part, pa.Table]], epoch: int, now_ms: int
 ) -> tuple[Batch, int] | None:
-    """The batch of a publication, in order of due times, and the first of these; None where no record is to be published.
+    """Return the batch of a publication, sorted by due time, and its first due time; None if no record is to be published.
 
-    ``loaded``: its parts with their rows.
+    Args:
+        topic_id: incarnation of the topic.
+        window: the window.
+        loaded: parts of the publication, with their rows.
+        epoch: number of the publication.
+        now_ms: timestamp of the records under ``LogAppendTime``.
     """
     taken = []
     for (name, _, block), rows in loaded:

@@ -1,15 +1,15 @@
-"""One object of delayed records: written once, read by blocks.
+"""An object of delayed records: written once, read block by block.
 
 ::
 
     [0, 4)       "TDS1"
     [4, 8)       the index's length, 4 bytes, little-endian
     [8, ...)     the index: JSON, ``Index``
-    then         the blocks, one behind another: Arrow IPC streams, compressed with zstd
+    then         the blocks, one after another: Arrow IPC streams, compressed with zstd
 
-Rows are in order of ``deliver_at``, and a record's number in that order is its row. A block holds at most
-``SCHEDULED_BLOCK_RECORDS`` and about ``SCHEDULED_BLOCK_BYTES``. So what is due by a time is a prefix of the rows, and a publisher
-reads only the blocks of its window.
+Rows are sorted by ``deliver_at``, and a record's row is its number in that order. A block has at most ``SCHEDULED_BLOCK_RECORDS``
+and about ``SCHEDULED_BLOCK_BYTES``. So what is due by a time is a prefix of the rows, and a publisher reads only the blocks of
+its window.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from log_format.store import ObjectStore
 
 MAGIC: Final = b"TDS1"
 _HEAD_BYTES: Final = 16 * 1024
-"""Read at first: most objects are smaller."""
+"""Bytes of the first read: most objects are smaller."""
 _INDEX_BYTES_MAX: Final = 16 * 1024 * 1024
 SCHEMA: Final = pa.schema(
     [
@@ -48,7 +48,7 @@ SCHEMA: Final = pa.schema(
 
 
 class Block(msgspec.Struct, frozen=True, array_like=True):
-    """``[start, start + size_bytes)`` behind the index; due times of its first and last row, in ms."""
+    """Bytes ``[start, start + size_bytes)`` after the index; due times of its first and last row, in ms since the epoch."""
 
     start: int
     size_bytes: int
@@ -60,7 +60,8 @@ class Block(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Index(msgspec.Struct, frozen=True):
-    """``made_ms``: when it was put. ``kept_ms``: how long after its last due time, or without records that, the object stays."""
+    """The index of an object. ``made_ms``: when it was put. ``kept_ms``: how long it is kept after its last due time (or
+    ``made_ms``)."""
 
     kept_ms: int
     made_ms: int
@@ -68,18 +69,18 @@ class Index(msgspec.Struct, frozen=True):
 
     @property
     def first_due(self) -> int:
-        """When its first record is due; without any when the object may go."""
+        """Due time of the first record; without records the time at which the object may be deleted."""
         return self.blocks[0].first_due if self.blocks else self.made_ms + self.kept_ms
 
     @property
     def last_due(self) -> int:
-        """When its last record is due."""
+        """Due time of the last record; without records the time at which the object was put."""
         return self.blocks[-1].last_due if self.blocks else self.made_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The object's bytes; ``rows[i]``: of each record of the i-th request its row."""
+    """The object's bytes. ``rows[i]``: the rows of the i-th request's records."""
 
     data: bytes
     index: Index
@@ -93,7 +94,7 @@ _decode_index: Final = msgspec.json.Decoder(Index).decode
 def encode_object(
     requests: Sequence[DelayedRecords], *, made_ms: int, kept_ms: int = limits.WINDOWS_KEPT_MS
 ) -> Encoded:
-    """The object of these requests, at least one."""
+    """Encode the object of these requests, at least one."""
     table = pa.concat_tables([one.records for one in requests])
     lengths = [len(one) for one in requests]
     deliver_at = np.concatenate([one.deliver_at for one in requests])
@@ -146,21 +147,21 @@ def _encoded_block(rows: pa.Table) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledObject:
-    """An object as a reader has it: its index, and the bytes that came with it."""
+    """A decoded object: its index, and the bytes that were read with it."""
 
     key: str
     index: Index
     head: bytes
-    """From the object's first byte on."""
+    """Bytes from the object's first one on."""
     blocks_start: int
 
     @property
     def memory_bytes(self) -> int:
-        """About how much memory it takes."""
+        """Estimated memory in bytes."""
         return len(self.head) + 512 + 200 * len(self.index.blocks)
 
     def read(self, store: ObjectStore, block: Block) -> pa.Table:
-        """The rows of a block, ``SCHEMA``. Blocks. Raises ``CorruptData``, ``StoreUnavailable``."""
+        """Read the rows of a block (``SCHEMA``). Blocks. Raises ``CorruptData``, ``StoreUnavailable``."""
         start, end = self.blocks_start + block.start, self.blocks_start + block.start + block.size_bytes
         try:
             data = self.head[start:end] if end <= len(self.head) else store.get_range(self.key, start, end)
@@ -177,7 +178,7 @@ class ScheduledObject:
         return table
 
     def row(self, store: ObjectStore, row: int) -> pa.Table | None:
-        """One row; None where there is none. Blocks, and raises as ``read``."""
+        """Read one row; return None if there is no such row. Blocks. Raises the same errors as ``read``."""
         for block in self.index.blocks:
             if block.first_row <= row < block.first_row + block.row_count:
                 return self.read(store, block).slice(row - block.first_row, 1)
@@ -185,7 +186,8 @@ class ScheduledObject:
 
 
 def open_object(store: ObjectStore, key: str) -> ScheduledObject | None:
-    """The object without most of its blocks; None where there is none. Blocks. Raises ``CorruptData``, ``StoreUnavailable``."""
+    """Read the object without most of its blocks; return None if there is none. Blocks. Raises ``CorruptData``,
+    ``StoreUnavailable``."""
     try:
         head = store.get_range(key, 0, _HEAD_BYTES)
         start = 8 + int.from_bytes(head[4:8], "little")
@@ -204,13 +206,13 @@ def open_object(store: ObjectStore, key: str) -> ScheduledObject | None:
 
 
 def due_times(rows: pa.Table) -> npt.NDArray[np.int64]:
-    """The due times of rows of a block, in ms."""
+    """Return the due times of a block's rows, in ms since the epoch."""
     times: npt.NDArray[np.int64] = rows.column("deliver_at").to_numpy().astype(np.int64)
     return times
 
 
 def next_due(rows: pa.Table, after_ms: int) -> int | None:
-    """The first due time behind ``after_ms`` among the rows."""
+    """Return the first due time after ``after_ms`` among the rows; None without one."""
     found: int | None = pc.min(
         rows.column("deliver_at").filter(pc.greater(rows.column("deliver_at"), after_ms))
     ).as_py()
