@@ -2,7 +2,7 @@
 
 ::
 
-    topic_upkeep    one topic, one round: plan, do, commit
+    topic_upkeep    one topic, one round: plan, rewrite, commit
     merge_plan      which segments become one (pure)
     key_plan        which segments to clear of superseded keys (pure)
     collection      which objects to delete (pure)
@@ -12,7 +12,8 @@
     job, __main__   all topics, round after round
 
 Every commit goes through ``log_format.delta.committer`` and is validated against the head. Nothing here holds a lock. So any
-number of these processes may run at once, and each may be killed at any time. They meet the gateways only as bytes in the store.
+number of these processes may run concurrently, and each may be killed at any time. They meet the gateways only as bytes in the
+store.
 """
 
 __all__: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 if __name__ == "__main__":
-    # Nothing has begun yet, so Ctrl-C may end the process at once, without a traceback from an import.
+    # Nothing has begun yet, so Ctrl-C may end the process immediately, without a traceback from an import.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # tidelog/programs.py blocks it until here
 
@@ -28,17 +28,17 @@ from log_format.errors import StoreError, TidelogError
 from log_format.stores import open_store
 
 COLLECT_EVERY_MS: Final = 600_000
-"""Listings cost requests, and what they find has waited for hours already."""
+"""Least time between two collections: listings cost requests, and what they find has waited for hours already."""
 
 NAP_MS: Final = 200
-"""How long a signal that was swallowed may go unnoticed between two rounds."""
+"""Longest time for which a swallowed signal goes unnoticed between two rounds."""
 
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})(s|m|h)")
 _MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run maintenance; exit code 0 when every topic was maintained, 1 when one was not, 2 for wrong options."""
+    """Run maintenance; return 0 if every topic was maintained, 1 if one was not, 2 for wrong options."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.metrics_port is not None and options.every is None:
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     told: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        # At once: work under way is either committed or collected later.
+        # Exit immediately: unfinished work is either committed or collected later.
         del frame
         told.append(number)
         raise SystemExit(_code(told, options))
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(number, stop)
     workers: Workers | None = None
     try:
-        # With --every it may start before its gateway has made the store.
+        # With --every the process may start before its gateway has created the store.
         store = open_store(options.store, must_exist=options.every is None)
         workers = _workers(options.workers, options.store)
         with _reporting(options) as report:
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _reporting(options: argparse.Namespace) -> AbstractContextManager[Reporter]:
-    """The reporter by the options. Raises ``ValueError`` when metrics can't be served."""
+    """Return the reporter for these options. Raises ``ValueError`` if metrics can't be served."""
     report: Reporter = JsonReporter() if options.json else LogReporter()
     if options.metrics_port is None:
         return nullcontext(report)
@@ -93,7 +93,7 @@ def _reporting(options: argparse.Namespace) -> AbstractContextManager[Reporter]:
 
 
 def _run(job: Job, report: Reporter, options: argparse.Namespace, told: list[int]) -> int:
-    """Rounds, until ``told``: a finalizer swallows what a signal that comes within it raises."""
+    """Run rounds until ``told`` has a signal, whose exception may be swallowed if the signal comes within a finalizer."""
     clock = job.clock
     collected_ms: int | None = None
     while True:
@@ -115,7 +115,7 @@ def _run(job: Job, report: Reporter, options: argparse.Namespace, told: list[int
 
 
 def _slept(clock: Clock, until_ms: int, told: list[int]) -> bool:
-    """Sleep until then; False: ``told`` has a signal, whenever it came."""
+    """Sleep until ``until_ms`` (monotonic clock); return False as soon as ``told`` has a signal."""
     while not told:
         left_ms = until_ms - clock.monotonic_ms()
         if left_ms <= 0:
@@ -125,7 +125,7 @@ def _slept(clock: Clock, until_ms: int, told: list[int]) -> bool:
 
 
 def _code(told: list[int], options: argparse.Namespace) -> int:
-    """The exit code after a signal: what has no end of its own ended in order."""
+    """Return the exit code after a signal. For a process that runs until it is stopped, the signal is a normal end."""
     return 0 if options.every is not None else 128 + told[0]
 
 

@@ -1,15 +1,16 @@
-"""Which objects to delete. Pure: the listing, the log and the time give the plan.
+"""The plan of which objects to delete. Pure: the listing, the log and the time give the plan.
 
-A segment removed from the table stays for ``deleted.file.retention.ms``, by which readers of the table may lag, or go back in
-time. Of more than ``deleted.file.retention.count`` such segments only the newest stay, and those of the last hour.
+A segment removed from the table is kept for ``deleted.file.retention.ms``, by which readers of the table may lag, or go back in
+time. If there are more than ``deleted.file.retention.count`` such segments, only the newest are kept, and those of the last hour.
 
-An object that no commit and no tombstone names is an orphan: its flush or rewrite failed before the commit. It is deleted only
-when it is older than ``ORPHAN_GRACE_MS`` by the store's clock. A committer in turn refuses a segment whose upload began more than
-``SEGMENT_AGE_MAX_MS`` ago. So a deleted orphan can't be about to be committed while clocks differ by less than the difference.
+An object that no commit and no tombstone names is an orphan: its flush or rewrite failed before the commit. It is deleted only if
+it is older than ``ORPHAN_GRACE_MS`` by the store's clock. A committer refuses a segment whose upload began more than
+``SEGMENT_AGE_MAX_MS`` ago. So a deleted orphan can't be about to be committed, as long as clocks differ by less than the
+difference of both.
 
-A committer may sleep between that check and its put. A fence stops it (``log_format.delta.fence``), which maintenance commits
-before it deletes orphans. Behind the fence it plans again: the committer may have woken just before, and its commit names the
-file then. The fence also says what time it is for the store: an orphan must be old by that, too.
+A committer may sleep between that check and its PUT. A fence stops it (``log_format.delta.fence``), which maintenance commits
+before it deletes orphans. Behind the fence maintenance plans again: if the committer woke up just before the fence, its commit
+names the file by then. The fence also gives the store's time, by which an orphan must be old, too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from log_format.store import ObjectInfo
 
 
 class Why(StrEnum):
-    """The reason of a deletion, as logged."""
+    """The reason of a deletion, as it is logged."""
 
     REMOVED = (
         "its segment left the table longer ago than deleted.file.retention.ms, or before as many others as are kept"
@@ -45,10 +46,13 @@ class Deletion:
 
 
 def deletable_before(removed_at_ms: Iterable[int], *, retention_ms: int, files_kept: int, now_ms: int) -> int:
-    """The moment before which a file must have left the table to be deleted now.
+    """Return the time before which a file must have left the table to be deleted now.
 
-    ``retention_ms``: so long it stays at most. ``files_kept``: of more removed files than so many only the newest stay, and
-    those of the last ``LOG_KEPT_MS_MIN``; -1: no limit. ``removed_at_ms``: when the named ones left the table.
+    Args:
+        removed_at_ms: when the removed files left the table.
+        retention_ms: longest time for which a removed file is kept.
+        files_kept: number of newest removed files to keep, besides those of the last ``LOG_KEPT_MS_MIN``; -1 for no limit.
+        now_ms: present time, in ms since the epoch.
     """
     by_age_ms = now_ms - retention_ms
     if files_kept < 0:
@@ -63,9 +67,9 @@ def deletable_before(removed_at_ms: Iterable[int], *, retention_ms: int, files_k
 def gone_before(
     stored: Iterable[ObjectInfo], root: str, *, removed_at_ms: Mapping[str, int], deletable_before_ms: int
 ) -> int:
-    """The moment such that every file that left the table before it is gone. Arguments as those of ``plan_segments``.
+    """Return a time such that every file that left the table before it is gone. Arguments as for ``plan_segments``.
 
-    By the listing, not by what is deleted now: so another collector that has listed a file finds its tombstone.
+    The listing counts, not the deletions of this round, so that another collector that has listed a file finds its tombstone.
     """
     removed = (removed_at_ms.get(info.key.removeprefix(root)) for info in stored)
     return min((deletable_before_ms, *(removed_ms for removed_ms in removed if removed_ms is not None)))
@@ -81,11 +85,16 @@ def plan_segments(
     now_ms: int,
     grace_ms: int = limits.ORPHAN_GRACE_MS,
 ) -> list[Deletion]:
-    """Segments of the table below ``root`` to delete. ``live`` and ``removed_at_ms`` are by path in the table; what was removed
-    before ``deletable_before_ms`` goes.
+    """Return the segments of the table at ``root`` to delete.
 
-    ``stored`` must be listed before the log is read, so that ``live`` has the segments committed in between. ``now_ms``: by the
-    store's clock, or by one that is not ahead of it; only orphans are judged by it.
+    Args:
+        stored: listing made before the log is read, so that ``live`` has the segments committed in between.
+        root: key prefix of the table.
+        live: paths of the segments in the table.
+        removed_at_ms: path -> when the segment left the table.
+        deletable_before_ms: segments removed before this time are deleted.
+        now_ms: by the store's clock, or one that is not ahead of it; only orphans are judged by it.
+        grace_ms: age below which orphans are kept.
     """
     deletions = []
     for info in stored:
@@ -101,7 +110,7 @@ def plan_segments(
 
 
 def plan_staged(stored: Iterable[ObjectInfo], *, committing: Collection[str], now_ms: int) -> list[Deletion]:
-    """Staged objects of ended transactions. ``committing``: transactions whose records may not be in their topics yet."""
+    """Return staged objects of ended transactions. ``committing``: transactions whose records may not be in their topics yet."""
     return [
         Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.STAGED)
         for info in stored
@@ -110,12 +119,12 @@ def plan_staged(stored: Iterable[ObjectInfo], *, committing: Collection[str], no
 
 
 def transaction_of(staged: ObjectInfo | Deletion) -> str:
-    """The id of the transaction that an object is staged for."""
+    """Return the id of the transaction for which an object is staged."""
     return staged.key.removeprefix(f"{layout.TRANSACTIONS_ROOT}staged/").partition("/")[0]
 
 
 def plan_probes(stored: Iterable[ObjectInfo], *, now_ms: int) -> list[Deletion]:
-    """Probes of the store that a crash left behind."""
+    """Return probes of the store that a crash left behind."""
     return [
         Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.PROBE)
         for info in stored

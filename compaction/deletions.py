@@ -1,4 +1,4 @@
-"""Deletes objects for good. Every reason is reported before the objects go."""
+"""Deleting objects for good. Every reason is reported before the objects are deleted."""
 
 from __future__ import annotations
 
@@ -19,9 +19,17 @@ def delete_all(
     at_once: int,
     is_dry_run: bool,
 ) -> None:
-    """Delete in the order given, in waves of ``at_once`` (1 and up); with ``is_dry_run`` only report.
+    """Delete objects in the order given, or only report them.
 
-    With ``at_once`` 1 no thread is started. Raises ``StoreUnavailable``, and begins no later wave then.
+    Args:
+        store: where the objects are.
+        deletions: objects to delete.
+        report: gets the reason of each deletion first.
+        totals: counts deleted objects and bytes.
+        at_once: number of concurrent deletions (a wave), at least 1; with 1 no thread is started.
+        is_dry_run: only report.
+
+    Raises ``StoreUnavailable``, and then starts no further wave.
     """
     for deletion in deletions:
         report.event(

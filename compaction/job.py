@@ -1,4 +1,4 @@
-"""All topics, round after round, and the journals and system tables beside them."""
+"""Maintenance of all topics, journals and system tables, round after round."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from log_format.errors import StoreError, TidelogError
 from log_format.store import ObjectStore
 
 TOPICS_REMEMBERED_MAX: Final = 512
-"""Topics whose state is kept between rounds; others are loaded again."""
+"""Most topics whose state is kept between rounds; others are loaded again."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """Maintenance of one store. ``only``: when given, just these topics, drained and merged, and no system tables."""
+    """The maintenance of one store. ``only``: if given, just these topics are drained and maintained, and no system tables."""
 
     store: ObjectStore
     workers: Workers
@@ -49,18 +49,21 @@ class Job:
     _topics: OrderedDict[str, TopicUpkeep] = field(default_factory=OrderedDict)
     _journals: dict[int, JournalUpkeep] = field(default_factory=dict)
     _daily_ms: int | None = None
-    """When the rarer listings were made last (monotonic)."""
+    """Monotonic time of the last daily listings."""
 
     def run_round(self, *, collect: bool, on_topic: Callable[[int, int], None] | None = None) -> Totals:
         """Maintain every topic once, those with the most segments first. A failed topic is reported, and the others go on.
 
-        ``on_topic`` is called with how many topics are done, and of how many. Raises ``StoreUnavailable`` when topics can't be
-        listed.
+        Args:
+            collect: also delete unneeded objects.
+            on_topic: callback with the number of topics done, and the total.
+
+        Raises ``StoreUnavailable`` if topics can't be listed.
         """
         totals = Totals()
         is_daily = collect and self._is_daily()
         for number in journals_of(self.store):
-            # Before the topics: what is drained is merged in the same round.
+            # Before the topics, so that drained records are merged in the same round.
             journal = self._journal(number)
             run = partial(journal.run, totals, collect=collect, only=frozenset(self.only))
             self._guarded(f"journal {number}", totals, run)
@@ -85,7 +88,7 @@ class Job:
             self.report.event("failed", topic=what, problem=str(problem))
 
     def _is_daily(self) -> bool:
-        """Whether it is time for what costs listings, and finds what has waited for a day already."""
+        """Return whether it is time for the daily listings, which are costly, and find what has waited for a day already."""
         now_ms = self.clock.monotonic_ms()
         if self._daily_ms is not None and now_ms - self._daily_ms < limits.ORPHAN_GRACE_MS:
             return False
@@ -131,8 +134,8 @@ class Job:
         return known
 
     def _collect_system(self, totals: Totals) -> None:
-        """Delete the leftovers of transactions, and old files and commits of the system tables. What fails is reported, and the
-        rest goes on."""
+        """Delete leftovers of transactions, and old files and commits of the system tables. A failure is reported, and the rest
+        goes on."""
         self._guarded("staged records", totals, lambda: self._collect_staged(totals))
         self._guarded("probes", totals, lambda: self._collect_probes(totals))
         rest = (self.clock, self.new_id)
@@ -182,7 +185,7 @@ class Job:
         self._delete(plan_probes(self.store.list(layout.PROBES), now_ms=self.clock.now_ms()), totals)
 
     def _collect(self, plan: Callable[[], Sequence[Deletion]], totals: Totals) -> None:
-        """Delete what is planned."""
+        """Delete what ``plan`` returns."""
         self._delete(plan(), totals)
 
     def _delete(self, deletions: Sequence[Deletion], totals: Totals) -> None:

@@ -1,6 +1,6 @@
-"""Journals are drained where gateways don't, topics that left are released, and objects that no reader needs leave the table.
+"""Maintenance of journals: draining topics, releasing topics that left, and removing objects that no reader needs.
 
-Gateways do all of this. Maintenance does what they leave undone for twice ``drain.ms``. Doing it at the same time does no harm.
+Gateways do all of this. Maintenance does what gateways leave undone for twice ``drain.ms``. Doing it concurrently does no harm.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from log_format.journal.without_gateway import TopicsAnywhere
 from log_format.store import ObjectStore
 
 CACHE_BYTES: Final = 128 * 1024 * 1024
-"""Decoded objects of journals: minutes of flushes, which are drained topic by topic."""
+"""Cache of journals' decoded objects in bytes: minutes of flushes, which are drained topic by topic."""
 _REMOVES_ROUNDS_MAX: Final = 100
-"""Commits of one round that let go of objects; each takes ``JOURNAL_REMOVES_MAX``."""
+"""Most commits of one round that remove objects; each removes up to ``JOURNAL_REMOVES_MAX``."""
 
 
 class JournalUpkeep:
-    """One journal; keeps its state between rounds."""
+    """The maintenance of one journal, whose state is kept between rounds."""
 
     def __init__(
         self,
@@ -53,10 +53,10 @@ class JournalUpkeep:
         self._anywhere = TopicsAnywhere(journals.get, reader, new_id=new_id, engine="tidelog-maintenance")
 
     def run(self, totals: Totals, *, collect: bool, only: Collection[str] = ()) -> None:
-        """One round. A topic that can't be drained is reported, and the others go on. ``collect``: look at closed topics, too.
-        ``only``: when given, topics of these names, and no checkpoint.
+        """Run one round. A topic that can't be drained is reported, and the others go on.
 
-        Raises ``TidelogError`` or ``StoreError`` when the journal itself can't be kept.
+        ``collect``: also look at closed topics. ``only``: if given, only topics of these names, and no checkpoint. Raises
+        ``TidelogError`` or ``StoreError`` if the journal itself can't be maintained.
         """
         state = self._log.refresh()
         if not only:
@@ -76,10 +76,10 @@ class JournalUpkeep:
         self._note(entries)
 
     def _settled(self, topic: JournalTopic, totals: Totals) -> list[Entry]:
-        """Drain the topic, or let it go; what the journal is to be told."""
+        """Drain the topic, or release it; return the entries for the journal."""
         log = TopicLog(self._store, topic.name, self._clock)
         if not is_its_stay(log.refresh(), topic, self._number):
-            # It left wholly drained, or was deleted.
+            # The topic left entirely drained, or was deleted.
             return [] if topic.is_open else [Release(topic.topic_id, topic.number)]
         if topic.undrained_since_ms is None:
             return []
@@ -94,7 +94,7 @@ class JournalUpkeep:
         return [] if drained is None else [drained]
 
     def _note(self, entries: list[Entry]) -> None:
-        """Tell the journal, and have unneeded objects leave its table."""
+        """Commit the entries, and remove unneeded objects from the journal's table."""
         if self._is_dry_run:
             return
         for _ in range(_REMOVES_ROUNDS_MAX):
@@ -114,9 +114,10 @@ class JournalUpkeep:
 
 
 def _is_overdue(topic: JournalTopic, now_ms: int) -> bool:
-    """Whether gateways have left it undone: by time, or since nothing drains a topic that was closed and left.
+    """Return whether gateways have left the topic undrained: for too long, or at all if the topic is closed.
 
-    A time far in the future is another machine's wrong clock: it would be left for as long as that clock is ahead.
+    A time far in the future comes from another machine's wrong clock, and counts as overdue; otherwise the topic would wait until
+    then.
     """
     since_ms = topic.undrained_since_ms
     if since_ms is None:

@@ -1,10 +1,11 @@
-"""Which segments to clear of superseded keys: ``cleanup.policy`` with ``compact``, as in Kafka's log cleaner. Pure.
+"""The plan of which segments to clear of superseded keys: ``cleanup.policy`` with ``compact``, as in Kafka's log cleaner. Pure.
 
-A partition's oldest segments are compactable, up to the first of these: its newest segment, one not merged yet, or one with a
-record younger than ``min.compaction.lag.ms``. Segments whose keys were compacted before are clean, the others dirty.
+A partition's oldest segments are compactable, up to the first of these: its newest segment, one that is not merged yet, or one
+with a record younger than ``min.compaction.lag.ms``. Segments whose keys were compacted before are clean, the others are dirty.
 
-All of them are compacted when enough is dirty. They also are when tombstones have waited for ``delete.retention.ms`` since the
-first compaction that kept them (KIP-534). By then every reader that had read a value has had the time to read its tombstone.
+All compactable segments are compacted when enough of them is dirty, or when tombstones have waited for ``delete.retention.ms``
+since the first compaction that kept them (KIP-534). By then every reader that had read a value has had the time to read its
+tombstone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from log_format.topic.live_segments import LiveSegment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyGroup:
-    """Adjacent segments of one partition that become one, and for each whether its tombstones may go."""
+    """Adjacent segments of one partition that become one, and for each whether its tombstones may be dropped."""
 
     sources: tuple[LiveSegment, ...]
     tombstones_go: tuple[bool, ...]
@@ -41,7 +42,15 @@ def plan_key_compactions(
     min_compaction_lag_ms: int,
     now_ms: int,
 ) -> list[KeyCompaction]:
-    """The partitions to compact now."""
+    """Return the partitions to compact now.
+
+    Args:
+        segments: live segments of the topic.
+        policy: thresholds.
+        delete_retention_ms: time for which tombstones are kept after a compaction.
+        min_compaction_lag_ms: age that all records of a segment must have.
+        now_ms: present time, in ms since the epoch.
+    """
     plans = []
     for partition, row in sorted(by_partition(segments).items()):
         compactable = _compactable(row, now_ms - min_compaction_lag_ms if min_compaction_lag_ms > 0 else None)
@@ -74,7 +83,7 @@ def _has_expired(segment: LiveSegment, oldest_ms: int) -> bool:
 
 
 def _groups(compactable: Sequence[LiveSegment], expired: Sequence[bool], policy: Policy) -> list[KeyGroup]:
-    """Adjacent segments, all clean or all dirty, of at most the target size together."""
+    """Return adjacent segments, all clean or all dirty, with at most the target size together."""
     groups: list[KeyGroup] = []
     sources: list[LiveSegment] = []
     flags: list[bool] = []

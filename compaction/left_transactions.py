@@ -1,10 +1,10 @@
-"""Transactions that were decided and not finished, such as those of a job that crashed in between; and those that never will be.
+"""Finishing transactions that were decided and not finished, such as those of a job that crashed; and forbidding abandoned ones.
 
-Gateways finish transactions that fit their memory. A job's may be larger, and there may be no gateway. Finishing one at the same
-time as another process does no harm (``log_format.transactions.finishing``).
+Gateways finish transactions that fit their memory. A job's may be larger, and there may be no gateway. Finishing a transaction
+concurrently with another process does no harm (``log_format.transactions.finishing``).
 
-What was staged for so long that it is about to be deleted, by a program that never decided it, is given up first: a program that
-slept could decide it behind the deletion.
+If objects were staged so long ago that they are about to be deleted, by a program that never decided the transaction, the
+transaction is forbidden first. Otherwise a program that slept could decide it after the deletion.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEFT_ALONE_MS: Final = 60_000
 """How long a decided transaction is left to its own process, and to gateways."""
 
 GIVEN_UP_AT_ONCE: Final = 1_000
-"""Transactions that one commit gives up."""
+"""Most transactions that one commit forbids."""
 
 
 def finish_left(
@@ -40,10 +40,18 @@ def finish_left(
     is_dry_run: bool,
     left_alone_ms: int = LEFT_ALONE_MS,
 ) -> TransactionsState:
-    """Finish them, reporting each that can't be; returns the state of the transactions then.
+    """Finish decided transactions, reporting each that can't be finished; return the transactions' state afterwards.
 
-    ``given_up``: transactions that are never decided from then on, unless they were before. Raises ``TidelogError``,
-    ``StoreUnavailable``.
+    Args:
+        store: where the transactions are.
+        clock: source of time.
+        new_id: source of unique ids.
+        report: gets each outcome.
+        given_up: transactions to forbid, so that they are never decided from now on, unless they were before.
+        is_dry_run: change nothing.
+        left_alone_ms: age below which a decision is left to others.
+
+    Raises ``TidelogError``, ``StoreUnavailable``.
     """
     finishing = TransactionFinishing(
         store, clock, new_id=new_id, log_of=lambda topic: TopicLog(store, topic, clock), engine="tidelog-maintenance"

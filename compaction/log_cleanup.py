@@ -1,11 +1,11 @@
-"""Which commits and checkpoints of a log to delete. Pure.
+"""The plan of which commits and checkpoints of a log to delete. Pure.
 
-A *keeper* is chosen: the newest checkpoint that was written at least ``LOG_KEPT_MS_MIN`` ago, of a version committed before every
-moment that readers may go back to, or with as many commits after it as are kept for them. What lies below the keeper is deleted,
-oldest first. So a crash leaves no hole above the keeper, and below it only among the few objects that were being deleted
-together. This follows the rules of docs/format.md, section 9.
+A *keeper* is chosen: the newest checkpoint that was written at least ``LOG_KEPT_MS_MIN`` ago, and whose version was committed
+before every time to which readers may go back, or has as many commits after it as are kept for them. Everything below the keeper
+is deleted, oldest first. So a crash leaves no hole above the keeper, and below it only among the few objects that were being
+deleted concurrently. This follows the rules of docs/format.md, section 9.
 
-Nothing is deleted for the sake of a checkpoint that Tidelog does not load from: another program's, or a damaged one.
+Nothing is deleted for the sake of a checkpoint that Tidelog does not load: another program's, or a damaged one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from log_format import layout, limits
 from log_format.store import ObjectInfo
 
 CHECKPOINTS_APART_MIN: Final = 5_000
-"""Versions between two kept old checkpoints: twenty minutes of flushes, seconds to replay."""
+"""Least number of versions between two kept old checkpoints: twenty minutes of flushes, seconds to replay."""
 
 
 def plan_log(
@@ -30,11 +30,16 @@ def plan_log(
     now_ms: int,
     is_loadable: Callable[[int], bool],
 ) -> list[Deletion]:
-    """The objects of a listed ``_delta_log`` to delete, in that order.
+    """Return the objects of a listed ``_delta_log`` to delete, in order of deletion.
 
-    ``retention_ms``: how far readers may go back. ``commits_kept``: of more commits than so many the older ones are deleted
-    before that, but none of the last ``LOG_KEPT_MS_MIN``; -1: no limit. ``is_loadable``: whether the checkpoint of a version is
-    whole and Tidelog's. It is asked only about those that something would be deleted for.
+    Args:
+        stored: listing of the log.
+        retention_ms: how far back in time readers may go.
+        commits_kept: number of commits above which older ones are deleted sooner, but none of the last ``LOG_KEPT_MS_MIN``; -1
+            for no limit.
+        now_ms: present time, in ms since the epoch.
+        is_loadable: whether a version's checkpoint is whole and Tidelog's; asked only about those for which something would be
+            deleted.
     """
     entries: list[tuple[int, ObjectInfo]] = []
     checkpoints: dict[int, int] = {}
@@ -69,7 +74,7 @@ def plan_log(
 
 
 def cleaned_below(deletions: Iterable[Deletion]) -> int:
-    """The version below which ``deletions`` have every commit; 0 when they have none."""
+    """Return the version below which ``deletions`` have every commit; 0 if they have none."""
     versions = (layout.commit_version(deletion.key) for deletion in deletions)
     return max((version + 1 for version in versions if version is not None), default=0)
 
@@ -77,7 +82,7 @@ def cleaned_below(deletions: Iterable[Deletion]) -> int:
 def _thinned(
     checkpoints: Mapping[int, int], keeper: int, now_ms: int, is_loadable: Callable[[int], bool]
 ) -> Iterator[int]:
-    """Versions of old checkpoints from ``keeper`` on (-1: of all) that are too close to a kept one."""
+    """Yield versions of old checkpoints, from ``keeper`` (-1: the first) on, that are too close to a kept one."""
     old = sorted(
         version
         for version, written_at_ms in checkpoints.items()

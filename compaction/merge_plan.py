@@ -1,13 +1,13 @@
-"""Which segments become one. Pure.
+"""The plan of which segments are merged. Pure.
 
-1. Flushed segments, oldest first, become one segment for each of their partitions. They do when there are enough, in number or
-   in bytes, or when the first has waited long enough.
-2. Merged segments of one partition and one tier, adjacent in offset, become one of the next tier when there are enough. Fewer
-   are enough in a partition that has been quiet for long, where waiting for more is in vain. A segment is left alone after
-   ``merges_max`` merges, or at half the target size, so no record is merged more often than that.
-3. A segment with records below a log start and others is rewritten without the former: a user deleted them.
+1. Flushed segments, oldest first, become one segment for each of their partitions, when there are enough, in number or in bytes,
+   or when the first has waited long enough.
+2. Merged segments of one partition and one tier, adjacent in offset, become one segment of the next tier when there are enough.
+   Fewer are enough in a partition without new records for a long time. A segment is not merged any more after ``merges_max``
+   merges, or at half the target size, so no record is merged more often than that.
+3. A segment with records below a log start, and with others, is rewritten without the former: a user deleted them.
 
-In each partition no other segment has offsets between those of one merge.
+Within each partition no other segment has offsets between those of one merge.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from log_format.topic.live_segments import LiveSegment
 
 
 class Reason(StrEnum):
-    """Why segments are rewritten."""
+    """The reason of a rewrite."""
 
     MERGE = "merge"
     TRIM = "trim"
@@ -49,7 +49,15 @@ def plan_merges(
     retention_ms: int,
     now_ms: int,
 ) -> list[Merge]:
-    """What to rewrite now. ``segments``: all live ones, by modification time; ``retention_ms``: -1 for no limit."""
+    """Return what to rewrite now.
+
+    Args:
+        segments: all live segments, by modification time.
+        log_starts: log start of each partition.
+        policy: thresholds.
+        retention_ms: the topic's retention; -1 for no limit.
+        now_ms: present time, in ms since the epoch.
+    """
     span_ms = int(retention_ms * policy.span_per_retention) if retention_ms >= 0 else None
     merges = [*_of_flushed(segments, policy, span_ms, now_ms), *_of_tiers(segments, policy, span_ms, now_ms)]
     used = {source.segment.path for merge in merges for source in merge.sources}
@@ -71,7 +79,7 @@ def _of_flushed(segments: Sequence[LiveSegment], policy: Policy, span_ms: int | 
 
 
 def _adjacent_in_time(segments: Sequence[LiveSegment]) -> Iterator[list[LiveSegment]]:
-    """Flushed segments in groups whose runs, in each partition, follow each other without another segment between."""
+    """Yield groups of flushed segments whose runs, in each partition, follow each other without another segment between."""
     group: list[LiveSegment] = []
     ends: dict[int, int] = {}
     for segment in segments:
@@ -101,7 +109,7 @@ def _of_tiers(segments: Sequence[LiveSegment], policy: Policy, span_ms: int | No
 
 
 def by_partition(segments: Iterable[LiveSegment]) -> dict[int, list[LiveSegment]]:
-    """The segments of each partition, in order of offset."""
+    """Return the segments of each partition, in order of offset."""
     rows: dict[int, list[tuple[int, LiveSegment]]] = {}
     for segment in segments:
         for run in segment.runs:
@@ -125,7 +133,7 @@ def _are_alike(one: LiveSegment, other: LiveSegment) -> bool:
 def _chunks(
     segments: Sequence[LiveSegment], bytes_max: int, count_max: int, span_ms: int | None
 ) -> Iterator[tuple[list[LiveSegment], bool]]:
-    """The segments in pieces of at most ``bytes_max``, and whether each is full: all but perhaps the last one are."""
+    """Yield the segments in pieces within these limits, and whether each is full: all are, except perhaps the last one."""
     chunk: list[LiveSegment] = []
     size_bytes = 0
     for segment in segments:
@@ -148,6 +156,6 @@ def _span_ms(segments: Sequence[LiveSegment]) -> int:
 
 
 def _holds_deleted_records(segment: LiveSegment, log_starts: Mapping[int, int]) -> bool:
-    """Whether the segment has records below a log start, and others."""
+    """Return whether the segment has records below a log start, and others."""
     has_deleted = any(run.base_offset < log_starts.get(run.partition, 0) for run in segment.runs)
     return has_deleted and any(run.end_offset > log_starts.get(run.partition, 0) for run in segment.runs)

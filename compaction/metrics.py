@@ -1,8 +1,8 @@
-"""Prometheus metrics of maintenance: ``--metrics-port``. No label names a topic: topics are not bounded in number.
+"""Prometheus metrics of maintenance: ``--metrics-port``. No label names a topic, since the number of topics is not limited.
 
-Rewrites count as they are committed: a first round over a large backlog takes long. All else counts at the end of its round.
-Names begin with ``tidelog_maintenance_``. The gateway's ``tidelog_topics_behind_maintenance`` and ``tidelog_manifest_…`` show the
-same backlog.
+Rewrites count as they are committed, since a first round over a large backlog takes long. Everything else counts at the end of
+its round. Names begin with ``tidelog_maintenance_``. The gateway's ``tidelog_topics_behind_maintenance`` and
+``tidelog_manifest_…`` show the same backlog.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_ROUNDS: Final = (
 
 
 class Metrics:
-    """One registry of one process. Thread-safe."""
+    """The metrics registry of one process. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self.registry = CollectorRegistry()
@@ -92,7 +92,7 @@ class Metrics:
 
 
 class CountingReporter:
-    """Forwards events to another reporter, and counts them."""
+    """A reporter that forwards events to another one, and counts them."""
 
     def __init__(self, report: Reporter, metrics: Metrics) -> None:
         self._report = report
@@ -105,9 +105,11 @@ class CountingReporter:
 
 
 def serve(report: Reporter, clock: Clock, *, host: str, port: int) -> AbstractContextManager[Reporter]:
-    """``report``, counted, with ``GET /metrics`` on ``host``:``port`` (0: a free port, which is reported) until the exit.
+    """Serve metrics at ``GET /metrics`` on ``host``:``port``, and return a context manager of a counting reporter around
+    ``report``.
 
-    Raises ``ValueError`` when nothing can listen there.
+    Port 0 stands for a free port, which is reported. The server stops when the context ends. Raises ``ValueError`` if nothing can
+    listen there.
     """
     metrics = Metrics(clock)
     try:

@@ -1,4 +1,4 @@
-"""When maintenance acts: thresholds that no user has asked to change, but tests change."""
+"""Thresholds of maintenance that no user has asked to change, but tests change."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from log_format import limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Bytes are stored bytes of segments."""
+    """The thresholds of maintenance. Bytes are stored bytes of segments."""
 
     target_bytes: int = 256 * 1024 * 1024
-    """A merge stops taking segments here. A segment of half this size is left alone."""
+    """Size at which a merge stops taking segments. A segment of half this size is not merged any more."""
     sources_max: int = 2_000
-    """Segments in one merge: its commit names each, in about 200 bytes."""
+    """Most segments in one merge: its commit names each, in about 200 bytes."""
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
-    """Expired segments that one commit removes."""
+    """Most expired segments that one commit removes."""
     flushed_min: int = 32
-    """Flushed segments that justify a merge."""
+    """Number of flushed segments that justify a merge."""
     flushed_bytes_min: int = 64 * 1024 * 1024
-    """Bytes with which two flushed segments justify one: a fourth of the target, worth reading and writing once."""
+    """Size from which even two flushed segments justify a merge: a fourth of the target, worth reading and writing once."""
     fan_in: int = 16
-    """Merged segments of one tier that become one of the next tier."""
+    """Number of merged segments of one tier that become one of the next tier."""
     merges_max: int = 3
-    """How often a record is merged at most: 32 to 2,000 flushes, then 16 of these, then 16 again."""
+    """Most merges of a record: 32 to 2,000 flushes, then 16 of these, then 16 again."""
     idle_ms: int = 15 * 60_000
-    """The age of a flushed segment from which two justify a merge."""
+    """Age of a flushed segment from which two justify a merge."""
     quiet_ms: int = 6 * 3_600_000
-    """A partition without new records for so long is quiet."""
+    """Time without new records after which a partition is quiet."""
     quiet_fan_in: int = 4
     """``fan_in`` in a quiet partition, which would otherwise keep up to 15 segments of each tier."""
     span_per_retention: float = 0.1
-    """The part of ``retention.ms`` that a merged segment spans at most, since it expires as a whole."""
+    """Largest share of ``retention.ms`` that a merged segment spans, since it expires as a whole."""
     dirty_ratio: float = 0.5
-    """The part of a partition's compactable bytes that must be new before its keys are compacted (Kafka's default)."""
+    """Share of a partition's compactable bytes that must be new before its keys are compacted (Kafka's default)."""
     deletes_at_once: int = 16
-    """Objects deleted side by side, half of the connections that a store keeps. A bucket is slow at each deletion, and an hour of
-    flushes leaves 29,000."""
+    """Number of objects deleted in parallel, half of the connections that a store keeps. Each deletion from a bucket is slow, and
+    an hour of flushes leaves 29,000 objects."""
 
     def __post_init__(self) -> None:
         """Refuse a policy that would merge for ever."""

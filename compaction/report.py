@@ -13,7 +13,7 @@ _log = logging.getLogger("compaction")
 
 @dataclass(slots=True)
 class Totals:
-    """Counts of one round over all topics."""
+    """The counts of one round over all topics."""
 
     topics: int = 0
     failed_topics: int = 0
@@ -26,12 +26,12 @@ class Totals:
     expired_segments: int = 0
     checkpoints: int = 0
     drains: int = 0
-    """Topics drained from their journals where gateways had not; and those for which it failed."""
+    """Topics drained from their journals because no gateway had; ``failed_drains`` counts those that failed."""
     failed_drains: int = 0
     deleted_objects: int = 0
     deleted_bytes: int = 0
     waiting_segments: int = 0
-    """Flushed segments not merged yet at the end of their topic's turn; and their stored bytes."""
+    """Flushed segments not merged yet when their topic was done; ``waiting_bytes`` are their stored bytes."""
     waiting_bytes: int = 0
 
     def deleted(self, size_bytes: int) -> None:
@@ -40,12 +40,12 @@ class Totals:
         self.deleted_bytes += size_bytes
 
     def as_dict(self) -> dict[str, int]:
-        """The counts by name."""
+        """Return the counts by name."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Reporter(Protocol):
-    """Called at each step. ``event`` is a word; ``fields`` are text and numbers."""
+    """The receiver of each step. ``event`` is a word or two; ``fields`` are text and numbers."""
 
     def event(self, event: str, **fields: str | float) -> None:
         """Report the step."""
@@ -54,7 +54,7 @@ class Reporter(Protocol):
 
 @dataclass(slots=True)
 class LogReporter:
-    """One line of text for each step, by ``logging``."""
+    """A reporter that writes one line of text for each step, by ``logging``."""
 
     def event(self, event: str, **fields: str | float) -> None:
         """Report the step."""
@@ -63,7 +63,7 @@ class LogReporter:
 
 @dataclass(slots=True)
 class JsonReporter:
-    """One JSON object a line, on standard output."""
+    """A reporter that writes one JSON object per line to standard output."""
 
     def event(self, event: str, **fields: str | float) -> None:
         """Report the step."""

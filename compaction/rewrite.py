@@ -1,7 +1,8 @@
-"""Segments in, segments out: a worker's task, in this process or in one of Spark's executors.
+"""A worker's task, in this process or in one of Spark's executors: segments in, segments out.
 
-Memory: the encoded new segments (about the target size together), one span of row groups, and at most ``WAITING_BYTES_MAX`` of
-records that wait to be encoded. Readers see nothing of it until the driver commits. A worker that crashes leaves orphans.
+Memory has the encoded new segments (about the target size together), one span of row groups, and at most ``WAITING_BYTES_MAX`` of
+records that are not encoded yet. Readers see the new segments only after the driver's commit. A worker that crashes leaves
+orphans.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from log_format.topic.rewrite import NewSegment
 from log_format.topic.segment_tags import Rewritten
 
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Records of all partitions that wait until their row group is full; beyond it the largest row group is ended."""
+"""Most bytes of records, over all partitions, whose row group is not full; above it the largest row group is ended."""
 
 KEYS_SCHEMA: Final = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("offset", pa.int64())])
 
@@ -36,7 +37,8 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One rewrite. ``log_starts``: those of the plan. ``tombstones_go``: for each source, only with ``Reason.KEYS``."""
+    """A rewrite. ``log_starts``: those of the plan. ``tombstones_go``: whether to drop each source's tombstones, only with
+    ``Reason.KEYS``."""
 
     number: int
     topic: str
@@ -49,24 +51,24 @@ class Task:
 
     @property
     def record_count(self) -> int:
-        """Of the sources, including those below a log start."""
+        """Number of records in the sources, including those below a log start."""
         return sum(run.record_count for source in self.sources for run in source.runs)
 
     @property
     def partition(self) -> int:
-        """The one partition, where keys are compacted."""
+        """The one partition of a key compaction."""
         (partition,) = {run.partition for source in self.sources for run in source.runs}
         return partition
 
     @property
     def end_offset(self) -> int:
-        """The offset after the last record, where keys are compacted."""
+        """Offset after the last record of a key compaction."""
         return max(run.end_offset for source in self.sources for run in source.runs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The result of a task: the new segments, in the store. ``is_unchanged``: no record had to go, so there are none."""
+    """The result of a task: the new segments, in the store. ``is_unchanged``: no record had to be dropped, so there are none."""
 
     number: int
     added: tuple[NewSegment, ...]
@@ -74,9 +76,10 @@ class Done:
 
 
 def rewrite(store: ObjectStore, task: Task, newest: Offsets | None = None) -> Done:
-    """Do one task. ``newest``: with ``Reason.KEYS`` the sorted offsets of the records that no later one supersedes.
+    """Do one task. Records without a key are kept.
 
-    Records without a key stay. Raises ``CorruptData`` when a source is missing or damaged, ``StoreUnavailable``.
+    ``newest``: with ``Reason.KEYS``, the sorted offsets of the records that no later one supersedes. Raises ``CorruptData`` if a
+    source is missing or damaged, ``StoreUnavailable``.
     """
     writers: dict[int, SegmentWriter] = {}
     tombstones: dict[int, int] = {}
@@ -98,14 +101,15 @@ def rewrite(store: ObjectStore, task: Task, newest: Offsets | None = None) -> Do
 
 
 def keys(store: ObjectStore, task: Task) -> Iterator[pa.Table]:
-    """Partition, key and offset (``KEYS_SCHEMA``) of all records of a task with a key. Raises as ``rewrite``."""
+    """Yield partition, key and offset (``KEYS_SCHEMA``) of all records of a task with a key. Raises the same errors as
+    ``rewrite``."""
     for source in task.sources:
         for table in _scan(store, task, source):
             yield table.select(KEYS_SCHEMA.names).filter(pc.is_valid(table.column("key")))
 
 
 def _scan(store: ObjectStore, task: Task, source: LiveSegment) -> Iterator[pa.Table]:
-    """The source's records from the log starts on. Raises ``CorruptData`` when their number is not the log's."""
+    """Yield the source's records from the log starts on. Raises ``CorruptData`` if their number differs from the log's."""
     count = 0
     for table in scan_segment(store, task.topic, source.segment):
         count += table.num_rows

@@ -1,11 +1,11 @@
-"""Delayed records that nobody can deliver, and nobody would collect: an object whose program died before it put its notice.
+"""Collecting objects of delayed records without a notice, since their program died before it put the notice.
 
-Gateways find what is due by notices only (``log_format.scheduled.due``), and delete an object by its last notice. What has none
-is deleted here, a day behind the time at which its gateways would have done so:
+Gateways find what is due only by notices (``log_format.scheduled.due``), and delete an object by its last notice. An object
+without one is deleted here, a day after the time at which gateways would have done so:
 
-1. Its topic's windows are decided beyond its last record first. A program that slept between the object and its notice then sees
-   that its records were missed, and appends them itself, whether or not the object is still there.
-2. What belongs to a topic that is gone, or was made anew since, is in nobody's way: it goes with a day's age.
+1. First the windows of its topic are decided up to its last record. A program that slept between object and notice then sees that
+   its records were missed, and appends them itself, whether the object is still there or not.
+2. An object of a topic that is deleted, or was re-created since then, is deleted at the age of a day.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from log_format.scheduled.scheduled_object import open_object
 from log_format.store import ObjectInfo, ObjectStore
 
 _EVER_MS = 10**14
-"""No delayed record is due later."""
+"""Time after which no delayed record is due."""
 
 
 class Unnoticed(NamedTuple):
@@ -36,9 +36,9 @@ class Unnoticed(NamedTuple):
 
 
 def unnoticed(store: ObjectStore, topics: Iterable[str], now_ms: int) -> list[Unnoticed]:
-    """Objects of delayed records that are older than a day and have no notice. Raises ``StoreUnavailable``.
+    """Return objects of delayed records that are older than a day and have no notice. Raises ``StoreUnavailable``.
 
-    A notice is put before the one that it replaces is deleted, so a listing of all of them shows one of each object.
+    A notice is put before the one that it replaces is deleted, so a listing of all notices shows one for each object.
     """
     found: dict[tuple[str, str, str], ObjectInfo] = {}
     for topic in topics:
@@ -63,8 +63,16 @@ def plan_scheduled(
     now_ms: int,
     is_dry_run: bool,
 ) -> list[Deletion]:
-    """Those of one topic to delete. ``topic_id``: the topic's, None where it is gone. ``now_ms``: by a clock that is not ahead of
-    the store's.
+    """Return the objects of one topic to delete.
+
+    Args:
+        store: where the objects are.
+        found: the topic's objects without a notice.
+        topic_id: present incarnation of the topic; None if it is deleted.
+        clock: source of time.
+        new_id: source of unique ids.
+        now_ms: by a clock that is not ahead of the store's.
+        is_dry_run: put no window.
 
     Raises ``StoreUnavailable``, ``CorruptData``, ``OutcomeUnknown``.
     """
@@ -79,7 +87,7 @@ def plan_scheduled(
 
 
 def _is_over(store: ObjectStore, one: Unnoticed, clock: Clock, new_id: NewId, *, now_ms: int, is_dry_run: bool) -> bool:
-    """Whether none of its records is ever delivered from it. Decides that, but for a dry run."""
+    """Return whether none of the object's records is ever delivered from it. Ensures that, except in a dry run."""
     opened = open_object(store, one.info.key)
     if opened is None:
         return False

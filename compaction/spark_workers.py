@@ -1,9 +1,9 @@
 """Spark's executors as workers.
 
-Executors open the store by its URI, and read and write segments by ``log_format``, checksums included. So a session needs neither
-Delta's jars nor Hadoop's for S3, and credentials come from each executor's environment. Executors must have this package and its
-dependencies installed. Spark itself only distributes the work and groups the keys, which spills to disk and is as wide as the
-cluster.
+Executors open the store by its URI, and read and write segments by ``log_format``, including checksums. So a session needs
+neither Delta's jars nor Hadoop's for S3, and credentials come from each executor's environment. Executors must have this package
+and its dependencies installed. Spark itself only distributes the work and groups the keys, which spills to disk and uses the
+whole cluster.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from log_format.stores import open_store
 _KEYS: Final = "number int, partition int, key binary, offset long"
 _DONE: Final = "done binary"
 _NO_OFFSET: Final = -1
-"""A row of each task, so that a task without a surviving key is done, too."""
+"""Offset of an extra row of each task, so that a task without a surviving key is done, too."""
 
 
 def session() -> SparkSession:
-    """The session of ``spark-submit``, or a local one on all cores that listens on the loopback address only.
+    """Return the session of ``spark-submit``, or a local one on all cores that listens on the loopback address only.
 
-    Raises ``RequestRefused`` when Java is missing.
+    Raises ``RequestRefused`` if Java is missing.
     """
     builder = SparkSession.builder.appName("tidelog maintenance")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -55,7 +55,7 @@ def session() -> SparkSession:
     ends_by = signal.getsignal(signal.SIGINT)
     started = builder.getOrCreate()
     if threading.current_thread() is threading.main_thread():
-        # pyspark puts its own handler in place, with which Ctrl-C shows a traceback.
+        # pyspark installs its own handler, with which Ctrl-C shows a traceback.
         signal.signal(signal.SIGINT, ends_by)
     started.sparkContext.setLogLevel("ERROR")
     return started
@@ -73,7 +73,7 @@ _LOCAL: Final = {
 
 
 class OnSpark:
-    """Starts its session with the first task, so that a round without tasks needs no Spark."""
+    """Workers on Spark. The session is started by the first task, so that a round without tasks needs no Spark."""
 
     def __init__(self, store_uri: str, start: Callable[[], SparkSession] = session) -> None:
         self._store_uri = store_uri
@@ -82,11 +82,11 @@ class OnSpark:
 
     @property
     def parallelism(self) -> int:
-        """As many tasks as the session runs at once."""
+        """Number of tasks that the session runs in parallel."""
         return int(self._spark().sparkContext.defaultParallelism)
 
     def rewrite(self, tasks: Sequence[Task]) -> Iterator[Done]:
-        """As ``Workers.rewrite``."""
+        """Do the tasks, as ``Workers.rewrite`` specifies."""
         work = self._spark().sparkContext.parallelize([pickle.dumps(task) for task in tasks], max(1, len(tasks)))
         with _failing():
             done = work.map(partial(_rewrite, self._store_uri)).collect()
@@ -94,7 +94,8 @@ class OnSpark:
 
     @contextmanager
     def compact_keys(self, tasks: Sequence[Task]) -> Iterator[Compactor]:
-        """As ``Workers.compact_keys``. The executors' disks keep the surviving offsets of each task meanwhile."""
+        """Find the newest records, as ``Workers.compact_keys`` specifies. The executors' disks keep the surviving offsets
+        meanwhile."""
         spark = self._spark()
         pickled = {task.number: pickle.dumps(task) for task in tasks}
         newest = _newest(_tasks(spark, pickled), self._store_uri).persist(StorageLevel.DISK_ONLY)
@@ -145,7 +146,7 @@ def _tasks(spark: SparkSession, pickled: dict[int, bytes]) -> DataFrame:
 
 
 def _newest(tasks: DataFrame, store_uri: str) -> DataFrame:
-    """The task's number and the offset of the newest record of each key, by partition."""
+    """Return the task's number and the offset of the newest record of each key, by partition."""
     found = tasks.mapInArrow(partial(_keys, store_uri), _KEYS)
     newest = found.groupBy("partition", "key").agg(F.max(F.struct("offset", "number")).alias("newest"))
     return newest.select("newest.number", "newest.offset")

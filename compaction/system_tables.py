@@ -1,7 +1,8 @@
-"""Deletes from the system tables: files that left the table, files that no commit names, and the beginnings of their logs.
+"""Collecting the system tables: files that left the table, files that no commit names, and the beginnings of their logs.
 
 Gateways compact these tables and write their checkpoints, but delete nothing. Their commits go through the same committer as
-those of topics. So orphans have the same grace, with the same two sides and the same fence (``compaction.collection``).
+those of topics. So the same rules hold for orphans: the grace time, the committer's age limit and the fence
+(``compaction.collection``).
 """
 
 from __future__ import annotations
@@ -39,16 +40,17 @@ TABLES: Final[tuple[tuple[Table[Any], tuple[str, ...]], ...]] = (
     (access_table(), ("rows/", "compacted/")),
     (queues_table(), ("settlements/", "compacted/")),
 )
-"""The tables, each with the folders of its data files."""
+"""System tables, each with the folders of its data files."""
 
 JOURNAL_KEPT_MS: Final = 3_600_000
-"""How long a journal's object stays when its records are in the topics' tables: readers that planned by it finish."""
+"""How long a journal's object is kept once its records are in the topics' tables, so that readers that planned by it
+can finish."""
 
 
 def plan_journal(
     store: ObjectStore, number: int, clock: Clock, new_id: NewId, *, is_dry_run: bool = False
 ) -> tuple[Deletion, ...]:
-    """``plan_table`` of a journal."""
+    """Return the objects of a journal to delete, like ``plan_table``."""
     table, folders = journal_table(number), (layout.SEGMENTS,)
     return plan_table(store, table, folders, clock, new_id, retention_ms=JOURNAL_KEPT_MS, is_dry_run=is_dry_run)
 
@@ -63,10 +65,19 @@ def plan_table(
     retention_ms: int = limits.DELETED_FILE_RETENTION_MS,
     is_dry_run: bool = False,
 ) -> tuple[Deletion, ...]:
-    """The objects of a table to delete, in that order. ``retention_ms``: how far its readers may go back.
+    """Return the objects of a table to delete, in order of deletion.
 
-    Before it returns it commits a fence when there are orphans among them, and notes how much of the log goes; not in a dry run.
-    Raises ``TidelogError``, ``StoreUnavailable``.
+    Args:
+        store: where the table is.
+        table: the table.
+        folders: folders of its data files.
+        clock: source of time.
+        new_id: source of unique ids.
+        retention_ms: how far back in time the table's readers may go.
+        is_dry_run: commit and note nothing.
+
+    Unless in a dry run, it commits a fence first if there are orphans among the objects, and notes how much of the log is
+    cleaned. Raises ``TidelogError``, ``StoreUnavailable``.
     """
     log = TableLog(store, table, clock)
     before = log.refresh().version
@@ -94,11 +105,11 @@ def plan_table(
 def _unneeded(
     log: TableLog[Any], stored: Sequence[ObjectInfo], retention_ms: int, store_ms: int | None = None
 ) -> list[Deletion]:
-    """Those of the stored files that the table does not need at its head. ``store_ms``: the store's time, where known."""
+    """Return those of the stored files that the table does not need at its head. ``store_ms``: the store's time, if known."""
     store, root, now_ms = log.store, log.table.root, log.clock.now_ms()
     reconciled = checkpoint.reconciled_table(store, root, log.refresh().version, now_ms)
     if reconciled is None:
-        return []  # another process wrote a later checkpoint meanwhile: the next round looks again
+        return []  # another process wrote a later checkpoint: the next round tries again
     return plan_segments(
         stored,
         root,

@@ -1,9 +1,9 @@
-"""One topic, one round: a checkpoint, retention, merges, key compaction; then the deletion of unneeded objects.
+"""Maintaining one topic, one round: a checkpoint, retention, merges, key compaction; then the deletion of unneeded objects.
 
 1. A plan is made from one version of the log, and each of its commits is validated again (``log_format.topic.rewrite``).
 2. Each rewrite is a commit of its own. A killed round keeps what it has committed, and the next one goes on.
-3. Keys of one partition are committed oldest segments first, and not past one that was overtaken. So a tombstone never goes
-   before the records that it deletes.
+3. Key compactions of one partition are committed oldest segments first, and stop at one that was overtaken. So a tombstone is
+   never dropped before the records that it deletes.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from log_format.topic.rewrite import Rewrite, RewriteOutcome, Uploaded
 from log_format.topic.state import TopicState
 
 PASSES_MAX: Final = 4
-"""Merges per round, tier by tier: each makes further merges possible."""
+"""Most merge passes per round, tier by tier: each makes further merges possible."""
 
 TASKS_PER_WORKER: Final = 4
-"""Tasks in one wave of rewrites. Each takes some seconds, and its result is committed when the wave ends."""
+"""Tasks per worker in one wave of rewrites. Each takes some seconds, and its result is committed when the wave ends."""
 
 STRAYS: Final = "part-"
-"""How files begin that Spark and delta-rs write into a table's directory before they commit. A refused commit leaves them."""
+"""Prefix of files that Spark and delta-rs write into a table's directory before they commit. A refused commit leaves them."""
 
 _NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 class TopicUpkeep:
-    """Keeps the topic's state between rounds. Every call raises ``TidelogError`` or ``StoreError`` when it can't go on."""
+    """The maintenance of one topic, whose state is kept between rounds. Every call raises ``TidelogError`` or ``StoreError``."""
 
     def __init__(
         self,
@@ -79,26 +79,26 @@ class TopicUpkeep:
         self._log = TopicLog(store, topic, clock)
         self._committer = Committer(self._log, new_id=new_id, engine="tidelog-maintenance")
         self._settled: tuple[int, int] | None = None
-        """The version at which nothing was left to rewrite, and the time then."""
+        """Version at which nothing was left to rewrite, and the time then."""
 
     @property
     def segment_count(self) -> int:
-        """As last seen: a measure of the topic's need of maintenance."""
+        """Number of segments when last seen: a measure of the topic's need of maintenance."""
         return self._log.state.manifest.segment_count()
 
     def count_waiting(self, totals: Totals) -> None:
-        """Add the flushed segments that are not merged yet, as last seen."""
+        """Add the flushed segments that were not merged yet when last seen to the totals."""
         for segment in self._log.state.manifest.segments():
             if segment.path.startswith(layout.SEGMENTS):
                 totals.waiting_segments += 1
                 totals.waiting_bytes += segment.size_bytes
 
     def run(self, totals: Totals, *, collect: bool, strays: bool = False) -> None:
-        """One round; ``collect``: delete unneeded objects, too, which costs listings; ``strays``: also what other programs left
-        in the table's directory."""
+        """Run one round. ``collect``: also delete unneeded objects, which costs listings. ``strays``: also files that other
+        programs left."""
         self._log.refresh()
         state = self._put_back()
-        # First, so that the later steps replay little.
+        # The checkpoint first, so that the later steps replay little.
         self._write_checkpoint(totals)
         if state.exists:
             self._retain(state, totals)
@@ -107,7 +107,7 @@ class TopicUpkeep:
             self._collect(totals, [STRAYS] if strays else [])
 
     def _put_back(self) -> TopicState:
-        """Undo what other programs did to the table, and keep them away from now on. The state afterwards."""
+        """Undo other programs' changes to the table, and keep them away from now on. Return the state afterwards."""
         state, told = self._log.state, self._log.state.foreign
         change = PutBack(self._store, self.topic)
         while needs_putting_back(state):
@@ -124,7 +124,7 @@ class TopicUpkeep:
         return state
 
     def _retain(self, state: TopicState, totals: Totals) -> None:
-        """Apply retention, in as many commits as it takes: each removes a bounded number of segments."""
+        """Apply retention, in as many commits as needed: each removes a limited number of segments."""
         while state.topic_id is not None and needs_retention(state, self._clock.now_ms()):
             if self._is_dry_run:
                 expired = expired_offsets(state, self._clock.now_ms())
@@ -153,7 +153,7 @@ class TopicUpkeep:
         self._settled = (self._log.state.version, now_ms)
 
     def _merge(self, totals: Totals) -> bool:
-        """Merge once. Returns whether anything was committed."""
+        """Merge once; return whether anything was committed."""
         state, reconciled = self._look()
         config = state.config
         merges = plan_merges(
@@ -196,7 +196,7 @@ class TopicUpkeep:
         if self._is_dry_run:
             self._tell_plan(tasks)
             return
-        # From the first commit on: records that supersede its own may be in segments that are committed later.
+        # From the first commit on, since records that supersede its own may be in segments that are committed later.
         compacted = {plan.partition: tasks[-1].end_offset}
         with self._workers.compact_keys(tasks) as compact:
             for some in _waves(tasks, lambda: self._workers.parallelism):
@@ -238,7 +238,7 @@ class TopicUpkeep:
         *,
         keys_compacted: Mapping[int, int] = _NOTHING,
     ) -> RewriteOutcome:
-        """Replace the old segments by the new ones, if they are still in the table."""
+        """Replace the old segments by the new ones, if the old ones are still in the table."""
         assert state.topic_id is not None
         if done.is_unchanged:
             return RewriteOutcome.COMMITTED
@@ -288,7 +288,7 @@ class TopicUpkeep:
         totals.checkpoints += 1
 
     def _collect(self, totals: Totals, more: Sequence[str]) -> None:
-        """Delete unneeded segments, and the log's beginning. ``more``: prefixes of other files that are looked at."""
+        """Delete unneeded segments, and the log's beginning. ``more``: prefixes of other files to look at."""
         root = layout.topic_root(self.topic)
         before = self._log.refresh().version
         # Listed before the log is read, so that the log names the segments committed meanwhile.
@@ -322,7 +322,7 @@ class TopicUpkeep:
             )
 
     def _unneeded(self, stored: Sequence[ObjectInfo], store_ms: int | None = None) -> list[Deletion]:
-        """Those of the stored segments that the table does not need at its head. ``store_ms``: the store's time, where known."""
+        """Return stored segments that the table does not need at its head. ``store_ms``: the store's time, if known."""
         state, reconciled = self._look()
         retention_ms = state.config.integer("deleted.file.retention.ms")
         now_ms = self._clock.now_ms()
@@ -347,14 +347,15 @@ class TopicUpkeep:
     def _note_deleted(
         self, stored: Sequence[ObjectInfo], removed_at_ms: Mapping[str, int], deletable_before_ms: int
     ) -> None:
-        """Let checkpoints forget the files that went by the count. Those that go by age are forgotten by age."""
+        """Let checkpoints drop the tombstones of files deleted by count. Tombstones of files deleted by age are
+        dropped by age."""
         root = layout.topic_root(self.topic)
         before_ms = gone_before(stored, root, removed_at_ms=removed_at_ms, deletable_before_ms=deletable_before_ms)
         if not self._is_dry_run and any(removed_ms < before_ms for removed_ms in removed_at_ms.values()):
             self._committer.commit(NoteDeletedFiles(before_ms=before_ms))
 
     def _look(self) -> tuple[TopicState, pa.Table]:
-        """The head, as a state and as a reconciled log."""
+        """Return the head, as a state and as a reconciled log."""
         for _ in range(limits.LOAD_ATTEMPTS_MAX):
             state = self._log.refresh()
             reconciled = checkpoint.reconciled_log(self._store, self.topic, state.version, self._clock.now_ms())
@@ -375,7 +376,7 @@ class TopicUpkeep:
 
 
 def _is_stray(key: str, root: str) -> bool:
-    """Whether it is a file right below the table's root, as other programs write them."""
+    """Return whether the key is a file right below the table's root, where other programs write."""
     return "/" not in key.removeprefix(root) and key.endswith(".parquet")
 
 
@@ -384,7 +385,7 @@ def _log_starts(state: TopicState) -> Mapping[int, int]:
 
 
 def _waves(tasks: Sequence[Task], size: Callable[[], int]) -> Iterator[Sequence[Task]]:
-    """A few tasks for each worker at once: uploads must be committed before they are too old."""
+    """Yield a few tasks per worker, since uploads must be committed before they are too old."""
     if not tasks:
         return
     step = TASKS_PER_WORKER * size()

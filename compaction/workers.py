@@ -1,4 +1,4 @@
-"""Where rewrites run: in this process, or in Spark's executors (``spark_workers``). The same work, the same bytes."""
+"""The workers that run rewrites: in this process, or in Spark's executors (``spark_workers``). Both give the same bytes."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from compaction.rewrite import Done, Task, keys, rewrite
 from log_format.store import ObjectStore
 
 Compactor = Callable[[Sequence[Task]], Iterator[Done]]
-"""Does tasks once their newest keys are known; in any order."""
+"""Function that does tasks whose newest keys are known; results come in any order."""
 
 
 class Workers(Protocol):
-    """Rewrites segments; commits nothing."""
+    """The protocol of workers, which rewrite segments and commit nothing."""
 
     @property
     def parallelism(self) -> int:
-        """How many tasks run at once."""
+        """Number of tasks that run in parallel."""
         ...
 
     def rewrite(self, tasks: Sequence[Task]) -> Iterator[Done]:
-        """Do the tasks, in any order. Raises ``CorruptData``, ``StoreUnavailable``, or what the engine raises for them."""
+        """Do the tasks, in any order. Raises ``CorruptData``, ``StoreUnavailable``, or an error of the engine."""
         ...
 
     def compact_keys(self, tasks: Sequence[Task]) -> AbstractContextManager[Compactor]:
-        """Find the newest record of each key, by partition, in all tasks; the result does some of them. Raises as ``rewrite``."""
+        """Find the newest record of each key, by partition, in all tasks. The result does some of them. Raises the same as
+        ``rewrite``."""
         ...
 
 
 class InThisProcess:
-    """Runs one task after another. Compacting keys takes memory for the keys of one partition."""
+    """Workers in this process: one task after another. Compacting keys takes memory for the keys of one partition."""
 
     parallelism = 1
 
@@ -42,13 +43,13 @@ class InThisProcess:
         self._store = store
 
     def rewrite(self, tasks: Sequence[Task]) -> Iterator[Done]:
-        """As ``Workers.rewrite``."""
+        """Do the tasks, as ``Workers.rewrite`` specifies."""
         for task in tasks:
             yield rewrite(self._store, task)
 
     @contextmanager
     def compact_keys(self, tasks: Sequence[Task]) -> Iterator[Compactor]:
-        """As ``Workers.compact_keys``."""
+        """Find the newest records, as ``Workers.compact_keys`` specifies."""
         found = pa.concat_tables([table for task in tasks for table in keys(self._store, task)])
         newest_by_key = found.group_by(["partition", "key"]).aggregate([("offset", "max")])
         partitions = newest_by_key.column("partition").to_numpy()
