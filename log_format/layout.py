@@ -1,4 +1,4 @@
-"""Where each object lies, below the store's root.
+"""The keys of all objects, relative to the store's root.
 
 ::
 
@@ -11,12 +11,12 @@
     system/gateways/<gateway id>.json                                     which gateway is alive (a hint)
     system/transactions/                                                  a table: the decisions of transactions
     system/consumer_offsets/                                              a table: the groups' committed offsets
-    system/queues/                                                        a table: the queues and what of them is settled
+    system/queues/                                                        a table: the queues and their settlements
     system/access/                                                        a table: credentials, roles, ACLs, quotas
     system/journals/<n>/                                                  a table: many topics' flushes (``log_format/journal``)
     system/scheduled/<minute, 10 digits>/<topic>/<due>~<topic id>~<name>  delayed records are due (``log_format/scheduled``)
-    system/probes/                                                        probes of the store, left behind by a crash
-    system/copying                                                        a copy into this store is under way, or broke off
+    system/probes/                                                        probes of the store, left over from a crash
+    system/copying                                                        a copy into this store is running, or was interrupted
     topics/<topic>/scheduled/<topic id>/objects/<name>                    delayed records of some requests
     topics/<topic>/scheduled/<topic id>/windows/<number, 20 digits>.json  which of them are published
     topics/<topic>/scheduled/<topic id>/cancelled/<due>~<name>~<row>      a delayed record that is not published

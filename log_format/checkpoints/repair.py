@@ -60,7 +60,7 @@ _NO_SETTINGS: Final = {"retention.ms": -1}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """What was found and, except in a dry run, repaired. Nothing is damaged if ``is_needed`` is false."""
+    """The report of a repair: what was found and, except in a dry run, repaired. Nothing is damaged if ``is_needed`` is false."""
 
     topic: str
     exists: bool

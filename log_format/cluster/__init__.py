@@ -1,4 +1,4 @@
-"""What the gateways of one store share: the cluster's identity, and the ranking of gateways for a name.
+"""The identity that the gateways of one store share, and the ranking of gateways for a name.
 
 Which gateways are alive is found out in ``gateway.cluster``.
 """

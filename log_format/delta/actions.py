@@ -128,7 +128,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     removes: tuple[Remove, ...]
     txns: tuple[Txn, ...]
     foreign: ForeignActions | None = None
-    """What another program's commit touched; the other fields are then empty. None for a commit of Tidelog."""
+    """Files and table actions of another program's commit, whose other fields are then empty. None for a commit of Tidelog."""
     content: Any = None
     """Decoded content of the tags, if the committer knows it; None if a reader must decode the tags."""
 

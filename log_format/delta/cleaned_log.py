@@ -1,4 +1,4 @@
-"""A note beside a log that says how many of its first commits clean-up may have deleted, so that no reader must list the log.
+"""A note next to a log that says how many of its first commits clean-up may have deleted, so that no reader must list the log.
 
 1. The note is an object ``_cleaned/<version, 20 digits>``: commits below that version may be gone. Clean-up writes the note
    before it deletes the first of them. So a version with no note above it was never cleaned away.

@@ -10,8 +10,8 @@ import msgspec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitSummary:
-    """What one commit did. ``record_count``: new records, without those that a rewrite moved. None: the commit does
-    not say it."""
+    """The summary of one commit. ``record_count``: new records, not counting records moved by a rewrite. None: not in
+    the commit."""
 
     at_ms: int | None = None
     operation: str | None = None

@@ -1,4 +1,4 @@
-"""Foreign commits, which are those by other programs: readers of Tidelog ignore them, and a later commit undoes them for others
+"""Foreign commits (commits by other programs): readers of Tidelog ignore them, and a later commit undoes them for others
 (docs/format.md, section 9).
 
 Only Tidelog writes a table of Tidelog, since offsets, producers and transactions follow from its commits. The table's protocol
@@ -40,7 +40,7 @@ _decode_property: Final = msgspec.json.Decoder(ForeignCommit).decode
 
 
 class ForeignActions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a foreign commit touched. ``paths``: as the commit names them. ``is_of_table``: it has ``protocol`` or
+    """The effects of a foreign commit. ``paths``: as the commit names them. ``is_of_table``: it has ``protocol`` or
     ``metaData``."""
 
     program: str

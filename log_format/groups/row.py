@@ -67,7 +67,7 @@ def is_anothers(reader: Reader | None, owner: str) -> bool:
 
 
 class ClassicMember(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """What a member of Kafka's classic protocol sent and got. Only its clients understand the bytes."""
+    """The state of a member of Kafka's classic protocol. Only the group's clients understand the bytes."""
 
     client_host: str
     metadata: bytes

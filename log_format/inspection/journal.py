@@ -99,7 +99,7 @@ def verify_journal(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedTail:
-    """What only a topic's journal has of it. ``counts``: partition -> records that were read."""
+    """The part of a topic that only its journal has. ``counts``: partition -> records that were read."""
 
     problems: tuple[str, ...]
     next_offsets: Offsets

@@ -25,7 +25,7 @@ commit."""
 
 
 class OfTopic:
-    """What one commit has for one topic so far."""
+    """The part of one commit for one topic so far."""
 
     __slots__ = ("applied", "check", "counts", "taken", "topic")
 

@@ -59,7 +59,7 @@ def look_at_one(log: TableLog[TopicState], journal_of: JournalOf) -> TopicState:
 def _look_at_journals(
     logs: Iterable[TableLog[TopicState]], journal_of: JournalOf, journals: dict[int, JournalState]
 ) -> frozenset[int]:
-    """Refresh those of the topics' journals that are not in ``journals`` yet; return their numbers."""
+    """Refresh the topics' journals that are not in ``journals`` yet; return their numbers."""
     wanted = {log.state.attachment.journal for log in logs if log.state.attachment is not None}
     late = frozenset(wanted - journals.keys())
     for number in late:

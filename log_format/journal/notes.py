@@ -23,7 +23,7 @@ ResultT = TypeVar("ResultT")
 
 
 class JournalNotes:
-    """A change that commits those of these entries that still say something new. Idempotent."""
+    """A change that commits entries, leaving out any that says nothing new. Idempotent."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = tuple(entries)

@@ -1,4 +1,4 @@
-"""What a journal's commit says about one object: whose records the object has, and which offsets they get.
+"""The entry of one object in a journal's commit: whose records the object has, and which offsets they get.
 
 The tag ``tidelog.runs`` of its ``add`` is a JSON array with one entry for each topic, in the order of the object's records:
 ``[topic id, runs, stamped requests, applied transactions]``. A run is as in a segment (docs/format.md, section 5.1); its stored

@@ -38,7 +38,7 @@ class _Standing(NamedTuple):
 
 
 class JournalTake:
-    """A change that commits those of these objects that it can. ``notes``: as for ``JournalAppend``."""
+    """A change that commits offered objects, leaving out any that it can't commit. ``notes``: as for ``JournalAppend``."""
 
     def __init__(self, offers: Sequence[Offer], *, notes: Sequence[Entry] = ()) -> None:
         self._offers = tuple(offers)

@@ -50,12 +50,12 @@ class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def drain_ms(self) -> int:
-        """The topic's setting ``drain.ms``."""
+        """Setting ``drain.ms`` of the topic."""
         return self.settings[1]
 
     @property
     def drain_bytes(self) -> int:
-        """The topic's setting ``flush.bytes``: undrained bytes from which a drain is due."""
+        """Setting ``flush.bytes`` of the topic: undrained bytes from which a drain is due."""
         return self.settings[2]
 
     @property

@@ -111,8 +111,7 @@ class TopicsAnywhere:
         return drained_entry(known, ends, at.modification_time_ms)
 
     def note(self, journal: int, entries: Sequence[Entry]) -> JournalState:
-        """Commit those of these entries that are new, and remove objects that no topic needs. Raises the same errors as
-        ``append``."""
+        """Commit the entries that are new, and remove objects that no topic needs. Raises the same errors as ``append``."""
         return self._committer(self._journal_of(journal)).commit(JournalNotes(entries)).state
 
     def _appended(self, log: TableLog[TopicState], batch: Batch) -> Outcome:
@@ -182,7 +181,7 @@ class TopicsAnywhere:
         raise Attached(log.state.topic)
 
     def _join(self, log: TableLog[TopicState], before: Attachment) -> None:
-        """Bring the topic back to its journal, if it still has its own commits. Raises the same errors as ``append``."""
+        """Move the topic back to its journal, if it still has its own commits. Raises the same errors as ``append``."""
         own = _look(log)
         if own.topic_id is None or own.attachment is not None:
             return

@@ -1,4 +1,4 @@
-"""What a commit says about a segment: its runs, its footer, its size.
+"""The description of a segment in a commit: its runs, its footer, its size.
 
 A run is the consecutive records of one partition in a segment. Runs are sorted by partition; each has one row group or more of
 its own. The Parquet footer has the row groups' byte ranges and checksums. The commit has the footer's own position and checksum,

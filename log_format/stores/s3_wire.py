@@ -46,7 +46,7 @@ _ELSEWHERE: Final = {"AuthorizationHeaderMalformed", "IllegalLocationConstraintE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Learned:
-    """What boto3's requests to the bucket have in common. A key's URL is ``base`` and the quoted key."""
+    """The common parts of boto3's requests to the bucket. A key's URL is ``base`` and the quoted key."""
 
     base: str
     path: str

@@ -1,7 +1,8 @@
 """Appending records: batches -> one segment, and the commit that gives the records their offsets.
 
 A batch is the records of one produce request for this topic. Its records for one partition get consecutive offsets in their order
-of arrival. The batches of an append get their offsets in the order given. All records of an append become visible at once.
+of arrival. The batches of an append get their offsets in the order given. All records of an append become visible with its
+commit.
 
 A batch that the topic's state at the log's head does not allow is refused without affecting the others. Reasons: the topic was
 re-created or got partitions; a record is too large for the topic, or lacks a required key; the producer's sequence is out of
@@ -9,7 +10,7 @@ order. A batch that is already in the log is answered with the offsets that it g
 
 A segment contains the offsets of its records, so its bytes depend on each partition's next offset. ``stage`` encodes the segment
 early, for the next offsets that earlier commits are expected to lead to. ``propose`` encodes it again if another committer took
-those offsets.
+these offsets.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Asked(Protocol):
 
     @property
     def stamp(self) -> ProducerStamp | None:
-        """The producer's id, epoch and sequence for an idempotent request, as in ``Batch``."""
+        """Producer's id, epoch and sequence of an idempotent request, as in ``Batch``."""
 
     @property
     def expected_offset(self) -> int | None:

@@ -2,7 +2,7 @@
 
 The segments contain the offsets of their records. So the commit is valid only while the topic's partitions are still at the
 offsets that the segments were encoded for. Otherwise nothing is committed, and the caller encodes the outdated segments again.
-All records become visible at once.
+All records become visible with the commit.
 """
 
 from __future__ import annotations

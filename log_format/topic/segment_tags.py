@@ -48,8 +48,8 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 class Rewritten(NamedTuple):
-    """How often a segment's records were merged; when its keys were compacted (ms since the epoch), and the
-    tombstones left then."""
+    """The history of a rewritten segment: number of merges; time of the key compaction (ms since the epoch), and the tombstones
+    left then."""
 
     times: _Count
     keys_compacted_at_ms: _Count | None = None

@@ -180,7 +180,7 @@ class TopicState:
         added = []
         for action in commit.adds:
             if action.path in foreign.touched and self.manifest.has_all([plain_path(action.path)]):
-                continue  # named again, behind a foreign commit that touched it
+                continue  # named again after a foreign commit that touched it
             segment, runs = added_segment(action)
             for run in runs:
                 state._check_partition(run.partition, segment.path)

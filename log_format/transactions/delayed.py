@@ -25,7 +25,7 @@ from log_format.transactions.staged_records import StagedRecords
 def filed(
     row: TransactionRow, requests: Sequence[StagedRecords], store: ObjectStore, clock: Clock, new_id: NewId
 ) -> Sequence[StagedRecords]:
-    """File the delayed ones of a topic's records, and return the others, which are to be appended. ``row``: of state
+    """Store the delayed ones of a topic's records, and return the others, which must be appended. ``row``: of state
     ``committing``.
 
     Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``.

@@ -40,7 +40,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a piece's segment depends on: its first offsets, the codec, and the records' timestamp under ``LogAppendTime``."""
+    """The inputs of a piece's segment: its first offsets, the codec, and the records' timestamp under ``LogAppendTime``."""
 
     bases: tuple[tuple[int, int], ...]
     compression: str
