@@ -1,5 +1,5 @@
-"""The command line: one file per group of commands, put together in ``app``; ``tidelog/__main__.py`` begins it.
+"""The command line: one file per group of commands, assembled in ``app`` and started by ``tidelog/__main__.py``.
 
-Commands reach gateways by the SDK alone. Two exceptions: ``verify`` and ``doctor`` read the store itself, and ``serve``,
+Commands reach gateways only through the SDK. Two exceptions: ``verify`` and ``doctor`` read the store itself, and ``serve``,
 ``maintain``, ``pipeline`` and ``demo`` start the other programs as processes.
 """

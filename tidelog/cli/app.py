@@ -1,4 +1,4 @@
-"""The commands, put together."""
+"""Assembly of all commands."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.help_text import Commands
 
 FURTHER_OPTIONS: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""They go to the program that the command becomes."""
+"""Settings that pass unknown options on to the program that the command becomes."""
 
 app = Commands(
     name="tidelog",
@@ -109,7 +109,7 @@ def options(
     ] = False,
 ) -> None:
     """Options before the command."""
-    del version_  # its callback has seen it
+    del version_  # its callback has handled it
     if url is not None:
         _set_for(context, "TIDELOG_URL", url)
     if not context.resilient_parsing:
@@ -117,7 +117,7 @@ def options(
 
 
 def _set_for(context: typer.Context, variable: str, value: str) -> None:
-    """Set a variable of the environment until the command has ended."""
+    """Set an environment variable until the command has ended."""
     before = os.environ.get(variable)
     os.environ[variable] = value
 
@@ -131,33 +131,33 @@ def _set_for(context: typer.Context, variable: str, value: str) -> None:
 
 
 def run() -> None:
-    """Run the command that the process was started with, and exit with its code."""
+    """Run the command given by the process's arguments, and exit with its code."""
     try:
         try:
             _on_interrupt(signal.default_int_handler)
             prepare_completion()
             app(prog_name="tidelog")
         finally:
-            _on_interrupt(signal.SIG_DFL)  # the interpreter's own end would show a traceback
+            _on_interrupt(signal.SIG_DFL)  # the interpreter's shutdown would show a traceback
     except SystemExit as ended:
         if ended.code == ExitCode.INTERRUPTED:
             _end_at_once(ExitCode.INTERRUPTED)
         raise
-    except KeyboardInterrupt:  # before typer has put the commands together, or after its end
+    except KeyboardInterrupt:  # before Typer has started, or after it has ended
         _end_at_once(ExitCode.INTERRUPTED)
 
 
 def _on_interrupt(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
-    """Handle Ctrl-C so, unless the process was started to ignore it."""
+    """Set the handler of Ctrl-C, unless the process was started to ignore it."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, handler)
 
 
 def _end_at_once(code: int) -> None:
-    """Exit with what is written, but without the interpreter's own end.
+    """Flush the output and exit without the interpreter's shutdown.
 
-    Everything is closed by now, but Ctrl-C does not wait for a thread inside a library. The interpreter's end would stop that
-    thread there; inside C++ (Arrow) the whole process would abort.
+    Everything is closed by now, but after Ctrl-C a thread may still be inside a library. The shutdown would stop that thread
+    there; inside C++ (Arrow) the whole process would abort.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

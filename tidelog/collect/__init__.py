@@ -1,8 +1,8 @@
-"""The agent that follows files and sends their lines to a topic, each once: ``tidelog collect``.
+"""The agent that follows files and sends each of their lines once to a topic: ``tidelog collect``.
 
-``discovery`` finds files, and ``following`` knows which is which through rotation. ``split`` makes records of their bytes,
-``batch`` a request of records. ``collector`` keeps the order of what is written down and what is sent; ``agent`` runs it. The
-guarantee and its limits are in docs/collect.md.
+``discovery`` finds files, and ``following`` identifies them through rotation. ``split`` converts their bytes to records,
+``batch`` collects records into a request. ``collector`` orders writing the state and sending; ``agent`` runs it. The guarantee
+and its limits are in docs/collect.md.
 """
 
 from __future__ import annotations

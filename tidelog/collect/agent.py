@@ -1,7 +1,7 @@
-"""The running agent: one thread follows the files and gathers the next request while another sends the one before.
+"""The running agent: one thread follows the files and gathers the next request while another sends the previous one.
 
-While no gateway takes requests the agent still follows the files, so that a file rotated meanwhile is still open when its turn
-comes. It reads one request ahead, however much waits in the files.
+While no gateway accepts requests the agent still follows the files, so that a file rotated meanwhile is still open at its turn.
+It reads one request ahead, however much is unread.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tidelog.errors import ClientClosed
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
+    """Return the milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 class Agent:
-    """One agent.
+    """A running agent.
 
-    ``intent``: what an earlier process left. ``once``: end when everything there is read; else at ``stop``. ``on_tick`` is
+    ``intent``: left by an earlier process. ``once``: end when all present files are read; else at ``stop``. ``on_tick`` is
     called about once a second.
     """
 
@@ -63,7 +63,7 @@ class Agent:
 
     @property
     def incomplete(self) -> str:
-        """What is missing of the files in the topic, as far as this run knows, in words; empty: nothing."""
+        """Description of what this run knows to be missing in the topic; empty: nothing."""
         counts = self._counts
         found = (
             (counts.unread_files, "files that can't be read to their end"),
@@ -72,15 +72,15 @@ class Agent:
         return "; ".join(f"{what}: {number:,}" for number, what in found if number)
 
     def stop(self) -> None:
-        """Finish the request under way, write everything down, and let ``run`` return. May be called by a signal handler."""
+        """Finish the request in flight, store the state, and let ``run`` return. May be called by a signal handler."""
         self._stopping.set()
         self._wake.set()
 
     def run(self) -> None:
         """Run until the end.
 
-        Raises ``GatewayError`` for what only an operator can mend, ``RecordsTooLarge``, and ``OSError`` when the state can't be
-        written. Nothing is lost by these: the next run goes on from there.
+        Raises ``GatewayError`` for problems that only an operator can fix, ``RecordsTooLarge``, and ``OSError`` when the state
+        can't be written. Nothing is lost by these: the next run continues from there.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="tidelog-collect") as worker:
             try:
@@ -94,7 +94,7 @@ class Agent:
                 if left is not None and not self._finish(worker.submit(self._delivery.recover, left)):
                     return
                 self._follow(worker)
-                # A run that looks once does not wait for what becomes of a copy.
+                # A run with ``once`` does not wait to see whether a copy is complete.
                 self._count_unsent(ended=self._once)
             finally:
                 self._sink.stop(abort=True)
@@ -108,7 +108,7 @@ class Agent:
                 sending.result()
                 sending = None
             if batch is None:
-                # While a request is on its way a small one waits for more records: it could not be sent now in any case.
+                # While a request is in flight, a small one waits for more records: it could not be sent now anyway.
                 batch = self._collector.gather(time.monotonic(), now_ms(), full_only=sending is not None)
             if sending is None and batch is not None:
                 sending, batch = self._submit(worker, batch), None
@@ -123,7 +123,7 @@ class Agent:
             self._delivery.settle()
 
     def _find_again(self, intent: Intent) -> None:
-        """A file may be in the middle of its rotation: give its copy the time to appear."""
+        """Wait for the copy of a file that may be in the middle of its rotation."""
         until_s = time.monotonic() + limits.COPY_WAIT_S
         while self._collector.read_again(intent.ranges)[1] and time.monotonic() < until_s:
             if self._stopping.wait(limits.POLL_INTERVAL_S):
@@ -136,11 +136,11 @@ class Agent:
         return future
 
     def _finish(self, future: Future[Any]) -> bool:
-        """Wait for it while following the files. False: the agent stopped first, and what it did is in doubt."""
+        """Wait for the future while following the files. Returns False if the agent stopped first, with the outcome in doubt."""
         while not future.done() and not self._stopping.is_set():
             self._look()
             wait([future], limits.POLL_INTERVAL_S)
-        # Where no gateway answers there is nothing to wait for.
+        # If no gateway answers there is nothing to wait for.
         wait([future], 0 if self._sink.waits.is_set() else limits.STOP_WAIT_S)
         if not future.done():
             self._sink.stop(abort=True)
@@ -153,7 +153,7 @@ class Agent:
     def _look(self, *, again: bool = False) -> None:
         now_s = time.monotonic()
         if self._once and self._looked and not again:
-            # Only what is there at first is sent: a busy writer would keep the agent from ending.
+            # Only what exists at the start is sent: a busy writer would keep the agent from ending.
             return
         self._looked = True
         if now_s - self._scanned_at_s >= limits.SCAN_INTERVAL_S:
@@ -174,7 +174,7 @@ class Agent:
         self._collector.look(now_s)
 
     def _count_unsent(self, *, ended: bool) -> None:
-        """Count the files that are left out or can't be read. ``ended``: no more is to come of any, and all are told."""
+        """Count the files that are left out or can't be read. ``ended``: no more data is expected, and all are reported."""
         self._counts.leave_out(self._collector.left_out(tell=ended))
         self._counts.leave_unread(self._collector.unread_files(ended=ended))
 

@@ -1,4 +1,4 @@
-"""One request: records of several files, and the ranges of bytes that they were made of."""
+"""One request: records of several files, and the byte ranges that they come from."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tidelog.collect.split import Records
 from tidelog.collect.state import Range
 
 _COST_MAX: Final = limits.REQUEST_COST + limits.REQUEST_COST // 2
-"""No request costs more, unless a single record does."""
+"""Maximum cost of a request, unless a single record costs more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicForm:
-    """The facts of a topic that shape requests. ``record_bytes_max``: of key, value and headers."""
+    """Facts about a topic that shape requests. ``record_bytes_max``: limit of key, value and headers."""
 
     partition_count: int
     record_bytes_max: int
@@ -30,30 +30,30 @@ class TopicForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A request that is ready."""
+    """A complete request."""
 
     table: pa.Table
     ranges: tuple[Range, ...]
 
     @property
     def record_count(self) -> int:
-        """How many records."""
+        """Number of records."""
         count: int = self.table.num_rows
         return count
 
     @property
     def file_bytes(self) -> int:
-        """How many bytes of files."""
+        """Number of file bytes."""
         return sum(each.size_bytes for each in self.ranges)
 
     def body(self) -> bytes:
-        """The request's body."""
+        """Return the request's body."""
         return encode_table(self.table)
 
 
 @dataclass(slots=True)
 class BatchBuilder:
-    """Collects records until a request is full."""
+    """Collector of records until a request is full."""
 
     form: RecordForm
     partition_for: Callable[[str], int]
@@ -63,16 +63,16 @@ class BatchBuilder:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is as large as a request should be."""
+        """Whether the request has its target size."""
         return self._cost >= limits.REQUEST_COST
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing in it."""
+        """Whether the request has no records yet."""
         return not self.ranges
 
     def fitting_bytes(self, path: str, records: Records) -> int:
-        """How many bytes of the block to use so that the request stays within its bound; 0: none of it fits behind the rest."""
+        """Return how many bytes of the block fit into the request's bound; 0: none fit in addition to the present ones."""
         room = _COST_MAX - self._cost
         for_key = 1 if self.form.key is None else 2
         record_cost = self.form.cost_bytes(path)
@@ -87,7 +87,7 @@ class BatchBuilder:
         return int(records.ends[0]) if len(records.ends) else records.consumed
 
     def add(self, file_id: int, path: str, start: Position, block: bytes, records: Records) -> None:
-        """Take the records of ``block[:records.consumed]``, which begins at ``start``."""
+        """Add the records of ``block[:records.consumed]``, which begins at ``start``."""
         consumed = block[: records.consumed]
         if records.count:
             part = FileRecords(path=path, partition=self.partition_for(path), records=records)
@@ -106,7 +106,7 @@ class BatchBuilder:
         )
 
     def build(self) -> Batch | None:
-        """The request; None when there is no record in it."""
+        """Return the request; None if it has no record."""
         if not self._tables:
             return None
         return Batch(table=pa.concat_tables(self._tables), ranges=tuple(self.ranges))

@@ -1,4 +1,4 @@
-"""Records -> the Arrow columns of a produce request, and what each of them costs there."""
+"""Conversion of records to the Arrow columns of a produce request, and their cost there."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from tidelog.collect.split import Numbers, Records
 
 _LINE_DIGITS_MAX: Final = 20
 _PLACES_BYTES: Final = 16
-"""What a record takes besides its bytes: where its value, key and headers lie."""
+"""Overhead of a record besides its bytes: the offsets of its value, key and headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordForm:
     """What records carry besides their value.
 
-    ``key``: a pattern that is searched in each value. What its group ``key`` matches is the key, else its first group, else all
-    of it. A value without a match has none. ``headers``: whether ``file`` and ``line`` (and ``part``) go along.
+    ``key``: pattern searched in each value. Its group ``key`` is the record's key, else its first group, else the whole match.
+    A value without a match has no key. ``headers``: whether records have the headers ``file`` and ``line`` (and ``part``).
     """
 
     key: re.Pattern[bytes] | None = None
     headers: bool = True
 
     def cost_bytes(self, path: str) -> int:
-        """What each record of a file adds to a request besides value and key, at most."""
+        """Return the maximum that each record of a file adds to a request besides value and key."""
         if not self.headers:
             return _PLACES_BYTES
         return _PLACES_BYTES * 4 + len(b"filelinepart") + len(os.fsencode(path)) + 2 * _LINE_DIGITS_MAX
@@ -38,7 +38,7 @@ class RecordForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRecords:
-    """Records of one file and the partition for those without a key."""
+    """Records of one file, and the partition for those without a key."""
 
     path: str
     partition: int
@@ -46,7 +46,7 @@ class FileRecords:
 
 
 def records_table(part: FileRecords, form: RecordForm) -> pa.Table:
-    """``value``, ``partition`` (null where the key decides), and ``key`` and ``headers`` as ``form`` says.
+    """Return columns ``value``, ``partition`` (null where the key decides), and ``key`` and ``headers`` as ``form`` says.
 
     Timestamps are left to the gateway: they say when a line was collected.
     """
@@ -77,7 +77,7 @@ def _keys(values: pa.Array, pattern: re.Pattern[bytes]) -> list[bytes | None]:
 
 
 def _headers(path: str, records: Records) -> pa.Array:
-    """``file`` and ``line`` of each record, and ``part`` of those that have one."""
+    """Return ``file`` and ``line`` of each record, and ``part`` of those that have one."""
     count = records.count
     has_part = records.parts > 0
     sizes = np.where(has_part, 3, 2)
@@ -85,7 +85,7 @@ def _headers(path: str, records: Records) -> pa.Array:
     lines = pa.array(records.lines).cast(pa.string())
     parts = pa.array(records.parts[has_part]).cast(pa.string())
     texts = pa.concat_arrays([array.cast(pa.binary()) for array in (pa.array([os.fsencode(path)]), lines, parts)])
-    # Which name and which text each header takes, of the few names and of path, lines, parts in this order.
+    # For each header, the index of its name, and of its text among path, lines and parts, in this order.
     names = np.zeros(int(offsets[-1]), np.int32)
     taken = np.zeros(int(offsets[-1]), np.int64)
     names[offsets[:-1] + 1] = 1

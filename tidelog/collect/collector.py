@@ -1,10 +1,10 @@
-"""From files to requests, and what the agent writes down between them.
+"""Conversion of files to requests, and the state to store in between.
 
-1. A range of bytes is in one request. Its file's position moves past it only when that request was acknowledged.
-2. ``snapshot`` must be on the disk before a request is sent. It moves no position past what is acknowledged.
-3. After a crash ``read_again`` makes the request of an intent from the same bytes, or says which of them are gone.
+1. A byte range is in one request. Its file's position moves past it only when that request is acknowledged.
+2. A ``snapshot`` must be durable before a request is sent. It moves no position past acknowledged data.
+3. After a crash ``read_again`` rebuilds the request of an intent from the same bytes, or reports which of them are gone.
 
-Safe from any thread: one follows the files and gathers while another sends.
+Thread-safe: one thread follows the files and gathers while another sends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tidelog.unpacking import Damaged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRules:
-    """How bytes become records. ``unfinished_s``: how long a line without its end waits for it, in seconds."""
+    """Rules for converting bytes to records. ``unfinished_s``: how long an unfinished line waits for its end, in seconds."""
 
     form: RecordForm = field(default_factory=RecordForm)
     first_line: re.Pattern[bytes] | None = None
@@ -40,7 +40,7 @@ class RecordRules:
 
 
 class Collector:
-    """What it gathers has the form that ``shape`` was given last."""
+    """Collector of requests in the form last given to ``shape``."""
 
     def __init__(self, topic: str, following: Following, rules: RecordRules) -> None:
         self.topic = topic
@@ -51,9 +51,9 @@ class Collector:
         self._last_served = 0
 
     def shape(self, form: TopicForm) -> bool:
-        """Gather for a topic of this form from now on: whether it is another one than before.
+        """Set the topic's form, and return whether it has changed.
 
-        Raises ``ValueError`` when records of so few bytes would be headers mostly.
+        Raises ``ValueError`` when records would be so small that they would consist mostly of headers.
         """
         if form.record_bytes_max < limits.RECORD_BYTES_MIN:
             raise ValueError(
@@ -63,17 +63,17 @@ class Collector:
         return form != before
 
     def scan(self, now_s: float, now_ms: int) -> None:
-        """Match the patterns again."""
+        """Match the patterns."""
         with self._lock:
             self._following.scan(now_s, now_ms)
 
     def look(self, now_s: float) -> None:
-        """Take in what open files have grown."""
+        """Update the sizes of open files."""
         with self._lock:
             self._following.look(now_s)
 
     def gather(self, now_s: float, now_ms: int, *, full_only: bool = False) -> Batch | None:
-        """The next request, or None when there is nothing to send. ``full_only``: None unless it would be a full one."""
+        """Return the next request, or None if there is nothing to send. ``full_only``: None unless it would be full."""
         with self._lock:
             if full_only and self.unread_bytes() < limits.REQUEST_COST:
                 return None
@@ -86,40 +86,40 @@ class Collector:
             return batch
 
     def unread_bytes(self) -> int:
-        """How much there is to read, where that is known."""
+        """Return the number of unread bytes, as far as known."""
         with self._lock:
             return sum(followed.unread_bytes() for followed in self._following.files.values())
 
     def open_count(self) -> tuple[int, int]:
-        """How many files are known, and how many of them are open."""
+        """Return the number of known files, and of open files."""
         with self._lock:
             files = self._following.files.values()
             return len(files), sum(followed.content is not None for followed in files)
 
     def path_of(self, file_id: int) -> str:
-        """The name that a file's records carry; empty when it is forgotten."""
+        """Return the name that a file's records carry; empty for a forgotten file."""
         with self._lock:
             followed = self._following.files.get(file_id)
             return "" if followed is None else followed.state.path
 
     def left_out(self, *, tell: bool) -> int:
-        """How many files are left out as copies: those of which the journal was told; with ``tell`` it is told of all."""
+        """Return the number of reported files that are left out as copies. ``tell``: report all of them now."""
         with self._lock:
             return self._following.left_out(tell=tell)
 
     def unread_files(self, *, ended: bool) -> int:
-        """Of how many files something can't be read. ``ended``: no more is to come of any."""
+        """Return the number of files that can't be read to their end. ``ended``: no more data is expected."""
         with self._lock:
             return self._following.unread_files(ended=ended)
 
     @property
     def waits_for_ends(self) -> bool:
-        """Whether records without their end wait for it."""
+        """Whether unfinished records wait for their end."""
         with self._lock:
             return any(followed.unfinished for followed in self._following.files.values())
 
     def snapshot(self, intent: Intent | None) -> State:
-        """What to write down now."""
+        """Return the state to store now."""
         with self._lock:
             return State(
                 topic=self.topic,
@@ -129,14 +129,14 @@ class Collector:
             )
 
     def _skip(self, builder: BatchBuilder) -> None:
-        """Only the line breaks of lines that were sent without them: nothing to send, and nothing to wait for."""
+        """Advance over the line breaks of lines that were sent without them, which need no request."""
         for each in builder.ranges:
             followed = self._following.files[each.file_id]
             if followed.state.position == each.start:
                 followed.state = dataclasses.replace(followed.state, position=followed.read, tail=followed.tail)
 
     def accept(self, ranges: Sequence[Range]) -> None:
-        """Note that the records of these ranges are in the topic."""
+        """Record that the records of these ranges are in the topic."""
         with self._lock:
             for each in ranges:
                 followed = self._following.files.get(each.file_id)
@@ -144,7 +144,7 @@ class Collector:
                     followed.state = dataclasses.replace(followed.state, position=each.end, tail=each.tail)
 
     def resume_behind(self, ranges: Sequence[Range]) -> None:
-        """As ``accept``, for what an earlier process had gathered: reading goes on behind it."""
+        """Accept ranges that an earlier process had gathered, and continue reading behind them."""
         with self._lock:
             self.accept(ranges)
             for file_id in {each.file_id for each in ranges}:
@@ -153,7 +153,7 @@ class Collector:
                     followed.go_back()
 
     def read_again(self, ranges: Sequence[Range]) -> tuple[Batch | None, list[Range]]:
-        """The request made of ``ranges`` from the same bytes, and those of them that are not there any more."""
+        """Return the request rebuilt from the bytes of ``ranges``, and the ranges whose bytes are gone."""
         builder = self._builder()
         lost = []
         with self._lock:
@@ -179,15 +179,15 @@ class Collector:
         return partition_for_key(os.fsencode(path), self._topic_form.partition_count)
 
     def _in_turn(self) -> list[Followed]:
-        """The one behind the last that was served comes first."""
+        """Return the files to serve, beginning after the last one served."""
         turns = list(self._following.in_turn())
         later = [followed for followed in turns if followed.state.id > self._last_served]
         return later + [followed for followed in turns if followed.state.id <= self._last_served]
 
     def _value_bytes_max(self, path: str) -> int:
-        """What is left for a value, half of it where a key may be as long."""
+        """Return the limit of a value: half of the room if a key may be as long."""
         room = self._topic_form.record_bytes_max - self._rules.form.cost_bytes(path)
-        # A very long path must not leave next to nothing.
+        # A very long path must still leave room for a value.
         room = max(room, limits.VALUE_BYTES_MIN)
         return min(room if self._rules.form.key is None else room // 2, limits.REQUEST_COST // 2)
 
@@ -201,7 +201,7 @@ class Collector:
         )
 
     def _serve_all(self, builder: BatchBuilder, now_s: float, now_ms: int) -> bool:
-        """A block of each file in turn; whether there may be more, and room for it."""
+        """Take a block of each file, and return whether there may be more, and room for it."""
         served = False
         for followed in self._in_turn():
             if builder.is_full:
@@ -210,7 +210,7 @@ class Collector:
         return served
 
     def _take(self, followed: Followed, builder: BatchBuilder, now_s: float, now_ms: int) -> bool:
-        """Put the next block of a file into the request; whether that changed anything."""
+        """Add the next block of a file to the request, and return whether anything changed."""
         waited = now_s - followed.grown_at_s >= self._rules.unfinished_s
         settled = not followed.has_unread
         if settled and not waited:
@@ -229,7 +229,7 @@ class Collector:
         ended = len(block) < size and not damaged
         records = self._split(followed, block, start, Rest.LEAVE)
         if (damaged or (ended and settled and waited)) and records.consumed < len(block):
-            # A record of several lines counts as whole once its last line has its end.
+            # A multi-line record is complete once its last line is.
             records = self._split(followed, block, start, Rest.WHOLE if block.endswith(b"\n") else Rest.PART)
         fitting = builder.fitting_bytes(followed.state.path, records)
         if fitting < records.consumed:
@@ -243,7 +243,7 @@ class Collector:
             followed.exhausted_bytes = followed.stored_bytes
             followed.unfinished = records.consumed < len(block)
         if not records.consumed:
-            # Once a file is at its end the next one of its name is read.
+            # When a file is at its end, the next one of its name is read.
             return not settled
         builder.add(followed.state.id, followed.state.path, start, block, records)
         followed.advance(block[: records.consumed], records.next)

@@ -1,7 +1,7 @@
-"""The bytes of an open file by offset, plain or compressed, and what is known of the file by its descriptor.
+"""Bytes of an open file by offset, plain or compressed, and the file's identity by its descriptor.
 
-A compressed file reads as what was compressed: offsets count decompressed bytes, and going back means beginning anew. A stream
-that ends too early is still being written: what is there is read now, the rest when the file has grown.
+A compressed file reads as its decompressed content: offsets count decompressed bytes, and going back restarts decompression. A
+truncated stream is assumed to be still being written: its present part is read now, the rest when the file has grown.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Content:
     """An open file. ``device`` and ``inode`` are its own, whichever file has its name meanwhile."""
 
     def __init__(self, path: str, compression: str | None, *, follow_links: bool = False) -> None:
-        """Raises ``OSError`` when it can't be opened or is no regular file.
+        """Open the file. Raises ``OSError`` when it can't be opened or is no regular file.
 
-        With ``follow_links`` a link may lead to that file.
+        ``follow_links``: whether a link may lead to the file.
         """
-        # Not blocking: a pipe where a file was must not stop the agent.
+        # Non-blocking: a pipe in place of a file must not stop the agent.
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)
         self._descriptor = os.open(path, flags)
         status = os.fstat(self._descriptor)
@@ -37,11 +37,11 @@ class Content:
         self._at = 0
 
     def stored_bytes(self) -> int:
-        """The size on disk, compressed or not."""
+        """Return the size on disk, compressed or not."""
         return os.fstat(self._descriptor).st_size
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to ``size`` bytes from ``offset``; fewer only at the end.
+        """Return up to ``size`` bytes from ``offset``; fewer only at the end.
 
         Raises ``Damaged``, ``OSError``.
         """
@@ -56,20 +56,20 @@ class Content:
 
     @property
     def cut_off(self) -> bool:
-        """Whether its last read met the end of the file in the middle of a compressed stream."""
+        """Whether the last read reached the end of the file in the middle of a compressed stream."""
         return self._stream is not None and self._stream.cut_off
 
     @property
     def damaged(self) -> bool:
-        """Whether a read met a place that does not decompress; the bytes before it were given out."""
+        """Whether a read reached a place that does not decompress; the bytes before it were returned."""
         return self._stream is not None and self._stream.damaged
 
     def undecompressed_bytes(self) -> int:
-        """Stored bytes that were not decompressed for certain, from the damaged place on, or a little before it."""
+        """Return the stored bytes not decompressed for certain, from the damaged place on, or a little before it."""
         return self.stored_bytes() - (0 if self._stream is None else self._stream.taken_bytes)
 
     def rewind(self) -> None:
-        """Begin anew at the next read, after a compressed file has grown."""
+        """Restart decompression at the next read, after a compressed file has grown."""
         self._stream = None
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Content:
         at = 0
 
         def stored(size: int) -> bytes:
-            # Not by the descriptor's own position, which is another stream's, too.
+            # Not the descriptor's own position, which other streams share.
             nonlocal at
             data = os.pread(self._descriptor, size, at)
             at += len(data)

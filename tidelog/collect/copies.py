@@ -1,10 +1,10 @@
-"""Which new file is a copy of one that is known: rotation can have given it its name, and its bytes are the same ones.
+"""Detection of new files that are copies of known ones: by a name that rotation can give, and by equal bytes.
 
-1. A name that rotation does not give makes no copy, whatever the bytes are: many services write the same lines.
-2. Bytes are compared as far as both files are there. Where they can't be, the file is no copy: lines that are twice in the
-   topic are better than lines that are not.
+1. A file whose name rotation would not give is no copy, whatever its bytes: many services write the same lines.
+2. Bytes are compared as far as both files have them. If they can't be compared, the file is no copy: duplicate lines in the
+   topic are better than missing ones.
 
-Compressing and copying are the ways to get a new inode. Renaming is none: see ``tidelog.collect.following``.
+Compressing and copying give a new inode. Renaming does not: see ``tidelog.collect.following``.
 """
 
 from __future__ import annotations
@@ -20,37 +20,39 @@ from tidelog.collect.followed import Followed
 from tidelog.unpacking import compression_of
 
 _MARK: Final = re.compile(r"[._-]+\d+(?:[-._:+T]+\d+)*Z?")
-"""A separator and a number or date, with more behind: ``.1``, ``-20250131``, ``-2025-01-31T10-00-00.000``, ``.2025-01-31.2``."""
+"""Pattern of a separator and a number or date, perhaps with more: ``.1``, ``-20250131``, ``-2025-01-31T10-00-00.000``,
+``.2025-01-31.2``."""
 _NUMBERED: Final = re.compile(rf"(.+?)(?:{_MARK.pattern})")
 
 
 def may_be_copy(path: str, original: Followed) -> bool:
-    """Whether rotation may have made ``path`` of ``original``, by a name of that.
+    """Return whether rotation may have made ``path`` from ``original``, by its name.
 
-    ``access.log.1``, ``access.log-20250131.gz``, ``access-1.log``, ``access.1.log`` and ``access.log.gz`` of ``access.log``, in
-    its directory or below it. Also ``access.log.2.gz`` of ``access.log.1``, once that is gone: it was moved on, then compressed.
+    For ``access.log`` these are ``access.log.1``, ``access.log-20250131.gz``, ``access-1.log``, ``access.1.log`` and
+    ``access.log.gz``, in its directory or below it. ``access.log.2.gz`` may also be made from ``access.log.1``, once that is
+    gone: it was renamed, then compressed.
     """
     names = {original.state.path, original.state.last_path}
     if path in names:
         return False
-    # The copy may have been seen first, when the file that it was made of was not known to be truncated.
+    # The copy may have been found first, before its original was known to be truncated.
     return any(_made_of(path, name, original) or (original.present and _is_made_of(name, path)) for name in names)
 
 
 def is_copy(original: Followed, seen: Found, content: Content, head: bytes) -> bool:
-    """Whether ``content`` has what was read of ``original``, or is the beginning of that."""
+    """Return whether ``content`` contains what was read of ``original``, or is the beginning of that."""
     length = min(len(original.state.head), len(head))
     if length == 0 or original.state.head[:length] != head[:length] or not may_be_copy(seen.path, original):
         return False
     before = content.read(original.read.offset - original.tail.length, original.tail.length)
     if len(before) == original.tail.length:
         return original.tail.matches(before) and _alike_behind(original, content)
-    # It ends before what was read: copied before the last lines came, or still being written.
+    # It ends before the read position: copied before the last lines came, or still being written.
     return _is_beginning(original, content, len(head))
 
 
 def is_truncated(original: Followed) -> bool:
-    """Whether an open file that is no stream has other bytes than were read of it, as far as it can be read."""
+    """Return whether an open, uncompressed file has other bytes than were read of it, as far as it can be read."""
     if original.content is None or original.state.compression is not None:
         return False
     try:
@@ -62,7 +64,7 @@ def is_truncated(original: Followed) -> bool:
 def _made_of(path: str, name: str, original: Followed) -> bool:
     if _is_made_of(path, name):
         return True
-    # Other numbers are of files that were renamed, and those keep their inode until they are compressed.
+    # Files with other numbers were renamed, and keep their inode until they are compressed.
     if original.present or original.state.compression is not None or compression_of(path) is None:
         return False
     was, now = _NUMBERED.fullmatch(_plain(name)), _NUMBERED.fullmatch(_plain(path))
@@ -70,7 +72,7 @@ def _made_of(path: str, name: str, original: Followed) -> bool:
 
 
 def _is_made_of(path: str, name: str) -> bool:
-    """Whether ``path`` has the name that rotation gives to a file called ``name``."""
+    """Return whether ``path`` is a name that rotation gives to a file called ``name``."""
     directory, _, new = _plain(path).rpartition("/")
     old_directory, _, old = _plain(name).rpartition("/")
     stem, suffix = os.path.splitext(old)  # noqa: PTH122 - for each pair of files
@@ -87,7 +89,7 @@ def _plain(path: str) -> str:
 
 
 def _alike_behind(original: Followed, content: Content) -> bool:
-    """Whether what is behind the position is the same, too, and no longer: a copy has nothing that the original lacks."""
+    """Return whether the bytes after the position are equal and not longer: a copy has nothing that the original lacks."""
     theirs = original.content
     if theirs is None or not _intact(original, theirs):
         return True
@@ -95,9 +97,9 @@ def _alike_behind(original: Followed, content: Content) -> bool:
 
 
 def _is_beginning(original: Followed, content: Content, head_bytes: int) -> bool:
-    """Whether a file that ends before the position is the beginning of what was read."""
+    """Return whether a file that ends before the position is the beginning of what was read."""
     if head_bytes < limits.HEAD_BYTES:
-        return True  # The heads are the same, and there is no more of it.
+        return True  # The heads are equal, and the file has no more.
     if original.content is not None and _intact(original, original.content):
         return _begins_with(original.content, content, 0)
     compared = 0
@@ -112,7 +114,7 @@ def _is_beginning(original: Followed, content: Content, head_bytes: int) -> bool
 
 
 def _intact(original: Followed, content: Content) -> bool:
-    """Whether a file that is no stream still has the bytes that were read: it was not truncated meanwhile."""
+    """Return whether an uncompressed file still has the bytes that were read: it was not truncated meanwhile."""
     if original.state.compression is not None:
         return False
     head = content.read(0, len(original.state.head))
@@ -121,9 +123,9 @@ def _intact(original: Followed, content: Content) -> bool:
 
 
 def _begins_with(original: Content, content: Content, offset: int) -> bool:
-    """Whether ``content`` from ``offset`` to its end is in ``original`` at the same place."""
+    """Return whether ``content`` from ``offset`` to its end equals ``original`` at the same place."""
     while True:
-        # In this order: what is added meanwhile is added to the original.
+        # Read the copy first: only the original grows meanwhile.
         copied = content.read(offset, limits.BLOCK_BYTES)
         if copied != original.read(offset, len(copied)):
             return False

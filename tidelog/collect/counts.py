@@ -1,4 +1,4 @@
-"""What the agent has done, also as Prometheus' metrics."""
+"""Counters of the agent, also as Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class Counts:
-    """Counters of one agent. Safe from any thread."""
+    """Counters of one agent. Thread-safe."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -42,7 +42,7 @@ class Counts:
         self.waiting = False
 
     def stored(self, *, records: int, file_bytes: int, duplicate: bool) -> None:
-        """A request is in the topic."""
+        """Count a stored request."""
         self.record_count += records
         self.file_bytes += file_bytes
         self._records.inc(records)
@@ -54,22 +54,22 @@ class Counts:
         self._stored_at.set_to_current_time()
 
     def lost(self, size_bytes: int) -> None:
-        """So many bytes may be missing."""
+        """Count bytes that may be missing."""
         self.lost_bytes += size_bytes
         self._lost_bytes.inc(size_bytes)
 
     def leave_out(self, files: int) -> None:
-        """So many files are left out now."""
+        """Set the number of files that are left out."""
         self.left_out_files = files
         self._left_out.set(files)
 
     def leave_unread(self, files: int) -> None:
-        """Of so many files something can't be read now."""
+        """Set the number of files that can't be read to their end."""
         self.unread_files = files
         self._unread_files.set(files)
 
     def observe(self, *, unread_bytes: int, files: int, open_files: int, waiting: bool) -> None:
-        """How things are now."""
+        """Set the current gauges."""
         self.unread_bytes = unread_bytes
         self.waiting = waiting
         self._unread_bytes.set(unread_bytes)
@@ -78,7 +78,7 @@ class Counts:
         self._waiting.set(waiting)
 
     def totals(self) -> dict[str, int]:
-        """What was done so far, by name."""
+        """Return the totals so far, by name."""
         return {
             "records": self.record_count,
             "file_bytes": self.file_bytes,
@@ -89,7 +89,7 @@ class Counts:
         }
 
     def summary(self) -> str:
-        """The state of things, in a line for the user."""
+        """Return the current status as one line for the user."""
         text = f"{self.record_count:,} records, {self.file_bytes / 1e6:,.1f} MB sent, {self.unread_bytes / 1e6:,.1f} MB to go"
         return f"{text}, no gateway" if self.waiting else text
 

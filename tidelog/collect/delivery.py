@@ -1,11 +1,11 @@
-"""One request after the other, each in the topic once, whatever happens in between.
+"""Delivery of one request after another, each into the topic once, whatever happens in between.
 
-For each request the agent writes down its sequence and the bytes it is made of, and with that how far the one before got. It
-then sends the request and waits until it is stored. If the agent is killed anywhere, the next process finds the intent. It
-sends the same bytes under the same sequence, and the gateway answers a stored request as a duplicate.
+For each request the agent stores its sequence and byte ranges, together with the progress of the previous one. It then sends
+the request and waits until it is stored. If the agent is killed at any point, the next process finds the intent and sends the
+same bytes under the same sequence; the gateway answers a stored request as a duplicate.
 
-A producer id lives as long as the process, and one request longer. Otherwise two machines that began from copies of one state
-file would take each other's requests for their own.
+A producer id lives as long as the process, and one request longer. Otherwise two machines started from copies of one state file
+would take each other's requests for their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidelog.collect.state_file import StateFile
 
 
 class Delivery:
-    """Delivers the batches of one collector."""
+    """Delivery of one collector's batches."""
 
     def __init__(self, collector: Collector, sink: Sink, states: StateFile, journal: Journal, counts: Counts) -> None:
         self._collector = collector
@@ -35,16 +35,16 @@ class Delivery:
         self._dirty = True
 
     def prepare(self) -> bool:
-        """Ask for the topic's form: whether it is another one than was known.
+        """Request the topic's form, and return whether it has changed.
 
         Raises ``GatewayError`` when there is no such topic, ``ValueError`` when it is unfit.
         """
         return self._collector.shape(self._sink.topic_form())
 
     def recover(self, intent: Intent) -> None:
-        """Finish the request that the process before this one had begun.
+        """Finish the request that the previous process had begun.
 
-        Call it after the first scan, before anything is gathered.
+        Must be called after the first scan, before anything is gathered.
         """
         batch, lost = self._collector.read_again(intent.ranges)
         stored_ranges = intent.ranges
@@ -65,7 +65,7 @@ class Delivery:
             return
         else:
             self._count(batch, duplicate=stored.duplicate)
-            # A duplicate means that all of the request is in the topic, including bytes that can't be read any more.
+            # A duplicate means that the whole request is in the topic, including bytes that can't be read any more.
             if not stored.duplicate:
                 stored_ranges = batch.ranges
                 self._report_lost(lost, "Bytes are missing: they were not stored, and can't be read again")
@@ -75,7 +75,7 @@ class Delivery:
     def deliver(self, batch: Batch) -> None:
         """Store the batch.
 
-        Raises what ``Sink.store`` raises for an operator to mend, and ``OSError`` when the state can't be kept.
+        Raises what ``Sink.store`` raises for an operator to fix, and ``OSError`` when the state can't be stored.
         """
         while True:
             if self._producer is None:
@@ -108,7 +108,7 @@ class Delivery:
         self._dirty = True
 
     def settle(self) -> None:
-        """Write down where everything is, when nothing is on its way. Raises ``OSError``."""
+        """Store the state while nothing is in flight. Raises ``OSError``."""
         if self._dirty:
             self._states.save(self._collector.snapshot(None))
             self._dirty = False

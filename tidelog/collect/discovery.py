@@ -1,8 +1,8 @@
-"""Which files the patterns name now.
+"""Discovery of the files that match the patterns.
 
-A symbolic link is left out, unless links are followed. Otherwise a user with write access to a collected directory could
-publish, by a link, any file that the agent may read. The directories that a pattern names before its first wildcard are the
-operator's own choice and may be links.
+Symbolic links are ignored unless links are followed. Otherwise a user with write access to a collected directory could use a
+link to publish any file that the agent may read. The directories that a pattern names before its first wildcard are the
+operator's choice, and may be links.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WILDCARD: Final = re.compile(r"[*?[]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A regular file under one of its names; where links are followed, a symbolic link is the file that it leads to."""
+    """A regular file under one of its names; where links are followed, a symbolic link stands for its target."""
 
     path: str
     device: int
@@ -36,15 +36,15 @@ class Found:
 
 
 Files = dict[tuple[int, int], Found]
-"""By device and inode."""
+"""Files by device and inode."""
 
 
 def find(patterns: Iterable[str], *, follow_links: bool) -> tuple[Files, list[str]]:
-    """Every file that a pattern matches, by the first of its names in order; and the links that were left out.
+    """Return every file that a pattern matches, under its first name in sort order, and the ignored links.
 
-    ``*``, ``?``, ``[…]`` and ``**`` (any number of directories) are taken; names that begin with a dot must be written out.
+    Supports ``*``, ``?``, ``[…]`` and ``**`` (any number of directories); names that begin with a dot must be written out.
     """
-    # Not pathlib: it takes no absolute patterns. Where several patterns match a path, the longest directory is the named one.
+    # Not pathlib, which accepts no absolute patterns. If several patterns match a path, the longest fixed directory counts.
     named: dict[str, str] = {}
     for pattern in patterns:
         directory = _WILDCARD.split(pattern, maxsplit=1)[0].rpartition("/")
@@ -56,7 +56,7 @@ def find(patterns: Iterable[str], *, follow_links: bool) -> tuple[Files, list[st
 
 
 def find_beside(paths: Iterable[str], *, follow_links: bool) -> Files:
-    """Every file in the directories of ``paths``: a file that was renamed while no agent ran is likely to be there."""
+    """Return every file in the directories of ``paths``, where a file renamed while no agent ran is likely to be."""
     directories = sorted({Path(path).parent for path in paths})
     beside = [(str(path), f"{directory}/") for directory in directories for path in _entries(directory)]
     return _described(beside, follow_links, [])
@@ -70,7 +70,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _described(named: Sequence[tuple[str, str]], follow_links: bool, links: list[str]) -> Files:
-    """The regular files among paths, each with its directory that may be reached by links; ``links`` gets what is none."""
+    """Return the regular files among the paths, each given with its directory that may be a link; append links to ``links``."""
     files: Files = {}
     for path, directory in named:
         try:
@@ -78,7 +78,7 @@ def _described(named: Sequence[tuple[str, str]], follow_links: bool, links: list
         except OSError as error:
             if error.errno == errno.ELOOP:
                 links.append(path)
-            continue  # else deleted meanwhile, or a link that leads nowhere
+            continue  # otherwise deleted meanwhile, or a dangling link
         if stat.S_ISLNK(status.st_mode):
             links.append(path)
         elif stat.S_ISREG(status.st_mode):
@@ -94,7 +94,7 @@ def _described(named: Sequence[tuple[str, str]], follow_links: bool, links: list
 
 
 def _status(path: str, directory: str) -> os.stat_result:
-    """Raises ``OSError``: ``ELOOP`` where a directory below ``directory`` is a link."""
+    """Return the file's status. Raises ``OSError``, with ``ELOOP`` if a directory below ``directory`` is a link."""
     below = "/".join(name for name in path[len(directory) :].split("/") if name)
     with parent_of(Path(directory), below) as (parent, name):
         return os.stat(name, dir_fd=parent, follow_symlinks=False)

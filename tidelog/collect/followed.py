@@ -1,4 +1,4 @@
-"""One followed file: its stored state, and how far this process has read it."""
+"""A followed file: its stored state, and this process's progress in reading it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from tidelog.unpacking import Damaged
 
 
 class Truncated(Exception):
-    """The bytes before the position are not the ones that were read: the file was cut, or written anew."""
+    """The bytes before the position differ from those that were read: the file was truncated or rewritten."""
 
 
 class Followed:
-    """``state`` is what is in the topic for certain; ``read`` and ``tail`` are ahead of it by what is on its way there."""
+    """A followed file. ``state``: what is in the topic for certain; ``read`` and ``tail`` are ahead of it by what is in
+    flight."""
 
     def __init__(self, state: FileState, *, follow_links: bool) -> None:
         self.state = state
@@ -25,24 +26,24 @@ class Followed:
         self.read = state.position
         self.tail = state.tail
         self.marks: deque[tuple[int, Tail]] = deque(maxlen=limits.MARKS_MAX)
-        """The last places behind its head up to which it was read, and the bytes before them; oldest first."""
+        """Last positions after the head up to which it was read, with their tails; oldest first."""
         self.content: Content | None = None
         self.present = False
-        """It was found by the newest scan."""
+        """Whether the newest scan found it."""
         self.stored_bytes = 0
-        """Its size on disk when it was last looked at."""
+        """Size on disk at the last check."""
         self.grown_at_s = 0.0
-        """When it was last seen to have grown, on the clock of the agent."""
+        """Time of the last observed growth, on the agent's clock."""
         self.exhausted_bytes: int | None = None
-        """The size on disk at which everything but an unfinished record was read; None: there may be more."""
+        """Size on disk at which everything but an unfinished record was read; None: there may be more."""
         self.unfinished = False
-        """Bytes behind ``read`` wait for the end of their record."""
+        """Whether bytes after ``read`` wait for the end of their record."""
         self.cut_off = False
-        """The last read of a compressed file met its end in the middle of the stream."""
+        """Whether the last read of a compressed file reached the file's end in the middle of the stream."""
         self.postponed = False
-        """It could not be read; the next scan that finds it tries again."""
+        """Whether reading failed, and the next scan that finds the file tries again."""
         self.failed = False
-        """It can't be read, and the journal was told so."""
+        """Whether the file can't be read, which was reported."""
 
     @property
     def has_unread(self) -> bool:
@@ -56,11 +57,11 @@ class Followed:
 
     @property
     def delivered(self) -> bool:
-        """Whether nothing that was read is on its way."""
+        """Whether everything that was read is in the topic."""
         return self.read == self.state.position
 
     def unread_bytes(self) -> int:
-        """Bytes behind ``read``, where that can be known; of a compressed file its size as long as it is not read."""
+        """Return the number of bytes after ``read``, if known; for a compressed file its size until it is read."""
         if self.failed:
             return 0
         if self.state.compression is not None:
@@ -68,7 +69,8 @@ class Followed:
         return max(0, self.stored_bytes - self.read.offset)
 
     def open(self) -> None:
-        """Open it by its newest name. Raises ``Truncated`` when that is another file by now, ``OSError``."""
+        """Open the file by its newest name. Raises ``Truncated`` if the bytes differ, ``OSError`` also if that is another file
+        now."""
         if self.content is not None:
             return
         content = Content(self.state.last_path, self.state.compression, follow_links=self._follow_links)
@@ -89,14 +91,14 @@ class Followed:
         self.learn_head()
 
     def check_before(self) -> None:
-        """Raise ``Truncated`` when the bytes before ``read`` are other ones."""
+        """Raise ``Truncated`` if the bytes before ``read`` have changed."""
         assert self.content is not None
         head = self.content.read(0, len(self.state.head))
         if head != self.state.head or not self.tail.matches(self._before()):
             raise Truncated
 
     def look(self, now_s: float) -> None:
-        """Take in its size."""
+        """Update the file's size."""
         if self.content is None:
             return
         size = self.content.stored_bytes()
@@ -108,22 +110,22 @@ class Followed:
             self.content.rewind()
 
     def learn_head(self) -> None:
-        """Keep the first bytes, by which the file is recognised, as far as they are there."""
+        """Store the first bytes, by which the file is recognized, as far as they exist."""
         if self.content is not None and len(self.state.head) < limits.HEAD_BYTES:
             head = self.content.read(0, limits.HEAD_BYTES)
             if head != self.state.head and head.startswith(self.state.head):
                 self.state = dataclasses.replace(self.state, head=head)
 
     def read_block(self, size: int) -> bytes:
-        """What follows ``read``, up to ``size`` bytes. Raises ``Truncated``, ``Damaged``, ``OSError``."""
+        """Return the bytes after ``read``, up to ``size``. Raises ``Truncated``, ``Damaged``, ``OSError``."""
         self.open()
         assert self.content is not None
         if self.state.compression is not None:
-            # Such a file is not cut; looking back would mean decompressing it anew.
+            # Compressed files are not truncated; checking would mean decompressing from the start.
             block = self.content.read(self.read.offset, size)
             self.cut_off = self.content.cut_off
             return block
-        # One read for both, so that what is checked is what is used.
+        # One read for both, so that the checked bytes belong to the same state of the file as the used ones.
         if self.read.offset < len(self.state.head):
             data = self.content.read(0, max(self.read.offset + size, len(self.state.head)))
             if not data.startswith(self.state.head):
@@ -135,7 +137,7 @@ class Followed:
         return data[self.tail.length :]
 
     def advance(self, consumed: bytes, position: Position) -> None:
-        """``consumed``, which followed ``read``, was taken."""
+        """Move ``read`` past ``consumed``, which followed it."""
         if consumed:
             self.tail = Tail.of(consumed)
             if position.offset > limits.HEAD_BYTES:
@@ -144,13 +146,13 @@ class Followed:
         self.learn_head()
 
     def go_back(self) -> None:
-        """Forget what was read and is not in the topic."""
+        """Reset ``read`` to what is in the topic."""
         self.read = self.state.position
         self.tail = self.state.tail
         self.exhausted_bytes = None
 
     def close(self) -> None:
-        """Close it; it can be opened again."""
+        """Close the file, which can be opened again."""
         if self.content is not None:
             self.content.close()
             self.content = None

@@ -1,13 +1,13 @@
-"""Which file is which, through every kind of rotation.
+"""Identity of files through every kind of rotation.
 
-1. A file is its device and inode, whatever its name, as long as it still has the bytes that were read of it.
-2. An open file is read to its end, also when it is renamed or deleted. A name that leads to another file is another file.
-3. A file that is smaller than what was read of it, or has other bytes before the position, was truncated: it begins anew.
-4. A new file may be a copy of a known file (``tidelog.collect.copies``). While the known file is there the copy is left alone,
-   and that is told when it lasts. After that reading goes on in the copy where it ended. So compressed and copied logs are not
-   read twice, and the old file's last lines are read from the copy.
+1. A file is identified by device and inode, whatever its name, as long as it still has the bytes that were read of it.
+2. An open file is read to its end, even when it is renamed or deleted. A name that leads to another inode is another file.
+3. A file that is smaller than its read position, or has other bytes before it, was truncated: it is read from its beginning.
+4. A new file may be a copy of a known file (``tidelog.collect.copies``). While the known file exists the copy is not read,
+   which is reported if it lasts. Afterwards reading continues in the copy. So compressed and copied logs are not read twice,
+   and the old file's last lines are read from the copy.
 
-Not safe from several threads at a time.
+Not thread-safe.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidelog.unpacking import Damaged
 
 @dataclass(slots=True, kw_only=True)
 class _Held:
-    """A file that is left alone, as it has the bytes of one that is there. Sizes are those on disk."""
+    """A file that is not read because it has the bytes of a file that exists. Sizes are those on disk."""
 
     path: str
     of: Followed
@@ -41,10 +41,10 @@ class _Held:
 
 
 class Following:
-    """The files that ``patterns`` name, and those that they named.
+    """The files that match ``patterns``, or did before.
 
-    ``from_end``: begin at the end of what is there at first. ``follow_links``: read what symbolic links lead to, too.
-    ``lose`` is called with the bytes of files that are given up.
+    ``from_end``: begin at the end of files that exist at the start. ``follow_links``: also read what symbolic links lead to.
+    ``lose``: called with the bytes of files that are given up.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class Following:
         self._held: dict[tuple[int, int], _Held] = {}
 
     def scan(self, now_s: float, now_ms: int) -> None:
-        """Match the patterns again: new files, new names, files that are gone.
+        """Match the patterns, and handle new files, new names and missing files.
 
-        ``now_s`` is of any clock that never goes back.
+        ``now_s`` is of any monotonic clock.
         """
         self._now_ms = now_ms
         found, links = find(self._patterns, follow_links=self._follow_links)
@@ -100,12 +100,13 @@ class Following:
         self._let_go(now_s, now_ms)
 
     def look(self, now_s: float) -> None:
-        """Take in the sizes of the open files."""
+        """Update the sizes of the open files."""
         for followed in self.files.values():
             followed.look(now_s)
 
     def in_turn(self) -> Iterator[Followed]:
-        """Files with something to read. Of one name the older comes first, the newer only when nothing is left in the older."""
+        """Yield files with something to read. Of files with the same name the newer one comes only when the older has been
+        read."""
         held: set[str] = set()
         for followed in sorted(self.files.values(), key=lambda each: each.state.id):
             if followed.detached and followed.content is None:
@@ -119,7 +120,7 @@ class Following:
                 yield followed
 
     def truncated(self, followed: Followed, now_ms: int) -> None:
-        """The file was truncated or replaced: forget where it is, and remember what it was."""
+        """Restart a truncated or replaced file, and remember what it was."""
         self._journal.tell(
             Level.INFO, "File was truncated, it is read from its beginning", file=followed.state.last_path,
             read_bytes=followed.read.offset,
@@ -133,7 +134,7 @@ class Following:
         followed.state = dataclasses.replace(followed.state, device=0, inode=0, gone_since_ms=gone)
 
     def unreadable(self, followed: Followed, error: Exception) -> None:
-        """Set a file aside that can't be read on; the others go on."""
+        """Exclude a file that can't be read further; the others continue."""
         if isinstance(error, Damaged):
             lost = 0 if followed.content is None else followed.content.undecompressed_bytes()
             self.unread.damaged(
@@ -148,13 +149,13 @@ class Following:
             followed.postponed = True
 
     def unread_files(self, *, ended: bool) -> int:
-        """Of how many files something can't be read. ``ended``: what is cut off now is not written on."""
+        """Return the number of files that can't be read to their end. ``ended``: treat truncated streams as final."""
         if ended:
             self._tell_cut_off(float("inf"))
         return len(self.unread)
 
     def left_out(self, *, tell: bool) -> int:
-        """How many files are left out as copies, and it was told. ``tell`` all of them now, however short that was."""
+        """Return the number of reported files that are left out as copies. ``tell``: report all of them now."""
         if tell:
             self._tell_held(float("inf"))
         return sum(held.told for held in self._held.values())
@@ -165,7 +166,7 @@ class Following:
             followed.close()
 
     def _is_another(self, followed: Followed, seen: Found, now_s: float, now_ms: int) -> bool:
-        """Meet a known inode: whether it is another file that was given the inode since, not the known one."""
+        """Process a known inode, and return whether it was reused for another file."""
         state = followed.state
         stayed = seen.path == state.last_path and state.gone_since_ms is None
         if not stayed:
@@ -180,7 +181,7 @@ class Following:
         try:
             followed.open()
         except (Truncated, OSError, Damaged) as error:
-            # A file whose name claims no compression, and that does not decompress, was never the compressed file.
+            # A file without the compressed name that does not decompress is not the compressed file.
             misnamed = isinstance(error, Damaged) and seen.compression != state.compression
             if misnamed or isinstance(error, Truncated):
                 self.truncated(followed, now_ms)
@@ -192,7 +193,7 @@ class Following:
         return False
 
     def _miss(self, followed: Followed, now_ms: int) -> None:
-        """A known file is not there."""
+        """Process a known file that is missing."""
         if followed.state.gone_since_ms is None:
             followed.state = dataclasses.replace(followed.state, gone_since_ms=now_ms)
         if followed.content is None and not self._first and followed.unread_bytes() > 0:
@@ -203,7 +204,7 @@ class Following:
             followed.exhausted_bytes = followed.stored_bytes = 0
 
     def _find_moved(self, found: dict[tuple[int, int], Found], now_s: float, now_ms: int) -> None:
-        """Finish the files that were rotated out of the patterns while no agent ran, where they are now."""
+        """Find files that were rotated out of the patterns while no agent ran, to finish reading them."""
         missing = [followed for followed in self.files.values() if not followed.present]
         last_paths = [followed.state.last_path for followed in missing]
         beside = find_beside(last_paths, follow_links=self._follow_links)
@@ -220,7 +221,7 @@ class Following:
                 self._consider(seen, now_s, only_copies=True)
 
     def _consider(self, seen: Found, now_s: float, *, only_copies: bool = False) -> None:
-        """A file that is not known by its inode: new, or a copy of a known one."""
+        """Process a file with an unknown inode: new, or a copy of a known one."""
         if self._stays_held(seen):
             return
         try:
@@ -230,7 +231,7 @@ class Following:
             return
         kept = False
         try:
-            # An empty file may be a copy that is about to be written. There is nothing to miss in it yet.
+            # An empty file may become a copy, and has nothing to read yet.
             head = content.read(0, limits.HEAD_BYTES)
             if head and (content.device, content.inode) == (seen.device, seen.inode):
                 kept = self._place(seen, content, head, now_s, only_copies)
@@ -243,7 +244,7 @@ class Following:
                 content.close()
 
     def _place(self, seen: Found, content: Content, head: bytes, now_s: float, only_copies: bool) -> bool:
-        """Follow it; whether ``content`` is used from now on."""
+        """Follow the file, and return whether ``content`` is used from now on."""
         originals = [each for each in self.files.values() if is_copy(each, seen, content, head)]
         for each in originals:
             if each.content is not None and each.present and is_truncated(each):
@@ -281,7 +282,7 @@ class Following:
         return True
 
     def _stays_held(self, seen: Found) -> bool:
-        """Whether a file is held for a copy still, without a look at its bytes: it is judged anew once it has ceased to grow."""
+        """Return whether a file is still held as a copy without comparing bytes: it is compared again once it stops growing."""
         held = self._held.get((seen.device, seen.inode))
         if held is None or held.path != seen.path or not _is_alive(held.of) or is_truncated(held.of):
             return False
@@ -312,7 +313,7 @@ class Following:
                 self.unread.cut_off(followed.state.last_path, offset=followed.read.offset)
 
     def _take_over(self, original: Followed, seen: Found, content: Content, now_s: float) -> None:
-        """Let the copy take over from the original."""
+        """Continue the original in its copy."""
         original.close()
         position, tail = original.state.position, original.state.tail
         if seen.compression is None and content.stored_bytes() < position.offset:
@@ -346,7 +347,7 @@ class Following:
         self.files[followed.state.id] = followed
 
     def _let_go(self, now_s: float, now_ms: int) -> None:
-        """Close files that are over and files above the bound; forget files that are long gone."""
+        """Close finished files and files above the bound, and forget files that are long gone."""
         for followed in list(self.files.values()):
             quiet = not followed.has_unread and not followed.unfinished
             if followed.present:
@@ -360,13 +361,13 @@ class Following:
         opened = [followed for followed in self.files.values() if followed.content is not None]
         excess = len(opened) - self._open_files_max
         if excess > 0:
-            # A present file can be opened again by its name; one that was read to its end is not needed soon.
+            # A present file can be reopened by its name; a fully read one is not needed soon.
             closable = sorted((each for each in opened if each.present), key=lambda e: (e.has_unread, e.grown_at_s))
             for followed in closable[:excess]:
                 followed.close()
 
     def _leave_out(self, links: Iterable[str]) -> None:
-        """Tell the journal of each link, once, that it is not read."""
+        """Report each ignored link, once."""
         for path in links:
             if path in self._left_out:
                 continue
@@ -380,12 +381,12 @@ class Following:
 
 
 def _is_alive(followed: Followed) -> bool:
-    """Whether the original itself is still to be read."""
+    """Return whether the original itself is still to be read."""
     return followed.present or not followed.delivered or (followed.content is not None and followed.has_unread)
 
 
 def _end(content: Content) -> tuple[Position, Tail]:
-    """The position behind the last line that has its end. Lines before it are counted, so that later ones get their numbers."""
+    """Return the position after the last finished line. Earlier lines are counted, so that later ones get their numbers."""
     offset = line_end = breaks = 0
     while block := content.read(offset, limits.BLOCK_BYTES):
         if found := block.count(b"\n"):

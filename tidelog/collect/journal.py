@@ -1,4 +1,4 @@
-"""What the agent reports: one event with fields, as a line for the user or a JSON line for programs."""
+"""Reports of the agent: events with fields, as lines for the user or JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 
 class Level(Enum):
-    """How much it matters."""
+    """Importance of an event."""
 
     INFO = "info"
     WARNING = "warning"
@@ -21,20 +21,20 @@ class Level(Enum):
 
 
 class Journal(Protocol):
-    """Takes events. Safe from any thread."""
+    """Receiver of events. Thread-safe."""
 
     def tell(self, level: Level, event: str, /, **fields: Any) -> None:
-        """``event`` is a fixed sentence, ``fields`` what differs."""
+        """Report an event: ``event`` is a fixed sentence, ``fields`` are its variable data."""
 
 
 class JsonJournal:
-    """Each event as one line of JSON: ``time``, ``level``, ``event`` and the fields."""
+    """Journal that writes each event as one line of JSON: ``time``, ``level``, ``event`` and the fields."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
 
     def tell(self, level: Level, event: str, /, **fields: Any) -> None:
-        """Write it."""
+        """Write the event."""
         time = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         line = {"time": time, "level": level.value, "event": event} | {
             name: shown(value) if isinstance(value, str) else value for name, value in fields.items()
@@ -43,17 +43,17 @@ class JsonJournal:
 
 
 class TextJournal:
-    """Each event as a line for the user: ``event (name=value, …)``."""
+    """Journal that writes each event as a line for the user: ``event (name=value, …)``."""
 
     def __init__(self, write: Callable[[Level, str], object]) -> None:
         self._write = write
 
     def tell(self, level: Level, event: str, /, **fields: Any) -> None:
-        """Write it."""
+        """Write the event."""
         details = ", ".join(f"{name}={shown(str(value))}" for name, value in fields.items())
         self._write(level, f"{event} ({details})" if details else event)
 
 
 def shown(text: str) -> str:
-    """``text`` with what can't be written as UTF-8 (of a file's name) escaped."""
+    """Return ``text`` with everything escaped that UTF-8 can't encode (in file names)."""
     return os.fsencode(text).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""A position in a file, and the marks by which the same bytes are recognised."""
+"""Positions in a file, and the tails by which the same bytes are recognized."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tidelog.collect import limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where the next record begins.
+    """Beginning of the next record.
 
-    ``offset`` counts (decompressed) bytes from 0. ``line`` is the number, from 1, of the line that this byte belongs to.
-    ``part`` is how many parts of that line were sent already: above 0 only inside a line that is sent in parts.
+    ``offset``: (decompressed) bytes from 0. ``line``: number, from 1, of the line that this byte belongs to. ``part``: number
+    of parts of that line already sent; above 0 only inside a line that is sent in parts.
     """
 
     offset: int = 0
@@ -22,24 +22,24 @@ class Position:
     part: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no position."""
+        """Raise ``ValueError`` for an invalid position."""
         if self.offset < 0 or self.line < 1 or self.part < 0:
             raise ValueError(f"{self} is no position")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """The last bytes before a position: how many, and their CRC-32."""
+    """Last bytes before a position: their number and CRC-32."""
 
     length: int = 0
     crc32: int = 0
 
     @classmethod
     def of(cls, consumed: bytes) -> Self:
-        """Of the last ``TAIL_BYTES`` of what lies before a position."""
+        """Return the tail of ``consumed``, the bytes before a position."""
         last = consumed[-limits.TAIL_BYTES :]
         return cls(length=len(last), crc32=zlib.crc32(last))
 
     def matches(self, before: bytes) -> bool:
-        """Whether ``before``, the ``length`` bytes before a position, are the same ones."""
+        """Return whether ``before``, the ``length`` bytes before a position, are the same."""
         return len(before) == self.length and zlib.crc32(before) == self.crc32

@@ -1,4 +1,4 @@
-"""An agent put together of its parts."""
+"""Assembly of an agent from its parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidelog.collect.state_file import StateFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What an agent is told. ``metrics_port``: of 127.0.0.1, 0 for any free one, None for no metrics."""
+    """Settings of an agent. ``metrics_port``: on 127.0.0.1, 0 for any free port, None for no metrics."""
 
     patterns: tuple[str, ...]
     topic: str
@@ -39,9 +39,9 @@ class Options:
 
 @contextlib.contextmanager
 def start(options: Options, journal: Journal, show: Callable[[Counts], None]) -> Iterator[Agent]:
-    """An agent that is ready to run; ``show`` is called about once a second while it does.
+    """Yield an agent that is ready to run; ``show`` is called about once a second while it runs.
 
-    Raises ``StateFileError`` when the state can't be used, ``OSError`` when the port or the state's directory can't.
+    Raises ``StateFileError`` for an unusable state, ``OSError`` for an unusable port or state directory.
     """
     with contextlib.ExitStack() as stack:
         states = stack.enter_context(StateFile(options.state))

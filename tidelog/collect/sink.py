@@ -1,4 +1,4 @@
-"""Where requests go: a topic behind gateways that recognise a request by its producer id, epoch and sequence."""
+"""The destination of requests: a topic whose gateways recognize a request by producer id, epoch and sequence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 
 class ProducerLost(Exception):
-    """No gateway takes this producer's sequence any more. ``in_doubt``: an earlier try may have stored the request."""
+    """No gateway accepts this producer's sequence any more. ``in_doubt``: an earlier attempt may have stored the request."""
 
     def __init__(self, reason: str, *, in_doubt: bool) -> None:
         super().__init__(reason)
@@ -33,30 +33,30 @@ class ProducerLost(Exception):
 
 
 class RecordsTooLarge(Exception):
-    """The topic takes smaller records, or the gateway smaller requests, than was thought. Nothing was stored."""
+    """The topic's record limit, or the gateway's request limit, is lower than known before. Nothing was stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A request is in the topic. ``duplicate``: it was already."""
+    """Result of a request that is in the topic. ``duplicate``: it was there already."""
 
     record_count: int
     duplicate: bool
 
 
 class Sink(Protocol):
-    """A topic."""
+    """Interface of a topic to send to."""
 
     def topic_form(self) -> TopicForm:
-        """How the topic is now."""
+        """Return the topic's current form."""
 
     def open_producer(self) -> ProducerIdentity:
-        """A producer id that no other client has."""
+        """Return a producer id that no other client has."""
 
     def store(self, body: bytes, producer: ProducerIdentity, sequence: int, *, in_doubt: bool) -> Stored:
-        """Store a request once, however many tries it takes; return when it is in the topic.
+        """Store a request once, with as many attempts as needed; return when it is in the topic.
 
-        Raises ``ProducerLost``, ``RecordsTooLarge``, and what only an operator can mend as ``GatewayError``.
+        Raises ``ProducerLost``, ``RecordsTooLarge``, and ``GatewayError`` for problems that only an operator can fix.
         """
 
 
@@ -65,7 +65,7 @@ _TOO_LARGE: Final = (ErrorCode.RECORD_TOO_LARGE, ErrorCode.REQUEST_TOO_LARGE)
 
 
 class GatewaySink:
-    """A topic behind gateways, tried for as long as it takes, until ``stop``."""
+    """A topic behind gateways, retried until ``stop``."""
 
     def __init__(
         self,
@@ -82,10 +82,10 @@ class GatewaySink:
         self._transport = Transport(bootstrap_servers, **connection)
         self._stopped = threading.Event()
         self.waits = threading.Event()
-        """Set while no gateway takes what is sent."""
+        """Set while no gateway accepts requests."""
 
     def topic_form(self) -> TopicForm:
-        """Raises ``GatewayError`` when the topic does not exist, ``ClientClosed`` after ``stop``."""
+        """Return the topic's form. Raises ``GatewayError`` if the topic does not exist, ``ClientClosed`` after ``stop``."""
         topic = self._until_done(lambda deadline: describe_topic(self._transport, self._topic, deadline, patient=True))
         return TopicForm(
             partition_count=topic.partition_count,
@@ -93,11 +93,12 @@ class GatewaySink:
         )
 
     def open_producer(self) -> ProducerIdentity:
-        """Raises ``GatewayError`` when the gateway has no idempotent producers, ``ClientClosed`` after ``stop``."""
+        """Return a new producer id. Raises ``GatewayError`` if the gateway has no idempotent producers, ``ClientClosed`` after
+        ``stop``."""
         return self._until_done(lambda deadline: issue_producer(self._transport, deadline))
 
     def store(self, body: bytes, producer: ProducerIdentity, sequence: int, *, in_doubt: bool) -> Stored:
-        """As ``Sink`` has it; raises ``ClientClosed`` after ``stop``."""
+        """Store a request, as ``Sink.store``. Raises ``ClientClosed`` after ``stop``."""
 
         def append(deadline: Deadline) -> produce.Stored:
             return produce.produce(
@@ -122,7 +123,7 @@ class GatewaySink:
         return Stored(record_count=stored.result.count, duplicate=stored.duplicate)
 
     def stop(self, *, abort: bool) -> None:
-        """Begin no further try; with ``abort`` end the one under way."""
+        """Make no further attempt; with ``abort`` also end the one in flight."""
         self._stopped.set()
         self._transport.close(abort=abort)
 
@@ -133,9 +134,9 @@ class GatewaySink:
         is_final: Callable[[GatewayError], bool] = lambda _error: False,
         in_doubt: bool = False,
     ) -> _T:
-        """What ``call`` returns, tried round after round until the agent stops.
+        """Return the result of ``call``, retried round after round until the agent stops.
 
-        ``in_doubt``: an earlier process may have done it.
+        ``in_doubt``: an earlier process may have made the same request.
         """
         while True:
             try:

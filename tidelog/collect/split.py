@@ -1,10 +1,10 @@
-"""Bytes of a file -> records. A pure function: the same bytes from the same position are the same records.
+"""Conversion of a file's bytes to records. A pure function: the same bytes at the same position give the same records.
 
-A record is a line without its line break (LF or CR LF). With a pattern for first lines it is a line that matches and those
-behind it that don't. A record above the size that a topic takes is cut into parts; so is one whose end has not come in time.
-Nothing is decoded: bytes that are no UTF-8 stay as they are. Blank lines are records with an empty value.
+A record is a line without its line break (LF or CR LF). With a pattern for first lines it is a matching line and the following
+ones that don't match. A record above the topic's size limit is cut into parts; so is one whose end has not come in time.
+Nothing is decoded: bytes that are no UTF-8 stay unchanged. Blank lines are records with an empty value.
 
-The work is done on whole blocks with numpy; only a pattern for first lines costs a step of Python for each line.
+Whole blocks are processed with numpy; only a pattern for first lines needs a Python step per line.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _CR = 13
 
 
 class Rest(Enum):
-    """What to make of the bytes behind the last record that is known to have ended."""
+    """Treatment of the bytes after the last record that is known to have ended."""
 
     LEAVE = "leave"
-    """More may come: they stay for the next block, except for what exceeds a record's size."""
+    """Leave them for the next block, since more may come, except for what exceeds a record's size."""
     WHOLE = "whole"
-    """They are a record that ended."""
+    """Take them as a complete record."""
     PART = "part"
-    """They are a record whose end may still come: it is numbered as a part."""
+    """Take them as a part of a record whose end may still come, and number it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,9 @@ class Records:
     """Records of one block, in order.
 
     Value ``i`` is ``data[offsets[i]:offsets[i + 1]]``, its line ``lines[i]``. ``parts[i]`` is 0 for a whole record, else the
-    number of the part, from 1. ``consumed`` bytes of the block were used up, and ``next`` is the position behind them.
-    ``whole``: that position is not inside a record. ``ends`` are the positions in the block where whole records end.
-    ``end_indices`` says which record, counted as ``lines`` are, ends at each.
+    number of the part, from 1. ``consumed``: bytes of the block that were used; ``next``: the position behind them. ``whole``:
+    whether that position is outside a record. ``ends``: positions in the block where whole records end. ``end_indices``: for
+    each of them the index of the record, as in ``lines``.
     """
 
     data: bytes
@@ -57,13 +57,13 @@ class Records:
 
     @property
     def count(self) -> int:
-        """How many records."""
+        """Number of records."""
         return len(self.lines)
 
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """Records as ranges of the block: content ``[start, end)``, behind it the line break up to ``following``; line indices."""
+    """Records as ranges of the block: content ``[start, end)``, then the line break up to ``following``; and line indices."""
 
     starts: Numbers
     ends: Numbers
@@ -74,7 +74,7 @@ class _Spans:
 def split(
     block: bytes, start: Position, *, rest: Rest, value_bytes_max: int, first_line: re.Pattern[bytes] | None = None
 ) -> Records:
-    """The records of ``block``, which begins at ``start``; none of them is above ``value_bytes_max`` (at least 1) bytes."""
+    """Return the records of ``block``, which begins at ``start``; each has at most ``value_bytes_max`` (at least 1) bytes."""
     array = np.frombuffer(block, dtype=np.uint8)
     breaks = np.flatnonzero(array == _LF)
     unfinished = int(breaks[-1]) + 1 if len(breaks) else 0
@@ -82,11 +82,11 @@ def split(
     if first_line is None:
         spans, open_start = _lines(breaks), unfinished
     else:
-        # Whether a line without its end is a first line is not known yet: it waits, unless it is too large for that.
+        # It is not known yet whether an unfinished line is a first line: it waits, unless it is too large.
         if rest is Rest.LEAVE and open_end - unfinished <= value_bytes_max:
             open_end = unfinished
         spans, open_start = _events(block[:open_end], breaks, first_line)
-    # A record that is open at the end of the block, and too large already, is cut: its first parts are taken.
+    # A record that is open at the end of the block but already too large is cut: its first parts are taken.
     if rest is Rest.LEAVE and open_end > open_start:
         open_end = open_start + (open_end - open_start - 1) // value_bytes_max * value_bytes_max
     opened = open_end > open_start
@@ -106,7 +106,7 @@ def split(
     ended = ends > spans.starts
     ended[ended] = array[ends[ended] - 1] == _CR
     if opened and (rest is Rest.LEAVE or spans.ends[-1] == spans.following[-1]):
-        ended[-1] = False  # a CR before a line break is part of that; before anything else it is content
+        ended[-1] = False  # a CR is part of the line break only directly before LF
     ends -= ended
     data = _without_gaps(array, ends, spans.following)
     offsets, lines, parts, last_part, last_indices = _cut(spans, ends, start, value_bytes_max, open_part)
@@ -130,14 +130,14 @@ def split(
 
 
 def _lines(breaks: Numbers) -> _Spans:
-    """Every line that has its end."""
+    """Return all finished lines."""
     following = breaks + 1
     starts = np.concatenate((np.zeros(1, np.int64), following[:-1])) if len(breaks) else following
     return _Spans(starts, breaks, following, np.arange(len(breaks)))
 
 
 def _events(block: bytes, breaks: Numbers, first_line: re.Pattern[bytes]) -> tuple[_Spans, int]:
-    """Every record of several lines that another one follows, and where the last begins, which may go on."""
+    """Return all multi-line records that another one follows, and the beginning of the last one, which may continue."""
     line_starts = np.concatenate((np.zeros(1, np.int64), breaks + 1))
     search = first_line.search
     lines = block.split(b"\n")
@@ -150,7 +150,7 @@ def _events(block: bytes, breaks: Numbers, first_line: re.Pattern[bytes]) -> tup
 
 
 def _without_gaps(array: npt.NDArray[np.uint8], ends: Numbers, following: Numbers) -> bytes:
-    """The values one behind the other, without the line breaks between them."""
+    """Return the concatenated values, without the line breaks between them."""
     consumed = int(following[-1]) if len(following) else 0
     gaps = following - ends
     dropped = [ends[gaps >= 1], ends[gaps >= 2] + 1]
@@ -163,7 +163,8 @@ def _without_gaps(array: npt.NDArray[np.uint8], ends: Numbers, following: Number
 def _cut(
     spans: _Spans, ends: Numbers, start: Position, value_bytes_max: int, open_part: bool
 ) -> tuple[Numbers, Numbers, Numbers, int, Numbers]:
-    """Offsets, line and part numbers of the values, the number of the last part, and which value is each record's last."""
+    """Return offsets, line and part numbers of the values, the number of the last part, and the index of each record's last
+    value."""
     lengths = ends - spans.starts
     bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
     numbers = start.line + spans.line_indices
@@ -172,7 +173,7 @@ def _cut(
         return bounds, numbers, np.zeros(len(lengths), np.int64), 0, np.arange(len(lengths))
     counts = np.maximum(-(-lengths // value_bytes_max), 1)
     if continued and lengths[0] == 0:
-        counts[0] = 0  # only the line break of what was sent before
+        counts[0] = 0  # only the line break of a line that was already sent
     record = np.repeat(np.arange(len(lengths)), counts)
     nth = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
     offsets = np.concatenate(

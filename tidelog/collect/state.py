@@ -1,9 +1,9 @@
-"""What the agent must know after it was killed, and its bytes.
+"""State that the agent needs after it was killed, and its encoding.
 
 1. ``files`` has the position up to which each file's lines are in the topic for certain.
-2. ``intent`` is a request that may have been sent: which bytes of which files it holds, and under which producer id, epoch and
-   sequence. It is on the disk before the request is sent, so the next process sends the same bytes under the same sequence.
-3. The bytes end in a checksum; a damaged state is refused, never guessed at.
+2. ``intent`` is a request that may have been sent: its byte ranges, producer id, epoch and sequence. It is durable before the
+   request is sent, so the next process sends the same bytes under the same sequence.
+3. The encoding ends in a checksum; a damaged state is refused, never guessed at.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """One file: which it is, and how far it is in the topic.
+    """Identity of one file, and its progress in the topic.
 
-    ``path`` is its first name: its records carry it, and it chooses their partition. ``last_path`` is its newest name. A
-    truncated file keeps its entry, with ``inode`` 0, so that its copy is recognised. ``gone_since_ms``: when a scan first
+    ``path``: the file's first name, which its records carry and which chooses their partition. ``last_path``: its newest name.
+    A truncated file keeps its entry, with ``inode`` 0, so that its copy is recognized. ``gone_since_ms``: when a scan first
     missed it, milliseconds since the epoch.
     """
 
@@ -44,9 +44,9 @@ class FileState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """The bytes ``[start.offset, end.offset)`` of one file, and the last of them.
+    """Bytes ``[start.offset, end.offset)`` of one file, and their tail.
 
-    ``whole``: the last record is known to have ended there; else the rest of its line may follow.
+    ``whole``: whether the last record is known to have ended there; else the rest of its line may follow.
     """
 
     file_id: int
@@ -58,7 +58,7 @@ class Range:
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes."""
+        """Number of bytes."""
         return self.end.offset - self.start.offset
 
 
@@ -74,7 +74,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Everything that is kept. ``next_file_id`` is never given out twice, so a range names one file for ever."""
+    """Complete state. ``next_file_id`` is never reused, so a range identifies one file for ever."""
 
     topic: str
     next_file_id: int = 1
@@ -83,18 +83,18 @@ class State:
 
 
 class StateDamaged(Exception):
-    """The bytes are not what was written."""
+    """The bytes differ from what was written."""
 
 
 def encode_state(state: State) -> bytes:
-    """One line of JSON and its CRC-32."""
+    """Return the state as one line of JSON and its CRC-32."""
     # The standard library's JSON carries file names that are no UTF-8 (as lone surrogates).
     text = json.dumps(msgspec.to_builtins(state), separators=(",", ":")).encode()
     return b"tidelog-collect %d\n%s\n%08x\n" % (FORMAT, text, zlib.crc32(text))
 
 
 def decode_state(data: bytes) -> State:
-    """What ``encode_state`` wrote. Raises ``StateDamaged`` for anything else."""
+    """Return the state written by ``encode_state``. Raises ``StateDamaged`` for anything else."""
     try:
         header, text, checksum, rest = data.split(b"\n")
         if rest or header.split(b" ")[0] != b"tidelog-collect":

@@ -1,4 +1,4 @@
-"""The state on disk: one agent at a time, replaced as a whole, on the disk before anything relies on it."""
+"""The state file: held by one agent at a time, replaced atomically, and durable before anything relies on it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class StateFileError(Exception):
-    """The state can't be used as it is; the message says what to do."""
+    """The state can't be used; the message says what to do."""
 
 
 class StateFile(Closing):
-    """A state file held by this process.
+    """State file held by this process.
 
-    Only its user can read the file: with the producer id in it another program's request would pass for this agent's. After
-    ``save`` returns the state survives a crash of the process and of the machine. ``FILE.lock`` beside it is locked for as long
-    as the process lives, and stays there.
+    Only its user can read the file: with the producer id in it, another program could make requests that pass for this agent's.
+    After ``save`` returns, the state survives a crash of the process and of the machine. ``FILE.lock`` next to it is locked
+    while the process lives, and is never removed.
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises ``StateFileError`` when another agent holds it, ``OSError`` when the directory can't be written."""
+        """Lock the file. Raises ``StateFileError`` when another agent holds it, ``OSError`` when the directory can't be
+        written."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
         self._lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -43,7 +44,7 @@ class StateFile(Closing):
             raise
 
     def load(self, topic: str) -> State:
-        """The state, a fresh one when there is none. Raises ``StateFileError`` when it is damaged or another topic's."""
+        """Return the state, or a fresh one if there is none. Raises ``StateFileError`` if it is damaged or another topic's."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -63,9 +64,9 @@ class StateFile(Closing):
         return state
 
     def save(self, state: State) -> None:
-        """Replace it. Raises ``OSError``; the old state is then still there."""
+        """Replace the state. Raises ``OSError``; the old state is then unchanged."""
         temporary = Path(f"{self.path}.new")
-        # A file that a crash left there may have another mode, or be a link.
+        # A file left by a crash may have another mode, or be a link.
         temporary.unlink(missing_ok=True)
         with os.fdopen(os.open(temporary, _NEW_FILE, 0o600), "wb", buffering=0) as file:
             data = memoryview(encode_state(state))
@@ -80,6 +81,6 @@ class StateFile(Closing):
             os.close(directory)
 
     def close(self) -> None:
-        """Release the lock: another agent may take the file."""
+        """Release the lock, so that another agent may use the file."""
         with contextlib.suppress(OSError):
             os.close(self._lock)

@@ -1,4 +1,4 @@
-"""The files of which something is not read: they can't be opened, are damaged, or end too early. Each is told once."""
+"""Files that are not read completely: they can't be opened, are damaged, or end too early. Each is reported once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidelog.collect.journal import Journal, Level
 
 
 class Unread:
-    """``lose`` is called with the bytes of files that are given up."""
+    """Registry of such files. ``lose``: called with the bytes of files that are given up."""
 
     def __init__(self, journal: Journal, lose: Callable[[int], None] = lambda _: None) -> None:
         self._journal = journal
@@ -17,16 +17,16 @@ class Unread:
         self._reasons: dict[str, str] = {}
 
     def __len__(self) -> int:
-        """How many files."""
+        """Return the number of files."""
         return len(self._reasons)
 
     def complain(self, path: str, reason: str) -> None:
-        """It can't be read now; it is tried again."""
+        """Report a file that can't be read now, and is retried."""
         if self._note(path, reason):
             self._journal.tell(Level.WARNING, "File can't be read", file=path, reason=reason)
 
     def damaged(self, path: str, *, from_offset: int, lost_bytes: int, reason: str) -> None:
-        """It does not decompress from ``from_offset`` on. ``lost_bytes``: what is stored behind that."""
+        """Report a file that does not decompress from ``from_offset`` on. ``lost_bytes``: stored bytes after that."""
         if self._note(path, f"{reason}, {from_offset}"):
             self._lose(lost_bytes)
             self._journal.tell(
@@ -35,7 +35,7 @@ class Unread:
             )  # fmt: skip
 
     def cut_off(self, path: str, *, offset: int) -> None:
-        """It ends at ``offset``, in the middle of a compressed stream. What is missing was never in it."""
+        """Report a file that ends at ``offset``, in the middle of a compressed stream. The missing bytes were never in it."""
         if self._note(path, f"cut off at {offset}"):
             self._journal.tell(
                 Level.ERROR, "File ends in the middle of its compressed stream: it is read up to there", file=path,
@@ -43,11 +43,11 @@ class Unread:
             )  # fmt: skip
 
     def read(self, path: str) -> None:
-        """It was read after all."""
+        """Remove a file that was read after all."""
         self._reasons.pop(path, None)
 
     def _note(self, path: str, reason: str) -> bool:
-        """Whether that is new."""
+        """Store the reason, and return whether it is new."""
         if self._reasons.get(path) == reason:
             return False
         if len(self._reasons) >= limits.FILES_MAX:

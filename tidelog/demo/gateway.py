@@ -1,4 +1,4 @@
-"""A gateway of the demo's own, on a free port of this machine."""
+"""The demo's own gateway, on a free port of this machine."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import urllib3
 from tidelog.demo.processes import ChildProcess
 
 START_SECONDS_MAX: Final = 60
-"""How long a gateway may take until it is ready: about two seconds on an idle machine."""
+"""Time limit for the gateway's start: about two seconds on an idle machine."""
 
 DRAIN_SECONDS: Final = 20
-"""How long it may take to end after SIGTERM."""
+"""Time limit for the gateway's end after SIGTERM."""
 
 _LISTENS = re.compile(r"listens on (http://\S+)")
 
 
 class DemoGateway(ChildProcess):
-    """``python -m gateway`` on the store, on a port that the system chooses."""
+    """Process ``python -m gateway`` on the store, on a port chosen by the system."""
 
     def __init__(self, store: str, log: Path) -> None:
         arguments = ["--store", store, "--host", "127.0.0.1", "--port", "0"]
         super().__init__("The gateway", "gateway", arguments, log, grace_seconds=DRAIN_SECONDS)
 
     def wait_until_ready(self) -> str:
-        """Its URL, once ``GET /readyz`` says that it can serve. Raises ``ChildFailed``."""
+        """Return the gateway's URL once ``GET /readyz`` succeeds. Raises ``ChildFailed``."""
         deadline = time.monotonic() + START_SECONDS_MAX
         with urllib3.PoolManager(retries=False, timeout=5) as http:
             while time.monotonic() < deadline:

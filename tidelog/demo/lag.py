@@ -1,4 +1,4 @@
-"""How long Spark took to see a record after the producer got its acknowledgement."""
+"""Time between a record's acknowledgement and Spark's seeing it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tidelog.demo.spark_job import Batch
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgements:
-    """One entry for each record, in any order."""
+    """Acknowledgements, one entry for each record, in any order."""
 
     partition: npt.NDArray[np.int64]
     offset: npt.NDArray[np.int64]
     at_ms: npt.NDArray[np.float64]
-    """When the producer got the acknowledgement, milliseconds since the epoch."""
+    """Time when the producer got the acknowledgement, milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Milliseconds over all records; 0 where Spark was done before the producer got the acknowledgement."""
+    """Lag in milliseconds over all records; 0 where Spark was done before the producer got the acknowledgement."""
 
     p50_ms: float
     p99_ms: float
@@ -31,9 +31,9 @@ class Lag:
 
 
 def lag(acknowledged: Acknowledgements, batches: Sequence[Batch]) -> Lag | None:
-    """From each record's acknowledgement to the end of the micro-batch that had it; None without records.
+    """Return the time from each record's acknowledgement to the end of its micro-batch; None without records.
 
-    ``batches`` in order; records that none of them had are left out.
+    ``batches`` must be in order; records in none of them are ignored.
     """
     done_at_ms = np.array([batch.done_at_ms for batch in batches], dtype=np.float64)
     parts: list[npt.NDArray[np.float64]] = []

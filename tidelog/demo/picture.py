@@ -1,4 +1,4 @@
-"""Mean departure delay by hour of day and carrier as a heat map."""
+"""Heat map of the mean departure delay by hour of day and carrier."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from tidelog.demo.spark_job import Group
 
 DELAY_MINUTES_MAX: Final = 45
-"""The end of the colour scale: a few groups of few flights are far beyond it and would leave the others pale."""
+"""End of the colour scale: a few groups with few flights are far beyond it and would leave the others pale."""
 
 FLIGHTS_MIN: Final = 10
-"""Groups with fewer departures are left blank: their mean says nothing."""
+"""Departures below which a group is left blank: its mean says nothing."""
 
 
 def draw(groups: Sequence[Group], carrier_names: Mapping[str, str], path: Path) -> None:

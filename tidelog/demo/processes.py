@@ -1,7 +1,7 @@
-"""Child processes that never outlive the demo, however it ends (short of being killed itself).
+"""Child processes that never outlive the demo, however it ends (unless it is killed itself).
 
-Each is the leader of a process group of its own. A Ctrl-C in the terminal reaches the demo only, which then ends its children
-in order. What a child started (Spark's Java) ends with it.
+Each is the leader of its own process group. A Ctrl-C in the terminal reaches only the demo, which then ends its children in
+order. Processes started by a child (Spark's Java) end with it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import Final, Self
 from tidelog.programs import SAFE_PATH, command
 
 LOG_LINES_SHOWN: Final = 15
-"""How much of a child's log an error quotes."""
+"""Lines of a child's log quoted in an error."""
 
 POLL_SECONDS: Final = 0.05
-"""How often the demo looks whether a child has ended."""
+"""Interval at which the demo checks whether a child has ended."""
 
 
 class ChildFailed(RuntimeError):
-    """A child process ended, or did not come up; the text has the end of its log."""
+    """A child process ended or did not start; the message has the end of its log."""
 
 
 class ChildProcess:
-    """``python -m module arguments``, with its output in ``log``; on leaving the context it is ended.
+    """Process ``python -m module arguments``, with its output in ``log``; it is ended when the context is left.
 
-    ``environment`` is added to the demo's own. SIGTERM to its group first; what is left of it after ``grace_seconds`` is killed.
+    ``environment`` is added to the demo's own. Its group gets SIGTERM, and SIGKILL after ``grace_seconds``.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class ChildProcess:
         process.wait()
 
     def check(self, *, may_end: bool = False) -> None:
-        """Raises ``ChildFailed`` when the process has ended; with ``may_end`` only when it failed."""
+        """Raise ``ChildFailed`` if the process has ended; with ``may_end`` only if it failed."""
         assert self._process is not None
         code = self._process.poll()
         if code is not None and not (may_end and code == 0):
             raise self.failure(f"ended with exit code {code}")
 
     def wait(self, timeout_seconds: float) -> None:
-        """Until it has ended by itself. Raises ``ChildFailed`` for an exit code other than 0, or when it takes longer."""
+        """Wait until the process ends. Raises ``ChildFailed`` for an exit code other than 0, or after the timeout."""
         assert self._process is not None
         deadline = time.monotonic() + timeout_seconds
         while (code := self._process.poll()) is None:
@@ -99,16 +99,16 @@ class ChildProcess:
             raise self.failure(f"ended with exit code {code}")
 
     def failure(self, what: str) -> ChildFailed:
-        """An error that says what happened to the process, with the end of its log."""
+        """Return an error about the process, with the end of its log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_SHOWN:]
         return ChildFailed("\n".join([f"{self.name} {what}. The end of {self.log}:", *lines]))
 
 
 def _group_lives(leader: subprocess.Popen[bytes]) -> bool:
-    """Whether the process, or anything that it started in its group, still runs."""
-    leader.poll()  # a child that has ended stays in its group until it is asked for its exit code
+    """Return whether the process, or any that it started in its group, still runs."""
+    leader.poll()  # an ended child stays in its group until its exit code is read
     try:
         os.killpg(leader.pid, 0)
-    except (ProcessLookupError, PermissionError):  # macOS says the latter of a group that has only ended
+    except (ProcessLookupError, PermissionError):  # macOS raises the latter for a group of ended processes
         return False
     return True

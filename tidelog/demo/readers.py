@@ -1,4 +1,4 @@
-"""The topic's records by the two ways that need no Spark: over HTTP, and from the store by deltalake."""
+"""Reading of the topic in two ways without Spark: over HTTP, and from the store by deltalake."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidelog.consumer.consumer import Consumer
 from tidelog.demo.summary import Summary, summarize
 
 SILENCE_SECONDS_MAX: Final = 60
-"""How long the gateway may return nothing although there is more to read."""
+"""Time for which the gateway may return nothing although there is more to read."""
 
 POLL_MS: Final = 1_000
 
@@ -23,9 +23,9 @@ COLUMNS: Final = ["partition", "offset", "timestamp", "key", "value"]
 
 
 def read_http(url: str, topic: str) -> Summary:
-    """The summary of all records from each partition's beginning to the end that it has now, read by the SDK's consumer.
+    """Return the summary of all records up to each partition's current end, read by the SDK's consumer.
 
-    Raises the SDK's errors, and ``TimeoutError`` when the gateway gives no more records before the end.
+    Raises the SDK's errors, and ``TimeoutError`` when the gateway stops returning records before the end.
     """
     total = Summary()
     heard = time.monotonic()
@@ -44,7 +44,7 @@ def read_http(url: str, topic: str) -> Summary:
 
 
 def read_delta(store: str, topic: str) -> Summary:
-    """The summary of all records in the topic's newest version, read by deltalake straight from the store."""
+    """Return the summary of all records in the topic's newest version, read by deltalake straight from the store."""
     table = DeltaTable(_table_uri(store, topic), storage_options=_storage_options(store))
     total = Summary()
     for batch in table.to_pyarrow_dataset().to_batches(columns=COLUMNS):
@@ -61,7 +61,7 @@ def _table_uri(store: str, topic: str) -> str:
 
 
 def _storage_options(store: str) -> dict[str, str]:
-    """What deltalake does not take from the environment by itself."""
+    """Return the settings that deltalake does not read from the environment itself."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     if store.startswith("s3://") and endpoint:
         return {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": str(endpoint.startswith("http://")).lower()}

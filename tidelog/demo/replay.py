@@ -1,4 +1,4 @@
-"""The flights into the topic, through the SDK's producer, at a steady rate."""
+"""Replay of the flights into the topic, through the SDK's producer, at a steady rate."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tidelog.producer.producer import Producer
 from tidelog.types.record import SentRecord
 
 CHUNK_RECORDS_MAX: Final = 1_000
-"""Most records made and sent between two looks at the clock."""
+"""Maximum records made and sent between two checks of the clock."""
 
 CHUNKS_PER_SECOND: Final = 20
-"""How often the clock is looked at when the pace is slow."""
+"""Checks of the clock per second at a slow rate."""
 
 CLOSE_SECONDS: Final = 2
-"""How long leaving early waits for what is on its way; the gateway may be gone."""
+"""Time that an early exit waits for records in flight; the gateway may be gone."""
 
 
 class NotAcknowledged(RuntimeError):
@@ -38,13 +38,13 @@ class Replayed:
     summary: Summary
     acknowledgements: Acknowledgements
     value_bytes: int
-    """Keys and values."""
+    """Bytes of keys and values."""
     seconds: float
-    """From the first record sent to the last acknowledgement."""
+    """Time from the first record sent to the last acknowledgement."""
 
 
 class _Deliveries:
-    """Notes each acknowledgement; called from the producer's sending thread only."""
+    """Callback that records each acknowledgement; called from the producer's sending thread only."""
 
     def __init__(self) -> None:
         self.error: TidelogError | None = None
@@ -70,8 +70,8 @@ def replay(
 ) -> Replayed:
     """Send every flight and wait until all are acknowledged.
 
-    ``records_per_second`` is the pace, 0: as fast as it goes. ``on_progress`` is called now and then with the number of
-    acknowledged records; what it raises ends the replay. Raises ``NotAcknowledged``.
+    ``records_per_second``: the rate, 0: as fast as possible. ``on_progress``: called periodically with the number of
+    acknowledged records; its exceptions end the replay. Raises ``NotAcknowledged``.
     """
     deliveries = _Deliveries()
     started = time.monotonic()

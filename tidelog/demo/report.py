@@ -1,4 +1,4 @@
-"""What the user sees of a run."""
+"""Output of a run for the user."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tidelog.demo.result import Result, Way
 from tidelog.demo.spark_job import Group
 
 CARRIERS_SHOWN: Final = 8
-"""The rest is in the picture."""
+"""Carriers in the table; the others are in the picture."""
 
 _TIMES_OF_DAY: Final = (("to 8 h", 0), ("9-12", 9), ("13-16", 13), ("17-20", 17), ("21 on", 21))
 
 
 def report(console: Console, result: Result) -> None:
-    """Everything: the query's result, throughput and lag, and whether all ways agree."""
+    """Print the query's result, throughput and lag, and whether all ways agree."""
     console.print(_delays(result))
     console.print(_ways(result))
     produced = result.acknowledged
@@ -52,7 +52,7 @@ def report(console: Console, result: Result) -> None:
 
 
 def disagreements(result: Result) -> list[str]:
-    """What is wrong, way by way; empty when nothing is."""
+    """Return what is wrong, way by way; empty if nothing is."""
     wanted = result.acknowledged.summary
     wrong = []
     for way in result.ways:
@@ -133,7 +133,7 @@ def _mean(groups: Iterable[Group]) -> str:
 
 
 def what_to_try_next(console: Console, result: Result) -> None:
-    """A few commands that go on from here."""
+    """Print a few commands to try next."""
     store, topic = shlex.quote(result.store), result.topic
     url = "http://127.0.0.1:8080"
     send = f"from tidelog import Producer; print(Producer('{url}').send('{topic}', 'hello', key='me').result())"

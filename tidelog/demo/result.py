@@ -1,4 +1,4 @@
-"""What one run of the demo found out."""
+"""Result of one run of the demo."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidelog.demo.summary import Summary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way to the records: what it gave, and how long that took; None where it went on while they arrived."""
+    """One way of reading the records: its summary and duration; None if it ran while they arrived."""
 
     name: str
     summary: Summary
@@ -23,35 +23,35 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One run, complete."""
+    """Complete result of one run."""
 
     store: str
     topic: str
     acknowledged: Way
-    """What the gateway has acknowledged; its seconds are those of the replay."""
+    """Acknowledged records; its seconds are those of the replay."""
     ways: tuple[Way, ...]
-    """What was read back: over HTTP, by Spark, by deltalake."""
+    """Records read back: over HTTP, by Spark, by deltalake."""
     value_bytes: int
     records_per_second_asked: int
     lag: Lag | None
     micro_batches: int
     upkeep: Upkeep
-    """What maintenance did meanwhile."""
+    """Results of maintenance meanwhile."""
     groups: tuple[Group, ...]
     delays_agree: bool
-    """Spark's mean delays are those that the source gives."""
+    """Whether Spark's mean delays equal the source's."""
     carrier_names: dict[str, str]
     picture: Path | None
     seconds: float
-    """The whole run."""
+    """Duration of the whole run."""
 
     @property
     def agree(self) -> bool:
-        """Whether every way gave exactly the acknowledged records, and the query its right answer."""
+        """Whether every way gave exactly the acknowledged records, and the query the right answer."""
         return self.delays_agree and all(way.summary == self.acknowledged.summary for way in self.ways)
 
     def as_json(self) -> dict[str, Any]:
-        """The same for ``--json``."""
+        """Return the result for ``--json``."""
         seconds = self.acknowledged.seconds or 0.0
         return {
             "agree": self.agree,

@@ -1,4 +1,4 @@
-"""One run of the demo, from the first process to the verdict."""
+"""One run of the demo, from the first process to the result."""
 
 from __future__ import annotations
 
@@ -29,42 +29,42 @@ from tidelog.demo.summary import Summary
 TOPIC: Final = "flights"
 PARTITION_COUNT: Final = 8
 TOPIC_CONFIG: Final = {"retention.ms": -1}
-"""The flights are of 2013, and retention goes by the records' timestamps."""
+"""Settings of the topic: the flights are of 2013, and retention goes by the records' timestamps."""
 
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a Java that lives a minute and shares two cores with a gateway: thorough compilation would never pay off."""
+"""Options for a Java that lives a minute and shares two cores with a gateway: thorough compilation would never pay off."""
 
 SPARK_START_SECONDS_MAX: Final = 1_200
-"""Until the query runs: fifteen seconds, but the first time its jars are fetched."""
+"""Time limit until the query runs: it takes fifteen seconds, but longer when its jars are first fetched."""
 
 SPARK_SILENCE_SECONDS_MAX: Final = 120
-"""How long Spark may take to see any more records before the run has failed."""
+"""Time for which Spark may see no further records before the run fails."""
 
 SPARK_END_SECONDS_MAX: Final = 60
-"""How long the job may take to end once it has seen everything."""
+"""Time limit for the job's end once it has seen everything."""
 
 LOOK_SECONDS: Final = 0.2
-"""How often Spark's output is looked at while records are sent."""
+"""Interval at which Spark's output is checked while records are sent."""
 
 BAR_COLUMNS: Final = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 
 DELAY_TOLERANCE_MINUTES: Final = 1e-9
-"""All delays are whole minutes, so that sums are exact; only the division may round."""
+"""Tolerance of means: all delays are whole minutes, so that sums are exact; only the division may round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What to run."""
+    """Settings of a run."""
 
     store: str
     directory: Path
-    """For logs, Spark's output and the picture."""
+    """Directory for logs, Spark's output and the picture."""
     records: int | None
     records_per_second: int
 
 
 def run(options: Options, console: Console) -> Result:
-    """Everything; processes that were started are ended in every case.
+    """Run the demo, and end all started processes in every case.
 
     Raises ``ChildFailed``, ``NotAcknowledged``, and the SDK's errors.
     """
@@ -132,7 +132,7 @@ def _spark_job(options: Options, records: int) -> ChildProcess:
 
 
 class Watch:
-    """Shows how far the gateway and Spark are, and notices when one of them is gone."""
+    """Progress display of the gateway and Spark, which also detects when one of them has ended."""
 
     def __init__(
         self, bars: Progress, records: int, gateway: ChildProcess, spark: ChildProcess, output: SparkOutput
@@ -146,7 +146,7 @@ class Watch:
         self._looked = 0.0
 
     def acknowledged(self, count: int) -> None:
-        """Note that so many records are acknowledged. Raises ``ChildFailed``."""
+        """Show the number of acknowledged records. Raises ``ChildFailed``."""
         self._bars.update(self._sent, completed=count)
         if time.monotonic() - self._looked > LOOK_SECONDS:
             self._looked = time.monotonic()
@@ -155,7 +155,7 @@ class Watch:
             self._bars.update(self._seen, completed=self._output.seen().count)
 
     def until_spark_has_seen(self, records: int) -> None:
-        """Wait. Raises ``ChildFailed`` when Spark ends before, or goes no further."""
+        """Wait until Spark has seen so many records. Raises ``ChildFailed`` if Spark ends before, or stalls."""
         self._bars.stop_task(self._sent)
         count, changed = -1, time.monotonic()
         while count < records:

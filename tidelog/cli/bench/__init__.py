@@ -1,4 +1,4 @@
-"""``tidelog bench``: how fast a gateway takes and gives records, as this client sees it."""
+"""``tidelog bench``: a gateway's throughput and latency, as this client sees them."""
 
 from tidelog.cli.bench.commands import app
 

@@ -1,4 +1,4 @@
-"""What a benchmark found: counts, a duration, and a sample of durations."""
+"""Result of a benchmark: counts, a duration, and a sample of latencies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PERCENTILES = (50, 95, 99)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """``latencies_ms``: unsorted; of what ``latency_of`` says."""
+    """Result. ``latencies_ms`` are unsorted; ``latency_of`` says what they measure."""
 
     record_count: int
     value_bytes: int
@@ -21,23 +21,23 @@ class Measured:
 
     @property
     def records_per_second(self) -> float:
-        """Over the whole run."""
+        """Rate over the whole run."""
         return self.record_count / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     @property
     def megabytes_per_second(self) -> float:
-        """Of keys and values, a megabyte being a million bytes."""
+        """Rate of key and value bytes, in units of a million bytes."""
         return self.value_bytes / 1e6 / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     def percentile_ms(self, percent: int) -> float | None:
-        """The smallest latency that so many of a hundred don't exceed; None without any."""
+        """Return the smallest latency that ``percent`` of the latencies do not exceed; None if there are none."""
         if not self.latencies_ms:
             return None
         ordered = sorted(self.latencies_ms)
         return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the result for programs."""
         return {
             "record_count": self.record_count,
             "value_bytes": self.value_bytes,

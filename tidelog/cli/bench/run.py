@@ -1,4 +1,4 @@
-"""The two measurements. Both end by themselves."""
+"""The measurements of ``tidelog bench``. Both end by themselves."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from tidelog.producer.producer import Producer
 from tidelog.types.record import TopicPartition
 
 _SAMPLES: Final = 10_000
-"""Of latencies: enough for a 99th percentile, and no measurable work."""
+"""Number of latencies kept: enough for a 99th percentile, and no measurable work."""
 _VALUES: Final = 1_000
-"""Different values, made before the clock starts, so that neither making nor compressing them flatters the result."""
+"""Number of different values, made before the clock starts, so that generating or compressing them does not distort the
+result."""
 _TABLE_BYTES: Final = 2 * 1024 * 1024
 _POLL_MS: Final = 10_000
 
 Show = Callable[[int], None]
 _Sent = Iterator[tuple[int, Future[Any]]]
-"""How many records are sent, and a future of the last of them; not of each."""
+"""Number of records sent so far, and the future of the last one; yielded for a sample of records."""
 
 
 def measure_produce(
@@ -40,9 +41,10 @@ def measure_produce(
     timeout_ms: float,
     show: Show,
 ) -> Measured:
-    """Send ``record_count`` records of ``size_bytes``, or what fits into ``seconds_max``, and wait for every acknowledgement.
+    """Send ``record_count`` records of ``size_bytes``, or as many as fit into ``seconds_max``, and wait for all
+    acknowledgements.
 
-    ``tables``: as Arrow tables of 2 MiB, else one by one. Raises the first ``TidelogError`` that a record met.
+    ``tables``: send Arrow tables of 2 MiB instead of single records. Raises the first ``TidelogError`` of a record.
     """
     values = [os.urandom(size_bytes) for _ in range(_VALUES)]
     latencies_ms: list[float] = []
@@ -85,7 +87,7 @@ def _send_tables(producer: Producer, topic: str, values: list[bytes], record_cou
 
 
 class _Stopwatch:
-    """From its making to its call, of what succeeded."""
+    """Callback that stores the time since its creation if the future succeeded."""
 
     __slots__ = ("_began", "_latencies_ms")
 
@@ -110,7 +112,7 @@ def measure_consume(
     timeout_ms: float,
     show: Show,
 ) -> Measured:
-    """Read what lies in ``[begin, end)`` of each partition, at most about ``record_count``, or what fits into ``seconds_max``."""
+    """Read ``[begin, end)`` of each partition, at most about ``record_count`` records, or as many as fit into ``seconds_max``."""
     latencies_ms: list[float] = []
     count = value_bytes = 0
     left = {place for place in begin if begin[place] < end[place]}

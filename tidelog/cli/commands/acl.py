@@ -1,4 +1,4 @@
-"""``tidelog acl …``: what users, groups and roles may do."""
+"""``tidelog acl …``: rights of users, groups and roles."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def list_(
     permission: PermissionOption = None,
     call: AdminCall,
 ) -> None:
-    """List the ACLs, or those that are equal in all that is named.
+    """List the ACLs, or those that match all given options.
 
     \b
     Examples:
@@ -133,7 +133,7 @@ def remove(
     yes: YesOption = False,
     call: AdminCall,
 ) -> None:
-    """Remove the ACLs that are equal in all that is named. On a terminal it asks first.
+    """Remove the ACLs that match all given options. On a terminal it asks first.
 
     \b
     Examples:
@@ -174,7 +174,7 @@ def try_(
     ] = None,
     call: AdminCall,
 ) -> None:
-    """Say whether a user may do something, and which ACL says so. Exit code 1 when not.
+    """Say whether a user may do something, and which ACL decides. Exit code 1 if not.
 
     \b
     Examples:
@@ -225,7 +225,7 @@ def _operations(text: str) -> list[Operation]:
 
 
 def _resource(resource_type: str, name: str | None) -> str:
-    """The name; the cluster has always the same."""
+    """Return the resource's name, which is always the same for the cluster."""
     if name is None and resource_type != "cluster":
         raise ValueError(f"name the {resource_type}; '*' is all of them")
     return name or "cluster"

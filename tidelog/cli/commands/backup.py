@@ -1,4 +1,4 @@
-"""``tidelog backup`` and ``tidelog restore``: a log copied to another store, and back."""
+"""``tidelog backup`` and ``tidelog restore``: copy a log to another store, and back."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def backup(
     topic: TopicOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy a log to another store while gateways write to it, and prove every topic of the copy.
+    """Copy a log to another store while gateways write to it, and check every topic of the copy.
 
-    A copy that broke off goes on; until then it can't be restored. A target that has gone on by itself is refused. What was
-    acknowledged after the copy of its topic began is not in it. Transactions under way are not copied. Exit code 1 when a topic
-    of the copy is damaged: run it again, or verify the source.
+    Run again, it continues a copy that broke off; until then that can't be restored. A target that was written to by others is
+    refused. Records acknowledged after the copy of their topic began are not copied, nor are transactions under way. Exit code 1
+    when a topic of the copy is damaged: run it again, or verify the source.
 
     \b
     Examples:
@@ -51,9 +51,9 @@ def restore(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy a backup into an empty store, and prove every topic there. Then start gateways on it, not before.
+    """Copy a backup into an empty store, and check every topic there. Then start gateways on it, not before.
 
-    With --topic and --version a topic is brought to what it had then; the source may also be the log itself.
+    With --topic and --version a topic is restored as of that version; the source may also be the log itself.
 
     \b
     Examples:
@@ -67,7 +67,7 @@ def restore(
 
 
 def _copy(source: str, target: str, topics: list[str] | None, version: int | None, as_json: bool) -> None:
-    """Raises ``typer.Exit`` where a topic of the copy is damaged."""
+    """Copy, and report. Raises ``typer.Exit`` if a topic of the copy is damaged."""
     with reading_a_store():
         from log_format.clock import SystemClock  # noqa: PLC0415 - only here the store itself is read
         from log_format.inspection.backup import copy_log  # noqa: PLC0415 - needs pyarrow

@@ -1,4 +1,4 @@
-"""``tidelog cat``: one record."""
+"""``tidelog cat``: one record's value."""
 
 from __future__ import annotations
 

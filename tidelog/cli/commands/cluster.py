@@ -1,4 +1,4 @@
-"""``tidelog cluster``: which gateways are alive, on which store, with which limits."""
+"""``tidelog cluster``: the live gateways, their store and limits."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def cluster(call: AdminCall) -> None:
 
 
 def _said_of(journals: Journals) -> str:
-    """How many are in use, with how many topics, and why there can't be more."""
+    """Describe how many journals are in use, by how many topics, and why there can't be more."""
     said = f"{journals.in_use:,} in use, with {journals.topics:,} topics" if journals.in_use else "none in use"
     return said if journals.held_back is None else f"{said}; no topic may go to one: {journals.held_back}"

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from tidelog.collect.program import Options
 
 NEEDED: Final = ("numpy", "prometheus_client", "pyarrow")
-"""Of the extra ``collect``."""
+"""Packages of the extra ``collect``."""
 _COLOURS: Final = {"info": "", "warning": "yellow", "error": "red"}
 
 
 class Start(StrEnum):
-    """Where files begin that are there when an agent first runs."""
+    """Position in files that exist when an agent first runs."""
 
     BEGINNING = "beginning"
     END = "end"
@@ -105,9 +105,9 @@ def collect(
 ) -> None:
     """Follow files and send each of their lines to a topic once, until Ctrl-C or SIGTERM.
 
-    Rotated files (renamed, copied and truncated, compressed) are followed. Killed at any moment, it goes on where it was at the
-    next start. On a terminal it shows what it does; else, and with --json, it writes a line of JSON for each event to standard
-    error. docs/collect.md has the details.
+    Rotated files (renamed, copied and truncated, compressed) are followed. Killed at any moment, it continues there at the next
+    start. On a terminal it shows its status; else, and with --json, it writes a line of JSON for each event to standard error.
+    docs/collect.md has the details.
 
     \b
     Examples:
@@ -180,7 +180,7 @@ def _state_directory() -> Path:
 
 @contextlib.contextmanager
 def _status(terminal: Console, *, shown: bool) -> Iterator[tuple[Journal, Callable[[Counts], None]]]:
-    """The sink of events, and the function that is called now and then to show the agent's state."""
+    """Yield the sink of events, and the function that is called periodically to show the agent's state."""
     from tidelog.collect.journal import JsonJournal, TextJournal  # noqa: PLC0415
 
     if not shown:
@@ -201,7 +201,7 @@ def _write_line(line: str) -> None:
 
 @contextlib.contextmanager
 def _stopping_on_signals(agent: Agent) -> Iterator[list[int]]:
-    """SIGTERM and Ctrl-C stop the agent in order; yields which of them came."""
+    """Stop the agent in order on SIGTERM and Ctrl-C, and yield the list of received signals."""
     received: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""``tidelog completion``: what a shell needs to complete commands and options."""
+"""``tidelog completion``: scripts for shell completion of commands and options."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import typer
 
 _VARIABLE = "_TIDELOG_COMPLETE"
-"""In the environment: what a shell's script asks."""
+"""Environment variable by which a shell's script requests completion."""
 
 
 class Shell(StrEnum):
-    """Those that are supported."""
+    """Supported shell."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -36,11 +36,11 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> No
 
 
 def prepare_completion() -> None:
-    """To be called before the command line is read: where a shell asks, it is answered."""
+    """Prepare Typer to answer if a shell requests completion. Must be called before the command line is parsed."""
     if _VARIABLE in os.environ:
         _typer().completion_init()
 
 
 def _typer() -> Any:
-    """Typer's own scripts and answers, which belong together. They are a module of its own without a documented name."""
+    """Return Typer's completion module, which has both the scripts and the answers but no documented name."""
     return importlib.import_module("typer.completion")

@@ -1,4 +1,4 @@
-"""``tidelog consume``: a topic onto standard output or into a file."""
+"""``tidelog consume``: copy a topic to standard output or to a file."""
 
 from __future__ import annotations
 
@@ -141,9 +141,9 @@ def consume(
     """Write the records of a topic to standard output, a line each, or to a file.
 
     Records of one partition come in the order of their offsets. A null value is an empty line in text and raw. At the end,
-    also by Ctrl-C, it says where to go on: every record before that was written, and none behind it. A new file gets
-    its name when it is whole; with --append it grows line by line. With --group records are committed once they are written
-    (into a file: once it is whole), so after a crash the last of them come again, and none is missing.
+    also by Ctrl-C, it says where to continue: every record before that was written, and no later one. A new file gets its name
+    when it is complete; with --append it grows line by line. With --group records are committed once they are written (into a
+    file: once it is complete), so after a crash the last of them come again, and none is missing.
 
     \b
     Examples:
@@ -170,7 +170,7 @@ def consume(
         copied = Copied(filtered=wanted is not None)
         copying = GroupCopy(copied, commits_on_the_way=output is None)
         consumer, interrupts = _consumer(topic, group, copying, reached, wanted), Interrupts()
-        # On one terminal a progress bar and records would write over each other.
+        # On one terminal a progress bar and records would overwrite each other.
         shown = not as_json and (output is not None or not sys.stdout.isatty())
         with consumer, reached.admin() as admin, _last_commit(copying, consumer, group):
             range_ = find(admin, topic, where, partition, end_before)
@@ -189,14 +189,14 @@ def consume(
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    """How the gateways are reached."""
+    """Settings by which the gateways are reached."""
 
     url: str | None
     token_file: Path | None
     api_timeout_ms: float
 
     def admin(self) -> Admin:
-        """For what is asked beside the records."""
+        """Return a client for administrative requests."""
         return Admin(self.url, token_file=self.token_file, timeout_ms=self.api_timeout_ms)
 
 
@@ -225,7 +225,7 @@ def _consumer(topic: str, group: str | None, copying: GroupCopy, reached: _Reach
 
 @contextlib.contextmanager
 def _last_commit(copying: GroupCopy, consumer: Consumer, group: str | None) -> Iterator[None]:
-    """Commit what was written, if that lasts, however the command ended."""
+    """Commit the written records, if the output is durable, however the command ended."""
     try:
         yield
     finally:
@@ -235,7 +235,7 @@ def _last_commit(copying: GroupCopy, consumer: Consumer, group: str | None) -> I
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What a record looks like."""
+    """Output format of records."""
 
     format_: OutputFormat
     template: str | None
@@ -244,7 +244,7 @@ class _Layout:
     delimiter: str
 
     def check(self, output: Path | None, *, append: bool) -> None:
-        """Raises ``ValueError`` for options that contradict each other."""
+        """Raise ``ValueError`` for contradictory options."""
         compression = None if output is None else compression_of(str(output))
         if compression is not None:
             raise ValueError(
@@ -263,7 +263,7 @@ class _Layout:
             raise ValueError("--append is for --output, and a Parquet file can't be appended to")
 
     def sink(self, output: Path | None, *, append: bool) -> Sink:
-        """Where records go. Raises ``CommandFailed``."""
+        """Return the sink for the records. Raises ``CommandFailed``."""
         if output is not None and _is_parquet(output):
             return ParquetSink(output)
         return StreamSink(self._writer(output), None if output is None else OutputFile(output, append=append))
@@ -284,7 +284,7 @@ def _is_parquet(output: Path | None) -> bool:
 
 @contextlib.contextmanager
 def _kept(sink: Sink, copied: Copied, output: Path | None, *, as_json: bool, group: str | None) -> Iterator[None]:
-    """At every end: keep what was written where it is of use, and report how far it came."""
+    """Keep useful output however the command ends, and report the progress."""
     began = time.monotonic()
     try:
         yield
@@ -312,7 +312,7 @@ def _report(copied: Copied, output: Path | None, elapsed_s: float, as_json: bool
         ],
     }
     if as_json:
-        # Without a file standard output is the records'.
+        # Without a file, standard output has the records.
         (note_json if output is None else print_json)(summary)
         return
     into = "" if output is None else f" in {output}"
@@ -342,7 +342,7 @@ def _end(until: str | None, group: str | None, *, follow: bool) -> Where | None:
 
 
 def _format(given: str) -> tuple[OutputFormat, str | None]:
-    """A format's name, or text with a template. Raises ``ValueError``."""
+    """Return the format and the template, if the option is one. Raises ``ValueError``."""
     if given in list(OutputFormat):
         return OutputFormat(given), None
     if "%" not in given:

@@ -1,4 +1,4 @@
-"""``tidelog cost``: what a topic, or all, cost a month on S3, by what the gateways count."""
+"""``tidelog cost``: monthly cost on S3 of a topic or of all topics, from the gateways' counts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cost(
 ) -> None:
     """Predict a month's bill for S3 from what the running gateways count: requests by kind, and what is stored now.
 
-    Machines and traffic are not in it (docs/cost.md has them), nor what Spark, maintenance and clients ask the store for
+    Not included are machines and traffic (see docs/cost.md), and requests that Spark, maintenance and clients send to the store
     themselves.
 
     \b
@@ -68,7 +68,7 @@ def _topics(admin: Admin, topic: str | None) -> Sequence[Topic]:
 
 
 def _counted(urls: Sequence[str], token_file: Path | None, timeout_ms: float, seconds: float) -> tuple[Counts, float]:
-    """What all gateways asked for, and in how many seconds."""
+    """Return the requests that all gateways sent, and the seconds in which they did."""
     with ExitStack() as opened:
         transports = [
             opened.enter_context(

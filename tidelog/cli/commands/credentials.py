@@ -1,4 +1,4 @@
-"""``tidelog credentials``: temporary credentials of the store, for readers past the gateways."""
+"""``tidelog credentials``: temporary credentials for direct access to the store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def credentials(
     ] = 900,
     call: AdminCall,
 ) -> None:
-    """Ask for temporary credentials of the store for the tables of 1 to 20 topics, as a shell's exports.
+    """Get temporary credentials of the store for the tables of 1 to 20 topics, as a shell's exports.
 
     \b
     Examples:

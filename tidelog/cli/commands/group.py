@@ -1,4 +1,4 @@
-"""``tidelog group …``: consumer groups, and where they go on."""
+"""``tidelog group …``: consumer groups and their committed offsets."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def list_(call: AdminCall) -> None:
 
 @app.command()
 def describe(group: GroupArgument, call: AdminCall) -> None:
-    """Show a group: its members, what each of them reads, what is committed, and how far behind that is.
+    """Show a group: its members, their partitions, the committed offsets, and the lag.
 
     \b
     Examples:
@@ -91,9 +91,9 @@ def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing: say where it would go on.")] = False,
     call: AdminCall,
 ) -> None:
-    """Let a group go on elsewhere: read again, or skip. Only while it has no live members. Makes a group that is not there.
+    """Move a group's committed offsets, back or ahead. Only while it has no live members. Creates a missing group.
 
-    Where it says neither topics nor partitions, all topics that the group has committed for.
+    Without --topic and --partition: in all topics for which the group has committed.
 
     \b
     Examples:
@@ -129,7 +129,7 @@ def forget(
     *,
     call: AdminCall,
 ) -> None:
-    """Forget what a group has committed for some topics, which none of its live members reads.
+    """Delete a group's committed offsets of some topics, which none of its live members may read.
 
     \b
     Examples:
@@ -188,7 +188,7 @@ def _reset(
 def _begin(
     admin: Admin, group: str, to: str, topics: list[str], places: list[TopicPartition], *, preview: bool
 ) -> dict[TopicPartition, CommittedOffset]:
-    """As ``_reset``, for a group that is not there: it is made by its first offsets. Raises ``ValueError`` for a shift."""
+    """Set the first offsets of a missing group, as ``_reset``, which creates the group. Raises ``ValueError`` for a shift."""
     if _SHIFT.fullmatch(to):
         raise ValueError(f"group {group!r} has committed nothing that could be moved by {to}")
     where = parse_where(to, "--to")

@@ -1,4 +1,4 @@
-"""``tidelog help``: what ``--help`` says, for fingers that type it so."""
+"""``tidelog help``: the same as ``--help``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def help_(
     context: typer.Context,
     words: Annotated[list[str] | None, typer.Argument(metavar="COMMAND", help="The command, as it is typed.")] = None,
 ) -> None:
-    """Show the commands, or what one of them takes.
+    """Show the commands, or the help of one of them.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``tidelog lag``: how far a consumer group is behind, once or again and again."""
+"""``tidelog lag``: a consumer group's lag, once or periodically."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def lag(
     ] = 2.0,
     call: AdminCall,
 ) -> None:
-    """Show how far a group is behind: in records, and in time since the first record that it has not committed.
+    """Show a group's lag: in records, and in time since the first record that it has not committed.
 
-    On a terminal --watch draws over what it showed; elsewhere, and with --json, it writes one after the other.
+    On a terminal --watch redraws the table; elsewhere, and with --json, it writes one result after another.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def lag(
 
 
 def lag_table(found: GroupLag) -> Table:
-    """A row for each partition, and one for all."""
+    """Return a table with a row for each partition, and one for the total."""
     rows = table("topic", numbers=["partition", "committed", "high watermark", "lag", "lag (s)"])
     for topic in found.topics:
         for each in topic.partitions:

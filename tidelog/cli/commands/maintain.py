@@ -1,4 +1,4 @@
-"""``tidelog maintain``: become the process that looks after a store's topics."""
+"""``tidelog maintain``: become the process that maintains a store's topics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidelog.programs import become
 
 
 class Workers(StrEnum):
-    """The engine that rewrites segments."""
+    """Engine that rewrites segments."""
 
     SPARK = "spark"
     LOCAL = "local"
@@ -25,7 +25,7 @@ NEEDED = {
     Workers.SPARK: ("pyspark", "pyarrow", "numpy", "compaction"),
     Workers.LOCAL: ("pyarrow", "numpy", "compaction"),
 }
-"""Of the extras ``spark`` and ``arrow``; any of them missing means that it is not installed."""
+"""Packages of the extras ``spark`` and ``arrow``; if one is missing, the extra is not installed."""
 METRICS_NEEDED = "prometheus_client"
 
 
@@ -56,10 +56,10 @@ def maintain(
     ] = None,
     metrics_host: Annotated[str, typer.Option(help="Where metrics are served.", metavar="ADDRESS")] = "127.0.0.1",
 ) -> None:
-    """Look after the topics of a store: merge small segments, apply retention, compact keys, delete what no reader needs.
+    """Maintain the topics of a store: merge small segments, apply retention, compact keys, delete what no reader needs.
 
-    Runs beside gateways and readers, several times at once if need be, and may be ended at any time: the next round goes on
-    where it was. Every deletion is reported with its reason before it is done. Exit code 1 when a topic failed.
+    Runs concurrently with gateways, readers and other runs, and may be ended at any time: the next round continues there.
+    Every deletion is reported with its reason before it is done. Exit code 1 when a topic failed.
 
     \b
     Examples:
@@ -75,7 +75,7 @@ def maintain(
     needed = (*NEEDED[workers], *([] if metrics_port is None else [METRICS_NEEDED]))
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
-        # Without Spark there is less to install; what collects files has Prometheus' client, too.
+        # Without Spark a smaller extra is enough; ``collect`` includes Prometheus' client.
         without_spark = "arrow" if metrics_port is None else "collect"
         extra = "spark" if workers is Workers.SPARK else without_spark
         without = ", or --workers local, which needs no Spark" if workers is Workers.SPARK else ""

@@ -1,4 +1,4 @@
-"""``tidelog pipeline``: become the process that maintains a topic's tables."""
+"""``tidelog pipeline``: become the process that maintains typed tables of a topic."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.programs import become
 
 NEEDED = ("pyspark", "delta", "pyarrow", "spark_pipeline")
-"""Of the extra ``spark``; any of them missing means that it is not installed."""
+"""Packages of the extra ``spark``; if one is missing, it is not installed."""
 
 
 def pipeline(context: typer.Context) -> None:
-    """Keep a typed Delta table and aggregates of a topic of JSON, each record once; the rest goes to a dead-letter topic.
+    """Maintain a typed Delta table and aggregates of a JSON topic, each record once; invalid records go to a dead-letter topic.
 
     The options are those of 'python -m spark_pipeline.jobs.pipeline', which this becomes; 'tidelog pipeline -- --help' lists
-    them. The exit code is its own: 0 when it ended as asked, 1 when it failed, 2 for wrong settings.
+    them. Exit codes: 0 when it ended as requested, 1 when it failed, 2 for wrong settings.
 
     \b
     Examples:

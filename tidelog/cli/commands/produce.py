@@ -1,4 +1,4 @@
-"""``tidelog produce``: files and pipes into a topic."""
+"""``tidelog produce``: send files and pipes to a topic."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from tidelog.unpacking import compression_of
 
 
 class InputFormat(StrEnum):
-    """What the input is."""
+    """Format of the input."""
 
     LINES = "lines"
     NDJSON = "ndjson"
@@ -143,9 +143,9 @@ def produce(
 ) -> None:
     """Send lines or rows to a topic, and return when all are acknowledged.
 
-    Input that is compressed (gzip, zstd, bzip2, lz4) is unpacked.
+    Compressed input (gzip, zstd, bzip2, lz4) is decompressed.
 
-    It stops at the first error and at Ctrl-C, and says how many records are stored and up to which line all of them are.
+    It stops at the first error and at Ctrl-C, and says how many records are stored, and up to which line without a gap.
 
     \b
     Examples:
@@ -185,7 +185,7 @@ def produce(
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What is read, and how."""
+    """Input and its format."""
 
     format: InputFormat
     paths: list[Path]
@@ -195,7 +195,7 @@ class _Work:
 
 
 def _send(work: _Work, tally: Tally, destination: Destination, *, as_json: bool) -> None:
-    # Failed deliveries are reported here, in this command's words.
+    # This command itself reports failed deliveries.
     logging.getLogger("tidelog").addHandler(logging.NullHandler())
     began, interrupts, paths = time.monotonic(), Interrupts(), work.paths
     typing = STANDARD_STREAM in paths and sys.stdin.isatty()
@@ -233,7 +233,7 @@ def _by_name(paths: list[Path]) -> InputFormat:
 def _check(
     chosen: InputFormat, key_separator: str | None, fields: Fields, header: list[str] | None, delimiter: str
 ) -> None:
-    """Raises ``ValueError`` for options that are not for this format."""
+    """Raise ``ValueError`` for options that the format does not allow."""
     if key_separator is not None and chosen is not InputFormat.LINES:
         raise ValueError("--key-separator is for --format lines")
     if key_separator == "":
@@ -256,7 +256,7 @@ def _check_added(chosen: InputFormat, deliver_after: float | None, key: str | No
 
 
 def _times(topic: str, unit: TimeUnit, url: str | None, token_file: Path | None, *, allow_old: bool) -> Times:
-    """How times are read, and which are too old for the topic. One that is not there yet gets the default."""
+    """Return the reader of times, with the topic's retention; the default retention for a missing topic."""
     if allow_old:
         return Times(unit=unit)
     config: Mapping[str, int | str] = {}

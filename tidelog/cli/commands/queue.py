@@ -1,4 +1,4 @@
-"""``tidelog queue …``: queues, and their records taken and settled by hand."""
+"""``tidelog queue …``: queues, and records received and settled by hand."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def create(
     key: OnlyKeyOption = None,
     call: AdminCall,
 ) -> None:
-    """Make a queue over topics, or replace all settings of the one that has the name.
+    """Create a queue over topics, or replace all settings of the queue of this name.
 
     \b
     Examples:
@@ -114,7 +114,7 @@ def list_(call: AdminCall) -> None:
 
 @app.command()
 def describe(queue: QueueArgument, call: AdminCall) -> None:
-    """Show a queue: its settings, and how far it is in each partition.
+    """Show a queue: its settings, and its progress in each partition.
 
     \b
     Examples:
@@ -149,9 +149,9 @@ def receive(
     accept: Annotated[bool, typer.Option("--accept", help="Accept them once they are written.")] = False,
     call: AdminCall,
 ) -> None:
-    """Take records of a queue, and write them. They are locked until they are settled or the lock ends.
+    """Receive records of a queue, and write them. They are locked until they are settled or the lock expires.
 
-    With --json a line each, which settle reads.
+    With --json each is a line that 'settle' reads.
 
     \b
     Examples:
@@ -201,7 +201,7 @@ def settle(
     reason: Annotated[str, typer.Option(help="reject: why; a header of the dead letter.")] = "",
     call: AdminCall,
 ) -> None:
-    """Settle records that standard input names, a line each, as receive --json has written them.
+    """Settle the records on standard input, one per line, as written by receive --json.
 
     \b
     Examples:
@@ -254,7 +254,7 @@ def delete(
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such queue.")] = False,
     call: AdminCall,
 ) -> None:
-    """Delete a queue; its topics stay as they are. On a terminal it asks first.
+    """Delete a queue; its topics are unchanged. On a terminal it asks first.
 
     \b
     Examples:
@@ -271,13 +271,13 @@ def delete(
 def _given_back_unwritten(
     calls: QueueCalls, records: Iterable[ReceivedRecord], deadline: Deadline
 ) -> Iterator[deque[ReceivedRecord]]:
-    """What is left of the records where writing them fails was never delivered."""
+    """Release records that could not be written, uncounted, since they were never delivered."""
     unwritten = deque(records)
     try:
         yield unwritten
     except BaseException:
         back = [_settlement(_as_json(record), "release") for record in unwritten]
-        with suppress(TidelogError):  # else their locks end
+        with suppress(TidelogError):  # otherwise their locks expire
             if back:
                 calls.settle([msgspec.structs.replace(one, begun=False) for one in back], deadline)
         raise
@@ -349,7 +349,7 @@ def _tell(
     as_json: bool,
     quiet: bool = False,
 ) -> None:
-    """Raises ``CommandFailed`` where one is not settled."""
+    """Report the results. Raises ``CommandFailed`` if a record is not settled."""
     shown = [
         {"topic": one.topic, "partition": one.partition, "offset": one.first_offset, "settled": result.settled}
         | ({} if result.error_code is None else {"error_code": result.error_code})

@@ -1,4 +1,4 @@
-"""``tidelog quota …``: how much a principal may use."""
+"""``tidelog quota …``: limits on a principal's usage."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def set_(
     event_streams: Annotated[str | None, _limit("Event streams at once")] = None,
     call: AdminCall,
 ) -> None:
-    """Change a principal's quota; what is not named stays as it is. The bounds are for all gateways together.
+    """Change a principal's quota; limits that are not given are unchanged. They apply to all gateways together.
 
     \b
     Examples:

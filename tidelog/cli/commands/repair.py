@@ -1,4 +1,4 @@
-"""``tidelog doctor --repair``: what a topic has lost, and the commit that does without it."""
+"""``tidelog doctor --repair``: report a topic's losses, and commit a repair without the lost data."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from log_format.checkpoints.repair import Repair
 
 _SHOWN_MAX = 20
-"""Lines of one kind."""
+"""Number of lines shown of one kind."""
 TRANSACTIONS = "system/transactions"
-"""In place of a topic: no topic has such a name."""
+"""Argument instead of a topic's name, which no topic can have."""
 
 
 def repair_in(store: str, topic: str, *, asks: bool, as_json: bool) -> None:
-    """Say what the topic has lost and, unless the user declines, make it whole without that.
+    """Show what the topic has lost and, unless the user declines, repair it without that.
 
-    Raises as ``repair_topic``, and ``ValueError`` for a store that is not there.
+    Raises as ``repair_topic``, and ``ValueError`` for a missing store.
     """
     with reading_a_store():
         from log_format.checkpoints.repair import repair_topic  # noqa: PLC0415 - needs pyarrow
@@ -58,9 +58,9 @@ def repair_in(store: str, topic: str, *, asks: bool, as_json: bool) -> None:
 
 
 def end_transactions_in(store: str, *, asks: bool, as_json: bool) -> None:
-    """Say which decided transactions lack staged objects and, unless the user declines, end them without those.
+    """Show which decided transactions lack staged objects and, unless the user declines, end them without those.
 
-    Raises ``TidelogError``, ``StoreUnavailable``, and ``ValueError`` for a store that is not there.
+    Raises ``TidelogError``, ``StoreUnavailable``, and ``ValueError`` for a missing store.
     """
     with reading_a_store():
         from log_format.checkpoints.topic_log import TopicLog  # noqa: PLC0415 - needs pyarrow
@@ -84,7 +84,7 @@ def end_transactions_in(store: str, *, asks: bool, as_json: bool) -> None:
     ended = []
     for each in found:
         row = finishing.decide(do_without(opened, each, random_id))
-        with suppress(BackOff):  # a gateway's: it finds it within seconds
+        with suppress(BackOff):  # a gateway is finishing it, within seconds
             row = finishing.finish(row)
         ended.append({"transaction_id": row.transaction_id, "state": row.state, "lost": each.lost})
     if as_json:

@@ -1,4 +1,4 @@
-"""``tidelog role …``: users and groups that have the same rights."""
+"""``tidelog role …``: named sets of users and groups with the same rights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def put(
     *,
     call: AdminCall,
 ) -> None:
-    """Set the members of a role: these, and no others.
+    """Set the members of a role to exactly these.
 
     \b
     Examples:
@@ -58,7 +58,7 @@ def remove(
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such role.")] = False,
     call: AdminCall,
 ) -> None:
-    """Remove a role. ACLs of Role:NAME stay, and mean no one until the role is put again.
+    """Remove a role. ACLs of Role:NAME stay, and apply to no one until the role is put again.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``tidelog topic scheduled …``: delayed records that wait."""
+"""``tidelog topic scheduled …``: undelivered delayed records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, help="The most records shown.")] = 100,
     call: AdminCall,
 ) -> None:
-    """List the delayed records of a topic that wait.
+    """List a topic's delayed records that are not delivered yet.
 
     \b
     Examples:
@@ -64,7 +64,7 @@ def cancel(
     *,
     call: AdminCall,
 ) -> None:
-    """Cancel delayed records: they are never delivered. It stops at the first that can't be cancelled.
+    """Cancel delayed records, so that they are never delivered. It stops at the first that can't be cancelled.
 
     \b
     Examples:

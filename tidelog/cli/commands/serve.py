@@ -13,11 +13,11 @@ from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.programs import become
 
 NEEDED = ("fastapi", "uvicorn", "pyarrow", "httptools")
-"""Of the extra ``gateway``; any of them missing means that it is not installed."""
+"""Packages of the extra ``gateway``; if one is missing, it is not installed."""
 
 
 class LogLevel(StrEnum):
-    """Least level that is logged."""
+    """Lowest level that is logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -26,7 +26,7 @@ class LogLevel(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """How a line of the log looks."""
+    """Format of a log line."""
 
     AUTO = "auto"
     JSON = "json"
@@ -91,11 +91,11 @@ def serve(
         ),
     ] = LogFormat.AUTO,
 ) -> None:
-    """Serve a store over HTTP, until Ctrl-C or SIGTERM, which finish what is under way first.
+    """Serve a store over HTTP, until Ctrl-C or SIGTERM, which let requests under way finish first.
 
-    Further options (memory, time limits, threads) go to the gateway as they are: 'tidelog serve --store ./log -- --help' lists
-    them. The exit code is the gateway's: 0 after finishing everything, 1 when something could not be finished, 2 for wrong
-    settings or a store that can't be used, 3 when it could not start.
+    Further options (memory, timeouts, threads) are passed to the gateway: 'tidelog serve --store ./log -- --help' lists them. The
+    exit code is the gateway's: 0 after finishing all requests, 1 when some could not be finished, 2 for wrong settings or an
+    unusable store, 3 when it could not start.
 
     \b
     Examples:
@@ -112,7 +112,7 @@ def serve(
         )
         raise typer.Exit(ExitCode.FAILED)
     arguments = ["--store", store, "--host", host]
-    # Without the option the gateway reads the variable itself: it knows what Kubernetes puts there.
+    # Without the option the gateway reads the variable itself, and handles what Kubernetes sets there.
     arguments += [] if port is None else ["--port", str(port)]
     arguments += [] if advertised_url is None else ["--advertised-url", advertised_url]
     arguments += [] if kafka is None else ["--kafka-listen", kafka]

@@ -1,4 +1,4 @@
-"""``tidelog sql``: questions about topics, answered by DuckDB in this process."""
+"""``tidelog sql``: SQL queries of topics, answered by DuckDB in this process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 NEEDED: Final = ("duckdb", "numpy", "pyarrow")
 ROWS_SHOWN_MAX: Final = 1_000
-"""In a terminal's table: more is for a program."""
+"""Number of rows in a terminal's table: more rows are for a program."""
 _ROWS_AT_ONCE: Final = 1_000
 
 
@@ -55,7 +55,7 @@ def sql(
     token_file: TokenFileOption = None,
     timeout: TimeoutOption = STREAM_TIMEOUT_S,
 ) -> None:
-    """Answer a question about topics in SQL. Each topic that it names is read once, up to what is there now.
+    """Query topics in SQL. Each topic that the query names is read once, up to its current end.
 
     A topic has the columns topic, partition, offset, timestamp, key, value, headers, key_bytes and value_bytes. key and value
     are text, and null where the bytes are no UTF-8. Quote names with dots or dashes. Reads no other data over the network.
@@ -92,7 +92,7 @@ def sql(
 
 
 def _database(memory: str, directory: Path) -> duckdb.DuckDBPyConnection:
-    """An empty one in memory. It fetches no extensions. Raises ``ValueError``."""
+    """Open an empty database in memory, which fetches no extensions. Raises ``ValueError``."""
     config = {
         "memory_limit": memory,
         "temp_directory": str(directory),
@@ -109,7 +109,7 @@ def _database(memory: str, directory: Path) -> duckdb.DuckDBPyConnection:
 
 def _topics(database: duckdb.DuckDBPyConnection, query: str) -> list[str]:
     tree = parsed(database, query)
-    if tree.get("error"):  # no query, such as a pivot; or none at all, which executing it says
+    if tree.get("error"):  # another statement, such as a pivot; or invalid SQL, which its execution reports
         return sorted(name.strip('"') for name in database.get_table_names(query))
     return topics_named(tree)
 
@@ -117,7 +117,7 @@ def _topics(database: duckdb.DuckDBPyConnection, query: str) -> list[str]:
 def _load(
     database: duckdb.DuckDBPyConnection, topic: str, range_: Range, settings: dict[str, Any], *, shown: bool
 ) -> None:
-    """Copy the topic into a table, and put a view with its name over it."""
+    """Copy the topic into a table, and create a view with its name over it."""
     from tidelog.bodies.fetched_table import FETCHED_SCHEMA  # noqa: PLC0415 - needs pyarrow
 
     raw, name = quoted(f"raw:{topic}"), quoted(topic)
@@ -164,7 +164,7 @@ def _shown(value: Any) -> Text:
 
 
 def _duckdb() -> Any:
-    """Imported when it is asked for: an optional library."""
+    """Import and return DuckDB, an optional library."""
     import duckdb  # noqa: PLC0415
 
     return duckdb

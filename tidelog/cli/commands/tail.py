@@ -1,4 +1,4 @@
-"""``tidelog tail``: what comes into some topics, for people."""
+"""``tidelog tail``: incoming records of some topics, for people."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def tail(
 ) -> None:
     """Follow all partitions of some topics, until Ctrl-C or --until: place, time (UTC), key and value in a line.
 
-    With colours on a terminal, unless NO_COLOR is set. To go on later where it ended, use consume.
+    Coloured on a terminal, unless NO_COLOR is set. To continue later where it ended, use consume.
 
     \b
     Examples:

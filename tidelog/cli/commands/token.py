@@ -1,4 +1,4 @@
-"""``tidelog token …``: the credentials of users and programs."""
+"""``tidelog token …``: credentials of users and programs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def create(
     output_: OutputOption = None,
     call: AdminCall,
 ) -> None:
-    """Create a token, and write it, alone in a line, to standard output. No one can show it again.
+    """Create a token, and write it as the only line to standard output. It can't be shown again.
 
     \b
     Examples:
@@ -100,7 +100,7 @@ def rotate(
     output_: OutputOption = None,
     call: AdminCall,
 ) -> None:
-    """Give a token another secret, and write it as 'token create' does. Clients take a changed file by themselves.
+    """Give a token a new secret, and write it as 'token create' does. Clients read a changed file again automatically.
 
     \b
     Examples:
@@ -122,7 +122,7 @@ def revoke(
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such token.")] = False,
     call: AdminCall,
 ) -> None:
-    """End a token: every gateway refuses it within 5 seconds.
+    """Revoke a token: every gateway refuses it within 5 seconds.
 
     \b
     Examples:
@@ -143,7 +143,7 @@ def _kept(path: Path | None) -> Iterator[Callable[[str], None] | None]:
 
 
 def _hand_over(made: NewAccessToken, write: Callable[[str], None] | None, path: Path | None, *, as_json: bool) -> None:
-    """The secret to its file or to standard output; everything else for the user to standard error."""
+    """Write the secret to its file or to standard output, and everything else for the user to standard error."""
     if write is not None:
         write(made.token + "\n")
     if as_json:

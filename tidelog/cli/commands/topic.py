@@ -130,7 +130,7 @@ def alter(
     yes: YesOption = False,
     call: AdminCall,
 ) -> None:
-    """Add partitions or change settings, all or nothing. Where most records would expire at once, it asks first.
+    """Add partitions or change settings, all or nothing. It asks first if the change would expire half of the records or more.
 
     \b
     Examples:
@@ -231,7 +231,7 @@ def _show(topic: Topic, as_json: bool) -> None:
 
 
 def _commits(commit: TopicCommit) -> str:
-    """Where they go, since when and why, and how far the table is behind."""
+    """Describe the destination of a topic's commits: since when, why, and how far the table lags behind."""
     where = "its own" if commit.journal is None else f"by journal {commit.journal}"
     said = f"{where} since {time_text(commit.since)} ({commit.reason})" if commit.reason else where
     if not commit.undrained_records:
@@ -241,7 +241,7 @@ def _commits(commit: TopicCommit) -> str:
 
 
 def _flushes(commit: TopicCommit) -> str:
-    """When they begin, and what is saved for that."""
+    """Describe when flushes begin, and the time saved up for early ones."""
     saved_ms = (commit.flush_savings_ms or 0) // 1000 * 1000
     saved = f"saved: {in_words('flush.ms', saved_ms)} ms, at the gateway that was asked"
     if commit.savings_spent:
@@ -250,7 +250,7 @@ def _flushes(commit: TopicCommit) -> str:
 
 
 def _differences(topic: Topic, partitions: int, settings: Mapping[str, int | str]) -> str:
-    """How the topic differs from what the user asked for."""
+    """Describe how the topic differs from what the user asked for."""
     has = {"partitions": topic.partition_count, **topic.config}
     asked = {"partitions": partitions, **settings}
     found = [

@@ -1,4 +1,4 @@
-"""``tidelog verify``: prove a topic or a journal from what lies on the store, without a gateway."""
+"""``tidelog verify``: check a topic or a journal from the objects in the store, without a gateway."""
 
 from __future__ import annotations
 
@@ -39,12 +39,11 @@ def verify(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read a whole topic, or a journal, from its store and prove it.
+    """Read a whole topic, or a journal, from its store and check it.
 
-    Every segment that a commit names is there with the size, checksums and rows that the commit says; offsets are dense
-    from the log start on, also from the topic's table to what only its journal has; no offset is there twice; the statistics
-    by which other readers choose files are right. Objects that no commit names are counted, and are no fault. Exit code 1
-    when anything is wrong.
+    Checks that every segment named by a commit exists, with the commit's size, checksums and rows; that offsets have no gaps from
+    the log start on, including records that only a journal has, and no duplicates; that the statistics by which other readers
+    choose files are right. Objects that no commit names are counted, and are no fault. Exit code 1 when anything is wrong.
 
     \b
     Examples:

@@ -9,11 +9,11 @@ from log_format.version import __version__
 from tidelog.cli.terminal.console import JsonOption, output, print_json
 
 _SHOWN = ("pyarrow", "fastapi", "pyspark", "boto3")
-"""What decides which commands work here."""
+"""Packages that decide which commands work."""
 
 
 def version(as_json: JsonOption = False) -> None:
-    """Show the versions of Tidelog, Python, and what is installed besides.
+    """Show the versions of Tidelog, Python and optional packages.
 
     \b
     Examples:

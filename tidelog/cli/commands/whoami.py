@@ -1,4 +1,4 @@
-"""``tidelog whoami``: the user that the gateway takes the caller for."""
+"""``tidelog whoami``: the identity by which the gateway knows the caller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidelog.cli.terminal.tables import time_text
 
 
 def whoami(call: AdminCall) -> None:
-    """Show which user the gateway takes you for, by which proof, and until when.
+    """Show the user that the gateway knows you as, the credential that proves it, and its expiry.
 
     \b
     Examples:

@@ -1,1 +1,1 @@
-"""``tidelog cost``: what gateways' own counts of requests to the store come to in a month."""
+"""``tidelog cost``: monthly costs predicted from the gateways' counts of store requests."""

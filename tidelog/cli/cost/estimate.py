@@ -1,7 +1,7 @@
-"""From counts of requests, taken twice, to dollars a month.
+"""Conversion of request counts, taken twice, to dollars per month.
 
-A topic's part are the requests that go with commits (segments, commits, checkpoints), by its share of all commits. What a gateway
-asks for whatever it does, heartbeats and looks, is no topic's.
+A topic's part are the requests that belong to commits (segments, commits, checkpoints), by its share of all commits. Requests
+that a gateway makes independently of topics, such as heartbeats and polls, belong to none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidelog.cli.cost.prices import PRICES, SECONDS, request_dollars
 from tidelog.types.topic import Topic
 
 Counts = Counter[tuple[str, str]]
-"""Requests by kind (PUT, GET, …) and by what the object is."""
+"""Number of requests by kind (PUT, GET, …) and by the sort of object."""
 
 OF_COMMITS: Final = frozenset({"segment", "commit", "checkpoint", "journal"})
 _SAMPLE: Final = re.compile(r'^tidelog_store_requests_total\{kind="(\w+)",of="(\w+)"\} ([0-9.e+]+)$', re.MULTILINE)
@@ -31,12 +31,12 @@ class Row:
     of: str
     per_second: float
     dollars: float
-    """A month."""
+    """Dollars per month."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a month costs if it goes on like this. ``stored_bytes``: now."""
+    """Costs of a month at the current rate. ``stored_bytes``: currently."""
 
     seconds: float
     rows: tuple[Row, ...]
@@ -44,39 +44,39 @@ class Estimate:
 
     @property
     def requests_dollars(self) -> float:
-        """For requests to the store."""
+        """Dollars for requests to the store."""
         return sum(row.dollars for row in self.rows)
 
     @property
     def storage_dollars(self) -> float:
-        """For what is stored now."""
+        """Dollars for the currently stored bytes."""
         return self.stored_bytes / 10**9 * PRICES["S3 Standard, GB-month"]
 
     @property
     def dollars(self) -> float:
-        """Together."""
+        """Dollars in total."""
         return self.requests_dollars + self.storage_dollars
 
 
 def counts_of(page: str) -> Counts:
-    """The counts on a gateway's page of metrics."""
+    """Return the counts on a gateway's page of metrics."""
     return Counter({(kind, of): int(float(count)) for kind, of, count in _SAMPLE.findall(page)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushBound:
-    """How many flushes ``flush.ms`` allows on average, early ones included, and what their PUTs cost a month."""
+    """Number of flushes that ``flush.ms`` allows on average, including early ones, and the monthly cost of their PUTs."""
 
     per_second: float
 
     @property
     def dollars(self) -> float:
-        """A segment and a commit for each."""
+        """Dollars for a segment and a commit per flush."""
         return 2 * self.per_second * SECONDS * request_dollars("PUT")
 
 
 def flush_bound(topics: Iterable[Topic], gateways: int) -> FlushBound | None:
-    """The bound of these topics and of the journals that they are at; None where one has none (``flush.ms`` 0).
+    """Return the bound of these topics and of their journals; None if one has no bound (``flush.ms`` 0).
 
     Each gateway flushes to a journal by itself, and each of a topic's ``owners`` to the topic.
     """
@@ -94,12 +94,12 @@ def flush_bound(topics: Iterable[Topic], gateways: int) -> FlushBound | None:
 
 
 def estimated(requests: Counts, seconds: float, stored_bytes: int) -> Estimate:
-    """Of all that was asked for in so many seconds."""
+    """Return the estimate for all requests made in so many seconds."""
     return _estimate({key: float(count) for key, count in requests.items()}, seconds, stored_bytes)
 
 
 def of_topic(requests: Counts, commits: int, seconds: float, stored_bytes: int) -> Estimate:
-    """The part of a topic that made so many of the commits."""
+    """Return the estimate for a topic that made so many of the commits."""
     share = commits / max(commits, requests["PUT", "commit"], 1)
     parts = {(kind, of): count * share for (kind, of), count in requests.items() if of in OF_COMMITS}
     return _estimate(parts, seconds, stored_bytes)

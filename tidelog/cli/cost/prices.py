@@ -1,4 +1,4 @@
-"""What S3 charges, and where that was seen. ``infra/cost.py`` computes docs/cost.md from the same table."""
+"""S3's prices, and their source. ``infra/cost.py`` computes docs/cost.md from the same table."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PRICES: Final = {
     "S3 PUT, 1,000": 0.005,
     "S3 GET, 1,000": 0.0004,
 }
-"""US dollars, us-east-1, on demand. A listing costs what a PUT does, a HEAD what a GET does, a DELETE nothing."""
+"""US dollars in us-east-1, on demand. A listing costs the same as a PUT, a HEAD the same as a GET, a DELETE nothing."""
 PRICED_AS: Final = {"PUT": "S3 PUT, 1,000", "LIST": "S3 PUT, 1,000", "GET": "S3 GET, 1,000", "HEAD": "S3 GET, 1,000"}
 SECONDS: Final = 730 * 3600
-"""Of a month."""
+"""Seconds in a month."""
 
 
 def request_dollars(kind: str) -> float:
-    """Of one request of the kind."""
+    """Return the price of one request of the kind."""
     return PRICES[PRICED_AS[kind]] / 1000 if kind in PRICED_AS else 0.0

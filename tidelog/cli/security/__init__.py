@@ -1,4 +1,4 @@
-"""What ``tidelog doctor --security`` looks at: a gateway from outside, the settings of one, and its store.
+"""Checks of ``tidelog doctor --security``: a gateway from outside, a gateway's settings, and its store.
 
-Each check ends in a ``Finding``. Nothing here changes anything, and no finding holds a secret.
+Each check ends in a ``Finding``. Nothing here changes anything, and no finding contains a secret.
 """

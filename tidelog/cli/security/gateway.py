@@ -1,4 +1,4 @@
-"""A gateway from outside: what clients may do without a credential, and with one."""
+"""Checks of a gateway from outside: what clients may do without a credential, and with one."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tidelog.types.access import AccessToken, Acl
 _TIMEOUT_MS: Final = 5_000.0
 _DAY_MS: Final = 86_400_000
 LONG_MS: Final = 180 * _DAY_MS
-"""A token that lives longer has time to be lost unnoticed."""
+"""Remaining lifetime above which a token has time to be lost unnoticed."""
 SOON_MS: Final = 7 * _DAY_MS
-"""A token that ends sooner will stop its program before anyone looks again."""
+"""Remaining lifetime below which a token will expire before anyone looks again."""
 PRINCIPALS_MAX: Final = 100
-"""Users of tokens that are asked about, one request each."""
+"""Number of token owners that are tested, by one request each."""
 _CHANGES: Final = ("All", "Write", "Create", "Delete", "Alter")
 
 
 def look_at_gateway(url: str, credentials: Credentials) -> Iterator[Finding]:
-    """What it answers without proof. Raises nothing."""
+    """Yield findings about requests without a credential. Raises nothing."""
     what = "authentication"
     try:
         status, body = _anonymous(url, "/v1/whoami", credentials)
@@ -54,7 +54,7 @@ def look_at_gateway(url: str, credentials: Credentials) -> Iterator[Finding]:
 
 
 def look_at_rights(admin: Admin, url: str) -> Iterator[Finding]:
-    """What its tokens and ACLs leave open, as far as the caller may see it. Raises nothing."""
+    """Yield findings about tokens and ACLs, as far as the caller may see them. Raises nothing."""
     try:
         yield _peers(admin)
         if admin.whoami().authentication == "none":
@@ -83,7 +83,7 @@ def _anonymous(url: str, path: str, credentials: Credentials) -> tuple[int, byte
 
 
 def _peers(admin: Admin) -> Finding:
-    """The addresses by which gateways and clients reach each gateway."""
+    """Check the addresses by which gateways and clients reach each gateway."""
     plain = [each.url for each in admin.cluster().gateways if not is_private(each.url)]
     if plain:
         advice = "Give every gateway tls_cert, tls_key and an advertised_url with https://."

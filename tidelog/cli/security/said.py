@@ -1,4 +1,4 @@
-"""Names in one line."""
+"""Short lists of names in messages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ _NAMES_SHOWN: Final = 5
 
 
 def some(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Return the first names, and the number of further ones."""
     more = len(names) - _NAMES_SHOWN
     return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")

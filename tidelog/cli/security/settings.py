@@ -1,4 +1,4 @@
-"""The settings of a gateway as this environment has them: run it where the gateway runs, with its variables."""
+"""Checks of a gateway's settings in this environment, to be run where the gateway runs, with its variables."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PREFIX: Final = "TIDELOG_"
 _OF_GATEWAYS: Final = (
     "HOST", "AUTH", "INSECURE", "TLS_CERT", "CLUSTER_KEY_FILE", "SUPER_USERS", "BOOTSTRAP_TOKEN_FILE", "OPS_HOST", "OIDC_ISSUER",
 )  # fmt: skip
-"""Variables that clients don't have."""
+"""Variables that only gateways have."""
 _SECRETS: Final = ("CLUSTER_KEY_FILE", "BOOTSTRAP_TOKEN_FILE", "TLS_KEY", "TOKEN_FILE", "KEY_FILE")
 
 
 def look_at_settings(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Nothing, unless a gateway's variables are there. Raises nothing."""
+    """Yield findings about the settings; none unless a gateway's variables are set. Raises nothing."""
     given = {name: environment.get(_PREFIX + name, "").strip() for name in (*_OF_GATEWAYS, *_SECRETS)}
     yield from _secret_files(given)
     if not any(given[name] for name in _OF_GATEWAYS):

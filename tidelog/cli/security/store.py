@@ -1,4 +1,4 @@
-"""The store: a reader of it reads every record, and a writer of it needs no gateway."""
+"""Checks of the store: whoever reads it reads every record, and whoever writes it needs no gateway."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from log_format.inspection.finding import Finding, bad, good, poor
 from tidelog.cli.security.said import some
 
 FILES_MAX: Final = 10_000
-"""Files and directories that are looked at."""
+"""Number of files and directories that are checked."""
 
 
 def look_at_store(uri: str) -> Iterator[Finding]:
-    """A directory's modes, or what the bucket says of itself. Raises nothing."""
+    """Yield findings about a directory's modes, or a bucket's settings. Raises nothing."""
     parsed = urlsplit(uri)
     if parsed.scheme == "s3":
         yield from _bucket(parsed.netloc)

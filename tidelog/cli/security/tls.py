@@ -1,4 +1,4 @@
-"""How a gateway is reached: whether others can read along, and how long its certificate holds."""
+"""Checks of a gateway's address: whether others can read along, and how long its certificate is valid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OLD: Final = (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1)
 
 
 def look_at_address(url: str, credentials: Credentials) -> Iterator[Finding]:
-    """Plain or TLS, its versions, and the certificate. Raises nothing."""
+    """Yield findings about TLS, its versions, and the certificate. Raises nothing."""
     if not url.lower().startswith("https://"):
         if is_private(url):
             yield good("address", f"{url} is plain HTTP on this machine alone.")

@@ -1,1 +1,1 @@
-"""Where ``tidelog consume`` and ``tail`` put records: a terminal, files, and how far copying has come."""
+"""Outputs of ``tidelog consume`` and ``tail``: terminal and files, and the progress of copying to them."""

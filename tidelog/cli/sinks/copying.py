@@ -1,4 +1,4 @@
-"""From a consumer to a sink, and how far it came: shared by ``consume`` and ``tail``."""
+"""Copying from a consumer to a sink, with its progress; shared by ``consume`` and ``tail``."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from tidelog.types.record import TopicPartition
 
 _WAIT_MS = 10_000
 MADE_ANEW_S = 30
-"""How long a topic that is followed may be gone: one who deletes it to make it anew does so at once."""
+"""How long a followed topic may be missing: whoever deletes it to recreate it does so immediately."""
 _GONE_PAUSE_S = 0.2
 _FILTERED_WAIT_MS = 100
-"""Before the end, where the last records may be left out: how long a poll goes on that has none."""
+"""Waiting time of a poll before the end if the last records may be filtered out."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Copied:
-    """How many records were written, and by partition the offset to go on at. Holds after every step, also a failed one."""
+    """Progress: number of written records, and the next offset by partition. Valid after every step, even a failed one."""
 
     filtered: bool = False
-    """Whether the consumer leaves records out."""
+    """Whether the consumer filters records."""
     record_count: int = 0
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     lasts: bool = False
-    """Whether what was written is where it should be, whole."""
+    """Whether everything written is durable, under its final name."""
 
     def next_offsets(self) -> str:
-        """For ``--from``."""
+        """Return the positions in the form of ``--from``."""
         return ",".join(f"{place.partition}:{offset}" for place, offset in sorted(self.positions.items()))
 
 
 @dataclass(slots=True)
 class Fetching:
-    """Fetches for a sink. While it ``follows`` it bears that a topic is deleted, if it is made anew soon."""
+    """Fetches for a sink. If it ``follows``, it tolerates that a topic is deleted and soon recreated."""
 
     follows: bool
     _gone_since_s: float | None = None
 
     def fetch(self, sink: Sink, consumer: Consumer, wait_ms: int, records_max: int | None) -> int | None:
-        """As ``Sink.fetch``; None while a topic is gone: there is nothing to write then.
+        """Fetch as ``Sink.fetch``; return None while a topic is missing, when there is nothing to write.
 
-        Raises ``UnknownTopic`` when it is gone for ``MADE_ANEW_S``, and as ``Sink.fetch``.
+        Raises ``UnknownTopic`` when it is missing for ``MADE_ANEW_S``, and as ``Sink.fetch``.
         """
         try:
             found = sink.fetch(consumer, wait_ms, records_max)
@@ -68,8 +68,8 @@ class Fetching:
             positions = consumer.positions()
             lost = [place for place in consumer.assignment() if place not in positions]
             if not self.follows or not lost:
-                raise  # the records there are gone
-            consumer.seek_to_beginning(*lost)  # of the new topic
+                raise  # the records were deleted
+            consumer.seek_to_beginning(*lost)  # of the recreated topic
             return None
         self._gone_since_s = None
         return found
@@ -88,8 +88,7 @@ def copy(
 ) -> None:
     """Write records until the range's end (``follow``: for ever), or until ``records_max`` are written.
 
-    Raises ``KeyboardInterrupt``, and what polls and the sink raise. ``copied``
-    then says how far it came.
+    Raises ``KeyboardInterrupt``, and what polls and the sink raise. ``copied`` always has the progress.
     """
     ends: Mapping[TopicPartition, int] | None = None if follow else range_.end
     copied.positions.update(range_.begin)

@@ -1,4 +1,4 @@
-"""From a member of a group to a sink.
+"""Copying from a member of a group to a sink.
 
 Records are written before their offsets are committed. So after a crash the last records come again, and none is missing.
 """
@@ -20,11 +20,11 @@ from tidelog.types.record import TopicPartition
 
 _WAIT_MS: Final = 1_000
 _COMMIT_EVERY_S: Final = 1.0
-"""About so much is written again after a crash. A commit may take a good part of it."""
+"""Interval of commits: about this much is written again after a crash. A commit may take a good part of it."""
 
 
 class GroupCopy:
-    """``copied`` holds after every step. Without ``commits_on_the_way``, as for a file, only ``commit`` commits."""
+    """Copying of a group's records. Without ``commits_on_the_way``, as for a file, only an explicit ``commit`` commits."""
 
     def __init__(self, copied: Copied, *, commits_on_the_way: bool) -> None:
         self._copied = copied
@@ -33,12 +33,12 @@ class GroupCopy:
         self._committed_at = time.monotonic()
 
     def revoked(self, consumer: Consumer) -> None:
-        """Commit for partitions that go to other members, while the group still takes it."""
+        """Commit for revoked partitions, while the group still accepts it."""
         if self._commits_on_the_way:
             self.commit(consumer)
 
     def commit(self, consumer: Consumer) -> None:
-        """Commit what was written, if it lasts, of the partitions that are still held. Raises ``GatewayError``."""
+        """Commit the written records of the partitions still owned, if the output is durable. Raises ``GatewayError``."""
         if not (self._commits_on_the_way or self._copied.lasts):
             return
         held = consumer.assignment()
@@ -73,7 +73,7 @@ class GroupCopy:
                     copied.record_count += count
                     copied.positions[place] = next_offset
                 if copied.filtered:
-                    # All that the consumer handed out is written.
+                    # The consumer's positions are committable: everything that it handed out is written.
                     ends = {} if group is None else group.ends
                     for place, position in consumer.positions().items():
                         copied.positions[place] = min(position, ends.get(place, position))
@@ -85,17 +85,17 @@ class GroupCopy:
 
 
 class GroupEnd:
-    """What a topic held when the command began, and whether the group's members together have read it."""
+    """End of a topic at the command's start, and whether the group's members together have read up to it."""
 
     def __init__(self, admin: Admin, group: str, range_: Range) -> None:
-        """``range_``: from the log starts to what is there now."""
+        """Store the range, which reaches from the log starts to the current ends."""
         self._admin = admin
         self._group = group
         self.ends = range_.end
         self._unread = {place for place, end in range_.end.items() if range_.begin[place] < end}
 
     def is_reached(self, consumer: Consumer, found_count: int) -> bool:
-        """Whether nothing is left. Other members' progress is asked for when there is nothing to read here."""
+        """Return whether nothing is left. Other members' commits are requested when there is nothing to read here."""
         positions = consumer.positions()
         left = {place for place in self._unread if positions.get(place, -1) < self.ends[place]}
         if not left or found_count:

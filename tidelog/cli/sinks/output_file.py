@@ -1,6 +1,6 @@
-"""Files that are whole or not there: written under another name beside their own, and renamed when all is in them.
+"""Output files that appear only when they are complete: written under a temporary name and then renamed.
 
-With ``append`` a file grows by whole lines instead; a half line that a killed process left is found and refused.
+With ``append`` a file grows by whole lines instead; a partial line left by a killed process is detected and refused.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tidelog.cli.terminal.console import CommandFailed
 
 
 class OutputFile:
-    """Writes bytes for ``path``. ``close`` makes them durable under that name; ``discard`` leaves nothing of a new file."""
+    """Writer of ``path``. ``close`` makes the content durable under that name; ``discard`` removes a new file."""
 
     def __init__(self, path: Path, *, append: bool, may_grow: bool = True) -> None:
-        """Raises ``CommandFailed`` when the file is there and not to be appended to, or ends within a line.
+        """Open the file. Raises ``CommandFailed`` when it exists and is not to be appended to, or ends within a line.
 
-        ``may_grow``: lines could be appended to it.
+        ``may_grow``: whether the format allows appending.
         """
         self._path = path
         self._append = append
@@ -36,7 +36,7 @@ class OutputFile:
                 raise CommandFailed(f"{path} does not end with a line break: its last line is not whole")
 
     def close(self) -> None:
-        """Put everything on the disk, under the file's own name."""
+        """Make everything durable, under the file's final name."""
         if not self.file.closed:
             self.file.flush()
             os.fsync(self.file.fileno())
@@ -45,7 +45,7 @@ class OutputFile:
             self._written.rename(self._path)
 
     def discard(self) -> None:
-        """Remove a new file. What was appended stays."""
+        """Remove a new file. Appended lines stay."""
         self.file.close()
         if not self._append:
             self._written.unlink(missing_ok=True)

@@ -15,11 +15,11 @@ from tidelog.types.record import Record
 Writer = Callable[[Record], bytes]
 
 _COLOURS = ("36", "33", "32", "35", "34", "31")
-"""Cyan, yellow, green, magenta, blue, red, as terminals number them."""
+"""ANSI colour codes: cyan, yellow, green, magenta, blue, red."""
 
 
 class OutputFormat(StrEnum):
-    """What is written for a record."""
+    """Output format of a record."""
 
     TEXT = "text"
     JSON = "json"
@@ -27,7 +27,7 @@ class OutputFormat(StrEnum):
 
 
 def json_writer(*, with_topic: bool = False) -> Writer:
-    """A JSON object a line; ``with_topic``: it begins with the topic, and so can't be produced again as it is."""
+    """Return a writer of one JSON object per line; ``with_topic`` adds the topic, which prevents producing it again unchanged."""
 
     def write(record: Record) -> bytes:
         topic = {"topic": record.topic} if with_topic else {}
@@ -39,9 +39,9 @@ def json_writer(*, with_topic: bool = False) -> Writer:
 def value_writer(
     format_: OutputFormat, *, key_separator: bytes | None, headers: bool, delimiter: bytes = b"\n"
 ) -> Writer:
-    """The value, perhaps with its headers and its key before it, and ``delimiter`` behind it.
+    """Return a writer of values, optionally preceded by headers and key, and followed by ``delimiter``.
 
-    text: bytes that are no UTF-8 are escaped. So are control characters but tab: a terminal might act upon them.
+    In text format, bytes that are no UTF-8 and control characters but tab are escaped, since a terminal might interpret them.
     """
 
     def write(record: Record) -> bytes:
@@ -56,7 +56,7 @@ def value_writer(
 
 
 def place_writer(colours: Mapping[str, str] | None) -> Writer:
-    """Topic, partition, offset, time, key and value of a record in a line; ``colours`` (by topic) for terminals."""
+    """Return a writer of one line with topic, partition, offset, time, key and value; ``colours`` (by topic) for terminals."""
 
     def write(record: Record) -> bytes:
         time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")
@@ -74,15 +74,15 @@ def place_writer(colours: Mapping[str, str] | None) -> Writer:
 
 
 def topic_colours(topics: list[str]) -> dict[str, str]:
-    """A colour for each, as the number in a terminal's escape sequence."""
+    """Return a colour for each topic, as its number in a terminal's escape sequence."""
     return {topic: _COLOURS[index % len(_COLOURS)] for index, topic in enumerate(topics)}
 
 
 def header_text(record: Record) -> str:
-    """``name=value,name=value``."""
+    """Return the headers as ``name=value,name=value``."""
     return ",".join(f"{name}={(value or b'').decode('utf-8', 'backslashreplace')}" for name, value in record.headers)
 
 
 def visible(data: bytes) -> str:
-    """Text in which every byte that a terminal might act upon is escaped."""
+    """Return the data as text, with every byte escaped that a terminal might interpret."""
     return visible_text(data.decode("utf-8", "backslashreplace"))

@@ -1,4 +1,4 @@
-"""A file for a secret: from its first byte only its owner can read it, and it has its name when it is whole."""
+"""Files for secrets: readable only by the owner from the first byte, and named only when complete."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from typing import TextIO
 
 @contextlib.contextmanager
 def secret_file(path: Path) -> Iterator[Callable[[str], None]]:
-    """A function that writes ``path``. An earlier file of that name is replaced; without a call it stays as it is.
+    """Yield a function that writes ``path``, replacing an earlier file; if it is not called, that file is unchanged.
 
-    The directory is written to before the block begins, so that no secret is asked for that can't be kept. Raises ``OSError``.
+    The directory is written to before the block begins, so that no secret is requested that can't be stored. Raises
+    ``OSError``.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -35,7 +36,7 @@ def secret_file(path: Path) -> Iterator[Callable[[str], None]]:
 
 
 def others_may_read(output: TextIO) -> bool:
-    """Whether it goes to a file that others than its owner can read."""
+    """Return whether the output goes to a file that others than its owner can read."""
     try:
         mode = os.fstat(output.fileno()).st_mode
     except OSError:

@@ -1,4 +1,4 @@
-"""Where consumed records go: a stream of bytes, or a Parquet file."""
+"""Sinks of consumed records: a stream of bytes, or a Parquet file."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 _BATCH_RECORDS = 5_000
 _TABLE_BYTES = 8 * 1024 * 1024
 _ROW_GROUP_BYTES = 32 * 1024 * 1024
-"""Bytes of records in memory: small enough for any machine, large enough that readers are fast."""
+"""Bytes of records buffered for a row group: small enough for any machine, large enough for fast readers."""
 
 
 class Sink(Protocol):
-    """What ``copy`` needs."""
+    """Output of ``copy``."""
 
     def fetch(self, consumer: Consumer, wait_ms: float, records_max: int | None) -> int:
-        """Take the next records from the consumer; returns how many came."""
+        """Fetch the next records from the consumer, and return their number."""
 
     def write(self, ends: Mapping[TopicPartition, int] | None) -> dict[TopicPartition, tuple[int, int]]:
-        """Write those below ``ends``; by partition how many, and the offset behind the last."""
+        """Write fetched records below ``ends``; return their number and the offset behind the last, by partition."""
 
     def close(self) -> None:
-        """Make what was written last."""
+        """Make the output durable."""
 
     def discard(self) -> None:
-        """After a failure: leave nothing that looks whole."""
+        """Remove partial output after a failure."""
 
 
 class StreamSink:
-    """Each record as ``writer`` has it, to standard output or a file."""
+    """Sink that writes each record by ``writer``, to standard output or a file."""
 
     def __init__(self, writer: Writer, file: OutputFile | None = None) -> None:
         self._writer = writer
@@ -50,7 +50,7 @@ class StreamSink:
         self._records: list[tuple[TopicPartition, int, bytes]] = []
 
     def fetch(self, consumer: Consumer, wait_ms: float, records_max: int | None) -> int:
-        """A batch."""
+        """Fetch a batch."""
         limit = _BATCH_RECORDS if records_max is None else min(_BATCH_RECORDS, records_max)
         records = consumer.poll(timeout_ms=wait_ms, max_records=limit)
         self._records = [
@@ -59,7 +59,7 @@ class StreamSink:
         return len(records)
 
     def write(self, ends: Mapping[TopicPartition, int] | None) -> dict[TopicPartition, tuple[int, int]]:
-        """All at once, and through to the reader."""
+        """Write all fetched records, and flush."""
         wanted = [each for each in self._records if ends is None or each[1] < ends[each[0]]]
         self._out.writelines(data for _, _, data in wanted)
         self._out.flush()
@@ -69,18 +69,18 @@ class StreamSink:
         return written
 
     def close(self) -> None:
-        """Of a file: see ``OutputFile``."""
+        """Close the file, if there is one."""
         if self._file is not None:
             self._file.close()
 
     def discard(self) -> None:
-        """Of a file: see ``OutputFile``."""
+        """Discard the file, if there is one."""
         if self._file is not None:
             self._file.discard()
 
 
 class ParquetSink:
-    """A Parquet file with the columns of ``Consumer.poll_arrow``; memory is bounded by a row group."""
+    """Sink that writes a Parquet file with the columns of ``Consumer.poll_arrow``; a row group bounds the memory."""
 
     def __init__(self, path: Path) -> None:
         if not arrow_available():
@@ -99,13 +99,13 @@ class ParquetSink:
         self._records_max: int | None = None
 
     def fetch(self, consumer: Consumer, wait_ms: float, records_max: int | None) -> int:
-        """As large a table as there is."""
+        """Fetch the largest available table."""
         self._fetched = consumer.poll_arrow(timeout_ms=wait_ms, max_bytes=_TABLE_BYTES)
         self._records_max = records_max
         return int(self._fetched.num_rows)
 
     def write(self, ends: Mapping[TopicPartition, int] | None) -> dict[TopicPartition, tuple[int, int]]:
-        """Into the file when it is worth a row group."""
+        """Buffer the rows, and write them once they fill a row group."""
         import pyarrow.compute as pc  # noqa: PLC0415 - only for Parquet
 
         table = self._fetched
@@ -132,13 +132,13 @@ class ParquetSink:
         }
 
     def close(self) -> None:
-        """With the footer that makes it a Parquet file."""
+        """Write the rest and the footer, and close the file."""
         self._flush()
         self._parquet.close()
         self._file.close()
 
     def discard(self) -> None:
-        """See ``OutputFile``."""
+        """Discard the file."""
         self._parquet.close()
         self._file.discard()
 

@@ -1,4 +1,4 @@
-"""A record by a template, as kcat writes it: ``%t %p %o %k %v\\n``."""
+"""Output of records by a template, like kcat's: ``%t %p %o %k %v\\n``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ FIELDS: Final[dict[str, _Field]] = {
     "S": lambda record: b"%d" % (-1 if record.value is None else len(record.value)),
     "h": lambda record: header_text(record).encode(),
 }
-"""Topic, partition, offset, milliseconds, key, its length, value (twice), its length, headers. No length of null: -1."""
+"""Values of the fields: topic, partition, offset, milliseconds, key, its length, value (twice), its length, headers. The length
+of null is -1."""
 _FROM_CLIENTS: Final = frozenset("kvsh")
 _ESCAPES: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 _PARTS: Final = re.compile(
@@ -32,7 +33,7 @@ _PARTS: Final = re.compile(
 
 
 def template_writer(template: str, *, for_terminal: bool) -> Writer:
-    """Nothing is written but what the template says. ``for_terminal``: what a terminal might act upon is escaped.
+    """Return a writer of exactly what the template says. ``for_terminal``: bytes that a terminal might interpret are escaped.
 
     Raises ``ValueError`` for an unknown field.
     """

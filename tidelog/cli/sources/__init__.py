@@ -1,1 +1,1 @@
-"""Where ``tidelog produce`` takes records from (lines, NDJSON, JSON, CSV, Parquet), and how it sends them."""
+"""Inputs of ``tidelog produce`` (lines, NDJSON, JSON, CSV, Parquet), and how they are sent."""

@@ -1,4 +1,4 @@
-"""CSV files (RFC 4180) as rows. The first line of each file names the columns; fields are text, exactly as they stand there."""
+"""CSV files (RFC 4180) as rows. The first line of each file names the columns; fields are text, taken literally."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tidelog.cli.terminal.console import CommandFailed
 
 
 def read_csv(groups: Iterable[Lines], fields: Fields, *, delimiter: str) -> Iterator[Rows]:
-    """The rows, as many at a time as came together. A row's value is a JSON object of text.
+    """Yield the rows, in batches as they are read. A row's value is a JSON object of text.
 
-    Raises ``CommandFailed`` for a row with more or fewer fields than names, for bytes that are no UTF-8, and for quotes that
-    don't close. The rows before it come first.
+    Raises ``CommandFailed`` for a row with more or fewer fields than names, for bytes that are no UTF-8, and for unclosed
+    quotes, after yielding the rows before it.
     """
     require_arrow("--format csv")
     csv.field_size_limit(REQUEST_BYTES_MAX)
@@ -69,7 +69,7 @@ def _row(names: list[str], row: list[str], fields: Fields) -> Row:
 
 
 class _Feed:
-    """One file's lines at a time, as ``csv.reader`` wants them: text, with their line breaks."""
+    """Lines of one file at a time in the form of ``csv.reader``: text with line breaks."""
 
     def __init__(self, groups: Iterable[Lines]) -> None:
         self._groups = iter(groups)
@@ -80,22 +80,22 @@ class _Feed:
 
     @property
     def drained(self) -> bool:
-        """Whether the next line has to be waited for."""
+        """Whether the next line has yet to be read."""
         return self._group is None or self._index >= len(self._group.lines)
 
     def place(self, number: int) -> Place:
-        """A line of the file that is read."""
+        """Return the place of a line in the current file."""
         return Place(path=self._path, number=number)
 
     def next_file(self) -> bool:
-        """Go on to the next file; False when there is none."""
+        """Advance to the next file; return False if there is none."""
         if self._group is None:
             return False
         self._path = self._group.path
         return True
 
     def __iter__(self) -> Iterator[str]:
-        """Up to the end of the file. Raises ``UnicodeDecodeError``, which is a ``ValueError``."""
+        """Yield lines up to the end of the file. Raises ``UnicodeDecodeError``, which is a ``ValueError``."""
         while self._group is not None and self._group.path == self._path:
             while self._index < len(self._group.lines):
                 number = self._group.first + self._index

@@ -1,4 +1,4 @@
-"""JSON objects, one a line, as rows: the value is the line as it is."""
+"""JSON objects, one per line, as rows: the value is the line, unchanged."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def read_objects(groups: Iterable[Lines], fields: Fields) -> Iterator[Rows]:
-    """The rows, as many at a time as came together; blank lines are ignored.
+    """Yield the rows, in batches as they are read; blank lines are ignored.
 
-    Raises ``CommandFailed`` for a line that is no object, or lacks one of ``fields``, behind the rows before it.
+    Raises ``CommandFailed`` for a line that is no object, or lacks one of ``fields``, after yielding the rows before it.
     """
     require_arrow("--format objects")
     for group in groups:
@@ -38,7 +38,7 @@ def _row(line: bytes, fields: Fields) -> Row:
 
 
 def _bytes(member: msgspec.Raw) -> bytes | None:
-    """A string's text, null as null, and anything else in the very text that it has in the line."""
+    """Return a string's text, None for null, and for anything else its literal text in the line."""
     text = bytes(member).strip()
     if text == b"null":
         return None

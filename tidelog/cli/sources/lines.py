@@ -1,4 +1,4 @@
-"""Lines from files and pipes, as soon as they are there, each with its file and line number."""
+"""Lines from files and pipes, as soon as they are available, each with its file and line number."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Place:
     unit: str = "line"
 
     def __str__(self) -> str:
-        """As the user finds it: standard input has no name."""
+        """Return the place for the user; standard input has no name."""
         return (
             f"{self.unit} {self.number}" if self.path == STANDARD_STREAM else f"{self.path}, {self.unit} {self.number}"
         )
@@ -35,19 +35,20 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """Consecutive lines of a file without their line breaks (``\\n``; a ``\\r`` before it stays); the first is ``first``."""
+    r"""Consecutive lines of a file without their line breaks (``\n``; a ``\r`` before it stays); the first is number
+    ``first``."""
 
     path: Path
     first: int
     lines: list[bytes]
 
     def place(self, index: int) -> Place:
-        """Of the line at ``index``."""
+        """Return the place of the line at ``index``."""
         return Place(path=self.path, number=self.first + index)
 
 
 def sources(files: list[Path] | None) -> list[Path]:
-    """The files, or standard input when there are none. Raises ``FileNotFoundError`` before anything is read."""
+    """Return the files, or standard input if there are none. Raises ``FileNotFoundError`` before anything is read."""
     chosen = files or [STANDARD_STREAM]
     for path in chosen:
         if path != STANDARD_STREAM and not path.exists():
@@ -56,9 +57,9 @@ def sources(files: list[Path] | None) -> list[Path]:
 
 
 def read_blocks(path: Path) -> Iterator[bytes]:
-    """What is there, decompressed, block by block, as soon as it is there.
+    """Yield decompressed blocks, each as soon as it is available.
 
-    Raises ``CommandFailed`` for a compressed file that is damaged, behind what is before that.
+    Raises ``CommandFailed`` for a damaged compressed file, after yielding the data before the damage.
     """
     return unpacked(path, "standard input" if path == STANDARD_STREAM else str(path), _stored_blocks(path))
 
@@ -70,7 +71,7 @@ def _stored_blocks(path: Path) -> Iterator[bytes]:
         except (UnsupportedOperation, ValueError):
             yield from iter(lambda: sys.stdin.buffer.read(_BLOCK_BYTES), b"")
             return
-        # Not through Python's buffer: a thread that waits in it would hold its lock at the end of the process.
+        # Bypass Python's buffer: a thread waiting in it would hold its lock at the end of the process.
         yield from iter(lambda: os.read(descriptor, _BLOCK_BYTES), b"")
         return
     with path.open("rb", buffering=0) as file:
@@ -83,7 +84,7 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def read_lines(paths: Iterable[Path]) -> Iterator[Lines]:
-    """The lines of the files, one after another, as many at a time as are there.
+    """Yield the lines of the files, one file after another, in batches as they are read.
 
     Raises ``CommandFailed`` for a line longer than a request may be, and as ``read_blocks``.
     """

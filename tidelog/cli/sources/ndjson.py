@@ -1,4 +1,4 @@
-"""NDJSON records, sent as they are: the gateway judges what a record may be. Its errors get the input's line numbers."""
+"""NDJSON records, sent unchanged: the gateway validates them, and its errors get the input's line numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LINE = re.compile(r"line ([0-9]+)")
 
 
 def send_ndjson(tally: Tally, groups: Iterable[Lines], destination: Destination, interrupts: Interrupts) -> None:
-    """Send one request after another. Raises a request's error, and ``KeyboardInterrupt`` once its answer is there."""
+    """Send one request after another. Raises a request's error, and ``KeyboardInterrupt`` once its answer has come."""
     transport = Transport(destination.url, token_file=destination.token_file)
     try:
         for group in groups:
@@ -62,7 +62,7 @@ def _send(
 
 
 def _parts(group: Lines) -> Iterator[Lines]:
-    """What one request takes."""
+    """Yield the lines in parts of one request each."""
     start, size_bytes = 0, 0
     for index, line in enumerate(group.lines):
         if index > start and size_bytes + len(line) >= limits.REQUEST_TARGET_BYTES:
@@ -73,7 +73,7 @@ def _parts(group: Lines) -> Iterator[Lines]:
 
 
 def _place_errors(error: GatewayError, part: Lines) -> None:
-    """The gateway counts the lines of a request; users count those of their files."""
+    """Replace the request's line numbers in the errors by those of the user's files."""
     found = error.fields.get("errors")
     if not isinstance(found, list) or not found:
         return

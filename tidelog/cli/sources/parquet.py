@@ -1,8 +1,8 @@
 """Parquet files as rows, read a batch at a time.
 
-A file holds records when it has a binary column ``value`` and otherwise only columns of records. ``tidelog consume --output``
-and Spark's Kafka source write such files. Their records are sent as they are, each to the partition that it names. Rows of any
-other file become JSON objects. Parquet files have their directory at the end, so they can't come from a pipe.
+A file holds records if it has a binary column ``value`` and otherwise only columns of records. ``tidelog consume --output`` and
+Spark's Kafka source write such files. Their records are sent unchanged, each to the partition that it names. Rows of any other
+file become JSON objects. Parquet files have their directory at the end, so they can't come from a pipe.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _RECORD_COLUMNS = frozenset({"topic", "partition", "offset", "timestamp", "times
 
 
 def read_parquet(paths: Iterable[Path], fields: Fields) -> Iterator[Rows]:
-    """The rows of the files, one after another. Raises ``CommandFailed`` for what is no Parquet or lacks one of ``fields``."""
+    """Yield the rows of the files, one file after another.
+
+    Raises ``CommandFailed`` for a file that is no Parquet or lacks one of ``fields``.
+    """
     require_arrow("--format parquet")
     import pyarrow as pa  # noqa: PLC0415 - the other formats work without it
     import pyarrow.parquet as pq  # noqa: PLC0415 - the same

@@ -1,4 +1,4 @@
-"""Whole lines, read in one thread while another sends those before them. The slower the sending, the more lines go together."""
+"""Read-ahead of whole lines in one thread while another sends earlier ones. The slower the sending, the larger the batches."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tidelog.cli.sources.lines import Lines
 from tidelog.cli.terminal.console import CommandFailed
 
 _AHEAD_BYTES_MAX: Final = 8 * 1024 * 1024
-"""What is read and not sent: a request's worth, and half of what a gateway takes in one."""
+"""Bytes read and not yet sent: one request's worth, and half of the largest request that a gateway accepts."""
 
 
 class ReadAhead:
-    """Iterate over it: each item is the lines of one file that came since the last, at least one."""
+    """Iterable whose items are the lines of one file read since the last item, at least one."""
 
     def __init__(self, lines: Iterable[Lines]) -> None:
         self._lines = lines
@@ -25,7 +25,7 @@ class ReadAhead:
         self._error: BaseException | None = None
 
     def __iter__(self) -> Iterator[Lines]:
-        """Raises what reading raised, behind the lines that were read before."""
+        """Yield the lines. Raises what reading raised, after the lines read before."""
         threading.Thread(target=self._read, name="tidelog-read-ahead", daemon=True).start()
         while True:
             with self._changed:
@@ -59,7 +59,7 @@ class ReadAhead:
 
 
 def _joined(parts: list[Lines]) -> Iterator[Lines]:
-    """Neighbours of one file as one."""
+    """Yield adjacent parts of one file as one."""
     whole = parts[0]
     for part in parts[1:]:
         if part.path == whole.path and part.first == whole.first + len(whole.lines):

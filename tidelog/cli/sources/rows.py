@@ -1,4 +1,4 @@
-"""Rows of files on their way to be records: which of their fields are key, time and value, and the table that is sent."""
+"""Rows of files converted to records: the fields used as key, time and value, and the table that is sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Row = tuple[bytes | None, bytes | None, int | None]
 
 ROWS_MAX: Final = 20_000
 ROWS_BYTES_MAX: Final = 4 * 1024 * 1024
-"""What goes in one request: below the size at which the producer would cut it in two, so that it is stored or not as a whole."""
+"""Size of one request: below the size at which the producer would split it, so that it is stored as a whole or not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +37,13 @@ class Fields:
     times: Times = field(default_factory=Times)
 
     def named(self) -> list[str]:
-        """Those that must be there."""
+        """Return the names of the required fields."""
         return [name for name in (self.key, self.timestamp, self.value) if name is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """A table as ``Producer.send_table`` takes it; row ``i`` stands at ``numbers[i]`` of its file."""
+    """A table for ``Producer.send_table``; row ``i`` is number ``numbers[i]`` of its file."""
 
     path: Path
     unit: str
@@ -51,12 +51,12 @@ class Rows:
     table: pa.Table
 
     def place(self, index: int) -> Place:
-        """Of the row at ``index``."""
+        """Return the place of the row at ``index``."""
         return Place(path=self.path, number=self.numbers[index], unit=self.unit)
 
 
 class RowsBuilder:
-    """Collects rows until they are worth a request."""
+    """Collector of rows until they fill a request."""
 
     def __init__(self, path: Path, unit: str) -> None:
         self._path = path
@@ -68,16 +68,16 @@ class RowsBuilder:
         self._bytes = 0
 
     def __len__(self) -> int:
-        """How many rows wait."""
+        """Return the number of collected rows."""
         return len(self._numbers)
 
     @property
     def full(self) -> bool:
-        """Whether they should go."""
+        """Whether the rows fill a request."""
         return len(self._numbers) >= ROWS_MAX or self._bytes >= ROWS_BYTES_MAX
 
     def add(self, number: int, value: bytes | None, key: bytes | None, timestamp_ms: int | None) -> None:
-        """One more."""
+        """Add one row."""
         self._numbers.append(number)
         self._values.append(value)
         self._keys.append(key)
@@ -85,7 +85,7 @@ class RowsBuilder:
         self._bytes += len(value or b"") + len(key or b"")
 
     def take(self) -> Rows:
-        """What waits; then nothing does."""
+        """Return the collected rows, and start over."""
         import pyarrow as pa  # noqa: PLC0415 - the other formats work without it
 
         table = pa.table(
@@ -101,9 +101,9 @@ class RowsBuilder:
 
 
 def rows_of(path: Path, unit: str, found: Iterable[tuple[int, _T]], row: Callable[[_T], Row]) -> Iterator[Rows]:
-    """What ``row`` makes of each thing that was found, as many at a time as go together.
+    """Convert each input by ``row``, and yield the rows in batches of one request.
 
-    Raises ``CommandFailed`` for the first that is no row, behind the rows before it.
+    Raises ``CommandFailed`` for the first input that is no row, after yielding the rows before it.
     """
     builder = RowsBuilder(path, unit)
     wrong: CommandFailed | None = None
@@ -122,13 +122,13 @@ def rows_of(path: Path, unit: str, found: Iterable[tuple[int, _T]], row: Callabl
 
 
 def require_arrow(what: str) -> None:
-    """Raises ``CommandFailed`` where tables can't be made."""
+    """Raise ``CommandFailed`` if pyarrow is missing."""
     if not arrow_available():
         raise CommandFailed(f"{what} needs pyarrow: pip install 'tidelog[arrow]'")
 
 
 def as_bytes(value: Any) -> bytes | None:
-    """A field as key or value: text and bytes as they are, null as null, anything else as compact JSON."""
+    """Return a field as key or value: text and bytes unchanged, null as None, anything else as compact JSON."""
     if value is None or isinstance(value, bytes):
         return value
     return value.encode() if isinstance(value, str) else msgspec.json.encode(value)

@@ -1,7 +1,7 @@
-"""Lines and rows through the SDK's producer. Each one's file and line number is kept until its outcome is known.
+"""Sending of lines and rows by the SDK's producer. Each one's file and line number is kept until its outcome is known.
 
-Ctrl-C waits until the lines at hand are with the producer. Then no more lines are read, and what the producer has gets a few
-seconds. The tally is complete: what is not in it was not acknowledged.
+Ctrl-C is deferred until the current lines are with the producer. Then no more lines are read, and the producer gets a few
+seconds to deliver. The tally is complete: what is not in it was not acknowledged.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from tidelog.producer.producer import Producer
 from tidelog.types.record import ProduceResult, RecordMetadata
 
 _GRACE_S: Final = 5.0
-"""Seconds that records on their way get after Ctrl-C."""
+"""Seconds that records in flight get after Ctrl-C."""
 _WAITING_MAX: Final = 64
-"""Tables with the producer: together below its buffer, where a further one would have to wait anyhow."""
+"""Number of tables with the producer: together smaller than its buffer, where a further one would have to wait anyway."""
 _ROW = re.compile(r"/records/([0-9]+)(?:/(.+))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """Where records go and how."""
+    """Where and how records are sent."""
 
     url: str | None
     token_file: Path | None
@@ -45,16 +45,16 @@ class Destination:
     timeout_ms: float
     deliver_after_s: float | None = None
     key: bytes | None = None
-    """Of every record without one."""
+    """Key of every record without one."""
 
 
 def send_lines(
     tally: Tally, groups: Iterable[Lines], destination: Destination, interrupts: Interrupts, *, separator: bytes | None
 ) -> None:
-    """Each line as a record; with ``separator`` its key is what stands before the first one.
+    """Send each line as a record; with ``separator``, the text before its first occurrence is the key.
 
-    Raises the first error that a record met, ``CommandFailed`` for a line without a key, ``KeyboardInterrupt``. The tally
-    is complete in any case.
+    Raises the first record's error, ``CommandFailed`` for a line without a key, ``KeyboardInterrupt``. The tally is complete in
+    any case.
     """
     waiting: deque[tuple[Future[RecordMetadata], Place]] = deque()
 
@@ -92,7 +92,7 @@ def send_lines(
 
 
 def send_rows(tally: Tally, rows: Iterable[Rows], destination: Destination, interrupts: Interrupts) -> None:
-    """Tables, a request each. Raises as ``send_lines``."""
+    """Send each table as one request. Raises as ``send_lines``."""
     waiting: deque[tuple[Future[ProduceResult], Rows]] = deque()
 
     def settle() -> None:
@@ -119,7 +119,7 @@ def send_rows(tally: Tally, rows: Iterable[Rows], destination: Destination, inte
 
 
 class _producer(contextlib.AbstractContextManager[Producer]):  # noqa: N801 - used like a function
-    """A producer that is closed before ``settle`` is called for the last time, also when the block raises."""
+    """Context of a producer that is closed before the last call of ``settle``, even if the block raises."""
 
     def __init__(self, destination: Destination, settle: Any) -> None:
         self._producer = Producer(
@@ -155,7 +155,7 @@ def _keyed(line: bytes, separator: bytes, place: Place) -> tuple[bytes, bytes]:
 
 
 def _addressed(rows: Rows, destination: Destination) -> Any:
-    """The table, with the partition and the headers that all records get."""
+    """Return the table with the partition, key, headers and delay that all records get."""
     import pyarrow as pa  # noqa: PLC0415 - there is a table, so it is there
 
     table = rows.table
@@ -191,7 +191,7 @@ def _with_key(table: Any, key: bytes) -> Any:
 
 
 def _failed_place(error: TidelogError, rows: Rows) -> Place:
-    """Where the first bad row stands: the gateway's pointers into the request become line numbers of the input."""
+    """Return the first bad row's place, and replace the gateway's pointers into the request by places in the input."""
     failed = rows.place(0)
     found = error.fields.get("errors")
     for index, each in enumerate(found if isinstance(found, list) else ()):

@@ -1,4 +1,4 @@
-"""What became of the records that a command sent, in the order of its input."""
+"""Outcomes of the records that a command sent, in the order of its input."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ _SHOWN_EVERY_S: Final = 0.1
 class Tally:
     """Counts, offsets by partition, the first error and its line of input, and how far the input is stored without a gap.
 
-    ``show`` is told the count now and then. For one thread.
+    ``show`` is called with the count now and then. For one thread.
     """
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.count = 0
         self.scheduled_count = 0
-        """Of them: delayed records, which have no offset yet."""
+        """Number of delayed records among ``count``, which have no offset yet."""
         self.failed_count = 0
         self.first_error: TidelogError | None = None
         self.failed_at: Place | None = None
         self.stored_through: Place | None = None
-        """Every record of the input up to this one is acknowledged."""
+        """Place up to which every record of the input is acknowledged."""
         self.show: Callable[[int], object] = lambda _count: None
         self._shown_at = 0.0
         self._stored: dict[int, list[int]] = {}
 
     def store(self, stored: Iterable[PartitionRange], last: Place, scheduled_count: int = 0) -> None:
-        """Note that these were acknowledged; ``last`` is where the last of them stood in the input."""
+        """Record acknowledged records; ``last`` is the input place of the last one."""
         self._schedule(scheduled_count)
         for each in stored:
             self._add(each.partition, each.base_offset, each.last_offset, each.count)
         self._reach(last)
 
     def store_one(self, stored: RecordMetadata, place: Place) -> None:
-        """As ``store``, one record."""
+        """Record one acknowledged record, as ``store``."""
         if stored.scheduled_id is None:
             self._add(stored.partition, stored.offset, stored.offset, 1)
         else:
@@ -49,13 +49,13 @@ class Tally:
         self._reach(place)
 
     def fail(self, error: TidelogError, place: Place, count: int = 1) -> None:
-        """Note that so many records, the first of them at line ``place``, were not acknowledged."""
+        """Record that ``count`` records, the first of them at ``place``, were not acknowledged."""
         self.failed_count += count
         if self.first_error is None:
             self.first_error, self.failed_at = error, place
 
     def ranges(self) -> list[PartitionRange]:
-        """First and last offset and count of each partition; others may have written in between."""
+        """Return first and last offset and count of each partition; other clients may have written in between."""
         return [PartitionRange(partition, *self._stored[partition]) for partition in sorted(self._stored)]
 
     def _schedule(self, count: int) -> None:

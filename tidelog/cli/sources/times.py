@@ -1,4 +1,4 @@
-"""A row's time as milliseconds, and the refusal of times that are a mistake: in another unit, or expired already."""
+"""Times of rows in milliseconds, with checks for times in a wrong unit or already expired."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from log_format.limits import TIMESTAMP_MS_MAX
 from tidelog.cli.terminal.where import milliseconds
 
 _YEAR_2000_MS: Final = 946_684_800_000
-"""Seconds of any time up to the year 31,969 are less, when they are taken for milliseconds."""
+"""Lower limit for plausible milliseconds: seconds of any time up to the year 31,969 are smaller numbers."""
 
 
 class TimeUnit(StrEnum):
-    """What numbers count, since the epoch."""
+    """Unit of numeric times since the epoch."""
 
     S = "s"
     MS = "ms"
@@ -28,16 +28,17 @@ _MS: Final = {TimeUnit.S: (1000, 1), TimeUnit.MS: (1, 1), TimeUnit.US: (1, 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """``now_ms`` and the topic's ``retention_ms`` (-1: none) say which times are too old; None: none is, however old."""
+    """Reader of times. ``now_ms`` and the topic's ``retention_ms`` (-1: unlimited) decide which are too old; ``now_ms`` None:
+    none is."""
 
     unit: TimeUnit = TimeUnit.MS
     now_ms: int | None = None
     retention_ms: int = -1
 
     def of(self, value: Any) -> int | None:
-        """A number in ``unit``, or its text, or an ISO 8601 time, as milliseconds; None as None.
+        """Return a number in ``unit``, its text, or an ISO 8601 time as milliseconds; None for None.
 
-        Raises ``ValueError`` with the time, and with what to do.
+        Raises ``ValueError`` that names the time and the remedy.
         """
         if value is None:
             return None

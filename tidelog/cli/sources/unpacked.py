@@ -1,4 +1,4 @@
-"""Compressed input as what was compressed: by its first bytes, as standard input has no name, and by a file's suffix."""
+"""Decompression of input: detected by its first bytes, since standard input has no name, and by a file's suffix."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _READ_BYTES: Final = 4 * 1024 * 1024
 
 
 def unpacked(path: Path, name: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The bytes of ``blocks``, which are those of ``path``, called ``name`` in messages: as they are, or decompressed.
+    """Yield the bytes of ``blocks``, decompressed if needed. ``path`` is their file, ``name`` its name in messages.
 
-    Raises ``CommandFailed`` behind what could be decompressed, when the rest does not or is missing.
+    Raises ``CommandFailed`` after the data that could be decompressed, when the rest can't be or is missing.
     """
     head = b""
     for block in blocks:
@@ -48,7 +48,7 @@ def unpacked(path: Path, name: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _Stored:
-    """Blocks as a source of any sizes."""
+    """Source that serves blocks in arbitrary sizes."""
 
     def __init__(self, head: bytes, blocks: Iterator[bytes]) -> None:
         self._block = memoryview(head)

@@ -1,1 +1,1 @@
-"""How every command speaks: console, exit codes, errors as sentences, help texts, settings file, interruption."""
+"""Common behaviour of all commands: console, exit codes, error messages, help texts, settings file, interruption."""

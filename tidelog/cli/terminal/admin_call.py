@@ -1,6 +1,6 @@
-"""The options of every command that asks a gateway one thing: its address, the token, how long to try, the answer's form.
+"""Common options of administrative commands: the gateway's address, the token, the timeout and the output format.
 
-A command takes them as one parameter, ``call: AdminCall``; ``with_options`` gives Typer the four options in its place.
+A command takes them as one parameter, ``call: AdminCall``; ``with_options`` replaces it by the four options for Typer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a te
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminCall:
-    """What the caller gave as these options."""
+    """Values of the common options."""
 
     url: str | None
     token_file: Path | None
@@ -45,16 +45,16 @@ class AdminCall:
 
     @contextmanager
     def admin(self) -> Iterator[Admin]:
-        """The gateway. Errors of the block become a message and an exit code."""
+        """Open the gateway's client. Errors of the block become a message and an exit code."""
         with reporting(as_json=self.as_json), self.unreported() as admin:
             yield admin
 
     def unreported(self) -> Admin:
-        """The gateway, for a command that reports errors of more than its calls."""
+        """Return the gateway's client, for a command that reports errors itself."""
         return Admin(self.url, token_file=self.token_file, timeout_ms=self.timeout * 1000)
 
     def tell(self, answer: object, *said: str) -> None:
-        """What was done: ``answer`` for a program, or these sentences for the user."""
+        """Report what was done: ``answer`` as JSON, or the sentences for the user."""
         if self.as_json:
             print_json(answer)
             return
@@ -64,7 +64,7 @@ class AdminCall:
     def show_list(
         self, named: Mapping[str, Sequence[ItemT]], table: Table, row: Callable[[ItemT], Sequence[str]], *, none: str
     ) -> None:
-        """A list under its name for a program; for the user ``table`` with a row for each, or ``none`` where there are none."""
+        """Show a list: under its name as JSON, or as ``table`` with a row per item for the user; ``none`` if it is empty."""
         if self.as_json:
             print_json(named)
             return
@@ -78,7 +78,7 @@ class AdminCall:
 
 
 def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command as Typer is to see it; the same one where it has no ``AdminCall``."""
+    """Return the command with the signature for Typer; unchanged if it has no ``AdminCall``."""
     signature = inspect.signature(command, eval_str=True)
     given = list(signature.parameters.values())
     name = next((each.name for each in given if each.annotation is AdminCall), None)
@@ -103,4 +103,4 @@ def _options(
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
-    """Behind the command's own, as in every help."""
+    """Declare the common options, which follow the command's own in its help."""

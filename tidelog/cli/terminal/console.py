@@ -1,6 +1,6 @@
-"""Where output goes: results to standard output, everything else for the user to standard error.
+"""Output of commands: results go to standard output, everything else for the user to standard error.
 
-Progress is shown on a terminal only. With ``--json`` results are one JSON value, and errors one JSON object a line.
+Progress is shown on a terminal only. With ``--json``, results are one JSON value, and errors one JSON object per line.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ TimeoutOption = Annotated[
     ),
 ]
 ADMIN_TIMEOUT_S = 10.0
-"""Short, since the user waits for the answer."""
+"""Timeout of administrative commands: short, since the user waits for the answer."""
 STREAM_TIMEOUT_S = 30.0
-"""Long enough for a gateway to be started again."""
+"""Timeout of commands that stream records: long enough for a gateway's restart."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
 
 
 class CommandFailed(Exception):
-    """Something here is not as the command needs it: its input, the store, what is installed."""
+    """A failure on this side: of the input, the store, or the installation."""
 
 
 @contextlib.contextmanager
 def reading_a_store() -> Iterator[None]:
-    """Around imports. Raises ``CommandFailed``, which says how to install what a store is read with, where that is missing."""
+    """Wrap imports that a store needs. Raises ``CommandFailed`` with installation instructions if a package is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -78,7 +78,7 @@ def reading_a_store() -> Iterator[None]:
 def reporting(*, as_json: bool, tells_waiting: bool = True) -> Iterator[None]:
     """Turn an error of the block into a message on standard error and an exit code.
 
-    ``tells_waiting``: the user is told as soon as there is nothing left but to wait for a gateway.
+    ``tells_waiting``: tell the user as soon as nothing is left but to wait for a gateway.
     """
     try:
         with _waiting_told() if tells_waiting and not as_json else contextlib.nullcontext():
@@ -90,7 +90,7 @@ def reporting(*, as_json: bool, tells_waiting: bool = True) -> Iterator[None]:
         _report(str(error), as_json, {"error": {"detail": str(error)}})
         raise typer.Exit(ExitCode.USAGE) from None
     except BrokenPipeError:
-        # The reader of our output has closed it. Nothing more may be written, not even by the interpreter's end.
+        # The output's reader has closed it. Nothing more may be written, not even at the interpreter's exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(ExitCode.OK) from None
     except (CommandFailed, OSError) as error:
@@ -116,16 +116,16 @@ def _waiting_told() -> Iterator[None]:
 
 
 class _Notes(logging.Handler):
-    """What a client's connections say, once where several of them say the same."""
+    """Log handler that shows messages of a client's connections, equal ones once."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self._last = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """In the thread that says it."""
+        """Show the message, in the thread that logs it."""
         said = record.getMessage()
-        # Each connection names its own time left; to the user the messages are the same.
+        # Each connection names its own remaining time, which makes no difference to the user.
         about = said.partition(" for up to ")[0]
         if about != self._last:
             self._last = about
@@ -133,27 +133,27 @@ class _Notes(logging.Handler):
 
 
 def print_json(value: object) -> None:
-    """One JSON value and a line break on standard output."""
+    """Write one JSON value and a line break to standard output."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
 
 
 def note_json(value: object) -> None:
-    """One JSON value and a line break on standard error: for programs, where standard output is the records'."""
+    """Write one JSON value and a line break to standard error, for programs that read records from standard output."""
     sys.stderr.write(msgspec.json.encode(value).decode() + "\n")
 
 
 def output() -> Console:
-    """For results that the user reads."""
+    """Return the console for results that the user reads."""
     return Console(soft_wrap=True, highlight=False)
 
 
 def note(message: str) -> None:
-    """Something for the user that is no result."""
+    """Write a message for the user that is no result."""
     Console(stderr=True, soft_wrap=True, highlight=False).print(message, markup=False)
 
 
 class _Rate(ProgressColumn):
-    """Items per second."""
+    """Column that shows items per second."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
@@ -162,7 +162,7 @@ class _Rate(ProgressColumn):
 
 @contextlib.contextmanager
 def progress(what: str, *, shown: bool = True) -> Iterator[Progress]:
-    """A progress bar with counts and a rate on standard error; nothing at all when that is no terminal."""
+    """Show a progress bar with counts and a rate on standard error; nothing if that is no terminal."""
     console = Console(stderr=True)
     with Progress(
         SpinnerColumn(),

@@ -1,6 +1,6 @@
-"""Spans and times as they are typed: ``30d``, ``12h``, or a time in ISO 8601.
+"""Durations and times as typed: ``30d``, ``12h``, or a time in ISO 8601.
 
-Every option that is a duration takes a span. Where it also takes a number alone, its metavar says what that counts.
+Every duration option accepts units. If it also accepts a plain number, its metavar names the number's unit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidelog.cli.terminal.where import milliseconds
 
 
 def in_seconds(*, least: float, most: float = math.inf) -> Callable[[Any], float]:
-    """The ``parser`` of an option in seconds: ``3s``, ``500ms``, ``1h``, or a number of seconds.
+    """Return the ``parser`` of an option in seconds: ``3s``, ``500ms``, ``1h``, or a number of seconds.
 
     The parser raises ``typer.BadParameter`` for other text and outside ``[least, most]``.
     """
@@ -28,7 +28,7 @@ def in_seconds(*, least: float, most: float = math.inf) -> Callable[[Any], float
             found = float(given) if span is None else span / 1000
         except (TypeError, ValueError):
             found = math.nan
-        # Also false of NaN.
+        # False for NaN, too.
         if least <= found <= most and math.isfinite(found):
             return found
         raise _refused(given, "seconds", f"{least:g} s", f"{most:g} s")
@@ -37,7 +37,7 @@ def in_seconds(*, least: float, most: float = math.inf) -> Callable[[Any], float
 
 
 def in_milliseconds(*, least: int, most: float = math.inf) -> Callable[[Any], int]:
-    """The ``parser`` of an option in milliseconds: ``3s``, ``500ms``, ``1h``, or a number of milliseconds.
+    """Return the ``parser`` of an option in milliseconds: ``3s``, ``500ms``, ``1h``, or a number of milliseconds.
 
     The parser raises ``typer.BadParameter`` for other text and outside ``[least, most]``.
     """
@@ -53,7 +53,7 @@ def in_milliseconds(*, least: int, most: float = math.inf) -> Callable[[Any], in
 
 
 def span_ms(text: str, option: str) -> int:
-    """``30d``, ``12h`` or ``1h30m`` as milliseconds. Raises ``ValueError``."""
+    """Return a duration such as ``30d``, ``12h`` or ``1h30m`` in milliseconds. Raises ``ValueError``."""
     value = setting_value(f"{option}.ms", text)
     if text.isdecimal() or not value.isdecimal():
         raise ValueError(f"{option} {text!r} is no span: write 30d, 12h, 45m or 90s")
@@ -61,7 +61,8 @@ def span_ms(text: str, option: str) -> int:
 
 
 def time_ms(text: str, option: str) -> int:
-    """A span from now, or a time in ISO 8601 (UTC without a zone), as milliseconds since the epoch. Raises ``ValueError``."""
+    """Return a duration from now, or an ISO 8601 time (UTC without a zone), as milliseconds since the epoch. Raises
+    ``ValueError``."""
     try:
         return time.time_ns() // 1_000_000 + span_ms(text, option)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Errors of gateways in the command line's own words; ``--json`` has them as the gateway said them."""
+"""Gateways' errors in the command line's terms; ``--json`` shows them unchanged."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tidelog.cli.terminal.names import RUNNING
 from tidelog.errors import Unauthorized
 
 _MEMBERS: Final = {"/partition_count": "--partitions", "/name": "NAME"}
-"""What is called otherwise at the shell; the others are called as the option whose letters they have."""
+"""Members of requests whose options have other names; all others are named like their option."""
 _CONFIG: Final = "/config/"
 _OF_A_RECORD: Final = re.compile(r"/records/[0-9]+/(\w+): ")
-"""The command says by itself which record of the input it is."""
+"""Pointer to a record in the request, dropped because the command itself says which record of the input is meant."""
 _TOKEN = "--token-file names the file with your token; so does TIDELOG_TOKEN_FILE."  # noqa: S105 - a hint
 
 
 def sentence(error: TidelogError) -> str:
-    """What is wrong, and what to type about it."""
+    """Return what is wrong, and what to type about it."""
     topic = error.fields.get("topic")
     if error.code is ErrorCode.UNKNOWN_TOPIC and topic is not None:
         return (
@@ -39,7 +39,7 @@ def sentence(error: TidelogError) -> str:
 
 
 def repair_of(topic: str) -> str:
-    """What to do about a topic of which something is lost or damaged."""
+    """Return the advice for a topic with lost or damaged data."""
     return (
         "Bring the object back from a backup, or do without what is lost: "
         f"'tidelog doctor --store STORE --repair {topic}' (docs/operations.md, Restoring)."
@@ -47,7 +47,7 @@ def repair_of(topic: str) -> str:
 
 
 def places(error: TidelogError) -> list[str]:
-    """Each error with where it is, unless it is one setting, which the sentence names already."""
+    """Return each error with its place, except a single setting that the sentence already names."""
     shown = _given(error)
     if len(shown) == 1 and _is_setting(shown[0]) and str(shown[0].get("what")) in error.detail:
         return []
@@ -61,7 +61,7 @@ def places(error: TidelogError) -> list[str]:
 
 
 def _given(error: TidelogError) -> list[dict[str, Any]]:
-    """The errors with a place. Without one it is the whole request, which the sentence names already."""
+    """Return the errors that have a place. One without a place is about the whole request, and in the sentence already."""
     found = error.fields.get("errors")
     return [each for each in found if isinstance(each, dict) and each.get("where")] if isinstance(found, list) else []
 
@@ -78,7 +78,7 @@ def _place(error: dict[str, Any]) -> str:
 
 
 def _option(where: str) -> str | None:
-    """The option of the running command that a member of a request comes from."""
+    """Return the running command's option for a member of the request, if there is one."""
     if where in _MEMBERS:
         return _MEMBERS[where]
     option = "--" + where.removeprefix("/").replace("_", "-")
@@ -87,7 +87,7 @@ def _option(where: str) -> str | None:
 
 
 def _in_options(error: TidelogError) -> str:
-    """What the gateway said, with the names of options where it has those of members."""
+    """Return the gateway's message, with members of the request replaced by their options."""
     said = _OF_A_RECORD.sub(r"\1 ", error.detail)
     for each in _given(error):
         member, option = str(each["where"]).removeprefix("/"), _option(str(each["where"]))

@@ -1,4 +1,4 @@
-"""What a command's exit code says, for every command alike."""
+"""Exit codes, with the same meaning for every command."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tidelog.errors import GatewayUnreachable
 
 
 class ExitCode(IntEnum):
-    """Append-only: scripts rely on them."""
+    """Exit codes. Append-only: scripts rely on them."""
 
     OK = 0
     FAILED = 1
-    """What was to be shown is not so (verify, demo), or something on this machine went wrong."""
+    """A check did not hold (verify, demo), or something failed on this machine."""
     USAGE = 2
     UNREACHABLE = 3
     REFUSED = 4
@@ -29,7 +29,7 @@ EPILOG = (
 
 
 def exit_code_for(error: TidelogError) -> ExitCode:
-    """The code for an error of the SDK."""
+    """Return the exit code for an error of the SDK."""
     if error.may_have_happened:
         return ExitCode.OUTCOME_UNKNOWN
     if any(isinstance(cause, GatewayUnreachable) for cause in _chain(error)):
@@ -38,7 +38,7 @@ def exit_code_for(error: TidelogError) -> ExitCode:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and its causes, each once: one that is raised again "from" itself is its own cause."""
+    """Yield an error and its causes, each once: an error raised again "from" itself is its own cause."""
     seen: list[BaseException] = []
     while error is not None and error not in seen:
         yield error

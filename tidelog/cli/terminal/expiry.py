@@ -1,4 +1,4 @@
-"""How much of a topic a change of its settings removes with the next round of maintenance."""
+"""Prediction of how many records a change of a topic's settings removes with the next round of maintenance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _RETENTION = ("retention.ms", "retention.bytes", "cleanup.policy")
 
 
 def removed_at_once(admin: Admin, topic: str, changes: Mapping[str, int | str | None]) -> str | None:
-    """What of the topic these settings remove, in words, if that is half of its records or more.
+    """Return a description of the records that these settings remove, if that is half of the topic's records or more; else
+    None.
 
     Raises ``UnknownTopic``. Settings that the gateway will refuse remove nothing.
     """
@@ -46,7 +47,7 @@ def removed_at_once(admin: Admin, topic: str, changes: Mapping[str, int | str | 
 
 
 def _older(admin: Admin, topic: Topic, retention_ms: int) -> int:
-    """Records before the first that is young enough."""
+    """Return the number of records before the first one within the retention time."""
     since_ms = max(0, int(time.time() * 1000) - retention_ms)
     found = admin.offsets(topic.name, range(topic.partition_count), timestamp_ms=since_ms)
     return sum(
@@ -55,7 +56,7 @@ def _older(admin: Admin, topic: Topic, retention_ms: int) -> int:
 
 
 def _beyond(topic: Topic, retention_bytes: int) -> int:
-    """Records of the bytes that are too many, were all of a partition of one size."""
+    """Return the number of records above the size limit, assuming that all records of a partition have the same size."""
     removed = 0
     for each in topic.partitions:
         if each.size_bytes > retention_bytes:

@@ -1,7 +1,7 @@
-"""How commands look in ``--help``, and what they say of options that are switches.
+"""Help texts of commands, and errors about switches.
 
 Typer shows a switch as if it took a value (``--json <bool>``), and keeps the line breaks of docstrings in all paragraphs but the
-first. Here a switch stands alone, and a paragraph is as wide as the terminal, unless it begins with ``\\b``.
+first. Here a switch is shown without a value, and a paragraph is as wide as the terminal, unless it begins with ``\\b``.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from tidelog.cli.terminal.names import RUNNING
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
-"""Click's, which Typer does not hand on."""
+"""Click's usage error, which Typer does not export."""
 _ALIASES: Final = {"ls": ("list",), "rm": ("delete", "remove", "revoke")}
-"""What fingers type, by the commands that it means where a group has one. Without a group it is said of topics."""
+"""Habitual command words, with the commands that they stand for in a group. Without a group they refer to topics."""
 _TOPICS: Final = "topic"
 _TRUTH: Final = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
 class Command(TyperCommand):
-    """A command whose help is readable."""
+    """A command with readable help."""
 
     def __init__(self, name: str | None, **settings: Any) -> None:
         settings["help"] = _joined(settings.get("help"))
         super().__init__(name, **settings)
 
     def get_params(self, ctx: Any) -> Any:
-        """All parameters, ``--help`` among them."""
+        """Return all parameters, including ``--help``."""
         return _without_types(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it. Error messages can name what the command was given."""
+        """Run the command, and make its arguments available to error messages."""
         RUNNING.set(ctx)
         return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Raises what it did before; a switch that was given a value is named."""
+        """Parse as Typer does; the error for a switch with a value names the switch."""
         given = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -57,14 +57,14 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands whose help is readable."""
+    """A group of commands with readable help."""
 
     def get_params(self, ctx: Any) -> Any:
-        """All parameters, ``--help`` among them."""
+        """Return all parameters, including ``--help``."""
         return _without_types(super().get_params(ctx))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is meant, under its own name, which settings go by. Raises what it did before, with a hint."""
+        """Resolve aliases to the command's own name, which settings use. Raises as Typer does, with a hint."""
         meant = _meant(self.commands, args[0])
         try:
             return super().resolve_command(ctx, [*meant, *args[1:]])
@@ -76,13 +76,13 @@ class Group(TyperGroup):
 
 
 class Commands(typer.Typer):
-    """A Typer of these."""
+    """A Typer application of these commands and groups."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=Group, no_args_is_help=True, epilog=EPILOG, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[_Function], _Function]:
-        """As ``typer.Typer.command``, for functions that may take an ``AdminCall``."""
+        """Register a command, as ``typer.Typer.command``; the function may take an ``AdminCall``."""
         register = super().command(name, cls=Command, **{"epilog": EPILOG, **settings})
 
         def command(function: _Function) -> _Function:
@@ -93,7 +93,7 @@ class Commands(typer.Typer):
 
 
 def _joined(text: str | None) -> str | None:
-    """Each paragraph in one line, but those that begin with ``\\b``."""
+    """Join each paragraph into one line, except those that begin with ``\\b``."""
     if text is None:
         return None
     paragraphs = inspect.cleandoc(text).split("\n\n")
@@ -101,7 +101,7 @@ def _joined(text: str | None) -> str | None:
 
 
 def _meant(commands: Mapping[str, Any], word: str) -> list[str]:
-    """The word, or the words that it stands for among these commands."""
+    """Return the word, or the command words that it stands for."""
     if word in commands or word not in _ALIASES:
         return [word]
     found = [name for name in _ALIASES[word] if name in commands]

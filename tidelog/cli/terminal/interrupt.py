@@ -1,7 +1,7 @@
-"""Ctrl-C and SIGTERM, where a command can bear them.
+"""Ctrl-C and SIGTERM at safe moments of a command.
 
-Records that are half written must be neither lost nor written twice. So a signal that comes during a write waits until the
-write is done. A second signal does not wait: the output may be a pipe that no program reads.
+Half-written records must be neither lost nor written twice. So a signal during a write is deferred until the write is done. A
+second signal is not deferred: the output may be a pipe that no program reads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import FrameType
 
 
 class Interrupts:
-    """``KeyboardInterrupt`` for either signal, but not inside ``held``. Use as a context manager, in the main thread."""
+    """Handler that raises ``KeyboardInterrupt`` for either signal, but not inside ``held``. Use it in the main thread."""
 
     def __init__(self) -> None:
         self._holding = False
@@ -22,7 +22,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
-        """Inside, both signals raise. In a thread other than the main one nothing changes."""
+        """Raise on both signals inside the block. Does nothing in a thread other than the main one."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -35,7 +35,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """While inside, the first signal waits; it raises when the block is done."""
+        """Defer the first signal inside the block; it raises at the block's end."""
         self._holding = True
         try:
             yield

@@ -1,7 +1,7 @@
-"""Arguments that name topics, groups and queues, which shells complete by asking the gateway. A wrong name is answered by the
-right one that is most like it.
+"""Arguments that name topics, groups and queues: completed by shells, and corrected in errors by the most similar name.
 
-The user waits for the answer: ``COMPLETION_TIMEOUT_MS`` at most. On any error no names are offered, and nothing is written.
+Both ask the gateway, for ``COMPLETION_TIMEOUT_MS`` at most, since the user waits. On any error no names are offered, and
+nothing is written.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from tidelog.cli.terminal.settings_file import default_path
 
 COMPLETION_TIMEOUT_MS: Final = 500
 NAMES_MAX: Final = 200
-"""More than a user reads."""
+"""Number of names offered: more than a user reads."""
 
 
 RUNNING: ContextVar[typer.Context | None] = ContextVar("RUNNING", default=None)
-"""The command that runs: it says how gateways are reached."""
+"""Running command, whose options say how gateways are reached."""
 
 
 def complete_topics(context: typer.Context, incomplete: str) -> list[str]:
-    """The topics whose name begins so."""
+    """Return the topics whose name begins with ``incomplete``."""
     return _asked(context, lambda admin: [topic.name for topic in admin.list_topics(incomplete)], incomplete)
 
 
 def complete_groups(context: typer.Context, incomplete: str) -> list[str]:
-    """The groups whose name begins so."""
+    """Return the groups whose name begins with ``incomplete``."""
     return _asked(context, lambda admin: [group.group for group in admin.list_groups()], incomplete)
 
 
 def complete_queues(context: typer.Context, incomplete: str) -> list[str]:
-    """The queues whose name begins so."""
+    """Return the queues whose name begins with ``incomplete``."""
     return _asked(context, lambda admin: [queue.queue for queue in admin.list_queues()], incomplete)
 
 
 def alike(error: TidelogError) -> str | None:
-    """The topic, group or queue that was meant by a name that there is not, as far as one is like it."""
+    """Return the existing topic, group or queue most similar to the wrong name in the error; None if there is none."""
     context = RUNNING.get()
     if context is None or error.code not in _MEANT:
         return None
@@ -59,7 +59,7 @@ def alike(error: TidelogError) -> str | None:
 
 
 def complete_settings(incomplete: str) -> list[str]:
-    """The settings of topics whose name begins so, as far as ``NAME=``, and the values of one that has few."""
+    """Return the topic settings that begin with ``incomplete``, as ``NAME=``, and the values of a setting with choices."""
     name, equals, _ = incomplete.partition("=")
     setting = SETTINGS.get(name)
     if equals and isinstance(setting, ChoiceSetting):
@@ -68,7 +68,7 @@ def complete_settings(incomplete: str) -> list[str]:
 
 
 def complete_setting_names(incomplete: str) -> list[str]:
-    """The settings of topics whose name begins so."""
+    """Return the topic settings whose name begins with ``incomplete``."""
     return [each for each in SETTINGS if each.startswith(incomplete)]
 
 
@@ -100,7 +100,7 @@ def _asked(context: typer.Context, ask: Callable[[Admin], list[str]], incomplete
 
 
 def _token_file(context: typer.Context, configured: Mapping[str, Any]) -> Any:
-    """What was typed, else None where the environment has a token, else what the settings file says."""
+    """Return the typed token file, else None if the environment has a token, else the settings file's."""
     given = context.params.get("token_file")
     if given is not None or os.environ.get("TIDELOG_TOKEN") or os.environ.get("TIDELOG_TOKEN_FILE"):
         return given
@@ -108,7 +108,7 @@ def _token_file(context: typer.Context, configured: Mapping[str, Any]) -> Any:
 
 
 def _configured() -> Mapping[str, Any]:
-    """What the settings file says: nothing else reads it while a shell completes."""
+    """Return the settings file's content, which nothing else reads while a shell completes."""
     chosen = os.environ.get("TIDELOG_CONFIG")
     path = Path(chosen) if chosen else default_path()
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

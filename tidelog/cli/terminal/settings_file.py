@@ -1,6 +1,6 @@
-"""Settings that need not be typed: from the environment and from a TOML file.
+"""Defaults of options, from the environment and from a TOML file.
 
-What is typed wins, then ``TIDELOG_…``, then the file. The file's names are those of the options::
+Typed options take precedence, then ``TIDELOG_…``, then the file. The file uses the options' names::
 
     url = "http://a:8080,http://b:8080"     # for every command that has the option: url, token-file, timeout, store
 
@@ -11,8 +11,8 @@ What is typed wins, then ``TIDELOG_…``, then the file. The file's names are th
     partitions = 4
 
 In the environment these are ``TIDELOG_URL``, ``TIDELOG_CONSUME_FORMAT``, ``TIDELOG_TOPIC_CREATE_PARTITIONS``; several values of
-one option are separated by white space. A name in the file that means nothing is an error; in the environment it may be
-another program's.
+one option are separated by white space. An unknown name in the file is an error; in the environment it may be another
+program's.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from typing import Any, Final
 import typer
 
 SHARED: Final = ("url", "token-file", "timeout", "store")
-"""May stand before the first table, for all commands at once."""
+"""Names allowed before the first table, where they apply to all commands."""
 
 
 def default_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the file is looked for when none is named."""
+    """Return the path of the settings file when none is given."""
     directory = environment.get("XDG_CONFIG_HOME")
     return (Path(directory) if directory else Path.home() / ".config") / "tidelog" / "config.toml"
 
 
 def load(context: typer.Context, path: Path | None, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """The defaults of every command below ``context``, as its ``default_map`` wants them.
+    """Return the defaults of every command below ``context``, in the form of its ``default_map``.
 
-    Raises ``typer.BadParameter`` for a named file that is not there, for one that is no TOML, and for a name or value that no
-    option takes.
+    Raises ``typer.BadParameter`` for a given file that is missing, for invalid TOML, and for a name or value that no option
+    accepts.
     """
     chosen = path or default_path(environment)
     settings: dict[str, Any] = {}
@@ -65,7 +65,7 @@ class _Reader:
         self._environment = environment
 
     def group(self, command: Any, given: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-        """The defaults of the commands in a group, by name."""
+        """Return the defaults of the commands in a group, by name."""
         for name in given:
             if name not in command.commands:
                 raise self._refused((*names, name), "is no setting and no command")
@@ -104,7 +104,7 @@ class _Reader:
 
 
 def _options(command: Any) -> Iterator[tuple[str, Any]]:
-    """A command's options by their long names."""
+    """Yield a command's options by their long names."""
     for parameter in command.params:
         names = [name for name in parameter.opts if name.startswith("--")]
         if parameter.param_type_name == "option" and names and names[0] != "--help":

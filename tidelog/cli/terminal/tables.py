@@ -1,4 +1,4 @@
-"""Tables for a user, and what their cells say."""
+"""Tables for the user, and the text in their cells."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tidelog.cli.terminal.visible import visible_text
 
 
 class TextTable(Table):
-    """Its cells are text, whoever wrote it: nothing in one is markup, breaks its line, or makes a terminal act."""
+    """Table whose cells are plain text: foreign text in a cell is neither markup, nor a line break, nor a terminal sequence."""
 
     def add_row(self, *cells: RenderableType | None, **more: Any) -> None:
-        """As of any table."""
+        """Add a row, as in any table."""
         super().add_row(*(text_cell(each) if isinstance(each, str) else each for each in cells), **more)
 
 
 def text_cell(text: str) -> Text:
-    """A cell, or a heading."""
+    """Return a cell or heading with this text."""
     return Text(visible_text(text, kept=""))
 
 
 def table(*columns: str, numbers: Iterable[str] = ()) -> TextTable:
-    """An empty table without lines; ``numbers`` are the last columns, aligned to the right."""
+    """Return an empty table without lines; ``numbers`` are the last columns, aligned to the right."""
     made = TextTable(*columns, box=None, pad_edge=False)
     for heading in numbers:
         made.add_column(heading, justify="right")
@@ -35,10 +35,10 @@ def table(*columns: str, numbers: Iterable[str] = ()) -> TextTable:
 
 
 def time_text(ms: int) -> str:
-    """A time (Unix, milliseconds) in ISO 8601, to the second."""
+    """Return a time (milliseconds since the epoch) in ISO 8601, to the second."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def counted(number: int, what: str) -> str:
-    """The number with its noun, which gets an s unless it is one."""
+    """Return the number with its noun, which gets an s unless the number is one."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them, for settings: ``7d``, ``1h30m``, ``1.5s``, ``512KiB``, ``1GB``."""
+"""Durations and sizes with units, in settings: ``7d``, ``1h30m``, ``1.5s``, ``512KiB``, ``1GB``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LOWER_SIZES: Final = {unit.lower(): size for unit, size in _SIZES.items()}
 
 
 def setting_value(name: str, text: str) -> str:
-    """The value of a setting as gateways take it: with a unit, a number of milliseconds (``….ms``) or bytes (``….bytes``).
+    """Return a setting's value as gateways expect it: units become milliseconds (``….ms``) or bytes (``….bytes``).
 
-    Anything else stays as it is, for the gateway to judge. Raises ``ValueError`` for an unknown unit.
+    Other values are returned unchanged, for the gateway to validate. Raises ``ValueError`` for an unknown unit.
     """
     if not _PARTS.fullmatch(text):
         return text
@@ -31,7 +31,7 @@ def setting_value(name: str, text: str) -> str:
 
 
 def duration_ms(text: str) -> int | None:
-    """``1h30m`` as milliseconds; None: the text is no duration."""
+    """Return a duration such as ``1h30m`` in milliseconds; None if the text is no duration."""
     parts = _PART.findall(text) if _PARTS.fullmatch(text) else []
     if not parts or any(unit not in _DURATIONS_MS for _, unit in parts):
         return None
@@ -39,7 +39,7 @@ def duration_ms(text: str) -> int | None:
 
 
 def in_words(name: str, value: int | str) -> str:
-    """A setting's value, and behind it the same in the largest units that fit: ``604800000 (7d)``."""
+    """Return a setting's value, followed by the same in the largest fitting units: ``604800000 (7d)``."""
     if not isinstance(value, int) or value <= 0:
         return str(value)
     if value == 2**63 - 1:

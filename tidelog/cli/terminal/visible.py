@@ -1,10 +1,10 @@
-"""Text of others, so that a terminal acts upon nothing in it."""
+"""Escaping of foreign text, so that a terminal interprets nothing in it."""
 
 from __future__ import annotations
 
 
 def visible_text(text: str, *, kept: str = "\t\n") -> str:
-    """The text with every character escaped that is not printed, but for ``kept`` ones."""
+    """Return the text with unprintable characters escaped, except ``kept`` ones."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,4 +1,4 @@
-"""Which records of a topic are wanted: ``--filter`` and ``--key``, as the gateway filters."""
+"""Options that select records: ``--filter`` and ``--key``, applied by the gateway."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OnlyKeyOption = Annotated[str | None, typer.Option("--key", help="Only records w
 
 
 def filter_of(conditions: list[str] | None, key: str | None) -> Filter | None:
-    """The filter of ``--filter`` and ``--key``. Raises ``ValueError``."""
+    """Return the filter for ``--filter`` and ``--key``; None without both. Raises ``ValueError``."""
     if not conditions and key is None:
         return None
     pairs = []

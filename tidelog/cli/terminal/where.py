@@ -1,4 +1,4 @@
-"""Where in a topic to begin and to end: what ``--from``, ``--last`` and ``--until`` say, as offsets of each partition."""
+"""Begin and end within a topic: ``--from``, ``--last`` and ``--until``, as offsets of each partition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POSITIONS = re.compile(r"[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Offsets ``[begin, end)`` of each partition; ``end`` is what was there when it was asked for."""
+    """Offsets ``[begin, end)`` of each partition; ``end`` as of the time of asking."""
 
     begin: Mapping[TopicPartition, int]
     end: Mapping[TopicPartition, int]
@@ -28,9 +28,8 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """Where to begin in every partition. One of: a word, an offset, a time, ``positions`` by partition, the last few
-    records.
-    """
+    """Position in every partition, by exactly one of: a word, an offset, a time, offsets by partition, the number of last
+    records."""
 
     word: str = ""
     offset: int | None = None
@@ -39,7 +38,7 @@ class Where:
     last: int | None = None
 
     def offset_in(self, partition: int, found: PartitionOffsets) -> int:
-        """Where to begin in a partition of which the gateway says ``found``."""
+        """Return the offset at which to begin in a partition described by ``found``."""
         if self.last is not None:
             return max(found.log_start_offset, found.high_watermark - self.last)
         if self.positions is not None:
@@ -51,14 +50,14 @@ class Where:
         return found.high_watermark if self.word == "end" else found.log_start_offset
 
     def end_in(self, partition: int, found: PartitionOffsets) -> int:
-        """Where to end in it: before this offset. A partition that ``positions`` does not name is read to its end."""
+        """Return the offset before which to end in a partition. One that ``positions`` does not name is read to its end."""
         if self.positions is not None:
             return self.positions.get(partition, found.high_watermark)
         return self.offset_in(partition, found)
 
 
 def parse_where(text: str, option: str = "--from") -> Where:
-    """What ``--from`` or ``--until`` says. A span, such as ``1h``, is a time before now. Raises ``ValueError``."""
+    """Parse ``--from`` or ``--until``. A duration, such as ``1h``, is a time before now. Raises ``ValueError``."""
     if text in _BEGINNING | _END:
         return Where(word="end" if text in _END else "beginning")
     if text.startswith("-") and text[1:].isdecimal():
@@ -86,13 +85,13 @@ def parse_where(text: str, option: str = "--from") -> Where:
 
 
 def milliseconds(text: str) -> int:
-    """An ISO 8601 time as milliseconds since the epoch; without a zone it is UTC. Raises ``ValueError``."""
+    """Return an ISO 8601 time as milliseconds since the epoch; without a zone it is UTC. Raises ``ValueError``."""
     at = datetime.fromisoformat(text)
     return round((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def find(admin: Admin, topic: str, where: Where, partitions: Iterable[int] | None, until: Where | None = None) -> Range:
-    """The range from ``where`` to what is there now, or to ``until`` where that is less, in these partitions (None: all).
+    """Return the range from ``where`` to the current end, or to ``until`` if that is earlier, in these partitions (None: all).
 
     Raises ``UnknownTopic``, ``UnknownPartition``.
     """
@@ -109,6 +108,6 @@ def find(admin: Admin, topic: str, where: Where, partitions: Iterable[int] | Non
             ends = admin.offsets(topic, wanted, timestamp_ms=until.timestamp_ms)
         for place, high_watermark in end.items():
             last = until.end_in(place.partition, ends[place.partition])
-            # Not before the beginning: there is nothing to read then.
+            # An end before the beginning means that there is nothing to read.
             end[place] = max(min(high_watermark, last), min(begin[place], high_watermark))
     return Range(begin=begin, end=end)
