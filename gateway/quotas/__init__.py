@@ -1,12 +1,12 @@
-"""How much a principal may use: token buckets and counts, and a share of each quota where there are several gateways.
+"""How much a principal may use: token buckets and counts, and a share of each quota if there are several gateways.
 
-``limits``      the quotas that there are, and what one principal may use
-``rows``        what the access table says of that
+``limits``      the quotas that exist, and the quotas of one principal
+``rows``        quotas from the rows of the access table
 ``bucket``      one rate of one principal
-``sharing``     a gateway's part of a quota, by what all of them are asked for
+``sharing``     a gateway's part of a quota, by the demand at each gateway
 ``account``     one principal's buckets and counts
-``quotas``      all principals: may a request pass, and what did it use; which of them uses a connection
-``spending``    what one request uses
+``quotas``      all principals: whether a request passes, what it used, and which principals use a connection
+``spending``    the usage of one request
 
-No request, no token and no store is known here; the caller names the principal.
+No request, token or store is known here; the caller names the principal.
 """

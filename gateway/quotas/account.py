@@ -1,4 +1,4 @@
-"""What one principal uses of its quotas at this gateway: a bucket for each rate, and how much it asks for."""
+"""One principal's use of its quotas at this gateway: a bucket for each rate, and the demand."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class _Rate:
         self.asked = self.passed = self.spent = self.published = 0
 
     def demand(self, beat_ms: int, now_ms: int) -> int:
-        """What was asked for in the last ``beat_ms``, in millionths of the quota; counting begins anew.
+        """Return the demand of the last ``beat_ms``, in millionths of the quota, and restart counting.
 
-        Requests that were refused count as large as those that passed. A quarter of the last demand stays, since requests come
+        Refused requests count as large as those that passed. At least a quarter of the last demand is kept, since requests come
         unevenly.
         """
         used = self.spent / (self.limit * max(1, beat_ms) / self.span_ms)
         if self.bucket.wait_ms(now_ms):
-            used = max(used, self.part)  # paying its debt uses the part up
+            used = max(used, self.part)  # a debt takes up the whole part
         refused = self.asked - self.passed
         wanted = used * (1 + (refused / self.passed if self.passed else 1) if refused else 1)
         self.asked = self.passed = self.spent = 0
@@ -39,7 +39,7 @@ class _Rate:
 
 
 class Account:
-    """Belongs to the event loop. ``limits``: its quotas, of which one is set at least."""
+    """One principal's account. Used on the event loop only. ``limits``: its quotas, at least one."""
 
     __slots__ = ("_count_names", "_rates", "_round", "_sharing", "is_touched", "limits", "refused")
 
@@ -54,13 +54,13 @@ class Account:
                 self._rates[quota] = _Rate(name, limits[quota], span_ms, part=part, now_ms=now_ms)
         self._count_names = {quota: demand_name(principal, quota) for quota in COUNTS if quota in limits}
         self.refused = dict.fromkeys(self._count_names, 0)
-        """Of each count, since the last heartbeat."""
+        """Refusals of each count since the last heartbeat."""
         self.is_touched = True
-        """Since the last heartbeat."""
+        """Whether the account was used since the last heartbeat."""
         self._round = sharing.round
 
     def wait_ms(self, quota: str, now_ms: int) -> int:
-        """How long until a request passes this rate; 0: it passes now."""
+        """Return how long until a request passes this rate; 0: it passes now."""
         rate = self._rates.get(quota)
         if rate is None:
             return 0
@@ -74,7 +74,7 @@ class Account:
         return wait_ms
 
     def take_request(self, now_ms: int) -> int:
-        """How long until a request passes the rate of requests; 0: it passes now, and is counted."""
+        """Return how long until a request passes the rate of requests; 0: it passes now, and is counted."""
         wait_ms = self.wait_ms(REQUESTS, now_ms)
         if not wait_ms and (rate := self._rates.get(REQUESTS)) is not None:
             rate.spent += 1
@@ -82,7 +82,7 @@ class Account:
         return wait_ms
 
     def spend(self, quota: str, amount: int, now_ms: int) -> None:
-        """A request that passed used so much."""
+        """Charge the usage of a request that passed."""
         rate = self._rates.get(quota)
         if rate is not None:
             self.is_touched = True
@@ -90,18 +90,18 @@ class Account:
             rate.bucket.spend(amount, now_ms)
 
     def limits_rate(self, quota: str) -> bool:
-        """Whether this rate is limited."""
+        """Return whether this rate is limited."""
         return quota in self._rates
 
     def open_max(self, quota: str, now_ms: int) -> int | None:
-        """How many connections or streams may be open here at once; None: any number."""
+        """Return how many connections or streams may be open here; None: any number."""
         name = self._count_names.get(quota)
         if name is None:
             return None
         return math.ceil(self.limits[quota] * self._sharing.part(name, now_ms))
 
     def demands(self, held: dict[str, int], beat_ms: int, now_ms: int) -> dict[str, int]:
-        """What is asked for by name, above 0. ``held``: how much of each count is open."""
+        """Return the demands above 0, by name. ``held``: how much of each count is open."""
         found = {rate.name: rate.demand(beat_ms, now_ms) for rate in self._rates.values()}
         for quota, name in self._count_names.items():
             wanted = held.get(quota, 0) + self.refused[quota]
@@ -111,7 +111,7 @@ class Account:
         return {name: demand for name, demand in found.items() if demand}
 
     def is_idle(self, now_ms: int) -> bool:
-        """Whether forgetting it changes nothing where nothing of it is open."""
+        """Return whether the account can be dropped without effect, provided that nothing of it is open."""
         return not self.is_touched and all(
             rate.bucket.is_full(now_ms) and not rate.published for rate in self._rates.values()
         )

@@ -1,4 +1,4 @@
-"""A token bucket that goes into debt: what is used may exceed what is there, and then nothing passes until it is paid.
+"""A token bucket that goes into debt: usage may exceed the level, and then nothing passes until the debt is paid.
 
 So a request's size need not be known before its body is read, and over time the rate is kept exactly.
 """
@@ -9,7 +9,8 @@ import math
 
 
 class Bucket:
-    """``limit`` comes in ``span_ms``, and at most so much is there. ``share``: this gateway's part of it, above 0, up to 1."""
+    """A bucket that refills by ``limit`` in each ``span_ms``, and holds at most that. ``share``: this gateway's part of the
+    limit, above 0 and up to 1."""
 
     __slots__ = ("_at_ms", "_capacity", "_level", "_limit", "_per_ms", "_span_ms")
 
@@ -22,30 +23,30 @@ class Bucket:
 
     @property
     def per_second(self) -> float:
-        """What comes in a second, here."""
+        """Amount by which the bucket refills in a second."""
         return self._per_ms * 1000
 
     def take_share(self, share: float, now_ms: int) -> None:
-        """Go on with another part of the limit. A debt stays."""
+        """Change the part of the limit. A debt is kept."""
         self._refill(now_ms)
         self._capacity = self._limit * share
         self._per_ms = self._capacity / self._span_ms
         self._level = min(self._level, self._capacity)
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long until the debt is paid; 0: without one."""
+        """Return how long until the debt is paid; 0 without a debt."""
         if now_ms > self._at_ms:
             self._refill(now_ms)
         return 0 if self._level >= 0 else max(1, math.ceil(-self._level / self._per_ms))
 
     def spend(self, amount: int, now_ms: int) -> None:
-        """Use so much, into debt where it is more than there is."""
+        """Use an amount, and go into debt if it exceeds the level."""
         if now_ms > self._at_ms:
             self._refill(now_ms)
         self._level -= amount
 
     def is_full(self, now_ms: int) -> bool:
-        """Whether forgetting it changes nothing."""
+        """Return whether the bucket can be dropped without effect."""
         self._refill(now_ms)
         return self._level >= self._capacity
 

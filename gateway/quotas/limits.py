@@ -1,4 +1,4 @@
-"""The quotas that there are: rates, whose buckets refill, and counts of what is open at once."""
+"""The quotas that exist: rates, whose buckets refill, and counts of open connections or streams."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ STREAMS: Final = "event_streams"
 SPAN_MS: Final[Mapping[str, int]] = MappingProxyType(
     {PRODUCE_BYTES: 1_000, FETCH_BYTES: 1_000, REQUESTS: 1_000, PARTITIONS: 60_000}
 )
-"""The rates: a bucket holds what comes in so many milliseconds."""
+"""The rates: a bucket holds what refills in so many milliseconds."""
 COUNTS: Final = (CONNECTIONS, STREAMS)
 QUOTAS: Final = (*SPAN_MS, *COUNTS)
-"""All, in the order of the API."""
+"""All quotas, in the order of the API."""
 
 Limits = Mapping[str, int]
-"""One principal's quotas by name; one that is absent does not limit."""
+"""One principal's quotas by name; an absent quota does not limit."""

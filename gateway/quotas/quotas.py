@@ -1,9 +1,10 @@
 """All principals' quotas at one gateway.
 
 1. A request is counted where its client arrived. Another gateway that serves it counts nothing.
-2. A request passes while none of its rates is in debt. What it uses is counted once that is known.
-3. Connections and event streams count while they are open, those from before the quota was set too.
-4. Accounts of idle principals are forgotten with each heartbeat. Beyond ``ACCOUNTS_MAX`` the oldest goes, its debt with it.
+2. A request passes while none of its rates is in debt. Its usage is charged once that is known.
+3. Connections and event streams count while they are open, including those opened before the quota was set.
+4. Accounts of idle principals are dropped with each heartbeat. Beyond ``ACCOUNTS_MAX`` the oldest is dropped, and its debt with
+   it.
 
 A principal without quotas costs one look-up, and with ``auth=off`` nothing is called.
 """
@@ -22,11 +23,11 @@ from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode
 
 ACCOUNTS_MAX: Final = 10_000
-"""Principals with quotas that are remembered."""
+"""Most principals with quotas that have an account."""
 QUOTAS_BYTES_MAX: Final = ACCOUNTS_MAX * 2_560
-"""What their accounts take: 2.2 KiB were measured for one with all quotas."""
+"""Memory of the accounts: 2.2 KiB were measured for one with all quotas."""
 OPEN_RETRY_MS: Final = 1_000
-"""When to try again for a connection or stream. When one will end is not known."""
+"""Time to wait before another try for a connection or stream, since it is not known when one will end."""
 _SAID: Final = {
     "produce_bytes_per_s": "bytes produced a second",
     "fetch_bytes_per_s": "bytes fetched a second",
@@ -38,7 +39,7 @@ _SAID: Final = {
 
 
 class Throttled(BackOff, code=ErrorCode.THROTTLED):
-    """A quota is used up: 429 with ``quota`` and ``retry_after_ms``. Nothing changed."""
+    """A quota is used up: 429 with ``quota`` and ``retry_after_ms``. Nothing was changed."""
 
     def __init__(self, quota: str, limit: int, retry_after_ms: int) -> None:
         super().__init__(
@@ -49,11 +50,14 @@ class Throttled(BackOff, code=ErrorCode.THROTTLED):
 
 
 Admitted = tuple[Account, int]
-"""What a request counts on, and when it was admitted."""
+"""The account that a request is charged to, and the time of its admission."""
 
 
 class Quotas:
-    """Belongs to the event loop. ``limits_of``: a principal's quotas, the same object until they change; None without any."""
+    """The quotas of all principals. Used on the event loop only.
+
+    ``limits_of``: returns a principal's quotas, the same object until they change; None without quotas.
+    """
 
     def __init__(
         self,
@@ -72,11 +76,12 @@ class Quotas:
         self._published_ms = clock.monotonic_ms()
 
     def limited(self, principal: str) -> bool:
-        """Whether the principal has quotas."""
+        """Return whether the principal has quotas."""
         return self._limits_of(principal) is not None
 
     def admit(self, principal: str, rates: tuple[str, ...] = ()) -> Admitted | None:
-        """A request of ``principal`` begins, which uses ``rates`` besides; None: it has no quotas. Raises ``Throttled``."""
+        """Admit a request of ``principal`` that uses ``rates`` besides. Return what it is charged to; None: no quotas. Raise
+        ``Throttled``."""
         account = self._account(principal)
         if account is None:
             return None
@@ -89,29 +94,29 @@ class Quotas:
         return account, now_ms
 
     def check(self, principal: str, quota: str) -> None:
-        """Raise ``Throttled`` where this rate is in debt."""
+        """Raise ``Throttled`` if this rate is in debt."""
         account = self._account(principal)
         if account is not None and (wait_ms := account.wait_ms(quota, self._clock.monotonic_ms())):
             raise Throttled(quota, account.limits[quota], wait_ms)
 
     def pause_ms(self, principal: str, quota: str) -> int:
-        """How long what can't be refused any more has to wait for this rate; 0: not at all."""
+        """Return how long an answer that can't be refused any more has to wait for this rate; 0: not at all."""
         account = self._account(principal)
         return 0 if account is None else account.wait_ms(quota, self._clock.monotonic_ms())
 
     def spend(self, principal: str, quota: str, amount: int) -> None:
-        """A request of ``principal`` used so much."""
+        """Charge the usage of a request of ``principal``."""
         account = self._account(principal)
         if account is not None:
             account.spend(quota, amount, self._clock.monotonic_ms())
 
     def limits_rate(self, principal: str, quota: str) -> bool:
-        """Whether it is worth measuring what a request uses."""
+        """Return whether usage of this quota has to be measured."""
         limits = self._limits_of(principal)
         return limits is not None and quota in limits
 
     def enter(self, principal: str, quota: str) -> None:
-        """A connection or an event stream begins; ``leave`` when it ends. Raises ``Throttled``."""
+        """Count a new connection or event stream; call ``leave`` when it ends. Raise ``Throttled``."""
         held = self._open[principal, quota]
         account = self._account(principal)
         if account is not None:
@@ -123,17 +128,17 @@ class Quotas:
         self._open[principal, quota] = held + 1
 
     def leave(self, principal: str, quota: str) -> None:
-        """What ``enter`` let in ends."""
+        """Uncount a connection or event stream that ``enter`` counted."""
         self._open[principal, quota] -= 1
         if not self._open[principal, quota]:
             del self._open[principal, quota]
 
     def held(self, principal: str, quota: str) -> int:
-        """How many connections or event streams are open."""
+        """Return how many connections or event streams are open."""
         return self._open.get((principal, quota), 0)
 
     def publish(self) -> Demands:
-        """The largest demands since the last call, for the next heartbeat; what is idle is forgotten."""
+        """Return the largest demands since the last call, for the next heartbeat; drop idle accounts."""
         now_ms = self._clock.monotonic_ms()
         beat_ms, self._published_ms = now_ms - self._published_ms, now_ms
         demands: dict[str, int] = {}
@@ -149,7 +154,7 @@ class Quotas:
         return published
 
     def take_in(self, of_peers: Sequence[Demands]) -> None:
-        """What the live peers' heartbeats say: one each."""
+        """Take in the demands of the live peers' heartbeats, one mapping for each peer."""
         self._sharing.take_in(of_peers, self._clock.monotonic_ms())
 
     def _account(self, principal: str) -> Account | None:
@@ -178,7 +183,8 @@ class Connection:
         self._quotas: Quotas | None = None
 
     def used_by(self, principal: str, quotas: Quotas) -> None:
-        """An authenticated request came. Raises ``Throttled``, each time until another connection ends."""
+        """Count the connection for the principal of an authenticated request. Raise ``Throttled``, each time until another one
+        ends."""
         if self._principals is None:
             self._principals, self._quotas = set(), quotas
         if principal not in self._principals:
@@ -187,11 +193,11 @@ class Connection:
 
     @property
     def has_quotas(self) -> bool:
-        """Whether a principal that has used it has any."""
+        """Whether any principal that has used the connection has quotas."""
         return self._quotas is not None and any(map(self._quotas.limited, self._principals or ()))
 
     def end(self) -> None:
-        """It is closed. Idempotent."""
+        """Uncount the closed connection. Idempotent."""
         if self._quotas is not None:
             for principal in self._principals or ():
                 self._quotas.leave(principal, CONNECTIONS)

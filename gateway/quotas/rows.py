@@ -1,4 +1,4 @@
-"""From the rows of ``system/access`` to what a principal may use."""
+"""Quotas of principals, from the rows of ``system/access``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gateway.quotas.limits import QUOTAS, Limits
 from log_format.access.row import QuotaRow
 
 EVERY_OTHER: Final = "*"
-"""The row of each principal that has none."""
+"""Principal of the row for each principal without a row of its own."""
 
 
 class LimitsOf:
-    """A principal's quotas as the present rows say: the same object as long as its row is. None: there is no limit."""
+    """A principal's quotas by the present rows: the same object as long as its row is the same. None: no limits."""
 
     def __init__(self, rows: Callable[[], Mapping[str, QuotaRow]]) -> None:
         self._rows = rows
@@ -23,7 +23,7 @@ class LimitsOf:
         self._limits: dict[str, Limits | None] = {}
 
     def __call__(self, principal: str) -> Limits | None:
-        """See the class."""
+        """Return the quotas of a principal."""
         rows = self._rows()
         if rows is not self._known_rows:
             self._read(rows)

@@ -1,6 +1,7 @@
-"""What one request uses: counted where its client arrived, told there by the gateway that served it.
+"""The usage of one request: charged where its client arrived, and reported to there by the gateway that served it.
 
-Routes declare the rates that they use (``spends``). These are judged ahead of the body. How much it was they say once they know.
+Routes declare the rates that they use (``spends``). These are checked before the body is read. Routes report the amount once they
+know it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from gateway.quotas.limits import SPAN_MS, STREAMS
 from gateway.quotas.quotas import Admitted, Quotas
 
 SPENDING: Final = "tidelog.spending"
-"""Where a request's scope has it; absent with ``auth=off``."""
+"""Key of the usage in a request's scope; absent with ``auth=off``."""
 SPENT_HEADER: Final = b"x-tidelog-spent"
-"""In an answer to another gateway: what the request used, ``name=amount`` joined by commas."""
+"""Header of an answer to another gateway: the usage of the request, ``name=amount`` joined by commas."""
 _DECLARED: Final = "tidelog_spends"
 _AMOUNT_MAX: Final = 10**15
 E = TypeVar("E", bound=Callable[..., Any])
@@ -24,67 +25,67 @@ class Spending(Protocol):
     """One request's use of its principal's quotas."""
 
     def measures(self, quota: str) -> bool:
-        """Whether it is worth measuring what the request uses."""
+        """Return whether usage of this quota has to be measured."""
 
     def spend(self, quota: str, amount: int) -> None:
-        """It used so much."""
+        """Charge an amount."""
 
     def pause_ms(self, quota: str) -> int:
-        """How long an answer that goes on has to wait; 0: not at all."""
+        """Return how long a continuing answer has to wait; 0: not at all."""
 
     def check(self, quota: str) -> None:
-        """It is going to use this rate, which its route did not tell. Raises ``Throttled``."""
+        """Check a rate that the route did not declare. Raise ``Throttled``."""
 
     def begin_stream(self) -> None:
-        """It becomes an event stream. Raises ``Throttled``."""
+        """Count the request as an event stream. Raise ``Throttled``."""
 
 
 class SpendingHere:
-    """Of a client's request. ``end`` once it is over."""
+    """Usage of a client's request. Call ``end`` once the request is over."""
 
     __slots__ = ("_admitted", "_is_stream", "_principal", "_quotas")
 
     def __init__(self, quotas: Quotas, principal: str, admitted: Admitted | None) -> None:
-        """``admitted``: what ``Quotas.admit`` gave."""
+        """``admitted``: result of ``Quotas.admit``."""
         self._quotas = quotas
         self._principal = principal
         self._admitted = admitted
         self._is_stream = False
 
     def measures(self, quota: str) -> bool:
-        """See ``Spending``."""
+        """Return whether usage of this quota has to be measured."""
         return self._admitted is not None and quota in self._admitted[0].limits
 
     def spend(self, quota: str, amount: int) -> None:
-        """See ``Spending``."""
-        if self._is_stream:  # it outlives its quota
+        """Charge an amount."""
+        if self._is_stream:  # a stream may outlive the quotas of its admission
             self._quotas.spend(self._principal, quota, amount)
         elif self._admitted is not None:
             account, now_ms = self._admitted
             account.spend(quota, amount, now_ms)
 
     def pause_ms(self, quota: str) -> int:
-        """See ``Spending``."""
+        """Return how long a continuing answer has to wait."""
         return self._quotas.pause_ms(self._principal, quota)
 
     def check(self, quota: str) -> None:
-        """See ``Spending``."""
+        """Check a rate that the route did not declare. Raise ``Throttled``."""
         self._quotas.check(self._principal, quota)
 
     def begin_stream(self) -> None:
-        """See ``Spending``."""
+        """Count the request as an event stream. Raise ``Throttled``."""
         self._quotas.enter(self._principal, STREAMS)
         self._is_stream = True
 
     def end(self) -> None:
-        """The request is over. Idempotent."""
+        """Uncount the event stream, if it is one. Idempotent."""
         if self._is_stream:
             self._is_stream = False
             self._quotas.leave(self._principal, STREAMS)
 
 
 class SpendingThere:
-    """Of a request that another gateway passed on: it counts there, and is told in the answer's head."""
+    """Usage of a request that another gateway forwarded: charged there, and reported in the answer's head."""
 
     __slots__ = ("_measured", "_spent")
 
@@ -94,31 +95,31 @@ class SpendingThere:
         self._spent: dict[str, int] = {}
 
     def measures(self, quota: str) -> bool:
-        """See ``Spending``."""
+        """Return whether usage of this quota has to be measured."""
         return self._measured(quota)
 
     def spend(self, quota: str, amount: int) -> None:
-        """See ``Spending``."""
+        """Add an amount to the report."""
         self._spent[quota] = self._spent.get(quota, 0) + amount
 
     def pause_ms(self, quota: str) -> int:
-        """See ``Spending``. No answer that goes on is passed on."""
+        """Return 0: no continuing answer is forwarded."""
         del quota
         return 0
 
     def check(self, quota: str) -> None:
-        """See ``Spending``. It was for the gateway where the client arrived to refuse."""
+        """Do nothing: the gateway where the client arrived has checked."""
 
     def begin_stream(self) -> None:
-        """See ``Spending``."""
+        """Do nothing: no event stream is forwarded."""
 
     def header(self) -> bytes:
-        """What was used so far; empty: nothing."""
+        """Return the report of the usage so far; empty if there is none."""
         return ",".join(f"{quota}={amount}" for quota, amount in self._spent.items()).encode()
 
 
 def spend_told(spending: Spending, header: bytes) -> None:
-    """Count what another gateway says that a request used there."""
+    """Charge the usage that another gateway reports."""
     for one in header.decode("latin-1").split(","):
         quota, _, amount = one.partition("=")
         if quota in SPAN_MS and amount.isascii() and amount.isdigit() and len(amount) < len(str(_AMOUNT_MAX)):
@@ -126,13 +127,13 @@ def spend_told(spending: Spending, header: bytes) -> None:
 
 
 def spending_of(scope: Mapping[str, Any]) -> Spending | None:
-    """Of the request with this scope; None with ``auth=off``."""
+    """Return the usage of the request with this scope; None with ``auth=off``."""
     found: Spending | None = scope.get(SPENDING)
     return found
 
 
 def spends(*rates: str) -> Callable[[E], E]:
-    """Declares the rates that an endpoint uses besides requests."""
+    """Declare the rates that an endpoint uses besides requests."""
 
     def declared(endpoint: E) -> E:
         setattr(endpoint, _DECLARED, rates)
@@ -142,6 +143,6 @@ def spends(*rates: str) -> Callable[[E], E]:
 
 
 def spends_of(endpoint: Callable[..., Any]) -> tuple[str, ...]:
-    """What the endpoint declares."""
+    """Return the rates that the endpoint declares."""
     rates: Iterable[str] = getattr(endpoint, _DECLARED, ())
     return tuple(rates)
