@@ -1,5 +1,5 @@
-"""Old records, read, encoded and compressed by processes of their own (decision 057): the lane that hands them work, what
-passes between, and what such a process does.
+"""Old records, read, encoded and compressed by separate processes (decision 057): the lane that gives them tasks, the messages
+between them and the gateway, and the code that runs in such a process.
 
-What a request means, and whether its records are old, is not known here.
+The meaning of requests, and whether their records are old, is not known here.
 """

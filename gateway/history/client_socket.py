@@ -1,11 +1,11 @@
-"""A client's socket, lent to the reader that answers it: a long body then costs the gateway's event loop nothing.
+"""A client's socket, lent to the reader that answers its request: a long body then costs the gateway's event loop nothing.
 
 The gateway writes the answer's head and its last chunk. In between the reader writes the body's chunks (RFC 9112, section 7.1) to
-the same socket, whose descriptor it gets with the word how (``HOW``), and reports on the task's socket what the system took. So
-the gateway counts, and cuts a client that takes nothing, as if it wrote by itself.
+the same socket, whose descriptor it gets with one of the words ``PASSED_ON`` and ``STRAIGHT``, and reports on the task's socket
+what the system has accepted. So the gateway counts bytes, and disconnects a client that reads nothing, as if it wrote itself.
 
-A report is ``LENGTH``: bytes of the body, and ``WAITS`` where the client has to take some before more can be written. Zero says
-that the body is written, ``GONE`` that the client is gone.
+A report is ``LENGTH``: bytes of the body, and ``WAITS`` if the client has to read some before more can be written. Zero reports
+that the body is written, ``GONE`` that the client has disconnected.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import Final, Protocol
 from gateway.history.task import LENGTH
 
 CLIENT_SOCKET: Final = "tidelog.client_socket"
-"""Of a request's scope: its connection's, where it can be lent."""
+"""Key in a request's scope of its connection's socket, if that can be lent."""
 PASSED_ON: Final = b"p"
-"""How: the body goes to the gateway, which passes it on."""
+"""Word to the reader: the body goes to the gateway, which passes it on."""
 STRAIGHT: Final = b"s"
-"""How: the body goes to the client; its descriptor comes along."""
+"""Word to the reader: the body goes to the client, whose descriptor is sent along."""
 WAITS: Final = 1 << 31
 GONE: Final = (1 << 32) - 1
 REPORTED_BYTES: Final = 1024 * 1024
-"""Each report wakes the gateway."""
+"""Bytes after which the reader reports: each report wakes the gateway."""
 UNFELT_MS: Final = 200
-"""A client that takes something within this is not waited for."""
+"""Time within which a client that reads again is not reported as waited for."""
 
 
 class ClientSocket(Protocol):
-    """Belongs to the event loop."""
+    """A connection's socket that can be lent. Used on the event loop only."""
 
     @property
     def is_lost(self) -> bool:
@@ -41,28 +41,29 @@ class ClientSocket(Protocol):
         ...
 
     async def lend(self, on_lost: Callable[[], None]) -> int | None:
-        """Its descriptor, once the system has all that was written; None: it is not to be had.
+        """Return the descriptor once the system has accepted all written bytes; None if it can't be lent.
 
-        Until ``take_back`` only the borrower writes to it. ``on_lost`` is called when the connection ends before that. Raises
-        ``OSError`` when it has ended.
+        Until ``take_back`` only the borrower writes to it. ``on_lost`` is called if the connection ends before that. Raises
+        ``OSError`` if the connection has ended.
         """
         ...
 
     def wrote(self, byte_count: int, *, waits: bool) -> None:
-        """The borrower wrote so much. ``waits``: for the client."""
+        """Count bytes that the borrower wrote. ``waits``: whether the borrower waits for the client."""
         ...
 
     def take_back(self) -> None:
-        """The borrower writes no more."""
+        """End the loan: the borrower writes no more."""
         ...
 
     async def drop(self) -> None:
-        """End the connection at once; return when it has ended."""
+        """Close the connection immediately; return when it has ended."""
         ...
 
 
 class StraightBody:
-    """Writes a body to ``client``, whose other users keep it from blocking, and reports to ``gateway``. Belongs to one thread."""
+    """Writes a body to ``client``, which stays non-blocking for its other users, and reports to ``gateway``. Used in one
+    thread."""
 
     def __init__(self, client: socket.socket, gateway: socket.socket) -> None:
         self._client = client
@@ -74,7 +75,7 @@ class StraightBody:
         self._waiting.register(gateway, select.POLLIN)
 
     def write(self, pieces: Iterable[bytes | memoryview]) -> None:
-        """All of it. Raises ``OSError`` when the gateway does not want it any more."""
+        """Write the whole body. Raise ``OSError`` if the gateway does not want it any more."""
         try:
             for piece in pieces:
                 size = b"%x\r\n" % len(piece)
@@ -105,7 +106,7 @@ class StraightBody:
                 buffers[0] = buffers[0][taken:]
 
     def _wait(self) -> None:
-        """Until the client has taken some."""
+        """Wait until the client has read some bytes."""
         ready = self._waiting.poll(UNFELT_MS)
         if not ready:
             self._report(waits=True)

@@ -1,13 +1,13 @@
-"""The lane of old records: fetches of history, answered by reader processes. The tail and producers never wait for it.
+"""The lane of old records: fetches of history, answered by reader processes. The tail and producers never wait for the lane.
 
-1. A task holds a share of the readers' memory until its answer is sent. Shares are given in turn, and one for each reader is kept
-   for clients that hold none (``MemoryBudget``).
-2. The reader writes the body to the client's own socket (``client_socket``). Over TLS this process passes it on, and holds one
-   piece at a time. While a client does not take it, the reader waits.
-3. When a reader ends, its tasks are refused (503, nothing happened) or, where the client has a part already, cut short. The
-   gateway does not read what a reader died of. While there is no reader it reads by itself, as without this lane.
-4. A task without a head in ``HEAD_MS_MAX`` is refused likewise. A reader that gave none to any task for long is killed.
-5. Readers run while there are such fetches. The first ones are read by the gateway: it waits for no process to start.
+1. A task holds a share of the readers' memory until its answer is sent. Shares are given in order of arrival, and one for each
+   reader is reserved for clients that hold none (``MemoryBudget``).
+2. The reader writes the body to the client's own socket (``client_socket``). With TLS this process passes the body on, and holds
+   one piece at a time. While a client does not read, the reader waits.
+3. When a reader ends, its tasks are refused (503, nothing happened) or, if the client already has a part, cut short. The gateway
+   does not itself read what a reader may have died of. While there is no reader, it reads as if there were no lane.
+4. A task without a head within ``HEAD_MS_MAX`` is refused likewise. A reader that gave no task a head for long is killed.
+5. Readers run while there are such fetches. The gateway reads for the first ones itself: it waits for no process to start.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from gateway.memory_budget import MemoryBudget, Reservation
 from log_format.errors import BackOff
 
 TASK_BYTES: Final = 12 * 1024 * 1024
-"""A task's records, the row groups around them, their stored bytes, a piece of the answer."""
+"""Memory of a task: its records, the row groups around them, their stored bytes, a piece of the answer."""
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Bytes of records of one answer; a larger fetch gets so many."""
+"""Most bytes of records in one answer; a larger fetch gets this many."""
 PIECE_BYTES: Final = 256 * 1024
 HEAD_MS_MAX: Final = 10_000
 PIECE_MS_MAX: Final = 30_000
-"""So long without a word of the reader, while no client holds it up, ends an answer: a frozen reader cuts it short."""
+"""Longest silence of the reader, not counting waits for the client, before an answer is cut short: the reader may be frozen."""
 WAITING_MAX: Final = 20_000
-"""Tasks that wait for their turn; the number of connections is the smaller bound."""
+"""Most tasks that wait for memory; the number of connections is the smaller bound."""
 
 
 class Lane:
-    """Belongs to the event loop. ``has_principals``: clients are known for certain; one may then hold half of the memory."""
+    """The lane. Used on the event loop only. ``has_principals``: whether clients are authenticated; one may then hold half of
+    the memory."""
 
     def __init__(
         self,
@@ -72,11 +73,11 @@ class Lane:
         live.set_function(lambda: readers.live_count)
 
     def wake(self) -> None:
-        """Have the readers run. Returns at once."""
+        """Have the readers run. Return immediately."""
         self._readers.wake()
 
     async def stop(self) -> None:
-        """End the readers."""
+        """Stop the readers."""
         await self._readers.stop()
 
     @property
@@ -85,7 +86,7 @@ class Lane:
         return self._readers.live_count > 0
 
     async def read(self, task: Task, client: str | None) -> Answer | None:
-        """The answer, to be closed by the caller; None: the gateway is to read by itself. Raises ``BackOff``."""
+        """Return the answer, which the caller closes; None if the gateway has to read itself. Raise ``BackOff``."""
         reservation = await self.memory.reserve_in_turn(
             TASK_BYTES, wait_ms=ANSWER_WAIT_MS_MAX, waiting_max=WAITING_MAX, client=client
         )
@@ -125,7 +126,7 @@ class Answer:
         reader.task_count += 1
 
     async def begun(self, task: Task) -> Head:
-        """Send the task, and wait for its head. Raises ``BackOff``."""
+        """Send the task, and wait for its head. Raise ``BackOff``."""
         reader = self._reader
         assert reader is not None
         try:
@@ -141,14 +142,14 @@ class Answer:
         return HEADS.decode(data)
 
     async def straight(self, client: ClientSocket, descriptor: int) -> int:
-        """Have the reader write the body to the client's socket, which is lent; its bytes.
+        """Have the reader write the body to the client's lent socket; return the number of bytes.
 
-        Raises ``OSError`` where it is cut short.
+        Raises ``OSError`` if the body is cut short.
         """
         socket.send_fds(self._source, [STRAIGHT], [descriptor])
         total_bytes, waits = 0, False
         while True:
-            # However long the client takes: its connection is cut when that is too long.
+            # No timeout for the client: a connection that takes too long is aborted elsewhere.
             async with asyncio.timeout(None if waits else self._piece_s_max):
                 report = await self._number()
             if report == GONE:
@@ -163,12 +164,12 @@ class Answer:
         return total_bytes
 
     def give_up(self) -> None:
-        """Close the lane: a request that waits for the reader fails, and the reader ends the task. Idempotent."""
+        """Close the task's socket: a request that waits for the reader fails, and the reader ends the task. Idempotent."""
         with suppress(OSError):
             self._source.shutdown(socket.SHUT_RDWR)
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body. Raises ``OSError`` where it is cut short."""
+        """Yield the body. Raise ``OSError`` if it is cut short."""
         await asyncio.get_running_loop().sock_sendall(self._source, PASSED_ON)
         while left := await self._length():
             while left:
@@ -178,7 +179,7 @@ class Answer:
                 yield piece
 
     def close(self) -> None:
-        """Give back what it holds; the reader ends the task. Idempotent."""
+        """Release what the answer holds; the reader ends the task. Idempotent."""
         if self._reader is not None:
             self._reader.task_count -= 1
             self._reader = None

@@ -1,7 +1,7 @@
-"""A task's records out of the store, and the answer that is made of them.
+"""A task's records, read from the store, and the answer made from them.
 
-Limits are exact and count whole records; the first record comes whatever its size. A row group is decoded as a whole, so what a
-task leaves of it is kept for the next one (``ReadingOn``).
+Limits are exact and count whole records; the first record is returned whatever its size. A row group is decoded as a whole, so
+the records that a task leaves of it are kept for the next task (``ReadingOn``).
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from log_format.segments.reader import SegmentReader
 from log_format.segments.run import SegmentRef
 
 SENT_BYTES_MIN: Final = 64 * 1024
-"""Shorter pieces of a body are sent together."""
+"""Size below which pieces of a body are joined before they are sent."""
 READ_MS_MAX: Final = 2_000
-"""A task that has something to answer goes on to further runs for so long."""
+"""Time during which a task that already has records goes on to further runs."""
 
 
 @dataclass(slots=True)
 class Found:
-    """Tables of ``RECORD_SCHEMA`` in order of offset."""
+    """Records that were read: tables of ``RECORD_SCHEMA``, in order of offset."""
 
     next_offset: int
     tables: list[pa.Table] = field(default_factory=list)
     record_count: int = 0
     size_bytes: int = 0
     piece_bytes: int = 0
-    """Of the largest piece that it was taken from, in memory."""
+    """Memory of the largest piece from which records were taken."""
 
     @property
     def table(self) -> pa.Table:
-        """All of them as one."""
+        """All records as one table."""
         return pa.concat_tables(self.tables) if self.tables else RECORD_SCHEMA.empty_table()
 
 
 class OldRecords:
-    """Reads tasks, several at once. Thread-safe."""
+    """Reader of tasks, several concurrently. Thread-safe."""
 
     def __init__(self, reader: SegmentReader, *, clock: Clock) -> None:
         self._reader = reader
@@ -58,9 +58,9 @@ class OldRecords:
         self._reading_on = ReadingOn(self._read)
 
     def read(self, task: Task) -> Found:
-        """The task's records, up to its limits.
+        """Return the task's records, up to its limits.
 
-        Raises ``CorruptData`` and ``StoreUnavailable``, unless there is something to answer.
+        Raises ``CorruptData`` and ``StoreUnavailable``, unless there are records to answer.
         """
         found = Found(task.runs[0].start_offset)
         begun = self._reading_on.begin(task)
@@ -86,7 +86,7 @@ class OldRecords:
                     return
 
     def _take(self, task: Task, run: PlannedRun, found: Found) -> bool:
-        """Take what fits of the next piece of a run; True where a limit is reached."""
+        """Take the records of a run's next piece that fit; return True if a limit is reached."""
         kept = self._reading_on.find(task, run, found.next_offset)
         piece = kept or self._read(task, run, found.next_offset, found.size_bytes, found.record_count)
         found.piece_bytes = max(found.piece_bytes, piece.memory_bytes)
@@ -112,7 +112,7 @@ class OldRecords:
         return True
 
     def _read(self, task: Task, run: PlannedRun, offset: int, size_bytes: int = 0, record_count: int = 0) -> Piece:
-        """``size_bytes`` and ``record_count``: what the task has already."""
+        """Read the next piece of a run. ``size_bytes`` and ``record_count``: what the task already has."""
         table = self._reader.read(
             task.topic,
             SegmentRef(run.path, run.size_bytes, run.footer_start, run.footer_crc32),
@@ -126,7 +126,7 @@ class OldRecords:
 
 
 def body(task: Task, found: Found) -> tuple[str | None, Iterator[bytes | memoryview]]:
-    """The content encoding, and the body in pieces."""
+    """Return the content encoding, and the body in pieces."""
     positions = Positions(
         next_offset=found.next_offset, high_watermark=task.high_watermark, log_start_offset=task.log_start_offset
     )

@@ -1,7 +1,7 @@
-"""Reader processes, there while they have work.
+"""Reader processes, which run while they have work.
 
-1. They are started when they are woken, and ended when none has had a task for ``idle_s``. An idle gateway has none.
-2. In between each is started again when it ends, after a pause that grows while it keeps ending.
+1. They are started by ``wake``, and stopped once none has had a task for ``idle_s``. An idle gateway has none.
+2. In between, each is restarted when it ends, after a pause that grows while it keeps ending.
 3. A reader ends when its control socket closes. So none outlives the gateway, however that ends.
 """
 
@@ -23,17 +23,17 @@ from gateway.supervised import RestartPause, supervised
 START_S_MAX: Final = 30
 END_S_MAX: Final = 2
 IDLE_S: Final = 60
-"""A client that comes back within this finds its reader, and what that read ahead."""
+"""Idle time after which readers stop. A client that returns within it finds its reader, and the records that were read ahead."""
 IDLE_LOOKS: Final = 4
-"""In that time."""
+"""Checks for idleness within that time."""
 SILENT_S_MAX: Final = 30
-"""Longer than a store may take with all its tries: a reader that is silent for so long has stopped."""
+"""Silence after which a reader counts as frozen: longer than a store may take with all retries."""
 
 _log = logging.getLogger("gateway.history")
 
 
 class ReaderUnavailable(Exception):
-    """The reader takes no task. Nothing was sent."""
+    """The reader takes no tasks. Nothing was sent."""
 
 
 class Reader:
@@ -46,7 +46,7 @@ class Reader:
         self._heard_at = time.monotonic()
 
     def hand_over(self) -> socket.socket:
-        """This side of a new task's socket; the reader has the other. Raises ``ReaderUnavailable``."""
+        """Return this side of a new task's socket; the reader gets the other side. Raise ``ReaderUnavailable``."""
         own, theirs = socket.socketpair()
         with theirs:
             try:
@@ -58,19 +58,19 @@ class Reader:
         return own
 
     def heard(self) -> None:
-        """It answered."""
+        """Note that the reader answered."""
         self._heard_at = time.monotonic()
 
     def missed(self) -> None:
-        """A task got no head in time. Where the reader gave none to any task for long, it is killed, and started again."""
+        """Note that a task got no head in time. If the reader has answered no task for long, kill it, so that it is restarted."""
         if time.monotonic() - self._heard_at > SILENT_S_MAX:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
 
 class Readers:
-    """``count`` processes of ``command``, which gets the descriptor of its control socket as an argument behind the first
-    ones. Belongs to the event loop."""
+    """``count`` processes of ``command``, which gets the descriptor of its control socket as its first argument, followed by
+    ``arguments``. Used on the event loop only."""
 
     def __init__(self, count: int, command: Sequence[str], arguments: Sequence[str], *, idle_s: float = IDLE_S) -> None:
         self._count = count
@@ -84,23 +84,24 @@ class Readers:
 
     @property
     def live_count(self) -> int:
-        """How many take tasks."""
+        """Number of readers that take tasks."""
         return len(self._live)
 
     def wake(self) -> None:
-        """Have them run. Returns at once: they take tasks about a second later."""
+        """Have the readers run. Return immediately: they take tasks about a second later."""
         self._used_at = time.monotonic()
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """End them for good. What they have under way is cut short."""
+        """Stop the readers for good. Tasks in progress are cut short."""
         self._stopping.set()
         if self._running is not None:
             await asyncio.wait((self._running,))
 
     def choose(self, key: str) -> Reader | None:
-        """The reader that has what it read ahead of the key, unless it is busy and another is less so. None: there is none."""
+        """Return the reader that keeps read-ahead for the key, or the least busy one if that reader is busy; None if there is
+        no reader."""
         if not self._live:
             return None
         self._used_at = time.monotonic()
@@ -110,7 +111,7 @@ class Readers:
         return min(self._live.values(), key=lambda reader: reader.task_count)
 
     async def _run(self) -> None:
-        """Keep them running until they are idle; once more where they are woken while they end."""
+        """Keep the readers running until they are idle; start them again if they are woken while they end."""
         while self._is_wanted:
             keepers = [_Keeper(number, self) for number in range(self._count)]
             keeping = [asyncio.create_task(supervised(keeper.round, "a reader of history")) for keeper in keepers]
@@ -122,7 +123,7 @@ class Readers:
                     if not self._live or any(reader.task_count for reader in self._live.values()):
                         self._used_at = time.monotonic()
             finally:
-                self._live.clear()  # from here on none is given a task
+                self._live.clear()  # from here on no reader gets a task
                 for task in keeping:
                     task.cancel()
                 await asyncio.gather(*keeping, return_exceptions=True)
@@ -132,7 +133,7 @@ class Readers:
         return not self._stopping.is_set() and time.monotonic() - self._used_at < self._idle_s
 
     async def serve(self, number: int) -> int:
-        """Run one process to its end; returns its exit status. Raises ``OSError`` where it can't be started."""
+        """Run one process to its end; return its exit status. Raise ``OSError`` if it can't be started."""
         control, theirs = socket.socketpair()
         with control:
             control.setblocking(False)
@@ -164,7 +165,7 @@ class _Keeper:
         self._pause = RestartPause()
 
     async def round(self) -> None:
-        """One process, and the pause behind it."""
+        """Run one process, and wait for the pause after it."""
         try:
             what = f"ended with status {await self._readers.serve(self._number)}"
         except OSError as error:
@@ -183,7 +184,7 @@ async def _says_ready(control: socket.socket) -> bool:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Wait for the end of a process whose control socket is closed."""
+    """Wait for the end of a process whose control socket is closed; kill it if it does not end."""
     try:
         async with asyncio.timeout(END_S_MAX):
             await process.wait()
@@ -194,5 +195,5 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 
 
 def reader_command() -> list[str]:
-    """This Python with its reader program; the modules are looked for where this process found them."""
+    """Return the command: this Python with its reader program; modules are looked up where this process found them."""
     return [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-m", "gateway.process.history_reader"]

@@ -1,13 +1,14 @@
-"""Records beyond a task, for the next one: what a decoded row group has left, and what a client that reads on asks for next.
+"""Read-ahead between tasks: what remains of a decoded row group, and the next pieces for a client that reads on.
 
-While a lone client takes an answer its reader would wait. It decodes the next pieces instead, in a thread of its own.
+While a lone client receives an answer, its reader would be idle. Instead it decodes the next pieces, in a thread of its own.
 
-1. Only behind a task that began where the last one ended, whatever the client, or at the log's start: such a client most likely
-   goes on. Where tasks of several clients take turns no thread waits, and none of them does.
-2. Only what the task's runs name, as many records as its answer had, and while the piece expected next has room. So nothing that
-   is kept makes way for it.
-3. The next task ends it. A piece that is decoded just then is waited for where it is needed, and kept in any case.
-4. Pieces that no task asks for are the first to go (``ReadAhead``).
+1. Only after a task that began where the last one ended, whichever client sent it, or at the log's start: such a client most
+   likely reads on. While tasks of several clients alternate, no thread is idle, and none reads ahead.
+2. Only runs that the task names, as many records as its answer had, and while there is room for a piece as large as the largest
+   so far. So reading ahead evicts nothing.
+3. The next task stops reading ahead. A piece that is being decoded at that moment is waited for if the task needs it, and kept in
+   any case.
+4. Pieces that no task asks for are evicted first (``ReadAhead``).
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from gateway.history.task import PlannedRun, Task
 
 AHEAD_BYTES_MAX: Final = 8 * 1024 * 1024
 PIECES_MAX: Final = 6
-"""Of one task: ``ReadAhead`` keeps eight of a partition."""
+"""Most pieces read ahead for one task: ``ReadAhead`` keeps eight of a partition."""
 
 ReadPiece = Callable[[Task, PlannedRun, int], Piece]
-"""The records of a run from an offset on. Raises ``CorruptData``, ``StoreUnavailable``."""
+"""Reads the records of a run from an offset on. Raises ``CorruptData``, ``StoreUnavailable``."""
 
 
 class ReadingOn:
-    """Thread-safe."""
+    """Read-ahead of one process. Thread-safe."""
 
     def __init__(self, read: ReadPiece) -> None:
         self._read = read
@@ -39,10 +40,11 @@ class ReadingOn:
         self._tasks_begun = 0
         self._last_end: tuple[str, int, int] | None = None
         self._under_way: tuple[str, int, int] | None = None
-        """The piece that is decoded now: path, partition, first offset."""
+        """The piece that is being decoded: path, partition, first offset."""
 
     def begin(self, task: Task) -> int | None:
-        """A task begins. What to say at its end; None: it does not read on."""
+        """Begin a task, and stop reading ahead. Return the value for ``end``; None if the task's client does not seem to read
+        on."""
         with self._changed:
             self._tasks_begun += 1
             start_offset = task.runs[0].start_offset
@@ -50,27 +52,35 @@ class ReadingOn:
             return self._tasks_begun if goes_on or start_offset == task.log_start_offset else None
 
     def end(self, task: Task, begun: int | None, next_offset: int, record_count: int, piece_bytes: int) -> None:
-        """The task's records are read, ``record_count`` up to ``next_offset``. ``piece_bytes``: its largest piece's memory."""
+        """End a task, and perhaps start to read ahead.
+
+        Args:
+            task: The task.
+            begun: Result of ``begin``.
+            next_offset: Offset after the task's last record.
+            record_count: Of the task's records.
+            piece_bytes: Memory of the task's largest piece.
+        """
         with self._changed:
             self._last_end = (task.topic_id, task.partition, next_offset)
             if begun == self._tasks_begun and record_count:
                 self._executor.submit(self._read_on, task, begun, next_offset, record_count, piece_bytes)
 
     def find(self, task: Task, run: PlannedRun, offset: int) -> Piece | None:
-        """The piece of the run that covers the offset."""
+        """Return the piece of the run that covers the offset, or None; wait if it is being decoded."""
         with self._changed:
             while self._under_way == (run.path, task.partition, offset):
                 self._changed.wait()
             return self._found(task, run, offset)
 
     def keep(self, task: Task, piece: Piece) -> None:
-        """For the next task."""
+        """Keep a piece for the next task."""
         with self._changed:
             self._pieces.add(task.topic_id, task.partition, piece)
 
     def _found(self, task: Task, run: PlannedRun, offset: int) -> Piece | None:
         piece = self._pieces.find(task.topic_id, task.partition, offset)
-        # Key compaction may have removed records of a segment that the plan does not name any more.
+        # Key compaction may have removed records of a segment that the plan no longer names.
         return piece if piece is not None and piece.path == run.path else None
 
     def _read_on(self, task: Task, begun: int, offset: int, records_left: int, piece_bytes: int) -> None:
@@ -93,7 +103,7 @@ class ReadingOn:
                 piece_count += 1
 
     def _decoded(self, task: Task, run: PlannedRun, offset: int) -> Piece:
-        """The piece under way, which is kept. An error ends reading ahead, unheard: the next task is told by its own try."""
+        """Decode and keep a piece. An error silently ends reading ahead: the next task reports it, if its own try fails, too."""
         piece: Piece | None = None
         try:
             piece = self._read(task, run, offset)

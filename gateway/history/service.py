@@ -1,7 +1,7 @@
-"""What a reader process does: for each task, a socket that its gateway hands over, an answer.
+"""The service of a reader process: an answer to each task, for which its gateway hands over a socket.
 
-A thread serves one task after the other. It blocks while its gateway takes no more of the answer, so a slow client holds one
-thread and no memory beyond its records. When the gateway closes the socket the task ends.
+A thread serves one task after another. It blocks while its gateway accepts no more of the answer, so a slow client holds one
+thread and no memory beyond its records. When the gateway closes the socket, the task ends.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from gateway.history.task import FRAME_BYTES_MAX, LENGTH, TASKS, Damage, Head, T
 from log_format.errors import CorruptData, StoreUnavailable
 
 TASKS_AT_ONCE: Final = 3
-"""Of one process: two for clients of one address, as all behind a proxy are, so that one decodes while the other waits for the
-store or for its client. One is kept for others."""
+"""Concurrent tasks of one process: two for clients of one address, as all behind a proxy are, so that one decodes while the
+other waits for the store or for its client. One is reserved for others."""
 READY: Final = b"r"
-"""What a reader says on the control socket once it takes tasks."""
+"""Message of a reader on the control socket once it takes tasks."""
 
 _log = logging.getLogger("gateway.history")
 
 
 class Service:
-    """``after_task`` is called behind each task, in its thread."""
+    """The service of one reader. ``after_task`` is called after each task, in its thread."""
 
     def __init__(self, records: OldRecords, requests: StoreRequests, after_task: Callable[[], None]) -> None:
         self._records = records
@@ -37,7 +37,7 @@ class Service:
         self._executor = ThreadPoolExecutor(TASKS_AT_ONCE, thread_name_prefix="task")
 
     def run(self, control: socket.socket) -> None:
-        """Serve each socket that comes on ``control``, until its other end is closed."""
+        """Serve each socket that arrives on ``control``, until its other end is closed."""
         control.sendall(READY)
         while True:
             said, descriptors, _, _ = socket.recv_fds(control, 1, 1)
@@ -53,8 +53,8 @@ class Service:
                 if not _is_gone(client):
                     self._answer(client, task)
             except OSError:
-                return  # the gateway needs it no more
-            except Exception as defect:  # noqa: BLE001 - the top of a task: unseen in its thread otherwise
+                return  # the gateway does not need the answer any more
+            except Exception as defect:  # noqa: BLE001 - top level of a task: otherwise unseen in its thread
                 _log.error("a task of a reader failed", exc_info=defect)
         self._after_task()
 

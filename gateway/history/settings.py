@@ -7,9 +7,9 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 READER_BYTES: Final = 256 * 1024 * 1024
-"""Of one reader's process: interpreter and libraries (95 MiB), its tasks, what it read ahead, footers. 223 MiB were measured."""
+"""Memory of one reader's process: interpreter and libraries (95 MiB), its tasks, read-ahead, footers. 223 MiB were measured."""
 HELD_BYTES: Final = 1024 * 1024
-"""Of one reader's answers in the gateway: a piece of each task, and what its connection has not sent."""
+"""Memory of one reader's answers in the gateway: a piece of each task, and the unsent bytes of its connection."""
 
 
 class HistorySettings(BaseModel):
@@ -26,5 +26,5 @@ class HistorySettings(BaseModel):
 
     @property
     def readers_bytes(self) -> int:
-        """Of the readers' processes."""
+        """Memory of the readers' processes."""
         return self.readers * READER_BYTES

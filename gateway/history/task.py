@@ -1,7 +1,7 @@
-"""What passes between a gateway and its readers: a task, a head, then the body in frames.
+"""Messages between a gateway and its readers: a task, a head, then the body in frames.
 
 Each task has a socket of its own. The gateway writes the task as one frame. The reader answers with the head as one frame, then
-the body's frames, and an empty one at the end. An answer that ends without that was cut short.
+the body's frames, and an empty one at the end. An answer that ends without the empty frame was cut short.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import msgspec
 from gateway.counted_store import Counted
 
 LENGTH: Final = struct.Struct("<I")
-"""Before each frame."""
+"""Length in front of each frame."""
 
 
 class PlannedRun(msgspec.Struct, frozen=True, array_like=True):
-    """``[start_offset, end_offset)`` of the partition in one segment, which the other fields name as ``SegmentRef`` does."""
+    """``[start_offset, end_offset)`` of the partition in one segment, which the other fields identify as in ``SegmentRef``."""
 
     path: str
     size_bytes: int
@@ -29,9 +29,9 @@ class PlannedRun(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Task(msgspec.Struct, frozen=True, array_like=True):
-    """Records of one partition: the runs follow each other without a gap, and there is one at least.
+    """A read of records of one partition: at least one run, and the runs follow each other without a gap.
 
-    ``kind``: the answer's media type. ``encoding``: the content encoding that the client wants, if any.
+    ``kind``: the answer's media type. ``encoding``: the content encoding that the client accepts, if any.
     """
 
     topic: str
@@ -54,7 +54,7 @@ class Damage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True):
-    """How a task went. Without records no body follows; ``damage`` or ``trouble`` (the store's) may say why.
+    """Outcome of a task. Without records no body follows; ``damage`` or ``trouble`` (of the store) may say why.
 
     ``asked``: the requests to the store since the reader's last head.
     """
@@ -69,12 +69,12 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
 
 
 FRAME_BYTES_MAX: Final = 1024 * 1024
-"""Of a task, and of a head."""
+"""Most bytes of a task's frame, and of a head's."""
 TASKS: Final = msgspec.msgpack.Decoder(Task)
 HEADS: Final = msgspec.msgpack.Decoder(Head)
 
 
 def framed(message: Task | Head) -> bytes:
-    """As one frame."""
+    """Return the message as one frame."""
     data = msgspec.msgpack.encode(message)
     return LENGTH.pack(len(data)) + data
