@@ -1,6 +1,6 @@
-"""Makes events of requests, and tells the audit trail of those that were refused: failed logins (401) and denials (403).
+"""Audit events of requests; those of failed logins (401) and denials (403) are noted here.
 
-The routes tell it of administration and vending: they know what they change.
+Routes note administration and vending: they know what they change.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 
 DENIALS_MAX: Final = 20
-"""Told of one request: it may name ten thousand partitions."""
+"""Most denials noted for one request: it may name ten thousand partitions."""
 Right = tuple[str | None, str | None, str | None]
 """Operation, resource type, resource."""
 _NO_RIGHT: Final[Right] = (None, None, None)
 
 
 class AuditMiddleware:
-    """Stands outside of authentication and authorization. ``find`` looks a route up."""
+    """Middleware around authentication and authorization. ``find`` looks a route up."""
 
     def __init__(self, app: ASGIApp, *, recording: Recording, clock: Clock, find: Callable[[Scope], ASGIApp]) -> None:
         self._app = app
@@ -36,7 +36,7 @@ class AuditMiddleware:
         self._find = find
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request. Raises as the application."""
+        """Handle one request. Raise as the application does."""
         try:
             await self._app(scope, receive, send)
         except RequestRefused as refusal:
@@ -51,7 +51,7 @@ class AuditMiddleware:
 
 
 def event_of(scope: Scope, kind: Kind, right: Right, now_ms: int) -> AuditEvent:
-    """What the request with this scope did."""
+    """Return an event for the request with this scope."""
     caller: Caller | None = scope.get(CALLER)
     operation, resource_type, resource = right
     return AuditEvent(
@@ -69,7 +69,7 @@ def event_of(scope: Scope, kind: Kind, right: Right, now_ms: int) -> AuditEvent:
 
 
 def source_of(scope: Scope) -> str | None:
-    """The client's address; of a request that another gateway passed on, as that one says. None: it is not known."""
+    """Return the client's address; for a forwarded request, as the forwarding gateway reports it. None: it is not known."""
     if HOP in scope:
         told: str | None = scope[HOP].source
         return told
@@ -78,7 +78,7 @@ def source_of(scope: Scope) -> str | None:
 
 
 def denials_of(scope: Scope, parts: Iterable[object], now_ms: int) -> list[AuditEvent]:
-    """The refusals among the parts of an answer, each right once, ``DENIALS_MAX`` at most."""
+    """Return events for the denials among the parts of an answer, each right once, at most ``DENIALS_MAX``."""
     lacking: dict[Right, None] = {}
     for part in parts:
         if isinstance(part, TidelogError) and part.code is ErrorCode.UNAUTHORIZED:

@@ -1,7 +1,7 @@
-"""Finds out whose request it is, ahead of everything else: before the route is looked up, before a byte of the body is read.
+"""Authentication of every request, before anything else: before the route is looked up or any of the body is read.
 
 The operations listener has no such middleware. With ``auth=off`` each caller is ``User:anonymous``. A request that another
-gateway passes on has its caller already. A client certificate is asked where there is no header ``Authorization``.
+gateway forwards already has its caller. A client certificate is used if there is no header ``Authorization``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class OpenPaths:
     prefixes: tuple[str, ...]
 
     def has(self, path: str) -> bool:
-        """Whether a request to the path needs no credential."""
+        """Return whether a request to the path needs no credential."""
         return path in self.exact or path.startswith(self.prefixes)
 
 
 class AuthenticationMiddleware:
-    """``open_paths``: those of requests that need no credential."""
+    """Middleware that authenticates. ``open_paths``: paths of requests that need no credential."""
 
     def __init__(self, app: ASGIApp, *, authentication: Authentication, open_paths: OpenPaths) -> None:
         self._app = app
@@ -37,7 +37,7 @@ class AuthenticationMiddleware:
         self._open_paths = open_paths
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Handle one request. Raises ``Unauthenticated``, ``BackOff``."""
+        """Handle one request. Raise ``Unauthenticated``, ``BackOff``."""
         if CALLER in scope or self._open_paths.has(scope["path"]):
             return self._app(scope, receive, send)
         caller = self._authentication.at_once(scope.get(CLIENT_CERTIFICATE), scope["headers"])

@@ -1,7 +1,7 @@
-"""Refuses, ahead of all else that may be wrong, a request whose path names what its caller may not use.
+"""Authorization by the path: a request whose path names something that its caller may not use is refused before other errors.
 
-The route is looked up here, and remembered for the dispatcher. An unknown route or method is the dispatcher's to refuse: what a
-caller may not, it learns before that; what does not exist, it learns after whatever else is judged.
+The route is looked up here, and stored for the dispatcher. The dispatcher refuses unknown routes and methods: a caller learns
+what it may not do before that, and what does not exist after all other checks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from log_format.errors import RequestRefused
 
 
 class AuthorizationMiddleware:
-    """``find`` looks a route up; routes have ``needs``."""
+    """Middleware that authorizes. ``find`` looks a route up; routes have ``needs``."""
 
     def __init__(self, app: ASGIApp, *, find: Callable[[Scope], ASGIApp], rights: Rights) -> None:
         self._app = app
@@ -28,11 +28,11 @@ class AuthorizationMiddleware:
         self._rights = rights
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Handle one request. Raises ``Unauthorized``, ``BackOff``."""
+        """Handle one request. Raise ``Unauthorized``, ``BackOff``."""
         try:
             scope[FOUND] = self._find(scope)
         except RequestRefused:
-            pass  # the dispatcher's to say
+            pass  # the dispatcher refuses it
         else:
             declared: Needs = scope["route"].needs
             for need in declared.judged_ahead:

@@ -1,6 +1,6 @@
-"""Compresses answers above 1 KiB when the client asks for zstd or gzip (``gateway.codec.answer_compression``).
+"""Compression of answers above 1 KiB, if the client accepts zstd or gzip (``gateway.codec.answer_compression``).
 
-1. Event streams and encoded answers stay as they are. So do large answers that hardly shrink.
+1. Event streams and encoded answers stay unchanged. So do large answers that hardly shrink.
 2. Large pieces are compressed in a pool of their own, so that neither the event loop nor the codec waits for them.
 """
 
@@ -23,13 +23,13 @@ from gateway.codec.answer_compression import (
 )
 
 _INLINE_BYTES_MAX: Final = 32 * 1024
-"""Larger pieces go to the pool; below, changing threads costs more than compressing."""
+"""Size above which pieces go to the pool; below it, changing threads costs more than compressing."""
 AS_IT_IS: Final = "tidelog.as_it_is"
-"""Marks an answer that another gateway made, and compressed if the client wanted it: it passes through at once, unchanged."""
+"""Marks an answer that another process made, compressed if the client accepts it: it passes through immediately, unchanged."""
 
 
 class CompressionMiddleware:
-    """Compresses in ``pool``."""
+    """Middleware that compresses answers, large pieces in ``pool``."""
 
     def __init__(self, app: ASGIApp, *, pool: Executor) -> None:
         self._app = app
@@ -42,7 +42,7 @@ class CompressionMiddleware:
 
 
 class _Done:
-    """What takes no waiting, as often as it is awaited."""
+    """An awaitable that is already done, and can be awaited any number of times."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield from ()
@@ -52,7 +52,7 @@ _DONE: Final = _Done()
 
 
 class _Answer:
-    """One answer on its way out. It holds the start back until the first piece of the body tells whether to compress."""
+    """One answer being sent. Its start is held until the first piece of the body decides whether to compress."""
 
     __slots__ = ("_compressor", "_decided", "_encoding", "_pool", "_send", "_start")
 
@@ -65,7 +65,7 @@ class _Answer:
         self._compressor: Compressor | None = None
 
     def send(self, message: Message) -> Awaitable[None]:
-        """Take one ASGI message of the answer."""
+        """Send one ASGI message of the answer."""
         if message["type"] != "http.response.start":
             return self._body(message)
         if message.pop(AS_IT_IS, False):

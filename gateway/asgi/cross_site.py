@@ -1,14 +1,14 @@
-"""Refuses requests that a web page of another origin makes a browser send.
+"""Refusal of requests that a web page of another origin makes a browser send.
 
 A browser sends such requests without asking, also from inside the network and to loopback. The page can't read the answer, but a
-record is appended all the same. Browsers say where a request comes from, and pages can't change it:
+record would be appended anyway. Browsers tell where a request comes from, and pages can't change that:
 
-1. ``Sec-Fetch-Site`` decides where it is sent: ``same-origin`` (the gateway's own pages) and ``none`` (typed by a person) pass.
-2. Else ``Origin``, where it is sent, must name the request's host. The scheme may differ: TLS may end before the gateway.
-3. With neither the request passes: it comes from no browser, or is an old browser's harmless kind.
+1. ``Sec-Fetch-Site`` decides if it is sent: ``same-origin`` (the gateway's own pages) and ``none`` (typed by a person) pass.
+2. Otherwise ``Origin``, if it is sent, must name the request's host. The scheme may differ: TLS may end before the gateway.
+3. A request with neither header passes: it comes from no browser, or is a harmless kind from an old browser.
 
 Reads are refused too, since they cost memory and connections. Links that a person follows pass, and so do paths outside ``/v1``.
-A proxy that lets another origin in on purpose removes both headers.
+A proxy that admits another origin on purpose removes both headers.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def refuse_cross_site(scope: Scope) -> None:
 
 
 def _foreign(headers: Headers) -> tuple[str, bytes | None]:
-    """The header that decides, and its value where that is foreign. Where it is sent several times, each must be of the own
-    origin."""
+    """Return the header that decides, and its value if that is foreign. If the header is sent several times, each must be of
+    the own origin."""
     sites = [value for name, value in headers if name == SITE]
     if sites:
         return "Sec-Fetch-Site", next((site for site in sites if site not in _OWN_SITES), None)

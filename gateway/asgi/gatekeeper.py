@@ -1,9 +1,9 @@
-"""Refuses, ahead of any route, what no route may do.
+"""Refusals that apply to every route.
 
-That is new work while draining, headers that do not work yet, requests for another host, requests that a page of another origin
-made, and changes for a client that has gone: it may be asking another gateway. Ignoring a header that asks for idempotence or a
-transaction would break a promise silently. A body in a transfer coding that the gateway does not undo would be taken for
-something else.
+They are of new work while draining, of headers that are not supported, of requests for another host, of requests that a page of
+another origin made, and of changes for a client that has disconnected: it may be asking another gateway. To ignore a header that
+asks for idempotence or a transaction would silently break a promise. A body in a transfer coding that the gateway does not decode
+would be misread.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from gateway.problem import refused
 from log_format.errors import BackOff, ErrorCode, RequestRefused
 
 UNDERSTOOD: Final = frozenset(name.lower().encode() for name in producer_headers.NAMES)
-"""``Tidelog-*`` request headers that work, in lower case."""
+"""Supported ``Tidelog-*`` request headers, in lower case."""
 HOP_REFUSED: Final = "tidelog.hop_refused"
-"""In the scope of a request with ``Tidelog-Hop`` that does not hold: why."""
+"""Key in the scope of a request with an invalid ``Tidelog-Hop``: why it is invalid."""
 _JUDGED: Final = frozenset((b"host", b"transfer-encoding", ORIGIN, SITE))
 _READS: Final = frozenset(("GET", "HEAD"))
 _PRODUCE: Final = "/records"
-"""The end of paths whose routes look by themselves whether the client is there, where it may ask again."""
+"""End of paths whose routes themselves check whether the client is connected, where the client may ask again."""
 _WORK: Final = "/v1/"
 _NOT_WORK: Final = "/v1/cluster"
 
 
 class GatekeeperMiddleware:
-    """``draining()`` says whether new work is refused, ``hosts`` which hosts requests may name."""
+    """Middleware that refuses. ``draining()``: whether new work is refused. ``hosts``: the hosts that requests may name."""
 
     def __init__(self, app: ASGIApp, *, draining: Callable[[], bool], hosts: AllowedHosts) -> None:
         self._app = app
@@ -42,7 +42,7 @@ class GatekeeperMiddleware:
         self._hosts = hosts
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Handle one request. Raises ``BackOff`` (``DRAINING``), ``RequestRefused``, ``ClientDisconnect``."""
+        """Handle one request. Raise ``BackOff`` (``DRAINING``), ``RequestRefused``, ``ClientDisconnect``."""
         for name, value in scope["headers"]:
             if name in _JUDGED:
                 self._judge(scope, name, value)

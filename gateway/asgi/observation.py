@@ -1,6 +1,6 @@
-"""Counts and logs every request when it is over: method, route template, status, duration, bytes.
+"""Metrics and log of every request when it ends: method, route template, status, duration, bytes.
 
-Where the client went away before the answer began, the status is 499.
+If the client disconnected before the answer began, the status is 499.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from gateway.structured_log import access_line
 CLIENT_CLOSED: Final = 499
 """Not an HTTP status: no answer was sent."""
 SENT_BYTES: Final = "tidelog.sent_bytes"
-"""Of a message with a piece of an answer's body: bytes of the body that another process has sent."""
+"""Key in a message with a piece of an answer's body: bytes of the body that another process has sent."""
 FAILED_FROM: Final = 400
-"""Statuses from here on are of requests that failed, by the client's fault or the gateway's."""
+"""Least status of failed requests, by the client's fault or the gateway's."""
 BETWEEN_GATEWAYS: Final = "/gateways/"
-"""Paths of the messages that gateways send each other, several a second."""
+"""Prefix of paths of the messages that gateways send each other, several a second."""
 
 
 class ObservationMiddleware:
-    """Measures; a request whose status is ``logs_from`` or more is also a line in the log, none without.
+    """Middleware that measures requests, and logs those with a status of ``logs_from`` or more; None: none.
 
-    A message of another gateway is one only where it failed.
+    A message of another gateway is logged only if it failed.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, logs_from: int | None) -> None:

@@ -1,7 +1,7 @@
-"""Hands large answers to the connection slice by slice, each once the one before is mostly out.
+"""Pacing of large answers: the connection gets a slice once most of the slice before has been sent.
 
-The connection buffers no more than a slice. A client that reads slowly keeps its request alive, and with it the answer's
-reservation. The protocol's time limit cuts off a client that stops reading.
+The connection buffers no more than a slice. A slow client keeps its request alive, and with it the answer's reservation. The
+protocol's timeout disconnects a client that stops reading.
 
 A request whose body is not read to its end is answered with ``Connection: close``: its rest is not worth receiving.
 """
@@ -14,13 +14,13 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SLICE_BYTES: Final = 256 * 1024
-"""Several network round trips' worth. A thousand slow readers hold at most 256 MiB of slices."""
+"""Size of a slice: several network round trips' worth. A thousand slow readers hold at most 256 MiB of slices."""
 UNREAD_BYTES_MAX: Final = 64 * 1024
-"""A short rest of a body is received and dropped instead, which keeps the connection."""
+"""Size up to which the rest of a body is received and discarded instead, which keeps the connection open."""
 
 
 class PacingMiddleware:
-    """Outermost, except for middlewares that only observe."""
+    """Middleware that paces answers; outermost, except for middlewares that only observe."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

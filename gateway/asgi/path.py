@@ -1,7 +1,7 @@
-"""Decodes the path part by part, so that an encoded slash never becomes a separator.
+"""Decoding of the path part by part, so that an encoded slash never becomes a separator.
 
 Servers decode the whole path before routing: ``/v1/topics/a%2Frecords`` would then name the records of topic ``a``. Here each
-part is decoded by itself. ``ENCODED_SLASH`` stands for a slash inside a part until ``path_text`` gives it back.
+part is decoded separately. ``ENCODED_SLASH`` stands for a slash inside a part until ``path_text`` restores it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from gateway.problem import refused
 
 
 class PathMiddleware:
-    """Sets ``scope["path"]`` from ``scope["raw_path"]``."""
+    """Middleware that sets ``scope["path"]`` from ``scope["raw_path"]``."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Handle one request. Raises ``RequestRefused`` for a path that is not UTF-8."""
+        """Handle one request. Raise ``RequestRefused`` for a path that is not UTF-8."""
         if b"%" in scope["raw_path"]:
             scope["path"] = decoded(scope["raw_path"])
         return self._app(scope, receive, send)
 
 
 def decoded(raw_path: bytes) -> str:
-    """The path with each part decoded. Raises ``RequestRefused``."""
+    """Return the path with each part decoded. Raise ``RequestRefused``."""
     try:
         parts = [unquote_to_bytes(part).decode() for part in raw_path.split(b"/")]
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""Turns an exception of a request into its problem, or into silence when the client has gone.
+"""Conversion of a request's exception to its problem, or to silence if the client has disconnected.
 
-For requests this is the top of the process: only here may everything be caught. An answer that has begun can't be replaced: its
-connection is cut, so that the client sees that it is not whole. A call whose change stands is never refused. An error raised
-after the change is a defect, and the answer is that the outcome is in doubt (``gateway.call``).
+For requests this is the top level of the process: only here may everything be caught. An answer that has begun can't be replaced:
+its connection is closed, so that the client sees that the answer is incomplete. A call whose change is committed is never
+refused. An error raised after the change is a defect, and the answer is that the outcome is unknown (``gateway.call``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _log = logging.getLogger("gateway.problems")
 
 
 class ProblemMiddleware:
-    """Around everything that may raise."""
+    """Middleware around everything that may raise."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -41,7 +41,7 @@ class ProblemMiddleware:
             await self._app(scope, receive, watching_send)
         except ClientDisconnect:
             return
-        except Exception as error:  # noqa: BLE001 - the top of the process for a request
+        except Exception as error:  # noqa: BLE001 - top level of a request
             if call.stands and not as_tidelog_error(error).may_have_happened:
                 error = _late_refusal(error)
             _note(error, begun=begun)
@@ -50,7 +50,7 @@ class ProblemMiddleware:
             headers = {"allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else None
             response = problem_response(error, scope.get("tidelog.request_id"), headers=headers)
             await response(scope, receive, send)
-            # Its frames hold the request's records, and often the error itself: they would wait for the collector.
+            # Its frames hold the request's records, and often the error itself: they would stay until a garbage collection.
             error.__traceback__ = None
         finally:
             call.end()

@@ -1,4 +1,4 @@
-"""Every request has an id: the client's own if it is well-formed, else a new one.
+"""Ids of requests: the client's own if it is well-formed, else a new one.
 
 The id is in the answer's ``X-Request-Id``, in problems, and in every log line of the request.
 """
@@ -16,12 +16,12 @@ from gateway.structured_log import current_request_id
 
 _HEADER: Final = b"x-request-id"
 _bits: Final = random.getrandbits
-"""An id need not be a secret, only a new one: the system's randomness costs four times as much."""
+"""An id need not be secret, only new: the system's randomness costs four times as much."""
 _FIT: Final = re.compile(rb"[\x20-\x7e]{1,128}")
 
 
 def request_id_of(scope: Scope) -> str:
-    """The id sent with the request, if it is well-formed and the only one; else a new one, 32 hexadecimal digits."""
+    """Return the request's own id, if it is well-formed and the only one; else a new id of 32 hexadecimal digits."""
     for name, value in scope["headers"]:
         if name == _HEADER:
             if _FIT.fullmatch(value):
@@ -32,7 +32,7 @@ def request_id_of(scope: Scope) -> str:
 
 
 class RequestIdMiddleware:
-    """Puts the id into ``scope["tidelog.request_id"]``, the log's context and the answer."""
+    """Middleware that puts the id into ``scope["tidelog.request_id"]``, the log's context and the answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

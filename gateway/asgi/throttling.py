@@ -1,7 +1,7 @@
-"""Holds each caller to its quotas, behind authentication and authorization, ahead of all else.
+"""Enforcement of each caller's quotas, after authentication and authorization, before anything else.
 
-1. A request that another gateway passed on was counted there. What it uses is told in the answer's head.
-2. Calls that administer access are not counted, so that a quota that is too small can be mended.
+1. A request that another gateway forwarded was counted there. Its usage is reported in the answer's head.
+2. Requests that administer access are not counted, so that a quota that is too small can be corrected.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from gateway.quotas.quotas import Admitted, Connection, Quotas
 from gateway.quotas.spending import SPENDING, SPENT_HEADER, SpendingHere, SpendingThere
 
 CONNECTION: Final = "tidelog.connection"
-"""Where a request's scope has its ``Connection``."""
+"""Key in a request's scope of its ``Connection``."""
 HOP: Final = "tidelog.hop"
-"""In the scope of a request that another gateway passed on."""
+"""Key in the scope of a request that another gateway forwarded."""
 _ADMINISTRATION: Final = Need("Alter", "cluster")
 
 
 class ThrottlingMiddleware:
-    """Inside of what looks the route up."""
+    """Middleware that enforces quotas, inside the one that looks the route up."""
 
     def __init__(self, app: ASGIApp, *, quotas: Quotas) -> None:
         self._app = app
         self._quotas = quotas
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request. Raises ``Throttled``."""
+        """Handle one request. Raise ``Throttled``."""
         caller: Caller | None = scope.get(CALLER)
         if caller is None:
             await self._app(scope, receive, send)
