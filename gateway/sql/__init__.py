@@ -1,5 +1,5 @@
-"""Questions about topics in SQL, answered by DuckDB in a process of its own (decision 064): the turn and the process that a
-statement gets, the records that are read for it, and what happens inside that process.
+"""SQL queries over topics, answered by DuckDB in a process for each (decision 064): the queue of statements and their processes,
+the records that are read for a statement, and the code that runs in its process.
 
-What a request means, and what its caller may read, is not known here.
+The meaning of requests, and what their callers may read, is not known here.
 """

@@ -1,8 +1,10 @@
-"""The newest records of topics, within bounds, for a statement: by the gateway's fetches, from the end of each partition back.
+"""The newest records of topics, within bounds, for a statement: fetched from the end of each partition backwards.
 
-1. A topic's records are shared out over its partitions: each gives its newest ones. What a short one leaves goes to the others.
-2. Nothing beyond the ends that the topic had at the first look is read. A block at a time is held, within the budget of answers.
-3. Where the bytes or the time are used up, older records are left out: ``Span`` says what was read.
+1. A topic's records are divided among its partitions: each gives its newest ones. What a short partition does not use goes to the
+   others.
+2. Nothing beyond the ends that the topic had at the first look is read. One block is held in memory, within the budget of
+   answers.
+3. When the bytes or the time are used up, older records are left out: ``Span`` says what was read.
 """
 
 from __future__ import annotations
@@ -25,22 +27,22 @@ from log_format.records.schema import RECORD_SCHEMA
 
 TOPICS_MAX: Final = 8
 PARTITIONS_MAX: Final = 1_000
-"""Of a topic. Each costs a read."""
+"""Most partitions of a topic. Each costs a read."""
 RECORDS_MAX: Final = 50_000
-"""Of a topic."""
+"""Most records of a topic."""
 BYTES_MAX: Final = 32 * 1024 * 1024
-"""Keys, values and headers of all topics; each has the same share. The last record of a partition may be beyond."""
+"""Most bytes of keys, values and headers of all topics, in equal shares. The last record read of a partition may exceed it."""
 READ_MS_MAX: Final = 10_000
 BLOCK_RECORDS: Final = 10_000
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 
 Take = Callable[[str, pa.Table], Awaitable[None]]
-"""Gets a topic's name and records of one partition (``RECORD_SCHEMA``), in order of offset."""
+"""Receives a topic's name and records of one partition (``RECORD_SCHEMA``), in order of offset."""
 
 
 @dataclass(slots=True)
 class Span:
-    """What was read of a partition: from ``offset`` up to ``next_offset``, which is its end."""
+    """The part of a partition that was read: from ``offset`` up to ``next_offset``, which is the partition's end."""
 
     partition: int
     log_start: int
@@ -53,7 +55,7 @@ class Span:
 
 @dataclass(slots=True)
 class ReadTopic:
-    """What was read of a topic. ``record_count`` may be less than its offsets are: key compaction leaves gaps."""
+    """The part of a topic that was read. ``record_count`` may be less than the number of offsets: key compaction leaves gaps."""
 
     name: str
     spans: list[Span]
@@ -67,7 +69,7 @@ class ReadTopic:
 
 
 class Newest:
-    """For one statement. ``memory``: for answers."""
+    """Reader of the newest records for one statement. ``memory``: budget of answers."""
 
     def __init__(self, locating: Locating, fetching: Fetching, memory: Memory, clock: Clock) -> None:
         self._locating = locating
@@ -80,7 +82,7 @@ class Newest:
     async def read(
         self, topics: tuple[str, ...], *, records_max: int, timestamp_ms: int | None, take: Take
     ) -> list[ReadTopic]:
-        """Of each topic ``records_max`` records at most, of this time or later if one is given.
+        """Read at most ``records_max`` of the newest records of each topic, of this time or later if one is given.
 
         Raises ``RequestRefused`` for too many topics or partitions, and a topic's error.
         """
@@ -123,7 +125,7 @@ class Newest:
         return (await self._locating.start_of(wanted, self._arrival_ms)).offset
 
     async def _read_partition(self, found: ReadTopic, span: Span, begin: int, bytes_max: int, take: Take) -> None:
-        """Block by block, the newest first. A block that is not read whole is asked for again, as a smaller one."""
+        """Read block by block, the newest first. A block that is not read whole is requested again, as a smaller one."""
         size = BLOCK_RECORDS
         while begin < span.offset and bytes_max > 0 and self._clock.monotonic_ms() < self._until_ms:
             start = max(begin, span.offset - size)
@@ -134,7 +136,7 @@ class Newest:
             answer = await self._fetching.fetch([wanted], limits, self._memory, self._arrival_ms)
             with answer.reservation:
                 (part,) = answer.parts
-                if isinstance(part, OffsetOutOfRange):  # retention was here meanwhile
+                if isinstance(part, OffsetOutOfRange):  # retention has deleted records meanwhile
                     return
                 if isinstance(part, TidelogError):
                     raise part
@@ -151,7 +153,7 @@ class Newest:
 
 
 def _up_to(part: Fetched, end: int) -> pa.Table:
-    """The records before an offset: behind a gap a fetch goes on."""
+    """Return the records before the offset: a fetch may continue beyond it, behind a gap."""
     tables = part.records.tables
     table = pa.concat_tables(tables) if tables else RECORD_SCHEMA.empty_table()
     offsets = table["offset"]

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, Field
 
 PROCESS_BYTES: Final = 512 * 1024 * 1024
-"""Of a statement's process, there while it runs."""
+"""Memory of a statement's process while it runs."""
 
 
 class SqlSettings(BaseModel):

@@ -1,9 +1,10 @@
-"""A statement as its process has it: which topics it names, their records as tables, its answer. DuckDB is used here only.
+"""A statement inside its process: the topics that it names, their records as tables, its answer. Only here DuckDB is used.
 
-1. It is one SELECT, or it is refused. It names topics and its own tables; of functions that make tables it has those of
-   ``TABLE_FUNCTIONS`` only. So it names no file, no setting, no other database, and no address of memory.
-2. DuckDB has no access to anything outside, loads nothing, and can't be set otherwise.
-3. Both would do alone. The process's limits (``gateway.process.sql_statement``) are the fence that does not rely on DuckDB.
+1. A statement is a single SELECT, or is refused. It names topics and its own tables; of table functions it may use only
+   ``TABLE_FUNCTIONS``. So it can name no file, no setting, no other database, and no memory address.
+2. DuckDB has no access to anything outside, loads nothing, and its configuration is locked.
+3. Each of both would suffice. The limits of the process (``gateway.process.sql_statement``) are the fence that does not rely on
+   DuckDB.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ ERROR_CHARACTERS_MAX: Final = 2_000
 _SCHEMA: Final = RECORD_SCHEMA.insert(0, pa.field("topic", pa.string()))
 _ROWS_AT_ONCE: Final = 64
 _HEAD_BYTES: Final = 64 * 1024
-"""Of an answer beside its rows and the columns' names."""
+"""Bytes of an answer in addition to its rows and the columns' names."""
 _WARM: Final = """
     select 1.5::decimal(4, 2), 1::hugeint, 1.0::double, uuid(), 'a'::blob, '{}'::json, [1], {'a': 1}, map {'a': 1}, '101'::bit,
         date '2000-01-01', time '01:00', time '01:00'::timetz, timestamp '2000-01-01', timestamptz '2000-01-01', interval 1 day,
         timestamp_s '2000-01-01', timestamp_ms '2000-01-01', timestamp_ns '2000-01-01', 'a'::enum('a')
 """
-"""Has all libraries that values need loaded: later no file can be opened."""
+"""Query that makes DuckDB load all libraries that values need: later no file can be opened."""
 
 
 class Statement:
-    """The only one of its process."""
+    """The only statement of its process."""
 
     def __init__(self) -> None:
         config: dict[str, str | bool | int | float | list[str]] = {
@@ -55,7 +56,7 @@ class Statement:
         self._text = ""
 
     def named(self, text: str) -> Named:
-        """The topics that it names."""
+        """Parse the statement, and return the topics that it names."""
         self._text = text
         try:
             tree = parsed(self._database, text)
@@ -71,7 +72,7 @@ class Statement:
         return Named(error=what) if (what := _fault(tree)) else Named(tuple(topics_named(tree)))
 
     def load(self, blocks: dict[str, list[pa.Table]]) -> str | None:
-        """Make a table of each topic; its blocks may come in any order. Returns why that can't be."""
+        """Make a table of each topic, whose blocks may be in any order. Return why that fails, or None."""
         try:
             for topic, tables in blocks.items():
                 tables.sort(key=lambda table: (table["partition"][0].as_py(), table["offset"][0].as_py()))
@@ -83,7 +84,7 @@ class Statement:
         return None
 
     def found(self) -> Found:
-        """Run it."""
+        """Run the statement."""
         try:
             answer = self._database.execute(self._text)
             columns = tuple(Column(column[0], str(column[1])) for column in answer.description or ())
@@ -109,7 +110,7 @@ class Statement:
 
 
 def _fault(tree: Any) -> str | None:
-    """Why a parsed statement is not answered."""
+    """Return why a parsed statement is not answered, or None."""
     if len(tree["statements"]) != 1:
         return "One SELECT is answered, and no more."
     for node in nodes(tree):

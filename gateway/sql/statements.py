@@ -1,10 +1,11 @@
-"""Statements, one after the other, each in a process of its own.
+"""Statements, run one after another, each in a process of its own.
 
-1. A statement has its turn from the start of its process to its end. Others wait for ``TURN_MS_MAX``, ``WAITING_MAX`` of them.
-2. Whatever becomes of a statement, its process is killed behind it, by its id, and waited for.
-3. What the process says is bounded, checked, and told to its caller alone. Which topics it names is a question, not a permission.
+1. A statement runs alone from the start of its process to its end. Up to ``WAITING_MAX`` others wait, for ``TURN_MS_MAX``.
+2. Whatever happens to a statement, its process is then killed, by its id, and waited for.
+3. The output of the process is bounded, checked, and given to its caller only. Naming a topic
+   gives no right to it.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from log_format.errors import BackOff, RequestRefused
 TURN_MS_MAX: Final = 30_000
 WAITING_MAX: Final = 16
 START_MS_MAX: Final = 30_000
-"""Until the process has said which topics the statement names: a second of a processor, which others may keep busy."""
+"""Longest time until the process has named the statement's topics: it takes a second of CPU time, which others may use, too."""
 GIVE_MS_MAX: Final = 10_000
-"""For it to take a block of records."""
+"""Longest time until the process has received a block of records."""
 ANSWER_MS_MAX: Final = 20_000
-"""From the last record to the answer: a machine with other work gives the process little."""
+"""Longest time from the last record to the answer: on a busy machine the process gets little CPU time."""
 
 _NAMED: Final = msgspec.json.Decoder(Named)
 _FOUND: Final = msgspec.json.Decoder(Found)
@@ -38,7 +39,7 @@ _log = logging.getLogger("gateway.sql")
 
 
 class Statements:
-    """``command`` is started with ``environment`` for each statement."""
+    """Runner of statements. ``command`` is started with ``environment`` for each statement."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._command = command
@@ -48,7 +49,7 @@ class Statements:
 
     @asynccontextmanager
     async def process(self) -> AsyncGenerator[StatementProcess, None]:
-        """A process for one statement, when it is its turn. Raises ``BackOff``."""
+        """Start a process for one statement, once the statements before it are done. Raise ``BackOff``."""
         await self._wait()
         try:
             try:
@@ -83,7 +84,8 @@ class Statements:
 
 
 class StatementProcess:
-    """Use ``Statements.process``. First ``named``, then ``give`` for each block of records, then ``found``."""
+    """The process of one statement, from ``Statements.process``. Call ``named``, then ``give`` for each block of records, then
+    ``found``."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
@@ -92,7 +94,8 @@ class StatementProcess:
         self._sink, self._source = process.stdin, process.stdout
 
     async def named(self, sql: str) -> tuple[str, ...]:
-        """The topics that a statement names. Raises ``RequestRefused`` where it is none that is answered, ``BackOff``."""
+        """Send the statement, and return the topics that it names. Raise ``RequestRefused`` if it can't be answered,
+        ``BackOff``."""
         try:
             async with asyncio.timeout(START_MS_MAX / 1000):
                 await self._send(sql.encode())
@@ -104,7 +107,7 @@ class StatementProcess:
         return named.topics
 
     async def give(self, topic: str, block: Sequence[bytes | memoryview]) -> None:
-        """Records of a topic, as the parts of an Arrow stream. Raises as ``named``."""
+        """Send records of a topic, as the parts of an Arrow stream. Raise as ``named`` does."""
         try:
             async with asyncio.timeout(GIVE_MS_MAX / 1000):
                 await self._send(topic.encode())
@@ -113,7 +116,7 @@ class StatementProcess:
             raise BackOff("The process for the statement does not take its records in time.") from None
 
     async def found(self) -> Found:
-        """The answer. Raises as ``named``."""
+        """Return the answer. Raise as ``named`` does."""
         try:
             async with asyncio.timeout(ANSWER_MS_MAX / 1000):
                 await self._send(b"")
@@ -125,7 +128,7 @@ class StatementProcess:
         return found
 
     async def _send(self, *parts: bytes | memoryview) -> None:
-        """One frame."""
+        """Send one frame."""
         try:
             for part in (LENGTH.pack(sum(map(len, parts))), *parts):
                 self._sink.write(part)
@@ -162,7 +165,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
 
 
 def _senseless(what: str) -> RequestRefused:
-    """Of a process that a statement has taken over, perhaps."""
+    """Log and refuse output that no proper process writes: a statement may have taken it over."""
     _log.error("the process of a statement says what it never should: %s", what)
     return _refused("It has no answer that can be sent.")
 

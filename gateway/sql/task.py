@@ -1,7 +1,7 @@
-"""What passes between a gateway and a statement's process: frames over its standard input and output.
+"""Messages between a gateway and a statement's process: frames over its standard input and output.
 
-gateway: the statement. Process: ``Named``. Gateway: for each block of records the topic's name and an Arrow stream, then an empty
-frame. Process: ``Found``.
+The gateway sends the statement, the process ``Named``. For each block of records the gateway sends the topic's name and an Arrow
+stream, then an empty frame. The process sends ``Found``.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from typing import Final
 import msgspec
 
 LENGTH: Final = struct.Struct("<I")
-"""Ahead of each frame."""
+"""Length in front of each frame."""
 STATEMENT_CHARACTERS_MAX: Final = 20_000
 ANSWER_BYTES_MAX: Final = 1024 * 1024
-"""Of all rows, as JSON."""
+"""Most bytes of all rows, as JSON."""
 ROWS_MAX: Final = 1_000
 CPU_S_MAX: Final = 10
-"""Of a processor, for all that the process does with a statement."""
+"""Seconds of CPU time for everything that the process does with a statement."""
 LIFE_S_MAX: Final = 120
-"""More than a gateway waits. Then the system ends the process, should its gateway be gone."""
+"""Seconds after which the system ends the process if its gateway has ended: longer than a gateway waits."""
 FRAME_BYTES_MAX: Final = 2 * ANSWER_BYTES_MAX
-"""Of what the process says: rows, and names of columns, of which a statement may have many."""
+"""Most bytes of a message of the process: rows and names of columns, of which a statement may have many."""
 
 
 class Named(msgspec.Struct, frozen=True):
-    """The topics that the statement names, or why it is none."""
+    """The topics that the statement names, or why it can't be answered."""
 
     topics: tuple[str, ...] = ()
     error: str | None = None
 
 
 class Column(msgspec.Struct, frozen=True):
-    """Of the answer."""
+    """A column of the answer."""
 
     name: str
     type: str
 
 
 class Found(msgspec.Struct, frozen=True):
-    """The answer, or why there is none. ``more``: it was cut."""
+    """The answer, or why there is none. ``more``: further rows were left out."""
 
     columns: tuple[Column, ...] = ()
     rows: msgspec.Raw = msgspec.Raw(b"[]")
@@ -49,5 +49,5 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def framed(data: bytes) -> bytes:
-    """As one frame."""
+    """Return the data as one frame."""
     return LENGTH.pack(len(data)) + data
