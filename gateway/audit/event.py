@@ -12,12 +12,12 @@ Kind = Literal["denial", "failed_login", "administration", "vending", "foreign_c
 
 
 class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """``time``: milliseconds since the epoch. ``route``: the template, None for an unknown route.
+    """An event. ``time``: milliseconds since the epoch. ``route``: the template, None for an unknown route. ``source``: the
+    client's address. ``count``: how often it happened, from ``time`` on.
 
-    ``source``: the client's address. A ``foreign_commit`` has no caller: ``operation`` is the other program's word, ``method``
-    its name, ``request_id`` the version in the topic's log. Nor has ``dropped``: ``resource`` is the queue, ``operation`` why,
-    ``route`` the topic and partition, ``request_id`` the offsets, ``count`` the records. Else ``count`` is how often it
-    happened, from ``time`` on.
+    A ``foreign_commit`` has no caller: ``operation`` is the other program's word, ``method`` its name, ``request_id`` the version
+    in the topic's log. Nor has ``dropped``: ``resource`` is the queue, ``operation`` the reason, ``route`` the topic and
+    partition, ``request_id`` the offsets, ``count`` the number of records.
     """
 
     time: int
@@ -34,7 +34,7 @@ class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_foreign_commit(topic: str, commit: ForeignCommit, now_ms: int) -> AuditEvent:
-    """Another program wrote a topic's table."""
+    """Return the event of another program's commit to a topic's table."""
     return AuditEvent(
         time=commit.at_ms or now_ms,
         kind="foreign_commit",

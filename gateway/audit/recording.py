@@ -1,9 +1,10 @@
-"""Appends audit events to ``__audit`` as a producer does, and makes the topic where it is missing.
+"""Recording of audit events: appends them to ``__audit`` as a producer does, and creates the topic if it is missing.
 
-1. Each batch has a producer's stamp. A batch whose outcome is unknown is sent again under its own, so its events are in the log
-   once. Batches go one after the other.
-2. While the store fails events wait in the trail, within its bound.
-3. Events are readable within ``flush.ms`` and a commit of their arrival, those of failed logins of their time.
+1. Each batch has a producer's stamp. A batch whose outcome is unknown is sent again under the same stamp, so its events are in
+   the log once. Batches are sent one after another.
+2. While the store fails, events wait in the trail, within its bound.
+3. Events are readable within ``flush.ms`` and a commit of their arrival; those of failed logins within that of the time at which
+   they are combined.
 4. ``recorded`` returns once an event is in the log: for administration that must not go unrecorded (``audit=required``).
 """
 
@@ -33,20 +34,21 @@ from log_format.topic.append import Batch
 from log_format.topic.producers import ProducerStamp
 
 PAUSE_MS: Final = 1_000
-"""Between two rounds, where no failed logins are to be told sooner."""
+"""Pause between two rounds, unless failed logins are to be written sooner."""
 BACK_OFF_MS: Final = 2_000
-"""After a failure."""
+"""Pause after a failure."""
 BATCH_BYTES_MAX: Final = 512 * 1024
 BATCH_EVENTS_MAX: Final = 2_000
 LAST_FLUSH_MS_MAX: Final = 3_000
-"""How long a gateway that ends tries to write what waits."""
+"""Time that a gateway that shuts down tries to write waiting events."""
 _FORGOTTEN: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER, ErrorCode.SEQUENCE_OUT_OF_ORDER, ErrorCode.FENCED_PRODUCER})
 
 _log = logging.getLogger("gateway.audit")
 
 
 class Recording:
-    """Belongs to the event loop. ``start`` once the engine runs, ``stop`` once it has drained."""
+    """Writer of the audit trail. Call ``start`` once the engine runs, ``stop`` once it has drained. Used on the event loop
+    only."""
 
     def __init__(
         self,
@@ -68,19 +70,19 @@ class Recording:
         """Whether administration is recorded before it is done."""
         self._back_off_ms = back_off_ms
         self._stamp: ProducerStamp | None = None
-        """Of the next batch."""
+        """Stamp of the next batch."""
         self._taken: list[Entry] = []
-        """The batch under way, which keeps its stamp."""
+        """The batch in progress, which keeps its stamp."""
         self._watched: dict[Entry, asyncio.Future[None]] = {}
         self._failing = False
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Make the topic, and write events from now on."""
+        """Create the topic, and write events from now on."""
         self._running = asyncio.create_task(supervised(self._round, "the audit trail"))
 
     async def stop(self) -> None:
-        """Write what waits, for ``LAST_FLUSH_MS_MAX`` at most. Idempotent."""
+        """Write waiting events, for at most ``LAST_FLUSH_MS_MAX``. Idempotent."""
         running, self._running = self._running, None
         if running is None:
             return
@@ -93,11 +95,11 @@ class Recording:
             _log.error("the last %d bytes of audit events are lost: %s", self._trail.size_bytes, error)
 
     def note(self, event: AuditEvent) -> None:
-        """Record an event soon. Where there is no room for it, it is dropped and counted."""
+        """Record an event soon. If there is no room for it, it is dropped and counted."""
         self._trail.note(event)
 
     async def recorded(self, event: AuditEvent) -> None:
-        """Return once the event is in the log. Raises ``BackOff`` where it can't be written now: the next try has failed."""
+        """Wait until the event is in the log. Raise ``BackOff`` if the next try to write it fails."""
         entry = self._trail.note(event)
         if entry is None:
             raise _unwritten()
@@ -129,7 +131,7 @@ class Recording:
                 await self._trail.came.wait()
 
     async def _flush(self) -> None:
-        """Write all that waits. Raises ``TidelogError``, ``StoreError``: then the rest waits on."""
+        """Write all waiting events. Raise ``TidelogError``, ``StoreError``: the rest then keeps waiting."""
         while self._taken or (taken := self._trail.take(BATCH_BYTES_MAX, BATCH_EVENTS_MAX)):
             self._taken = self._taken or taken
             await self._append(self._taken)
@@ -155,7 +157,7 @@ class Recording:
             stamp=self._stamp,
         )
         try:
-            # Past the check for draining: what the last requests did is written, too.
+            # Bypasses the check for draining: what the last requests did is written, too.
             await topic.appending.acknowledged(topic.appending.submit(batch))
         except RequestRefused as refusal:
             if refusal.code in _FORGOTTEN:
@@ -169,7 +171,7 @@ class Recording:
             return await self._topics.growing(AUDIT_TOPIC, now_ms)
         except UnknownTopic:
             config = self._administration.parse_config(CONFIG)
-            with suppress(RequestRefused):  # another gateway made it, with another release's settings
+            with suppress(RequestRefused):  # another gateway created it, with another release's settings
                 await self._administration.create(AUDIT_TOPIC, 1, config)
             return await self._topics.growing(AUDIT_TOPIC, now_ms)
 

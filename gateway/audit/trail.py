@@ -1,8 +1,8 @@
-"""Events that wait to be written: at most ``AUDIT_BYTES_MAX`` of them. What does not fit is dropped, and counted.
+"""Events that wait to be written: at most ``AUDIT_BYTES_MAX``. Events that do not fit are dropped and counted.
 
-1. Denials and failed logins leave a quarter of the room to the rest: a client without rights can't push administration out.
-2. Failed logins of one source become one event, within ``LOGINS_HELD_MS`` of the first. The next event of the source comes
-   ``LOGINS_APART_MS`` after it at the earliest. Beyond ``SOURCES_MAX`` sources the others become one, without a name.
+1. All but administration and vending leave a quarter of the room free: a client without rights can't displace administration.
+2. Failed logins of one source become one event, within ``LOGINS_HELD_MS`` of the first. The source's next event follows at least
+   ``LOGINS_APART_MS`` later. Beyond ``SOURCES_MAX`` sources, the other sources become a single one, without a name.
 3. Events are taken in order.
 """
 
@@ -20,32 +20,32 @@ from gateway.audit.event import AuditEvent, encode_event
 from log_format.clock import Clock
 
 AUDIT_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Some 15,000 events: what a store's outage of minutes leaves."""
+"""Some 15,000 events: as many as a store's outage of minutes leaves."""
 ENTRY_BYTES: Final = 128
-"""What one event takes beside its text."""
+"""Memory of one event in addition to its text."""
 LOGINS_HELD_MS: Final = 6_000
-"""An event is readable within 10 s of the first attempt that it counts."""
+"""Longest time that failed logins are combined: an event is readable within 10 s of the first attempt that it counts."""
 LOGINS_APART_MS: Final = 9_700
-"""Between two events of one source: ten seconds, less what it takes until the second is readable."""
+"""Least time between two events of one source: ten seconds, less the time until the second one is readable."""
 SOURCES_MAX: Final = 4_096
-"""Sources of failed logins that are told apart: 2 MiB of addresses and first attempts."""
+"""Most sources of failed logins that are told apart: 2 MiB of addresses and first attempts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """One event: when it was, and its text."""
+    """One waiting event: its time, and its text."""
 
     time_ms: int
     value: bytes
 
     @property
     def size_bytes(self) -> int:
-        """Of memory."""
+        """Memory of the event."""
         return len(self.value) + ENTRY_BYTES
 
 
 class _Logins:
-    """Failed logins of one source: the first of those not told yet, their number, when they were told last."""
+    """Failed logins of one source: the first that is not written yet, their number, and when the last event was written."""
 
     __slots__ = ("count", "due_ms", "first", "told_ms")
 
@@ -57,7 +57,7 @@ class _Logins:
 
 
 class AuditTrail:
-    """Belongs to the event loop."""
+    """The waiting events. Used on the event loop only."""
 
     def __init__(self, *, clock: Clock, registry: CollectorRegistry, bytes_max: int = AUDIT_BYTES_MAX) -> None:
         self._clock = clock
@@ -65,7 +65,7 @@ class AuditTrail:
         self._entries: deque[Entry] = deque()
         self._logins: dict[str | None, _Logins] = {}
         self.size_bytes = 0
-        """Of the events that wait, those being written included."""
+        """Memory of the waiting events, including those being written."""
         self.came = asyncio.Event()
         """Set when an event waits."""
         self._dropped = Counter(
@@ -76,7 +76,8 @@ class AuditTrail:
         waiting.set_function(lambda: self.size_bytes)
 
     def note(self, event: AuditEvent) -> Entry | None:
-        """Keep an event until it is written; None: there is no room, and it is dropped."""
+        """Keep an event until it is written. Return None if it is dropped for lack of room, and for failed logins, which are
+        combined."""
         self._events.labels(event.kind).inc()
         if event.kind == "failed_login":
             self._note_login(event)
@@ -84,13 +85,13 @@ class AuditTrail:
         return self._add(event)
 
     def due_in_ms(self, span_ms: int) -> int:
-        """In how many milliseconds failed logins become an event, ``span_ms`` at most."""
+        """Return in how many milliseconds failed logins become an event, at most ``span_ms``."""
         now_ms = self._clock.monotonic_ms()
         due = (logins.due_ms - now_ms for logins in self._logins.values() if logins.first is not None)
         return max(0, min(span_ms, min(due, default=span_ms)))
 
     def take(self, bytes_max: int, count_max: int) -> list[Entry]:
-        """The oldest events, about ``bytes_max`` of them at most. They take their room until they are ``written``."""
+        """Return the oldest events, about ``bytes_max`` at most. They occupy their room until ``written`` is called."""
         self._tell_logins()
         taken: list[Entry] = []
         size = 0
@@ -103,12 +104,12 @@ class AuditTrail:
         return taken
 
     def written(self, entries: list[Entry]) -> None:
-        """These are in the log."""
+        """Release the room of events that are in the log."""
         for entry in entries:
             self.size_bytes -= entry.size_bytes
 
     def withdraw(self, entry: Entry) -> None:
-        """Forget an event that was not taken; nothing happens where it was."""
+        """Drop the event if it is still queued."""
         if entry in self._entries:
             self._entries.remove(entry)
             self.size_bytes -= entry.size_bytes
