@@ -1,4 +1,4 @@
-"""The page at ``/docs``: renders ``/openapi.json`` by itself, without the internet and without a package."""
+"""The page at ``/docs``: it renders ``/openapi.json`` itself, and loads nothing from the internet."""
 
 from __future__ import annotations
 

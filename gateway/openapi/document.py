@@ -1,7 +1,7 @@
-"""The OpenAPI document: FastAPI describes each call from its function.
+"""The OpenAPI document, in which FastAPI describes each operation by its function.
 
-1. Types, docstrings, and ``problems(...)`` for the errors of the contract say it all. Only bodies with records, and media types
-   other than JSON, are described by hand.
+1. The document is made from types, docstrings, and ``problems(...)`` for the API's errors. Only bodies with records, and media
+   types other than JSON, are described by hand.
 2. No operation has FastAPI's 422; every error is a ``Problem``.
 """
 
@@ -26,7 +26,7 @@ Errors are `application/problem+json` with `error_code`, `retryable` (the very s
 
 
 def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of the routes."""
+    """Return the OpenAPI 3.1 document of the routes."""
     made = get_openapi(
         title="Tidelog",
         version=__version__,
@@ -51,9 +51,9 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
 
 
 def _whole(value: Any, moved: dict[str, Any]) -> Any:
-    """The value with integers for floats, its ``$defs`` moved.
+    """Return the value with integers in place of floats; move its ``$defs`` to ``moved``.
 
-    FastAPI turns limits into floats, which round the largest integer up by one; nothing in the document is a float.
+    FastAPI turns limits into floats, which round the largest integer up by one; nothing in the document is meant to be a float.
     """
     if isinstance(value, dict):
         if "$defs" in value:

@@ -1,4 +1,4 @@
-"""The errors of a call, as the OpenAPI document has them: by status, each with its codes."""
+"""The errors of an operation in the OpenAPI document: by status, each with its codes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from log_format.limits import REPORTED_ERRORS_MAX
 
 _STATUSES_OF: Final[Mapping[ErrorCode, tuple[int, ...]]] = {ErrorCode.OFFSET_OUT_OF_RANGE: (410, 416)}
 _ALWAYS: Final = (ErrorCode.INVALID_REQUEST, ErrorCode.INTERNAL, ErrorCode.OVERLOADED, ErrorCode.UNAVAILABLE)
-"""Errors that any call may answer."""
+"""Errors that any operation may answer."""
 BODY_ERRORS: Final = (ErrorCode.REQUEST_TOO_LARGE, ErrorCode.UNSUPPORTED_MEDIA_TYPE)
-"""Errors of any call with a body."""
+"""Errors of any operation with a body."""
 CHANGE_ERRORS: Final = (*BODY_ERRORS, ErrorCode.OUTCOME_UNKNOWN)
-"""Errors of any call with a body that changes something."""
+"""Errors of any operation with a body that changes something."""
 
 
 class Fault(TypedDict):
@@ -51,7 +51,7 @@ class Problem(TypedDict):
 
 
 def problems(*errors: ErrorCode) -> dict[int | str, dict[str, Any]]:
-    """Response Objects by status: of ``errors``, and of the errors that any call may answer."""
+    """Return Response Objects by status: of ``errors``, and of the errors that any operation may answer."""
     by_status: dict[int, list[ErrorCode]] = {}
     for code in dict.fromkeys((*errors, *_ALWAYS, ErrorCode.DRAINING)):
         for status in _STATUSES_OF.get(code, (ANSWERS[code].status,)):
@@ -60,7 +60,7 @@ def problems(*errors: ErrorCode) -> dict[int | str, dict[str, Any]]:
 
 
 def refusals(needs: Needs) -> dict[int | str, dict[str, Any]]:
-    """Response Objects of refusals that depend on the caller: 401, 403 where a right is needed, 429."""
+    """Return Response Objects of refusals that depend on the caller: 401, 403 if a right is needed, 429."""
     codes = [] if needs.is_open else [ErrorCode.UNAUTHENTICATED]
     codes += [ErrorCode.UNAUTHORIZED] if needs.rights else []
     codes += [] if needs.is_open else [ErrorCode.THROTTLED]

@@ -1,4 +1,5 @@
-"""Schemas of types, and the records of requests and answers: types that describe, since no record becomes an object."""
+"""Schemas of types, among them the records of requests and answers: these types are only documentation, as no record becomes
+an object."""
 
 from __future__ import annotations
 
@@ -13,18 +14,18 @@ _REF_TEMPLATE: Final = "#/components/schemas/{model}"
 
 
 def reference(kind: type) -> dict[str, str]:
-    """A reference to the component of a type with a name."""
+    """Return a reference to the component of a named type."""
     return {"$ref": _REF_TEMPLATE.format(model=kind.__name__)}
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
-    """The schema of a type, by reference if it has a name; ``document`` makes components of its ``$defs``."""
+    """Return the schema of a type, by reference if it has a name; ``document`` makes components of its ``$defs``."""
     schemas, definitions = TypeAdapter.json_schemas([("", "validation", TypeAdapter(kind))], ref_template=_REF_TEMPLATE)
     return {**schemas["", "validation"], **definitions}
 
 
 def integer_headers(**descriptions: str) -> dict[str, Any]:
-    """Header Objects for whole numbers, such as positions; in names an underscore stands for a hyphen."""
+    """Return Header Objects for whole numbers, such as offsets; in names an underscore stands for a hyphen."""
     schema = schema_of(fields.Count)
     return {
         name.replace("_", "-"): {"description": description, "schema": schema}
@@ -33,12 +34,12 @@ def integer_headers(**descriptions: str) -> dict[str, Any]:
 
 
 def binary(description: str) -> dict[str, Any]:
-    """A Media Type Object of bytes."""
+    """Return a Media Type Object of bytes."""
     return {"schema": {"type": "string", "contentMediaType": "application/octet-stream", "description": description}}
 
 
 def text(description: str) -> dict[str, Any]:
-    """A Media Type Object of text."""
+    """Return a Media Type Object of text."""
     return {"schema": {"type": "string", "description": description}}
 
 
@@ -64,7 +65,7 @@ _Timestamp = Annotated[fields.Timestamp, Field(description="Milliseconds since t
 
 @with_config(ConfigDict(extra="forbid", json_schema_extra={**_ONE_VALUE}))
 class RecordHeader(TypedDict):
-    """Exactly one of `value`, `value_base64`."""
+    """A header, with exactly one of `value` and `value_base64`."""
 
     key: str
     value: NotRequired[str | None]
@@ -73,7 +74,7 @@ class RecordHeader(TypedDict):
 
 @with_config(ConfigDict(json_schema_extra={"examples": [_STORED_EXAMPLE]}))
 class Record(TypedDict):
-    """A stored record. Bytes that are not UTF-8 appear under the name with `_base64`, the plain one absent."""
+    """A stored record. Bytes that are not UTF-8 have the name with `_base64`, and the plain name is absent."""
 
     partition: fields.Partition
     offset: fields.Offset
@@ -116,4 +117,4 @@ class NewRecord(TypedDict):
 
 
 RecordToDecode = Annotated[Any, WithJsonSchema(reference(NewRecord))]
-"""A record in a model of a body: the model only describes it."""
+"""A record in a model of a body: documented, but not parsed, by the model."""
