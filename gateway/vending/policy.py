@@ -1,9 +1,9 @@
-"""The session policy of vended credentials: a role's rights, cut down to what is named here.
+"""The session policy of vended credentials: a role's rights, restricted to what the policy names.
 
-1. ``read``: GET and list what is below the topics' own prefixes: their logs, checkpoints and segments.
-2. ``append``: PUT of segments of the topics whose names begin with ``VENDED``. No program of ours names a segment so: none that
-   is committed can be replaced. No object can be listed, read, or put into a ``_delta_log``, so a commit is always a gateway's.
-   On AWS a PUT must say ``If-None-Match`` besides. MinIO refuses such a condition.
+1. ``read``: GET and list everything below the topics' own prefixes: their logs, checkpoints and segments.
+2. ``append``: PUT of segments of the topics whose names begin with ``VENDED``. No program of Tidelog names a segment so: no
+   committed one can be replaced. No object can be listed, read, or put into a ``_delta_log``, so a commit is always a gateway's.
+   On AWS a PUT must also have ``If-None-Match``. MinIO refuses such a condition.
 3. Staged objects of transactions, journals, system tables, heartbeats and other topics are in neither.
 
 A policy has at most ``POLICY_CHARACTERS_MAX`` characters, so long names leave room for fewer topics.
@@ -29,16 +29,23 @@ _SPECIAL: Final = re.compile(r"[*?$]")
 
 
 class PolicyTooLong(ValueError):
-    """The names of so many topics don't fit."""
+    """The policy for so many topics with these names is too long."""
 
 
 def session_policy(
     store_uri: str, topics: Sequence[str], access: Access, *, only_new: bool, partition: str = "aws"
 ) -> str:
-    """The policy as JSON. ``store_uri``: ``s3://bucket/prefix``; ``partition``: that of the role's ARN; ``only_new``: whether the
-    store knows the condition key ``s3:if-none-match``, so that ``append`` can replace no object.
+    """Return the policy as JSON.
 
-    Raises ``PolicyTooLong``.
+    Args:
+        store_uri: ``s3://bucket/prefix``.
+        topics: Names of the topics.
+        access: What the credentials may do.
+        only_new: Whether the store knows the condition key ``s3:if-none-match``, so that ``append`` can replace no object.
+        partition: That of the role's ARN.
+
+    Raises:
+        PolicyTooLong: The policy exceeds ``POLICY_CHARACTERS_MAX``.
     """
     bucket, _, prefix = store_uri.removeprefix("s3://").partition("/")
     bucket_arn, root = f"arn:{partition}:s3:::{bucket}", f"{_literal(prefix)}/" if prefix else ""
@@ -70,5 +77,5 @@ def session_policy(
 
 
 def _literal(prefix: str) -> str:
-    """The prefix without wildcards and variables."""
+    """Return the prefix with its wildcards and variables escaped."""
     return _SPECIAL.sub(lambda found: f"${{{found[0]}}}", prefix)

@@ -1,7 +1,7 @@
-"""Asks the token service (STS) for temporary credentials, beside the event loop.
+"""Requests to the token service (STS) for temporary credentials, off the event loop.
 
-The service is asked once for each request, in a thread, and given up after some seconds. What it says stays in the gateway's log:
-an account's names are in it.
+The service gets one request for each request of a client, in a thread, with a timeout of some seconds. Its messages stay in the
+gateway's log: they contain names of the account.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONNECT_SECONDS: Final = 2
 READ_SECONDS: Final = 5
 THREADS: Final = 2
 WAITING_MAX: Final = 64
-"""Requests for credentials at once: some seconds of the service's time."""
+"""Most concurrent requests for credentials: some seconds of the service's time."""
 _SESSION_NAME: Final = re.compile(r"[^A-Za-z0-9_+=,.@-]")
 _SESSION_NAME_MAX: Final = 64
 _TOO_LONG: Final = frozenset({"PackedPolicyTooLarge", "PackedPolicyTooLargeException", "MalformedPolicyDocument"})
@@ -48,7 +48,7 @@ class Vended:
 
 
 class Vending:
-    """``store_uri``: whose topics are meant. Belongs to the event loop."""
+    """Client of the token service. ``store_uri``: the store with the topics. Used on the event loop only."""
 
     def __init__(self, store_uri: str, settings: VendingSettings) -> None:
         self._store_uri = store_uri
@@ -61,16 +61,16 @@ class Vending:
         return self._settings.vending_endpoint_url or _own_endpoint()
 
     def check(self) -> None:
-        """Raise ``RequestRefused`` (``VENDING_UNAVAILABLE``) where this store or these settings have no credentials to vend."""
+        """Raise ``RequestRefused`` (``VENDING_UNAVAILABLE``) if this store or these settings allow no credentials."""
         if not self._store_uri.startswith("s3://"):
             raise unavailable("The store is no S3 bucket: it has no temporary credentials.")
         if self._settings.vending_role_arn is None:
             raise unavailable("The gateway has no role to assume: its setting vending_role_arn names one.")
 
     async def vend(self, topics: Sequence[str], access: Access, *, duration_s: int, principal: str) -> Vended:
-        """Credentials for these topics, named after ``principal`` in the service's log. ``check`` has passed.
+        """Return credentials for these topics, named after ``principal`` in the service's log. Call ``check`` first.
 
-        Raises ``RequestRefused`` (``VENDING_UNAVAILABLE``; 400 where the topics' names are too long together), ``BackOff``.
+        Raises ``RequestRefused`` (``VENDING_UNAVAILABLE``; 400 if the topics' names are too long together), ``BackOff``.
         """
         arn = self._settings.vending_role_arn or ""
         try:
@@ -94,7 +94,7 @@ class Vending:
             self._waiting -= 1
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     # In a thread
@@ -138,7 +138,7 @@ class Vending:
 
 
 def unavailable(detail: str) -> RequestRefused:
-    """409 ``VENDING_UNAVAILABLE``."""
+    """Return the 409 ``VENDING_UNAVAILABLE``."""
     return RequestRefused(detail, code=ErrorCode.VENDING_UNAVAILABLE)
 
 
@@ -155,11 +155,11 @@ def _refusal(code: str, error: Exception) -> Exception:
 
 
 def _own_endpoint() -> str | None:
-    """Where the gateway itself finds the store; None: AWS's own endpoint."""
+    """Return the endpoint at which the gateway itself finds the store; None: AWS's own."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
 
 
 def _partition(arn: str) -> str:
-    """``aws``, ``aws-cn``, ``aws-us-gov``: of the role's ARN."""
+    """Return the partition of the role's ARN: ``aws``, ``aws-cn``, ``aws-us-gov``."""
     parts = arn.split(":")
     return parts[1] if len(parts) > 1 and parts[1].startswith("aws") else "aws"
