@@ -1,8 +1,9 @@
-"""The console's files, read once: what a browser gets, and under which headers.
+"""The console's files, read once, and the headers with which a browser gets them.
 
-1. Their paths have the digest of all of them, so a browser may keep them for ever: other files have another path.
-2. A path with another digest is of another release, behind a balancer during an upgrade: it gets this one's file, not to keep.
-3. No file is looked up by a path of the file system: a name is there, or it is not.
+1. Their paths contain the digest of all of them, so a browser may cache them for ever: other files have another path.
+2. A path with another digest is of another release, behind a load balancer during an upgrade: the answer is this release's file,
+   not to be cached.
+3. No file is looked up by a path in the file system: a name is in ``FILES``, or it does not exist.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _MEDIA_TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 INDEX: Final = _STATIC.joinpath("index.html").read_text()
-"""The page at ``/``, with places for the release and the settings."""
+"""The page at ``/``, with placeholders for the release and the settings."""
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _PACKED: Final = ".gz"
 _DIGITS: Final = 16
-"""Of a digest in hexadecimal: 64 bits, for the releases that one browser may meet."""
+"""Hexadecimal digits of a digest: 64 bits tell apart the releases that one browser may meet."""
 _KEPT: Final = "public, max-age=31536000, immutable"
 _ASKED_AGAIN: Final = "no-cache"
 
@@ -42,7 +43,7 @@ class ConsoleFile:
 
 
 def _read(path: Path) -> tuple[str, ConsoleFile]:
-    """A file under its name; libraries lie there packed."""
+    """Return a file and its name; libraries are stored compressed."""
     name, content = path.relative_to(_STATIC).as_posix(), path.read_bytes()
     if name.endswith(_PACKED):
         name, content = name.removesuffix(_PACKED), gzip.decompress(content)
@@ -53,7 +54,7 @@ def _read(path: Path) -> tuple[str, ConsoleFile]:
 FILES: Final = dict(
     _read(path) for path in sorted(_STATIC.rglob("*")) if path.suffix in _MEDIA_TYPES or path.suffix == _PACKED
 )
-"""By their names below ``/console/<release>/``."""
+"""Files by their names below ``/console/<release>/``."""
 RELEASE: Final = hashlib.sha256(
     "\n".join([INDEX, *(f"{name} {file.etag}" for name, file in FILES.items())]).encode()
 ).hexdigest()[:_DIGITS]
@@ -61,7 +62,7 @@ RELEASE: Final = hashlib.sha256(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleLogin:
-    """Where people log in. ``client``: the console's id at the issuer of OpenID Connect, ``scope``: what it asks for there."""
+    """Login of people. ``client``: the console's id at the OpenID Connect issuer, ``scope``: the scope that it requests there."""
 
     issuer: str
     client: str
@@ -69,7 +70,7 @@ class ConsoleLogin:
 
 
 def index_page(console: str, login: ConsoleLogin | None, *, has_sql: bool) -> bytes:
-    """The page at ``/``; it names the release's files and says how the console is set."""
+    """Return the page at ``/``, which names the release's files and the console's settings."""
     issuer, client, scope = ("", "", "") if login is None else (login.issuer, login.client, login.scope)
     values = {"release": RELEASE, "console": console, "issuer": issuer, "client": client, "scope": scope}
     values["sql"] = "on" if has_sql else "off"
@@ -77,7 +78,8 @@ def index_page(console: str, login: ConsoleLogin | None, *, has_sql: bool) -> by
 
 
 def index_headers(login: ConsoleLogin | None) -> dict[str, str]:
-    """What the page at ``/`` may load, and from where: a login asks its issuer for a token."""
+    """Return the headers of the page at ``/``. Their policy restricts what it loads, and from where; a login asks its issuer
+    for a token."""
     connect = "'self'" if login is None else f"'self' {_origin(login.issuer)}"
     policy = (
         f"default-src 'none'; script-src 'self'; style-src 'self'; connect-src {connect}; img-src 'self' data:; "
@@ -94,7 +96,7 @@ def index_headers(login: ConsoleLogin | None) -> dict[str, str]:
 
 
 def file_headers(file: ConsoleFile, release: str) -> dict[str, str]:
-    """Of a file that was asked for as ``release``'s."""
+    """Return the headers of a file that was requested as part of ``release``."""
     return {
         "cache-control": _KEPT if release == RELEASE else _ASKED_AGAIN,
         "content-type": f"{file.media_type}; charset=utf-8",
