@@ -1,13 +1,13 @@
-"""What callers may do: the ACLs of ``system/access``, asked in a few microseconds.
+"""What callers may do: the ACLs of ``system/access``, answered in a few microseconds.
 
-1. With ``enforced`` false everything is allowed, and asking costs nothing.
-2. A state that is older than ``STALE_MS`` answers nothing: the caller is told to come back (503), never let in. Ahead of each
-   judgement that may wait, one older than ``RENEWED_MS`` is looked up anew (``renew``). Where that is in vain it refuses no one
-   for good: what it lacks may have been given meanwhile.
+1. With ``enforced`` false everything is allowed, at no cost.
+2. A state older than ``STALE_MS`` answers nothing: the caller is told to retry (503), and never admitted. Before each decision
+   that may wait, a state older than ``RENEWED_MS`` is refreshed (``renew``). If the refresh fails, nobody is refused for good: a
+   missing right may have been granted meanwhile.
 3. No caller, super users included, creates, writes or deletes the topic of audit events.
-4. Answers are remembered until the table changes: at once where the change was made, elsewhere with the next look.
+4. Answers are cached until the table changes: immediately on the gateway that made the change, elsewhere with the next look.
 
-Belongs to the event loop.
+Used on the event loop only.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from log_format.layout import AUDIT_TOPIC
 
 STALE_MS: Final = 60_000
 RENEWED_MS: Final = 5_000
-"""Within so long a change holds everywhere. An older state is that of a process that stood still, or of a store that fails."""
+"""Time within which a change takes effect everywhere. A state is older only if the process was paused, or the store fails."""
 RENEWAL_MS_MAX: Final = 2_000
 RENEWALS_MAX: Final = 2
-"""A process that stands still amid a look has nothing of it: it looks once more."""
+"""Most looks for one renewal: a look during which the process was paused may show an old state, so another one follows."""
 BOOTSTRAP: Final = "User:bootstrap"
 REMEMBERED_MAX: Final = 20_000
-"""Answers; and callers with their roles. Each takes some 300 bytes."""
+"""Most cached answers, and most cached callers with their roles. Each takes some 300 bytes."""
 
 AUDIT_DENIED: Final = ("Create", "Write", "Delete")
-"""What no caller may do with the topic of audit events."""
+"""Operations on the topic of audit events that no caller may do."""
 
 Reason = Literal["super_user", "allow", "deny", "default"]
 
 
 class Unauthorized(RequestRefused, code=ErrorCode.UNAUTHORIZED):
-    """403: the caller lacks a right, which the fields name. Whether the resource exists is not said."""
+    """403: the caller lacks the right that the fields name. The answer does not reveal whether the resource exists."""
 
     def __init__(self, operation: Operation, resource_type: ResourceType, resource: str) -> None:
         super().__init__(
@@ -53,7 +53,7 @@ class Unauthorized(RequestRefused, code=ErrorCode.UNAUTHORIZED):
 
 
 class Judgement(NamedTuple):
-    """An answer with its reason. ``acl`` decided, where an ACL did."""
+    """An answer with its reason. ``acl``: the ACL that decided, if one did."""
 
     allowed: bool
     reason: Reason
@@ -61,7 +61,8 @@ class Judgement(NamedTuple):
 
 
 class Rights:
-    """``table`` None: nothing is enforced. ``super_users`` may do all, and ``User:bootstrap`` too."""
+    """Rights of callers. ``table`` None: nothing is enforced. ``super_users`` may do everything, and so may
+    ``User:bootstrap``."""
 
     def __init__(
         self,
@@ -75,42 +76,43 @@ class Rights:
         self._table = table
         self._super_users = frozenset(super_users) | {BOOTSTRAP}
         self._renewed_in_vain_at_ms: int | None = None
-        """When the last look that succeeded was, as the store was waited for in vain."""
+        """Time of the last successful look when a renewal last failed; None if none has failed."""
         self._state: AccessState | None = None
         self._allowed: dict[tuple[str, tuple[str, ...], Operation, ResourceType, str], bool] = {}
         self._principals: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
 
     @property
     def remembered_count(self) -> int:
-        """How many answers and callers are remembered."""
+        """Number of cached answers and callers."""
         return len(self._allowed) + len(self._principals)
 
     @property
     def revision(self) -> int:
-        """Rises with each change of rights that this gateway learns of."""
+        """Version of the rights: it increases with each change that this gateway learns of."""
         return -1 if self._table is None else self._table.state.version
 
     async def changed(self, revision: int) -> None:
-        """Return once ``revision`` is no longer this one. Without enforcement that is never."""
+        """Wait until the revision differs from ``revision``. Without enforcement that is never."""
         if self._table is None:
             await asyncio.Event().wait()
         else:
             await self._table.after(revision)
 
     async def reach(self, revision: int) -> None:
-        """Look again where what is known is older than this revision. Raises ``BackOff``."""
+        """Look again if the known state is older than this revision. Raise ``BackOff``."""
         if self._table is not None and self._table.state.version < revision:
             await self._table.fresh()
 
     @property
     def is_recent(self) -> bool:
-        """Whether each change that must hold everywhere by now is known here. Then ``renew`` does nothing."""
+        """Whether every change that must have taken effect by now is known here. Then ``renew`` does nothing."""
         return self._table is None or self._table.is_known_since(RENEWED_MS)
 
     async def renew(self) -> None:
-        """Look at the table where the last look is older than ``RENEWED_MS``: a process that stood still goes by what is.
+        """Look at the table if the last look is older than ``RENEWED_MS``, so that a process that was paused decides by the
+        present state.
 
-        A store that fails is waited for once, for ``RENEWAL_MS_MAX``; from then on ``STALE_MS`` is the bound.
+        A failing store is waited for once, for ``RENEWAL_MS_MAX``; from then on ``STALE_MS`` is the bound.
         """
         table = self._table
         for _ in range(RENEWALS_MAX):
@@ -125,23 +127,23 @@ class Rights:
                     self._renewed_in_vain_at_ms = observed_ms
 
     def check_recent(self) -> None:
-        """Raise ``BackOff`` (``UNAVAILABLE``) where the state is too old to refuse anyone for good by what it lacks."""
+        """Raise ``BackOff`` (``UNAVAILABLE``) if the state is too old to refuse anyone for good by what it lacks."""
         if not self.is_recent:
             raise BackOff("The gateway can't read the access table: what is new there is not known.")
 
     def check_age(self) -> None:
-        """Raise ``BackOff`` (``UNAVAILABLE``) where the state is too old to let anyone in by it."""
+        """Raise ``BackOff`` (``UNAVAILABLE``) if the state is too old to admit anyone by it."""
         if self._table is not None and not self._table.is_known_since(STALE_MS):
             raise BackOff("The gateway can't read the access table, so it lets no client in.")
 
     def require(self, caller: Caller, operation: Operation, resource_type: ResourceType, resource: str) -> None:
-        """Raise ``Unauthorized`` unless the caller may; ``BackOff`` where that is not known."""
+        """Raise ``Unauthorized`` unless the caller has the right; ``BackOff`` if that is not known."""
         if not self.allows(caller, operation, resource_type, resource):
             self.check_recent()
             raise Unauthorized(operation, resource_type, resource)
 
     def allows(self, caller: Caller, operation: Operation, resource_type: ResourceType, resource: str) -> bool:
-        """Whether the caller may. Raises ``BackOff`` where that is not known."""
+        """Return whether the caller has the right. Raise ``BackOff`` if that is not known."""
         if self._table is None:
             return True
         if resource == AUDIT_TOPIC and resource_type == "topic" and operation in AUDIT_DENIED:
@@ -163,11 +165,11 @@ class Rights:
         return known
 
     def allowing(self, caller: Caller, operation: Operation, resource_type: ResourceType) -> Callable[[str], bool]:
-        """``allows`` as a function of the resource, for parts that filter."""
+        """Return ``allows`` as a function of the resource, for code that filters."""
         return partial(self.allows, caller, operation, resource_type)
 
     def judge(self, caller: Caller, operation: Operation, resource_type: ResourceType, resource: str) -> Judgement:
-        """Whether the caller may, and why. Nothing is remembered."""
+        """Return whether the caller has the right, and why. Nothing is cached."""
         if (
             self._table is not None
             and resource == AUDIT_TOPIC
@@ -183,11 +185,11 @@ class Rights:
         return Judgement(allowed=found.allowed, reason=found.by.permission, acl=found.by)
 
     def is_super_user(self, caller: Caller) -> bool:
-        """Whether the caller may do all."""
+        """Return whether the caller may do everything."""
         return self.enforced and caller.principal in self._super_users
 
     def roles_of(self, caller: Caller) -> list[str]:
-        """The roles that the caller has, as ``Role:…``, by name."""
+        """Return the caller's roles, as ``Role:…``, sorted."""
         if self._table is None:
             return []
         own = {caller.principal, *caller.groups}
@@ -200,7 +202,7 @@ class Rights:
         self._principals.clear()
 
     def _principals_of(self, caller: Caller) -> tuple[str, ...]:
-        """All under which ACLs may name the caller."""
+        """Return all principals under which ACLs may name the caller."""
         assert self._table is not None
         if self._table.state is not self._state:
             self._begin(self._table.state)
@@ -214,4 +216,4 @@ class Rights:
 
 
 OPEN: Final = Rights()
-"""Of a gateway without authentication."""
+"""The rights of a gateway without authentication."""

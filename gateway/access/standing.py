@@ -1,6 +1,6 @@
-"""What a request was let in by, judged again while its answer waits or goes on: the credential, and the right.
+"""The credential and rights by which a request was admitted, checked again while its answer waits or continues.
 
-A request that lasts (an event stream, a long poll) would else outlive a revoked token or a right that was taken away.
+A long request (an event stream, a long poll) would otherwise outlive a revoked token or a right that was taken away.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from log_format.errors import RequestRefused, TidelogError
 
 
 class Standing:
-    """Of the request of ``caller``. ``authentication`` None: it is off, and all stands for ever."""
+    """The standing of ``caller``'s request. ``authentication`` None: it is off, and every check succeeds."""
 
     def __init__(self, caller: Caller, rights: Rights, authentication: Authentication | None, clock: Clock) -> None:
         self._caller = caller
@@ -24,20 +24,20 @@ class Standing:
         self._clock = clock
 
     def ends_within_ms(self, span_ms: int) -> int:
-        """In how many milliseconds the credential ends by itself, ``span_ms`` at most; as of the last ``check``."""
+        """Return in how many milliseconds the credential expires, at most ``span_ms``; as of the last ``check``."""
         ends_at_ms = self._caller.expires_at_ms
         if self._authentication is None or ends_at_ms is None:
             return span_ms
         return max(0, min(span_ms, ends_at_ms - self._clock.now_ms()))
 
     def check(self) -> None:
-        """Raise ``Unauthenticated`` where the credential would not let the caller in now; ``BackOff`` where that is not known."""
+        """Raise ``Unauthenticated`` if the credential would not be accepted now; ``BackOff`` if that is not known."""
         if self._authentication is not None:
             self._caller = self._authentication.still(self._caller)
 
     async def unreadable(self, topics: Iterable[str], group: str | None = None) -> Mapping[str, TidelogError]:
-        """The topics that the caller would not be let in to read now, each with the reason. ``group``: the group or queue by
-        which it reads. Raises ``BackOff`` where that is not known."""
+        """Return the topics that the caller could not read now, each with the reason. ``group``: the group or queue by which
+        it reads. Raise ``BackOff`` if that is not known."""
         if self._authentication is None:
             return {}
         await self._rights.renew()

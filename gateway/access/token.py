@@ -15,14 +15,14 @@ _TOKEN: Final = re.compile(rb"tl_([A-Za-z0-9]{8,32})_([A-Za-z0-9_-]{43})")
 
 
 class Token(NamedTuple):
-    """A token's parts. ``sha256`` is its secret's."""
+    """A token's parts. ``sha256``: hash of its secret."""
 
     id: str
     sha256: str
 
 
 class NewToken(NamedTuple):
-    """A token that was just made. ``text`` is shown once and not kept."""
+    """A new token. ``text`` is shown once and not stored."""
 
     id: str
     text: str
@@ -30,13 +30,13 @@ class NewToken(NamedTuple):
 
 
 def new_token(token_id: str | None = None) -> NewToken:
-    """A token with a new secret; ``token_id`` None: of a new id, too."""
+    """Make a token with a new secret; ``token_id`` None: with a new id, too."""
     token_id = token_id or "".join(secrets.choice(_ALPHABET) for _ in range(ID_CHARACTERS))
     secret = secrets.token_urlsafe(32)
     return NewToken(token_id, f"tl_{token_id}_{secret}", sha256(secret.encode()).hexdigest())
 
 
 def parsed_token(text: bytes) -> Token | None:
-    """The parts of a token; None for any other text."""
+    """Return the parts of a token; None for any other text."""
     match = _TOKEN.fullmatch(text)
     return None if match is None else Token(match[1].decode("ascii"), sha256(match[2]).hexdigest())

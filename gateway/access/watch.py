@@ -1,10 +1,11 @@
-"""Looks at ``system/access`` every second, every third one where nothing changes; and keeps it small, beside the looks.
+"""The watch of ``system/access``: a look every second, every third second while nothing changes; concurrently it compacts the
+table.
 
-So a change holds everywhere within five seconds, which is the contract's bound. Rewriting the table may take longer, and no look
+So a change takes effect everywhere within five seconds, as the API promises. Rewriting the table may take longer, and no look
 waits for it.
 
-After a change all that waits is woken, to be judged again (``standing``). Where a look fails, the state grows old; past
-``rights.STALE_MS`` it answers nothing any more.
+After a change all waiting requests are woken, to be checked again (``standing``). While looks fail, the state grows old; beyond
+``rights.STALE_MS`` it answers nothing.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from log_format.errors import TidelogError
 
 LOOK_PAUSE_MS: Final = 1_000
 QUIET_LOOKS: Final = 30
-"""Looks that found nothing new, before they become rarer: administration comes in bursts."""
+"""Looks without a change after which looks become rarer: administration comes in bursts."""
 QUIET_TIMES: Final = 3
-"""How much rarer: each look is a request to the store. It leaves two of the five seconds to the store."""
+"""Factor by which looks become rarer, since each is a request to the store. It leaves two of the five seconds to the store."""
 FIRST_LOOK_MS_MAX: Final = 2_000
 
 _log = logging.getLogger("gateway.access")
 
 
 class AccessWatch:
-    """Belongs to the event loop."""
+    """The watch of one access table. Used on the event loop only."""
 
     def __init__(self, table: AccessTable, places: WaitingPlaces, *, pause_ms: int = LOOK_PAUSE_MS) -> None:
         self._table = table
@@ -43,8 +44,8 @@ class AccessWatch:
         self._failing: set[str] = set()
 
     async def start(self) -> None:
-        """Look from now on. Returns after the first look, so that a gateway knows all rights when it begins to serve; after
-        ``FIRST_LOOK_MS_MAX`` where the store does not answer."""
+        """Start to look. Return after the first look, so that a gateway knows all rights when it begins to serve, but after
+        ``FIRST_LOOK_MS_MAX`` at the latest, if the store does not answer."""
         with suppress(TidelogError, TimeoutError):
             async with asyncio.timeout(FIRST_LOOK_MS_MAX / 1000):
                 await self._table.fresh()
@@ -81,7 +82,7 @@ class AccessWatch:
         await asyncio.sleep(self._pause_ms / 1000)
 
     def _note(self, what: str, error: TidelogError | None) -> None:
-        """A line when this begins to fail, and one when it works again; not one each second."""
+        """Log when this begins to fail, and when it works again, but not each second."""
         if error is not None and what not in self._failing:
             self._failing.add(what)
             _log.warning("the access table can't be %s: %s", what, error.detail)
