@@ -54,7 +54,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JwtRules:
-    """What the settings demand of a JWT."""
+    """Requirements of the settings on a JWT."""
 
     issuer: str
     audience: str

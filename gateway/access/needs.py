@@ -1,4 +1,4 @@
-"""What a route needs of its caller: each endpoint declares it, so that none is forgotten.
+"""Rights that a route needs of its caller: each endpoint declares them, so that none is forgotten.
 
 ``@needs(Need("Read", "group", path="group"), Need("Read", "topic"))`` stands below the route's own decorator.
 

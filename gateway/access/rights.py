@@ -1,4 +1,4 @@
-"""What callers may do: the ACLs of ``system/access``, answered in a few microseconds.
+"""Rights of callers: decisions by the ACLs of ``system/access``, in a few microseconds.
 
 1. With ``enforced`` false everything is allowed, at no cost.
 2. A state older than ``STALE_MS`` answers nothing: the caller is told to retry (503), and never admitted. Before each decision

@@ -155,7 +155,7 @@ class _Gzip:
 class _Zstd:
     """Decompressor of zstd. Only the library's writer returns its output in bounded pieces, but it does not tell whether a
     frame is complete. So at the end a frame of the gateway's own is written after the body: exactly its content comes out only
-    if the body ended between frames. It is written byte by byte: of a whole frame at once, the library would ignore a header
+    if the body ended between frames. It is written byte by byte: given a whole frame, the library would ignore a header
     whose first bytes belong to the body."""
 
     def __init__(self, output: _Output) -> None:

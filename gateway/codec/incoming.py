@@ -32,12 +32,12 @@ Milliseconds = npt.NDArray[np.int64]
 
 
 class PlaceKind(Enum):
-    """How the sender of a body locates a record in it."""
+    """Way in which the sender of a body locates a record in it."""
 
     POINTER = "pointer"
-    """By JSON pointer: ``/records/3/value``. Also for the rows of Arrow tables."""
+    """JSON pointer: ``/records/3/value``. Also for the rows of Arrow tables."""
     LINE = "line"
-    """By line, from 1."""
+    """Number of the line, from 1."""
     QUERY = "query"
     """The body is the value of the only record; its other members are query parameters."""
 
@@ -48,9 +48,9 @@ class Places:
 
     kind: PlaceKind
     lines: Sequence[int] | npt.NDArray[np.int64] | None = None
-    """With ``LINE``: the line of each record; None if record i is on line i + 1."""
+    """Line of each record, with ``LINE``; None if record i is on line i + 1."""
     within: str = ""
-    """With ``POINTER``: pointer to the object with ``records`` in the whole body."""
+    """Pointer to the object with ``records`` in the whole body, with ``POINTER``."""
 
     def note(self, bad: BadRecords, index: int, member: str, what: str) -> None:
         """Note an error in ``member`` of the record at ``index``; an empty ``member`` means the record itself."""

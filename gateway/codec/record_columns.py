@@ -29,7 +29,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordColumns:
-    """Some records, as columns of one length; a column that is None is null in every record.
+    """Records as columns of one length; a column that is None is null in every record.
 
     ``keys`` and ``values`` are binary, ``headers`` has the type ``HEADERS``; ``timestamps`` (milliseconds), ``partitions``,
     ``deliver_at`` and ``deliver_after`` (milliseconds) are int64 with nulls.

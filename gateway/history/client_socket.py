@@ -1,8 +1,8 @@
 """A client's socket, lent to the reader that answers its request: a long body then costs the gateway's event loop nothing.
 
 The gateway writes the answer's head and its last chunk. In between the reader writes the body's chunks (RFC 9112, section 7.1) to
-the same socket, whose descriptor it gets with one of the words ``PASSED_ON`` and ``STRAIGHT``, and reports on the task's socket
-what the system has accepted. So the gateway counts bytes, and disconnects a client that reads nothing, as if it wrote itself.
+the same socket, whose descriptor it gets with the word ``STRAIGHT``, and reports on the task's socket what the system has
+accepted. So the gateway counts bytes, and disconnects a client that reads nothing, as if it wrote itself.
 
 A report is ``LENGTH``: bytes of the body, and ``WAITS`` if the client has to read some before more can be written. Zero reports
 that the body is written, ``GONE`` that the client has disconnected.

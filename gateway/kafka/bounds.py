@@ -26,8 +26,8 @@ ORIGINALS_PART: Final = 0.5
 REQUESTS_IN_FLIGHT_MAX: Final = 32
 """Requests of one connection that have begun and are not answered. At this number the next frame is left in the socket."""
 PRODUCES_IN_FLIGHT_MAX: Final = 4_096
-"""As ``REQUESTS_IN_FLIGHT_MAX``, for Produce: librdkafka sends a request for each partition, and each waits for its commit.
-The memory of each request is reserved."""
+"""Most Produce requests in flight on one connection: librdkafka sends one for each partition, and each waits for its commit.
+Their memory is reserved."""
 JOINED_BYTES: Final = 64 * 1024
 """Size up to which answers that are ready together are sent in one write."""
 MEMORY_WAIT_MS_MAX: Final = 30_000

@@ -185,12 +185,12 @@ class KafkaCall:
 
     @property
     def owner(self) -> str:
-        """Owner of the ids that the request creates."""
+        """Principal that owns the request's members, producers and transactions; ``NOBODY`` if rights are not enforced."""
         return self.caller.principal if self.gateway.rights.enforced else NOBODY
 
     @property
     def reader(self) -> Reader | None:
-        """Caller as the owner of group members; None if rights are not enforced."""
+        """Caller for whom a group member reads; None if rights are not enforced."""
         return Reader(self.caller.principal, self.caller.groups) if self.gateway.rights.enforced else None
 
     @property

@@ -33,7 +33,7 @@ class Described(NamedTuple):
     leaders: tuple[int, ...]
     operations: int
     near: tuple[int, ...] = ()
-    """For each zone, one broker that the zone's consumers may read from (KIP-392)."""
+    """One broker of each zone, from which the zone's consumers may read (KIP-392)."""
 
     def leader(self, partition: int) -> int:
         """Return the node id of the partition's leader."""

@@ -74,7 +74,7 @@ class FetchSession:
                 known.offset, known.bytes_max = one.offset, one.bytes_max
 
     def has_news(self, one: Asked, told: tuple[int, int] | None, *, has_records: bool) -> bool:
-        """Return whether the client has to be told of the partition, and record ``told`` as its last answer."""
+        """Return whether the answer must include the partition, and record ``told`` as its last answer."""
         if has_records and one.key in self.asked:
             self.asked.move_to_end(one.key)
         is_new = has_records or told is None or told != one.told

@@ -1,6 +1,6 @@
 """The state of a connection's authentication, and whether its caller's credential is still valid.
 
-A request that comes after the credential has expired, was revoked, or can't be judged closes the connection, as a broker does:
+A request that comes after the credential has expired, was revoked, or can't be checked closes the connection, as a broker does:
 the client authenticates again on its next connection.
 """
 

@@ -13,7 +13,7 @@ from gateway.quotas.limits import REQUESTS
 from gateway.quotas.quotas import Quotas
 
 PAUSE_MS_MAX: Final = 30_000
-"""Longest pause at once: after a longer one, clients consider a connection dead. The rest of a debt is waited for later."""
+"""Longest pause after one answer: after a longer one, clients consider a connection dead. The rest of a debt is paid later."""
 
 
 @dataclass(slots=True)

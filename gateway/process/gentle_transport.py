@@ -62,7 +62,7 @@ class GentleTransport:
         self.is_lent = False
         """Whether another process writes to the socket: bytes from here would corrupt its output."""
         self.unsent_elsewhere_bytes = 0
-        """Bytes that the other process waits to write, or 1 for an unknown number."""
+        """1 while the other process waits for the client, else 0: its unsent bytes are not known here."""
         self._protocol = protocol
         self._call_soon = call_soon
         self._head: bytes | None = None

@@ -14,8 +14,8 @@ from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.protocol import GatewayProtocol
 
 MOVES_AFTER: Final = 4
-"""Consecutive requests for one worker before a move. With two workers, a client that asks for anything moves at each
-sixteenth."""
+"""Consecutive requests for one worker before a move. With two workers, a connection whose requests go to
+either at random would move at every sixteenth."""
 
 
 class MovingProtocol(GatewayProtocol):

@@ -1,7 +1,7 @@
 """A statement's process: ``python -m gateway.process.sql_statement``. A gateway starts it for one statement, then kills it.
 
 Once its libraries are loaded it can open no file and no socket, start no process, and write only to its standard output: the
-system refuses it, whatever DuckDB would do (``fence``). It has no credential: its environment is only what Python needs
+system refuses it, whatever DuckDB tries (``fence``). It has no credential: its environment is only what Python needs
 (``statement_environment``). It ends at its limits of memory and CPU time, and with its gateway: immediately on Linux, by an alarm
 elsewhere.
 

@@ -1,4 +1,4 @@
-"""How much a principal may use: token buckets and counts, and a share of each quota if there are several gateways.
+"""Quotas of principals: token buckets and counts, and a share of each quota if there are several gateways.
 
 ``limits``      the quotas that exist, and the quotas of one principal
 ``rows``        quotas from the rows of the access table

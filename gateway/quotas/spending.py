@@ -46,7 +46,7 @@ class SpendingHere:
     __slots__ = ("_admitted", "_is_stream", "_principal", "_quotas")
 
     def __init__(self, quotas: Quotas, principal: str, admitted: Admitted | None) -> None:
-        """``admitted``: result of ``Quotas.admit``."""
+        """Store the parts. ``admitted``: result of ``Quotas.admit``."""
         self._quotas = quotas
         self._principal = principal
         self._admitted = admitted
@@ -90,7 +90,7 @@ class SpendingThere:
     __slots__ = ("_measured", "_spent")
 
     def __init__(self, measured: Callable[[str], bool]) -> None:
-        """``measured``: whether the principal has a quota of this name."""
+        """Store the parts. ``measured``: whether the principal has a quota of this name."""
         self._measured = measured
         self._spent: dict[str, int] = {}
 

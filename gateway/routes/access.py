@@ -51,7 +51,7 @@ class TokenWish(
 
 
 class Rotation(fields.Body, example={"overlap_ms": DAY_MS}):
-    """How long the previous secret remains valid, at most."""
+    """Time for which the previous secret remains valid, at most."""
 
     overlap_ms: Annotated[int, fields.Between(0, OVERLAP_MS_MAX)] = DAY_MS
     expires_at: Expiry = None
@@ -91,7 +91,7 @@ class Me(TypedDict):
 
 
 class TokenSecret(TypedDict):
-    """When a secret was created and when it expires. The secret itself is not stored."""
+    """Times at which a secret was created and expires. The secret itself is not stored."""
 
     created_at: fields.Timestamp
     expires_at: fields.Timestamp

@@ -231,7 +231,7 @@ def _page(acls: Acls, matches: Matches, after: tuple[str, int], limit: int) -> A
 
 
 def _after(cursor: str) -> tuple[str, int]:
-    """Raises ``RequestRefused`` for a cursor of another list."""
+    """Return the position that the cursor names. Raise ``RequestRefused`` for a cursor of another list."""
     if not cursor:
         return "", 0
     try:

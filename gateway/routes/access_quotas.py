@@ -47,7 +47,7 @@ Limit = Annotated[int, fields.Between(1, QUOTA_MAX)] | None
 
 
 class QuotaWish(fields.Body, example={"produce_bytes_per_s": 10_000_000, "requests_per_s": 1_000}):
-    """What a principal may use, on all gateways together. An absent member sets no limit."""
+    """Quota of a principal, on all gateways together. An absent member sets no limit."""
 
     produce_bytes_per_s: Limit = None
     fetch_bytes_per_s: Limit = None
@@ -65,7 +65,7 @@ class QuotasQuery(fields.Parameters):
 
 
 class Quota(TypedDict):
-    """What a principal may use, on all gateways together; null: unlimited."""
+    """Quota of a principal, on all gateways together; null: unlimited."""
 
     principal: str
     produce_bytes_per_s: Limit

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class CodecWork(NamedTuple):
-    """Where a body is decoded: on the event loop, or in ``pool``."""
+    """Place where a body is decoded: the event loop, or ``pool``."""
 
     is_inline: bool
     pool: Executor
@@ -69,7 +69,7 @@ def _is_sparse(text: bytes) -> bool:
 
 
 class Routing(NamedTuple):
-    """How records are assigned to partitions: the partition that the route names, the request's round-robin number, its arrival
+    """Inputs of routing: the partition that the route names, the request's round-robin number, its arrival time.
     time.
 
     The producer's stamp and the expected offset are passed along.

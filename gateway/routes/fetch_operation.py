@@ -55,7 +55,7 @@ class Limits(fields.Body):
 
 
 class FetchQuery(Limits, FilterQuery):
-    """Where to begin, which records to return, and how many."""
+    """Position at which to begin, filter of the records, and limits."""
 
     offset: Annotated[
         fields.Offset | StartWord | None,

@@ -43,8 +43,8 @@ router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
 
 class ReadPosition(Position):
-    """Where to continue. `topic_id`: the topic that the offset belongs to; if it was re-created, reading begins where the
-    group begins."""
+    """Position to continue at. `topic_id`: the topic of the offset; if it was re-created, reading begins where the group
+    begins."""
 
     topic_id: fields.Opaque | None = None
 

@@ -30,9 +30,9 @@ from log_format.errors import BackOff, CorruptData
 async def history_response(
     request: Request, lane: Lane, start: ReadFrom, limits: FetchLimits, kind: str
 ) -> ASGIApp | None:
-    """Return the lane's answer; None if the gateway has to read by itself. A client that is far behind starts the readers.
+    """Return the lane's answer; None if the gateway has to read itself. A client that is far behind starts the readers.
 
-    Raises as ``ReadFrom.state``, ``CorruptData``, ``BackOff``, and ``Unauthorized`` for lost rights.
+    Raises as ``ReadFrom.state``, ``CorruptData``, ``BackOff``, and the refusal of a caller that lost its rights.
     """
     engine = engine_of(request)
     if not lane.is_open:

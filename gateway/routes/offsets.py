@@ -1,4 +1,4 @@
-"""Where a partition's log starts and ends, and the first offset of a time."""
+"""The first and the end offset of a partition, and the first offset of a time."""
 
 from __future__ import annotations
 

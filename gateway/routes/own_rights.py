@@ -1,4 +1,4 @@
-"""What the caller itself may do, for programs that offer only that, such as the console."""
+"""The caller's own rights, for programs that offer only what the caller may do, such as the console."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _conditions(texts: list[str]) -> list[str]:
 
 
 class Filter(fields.Body):
-    """Which records the queue delivers: those that match all of `headers` (`name:value`, or `name:*`) and have the key `key`."""
+    """Filter of a queue: it delivers records that match all of `headers` (`name:value`, or `name:*`) and have the key `key`."""
 
     headers: Annotated[
         list[str],
@@ -128,7 +128,7 @@ class QueueToPut(fields.Body, example={"topics": ["orders"], "lock_ms": 30000, "
 
 
 class Receive(fields.Body, example={"max_records": 10, "max_wait_ms": 1000}):
-    """How many records to receive, how long to wait for them, and how long they are locked."""
+    """Number of records to receive, how long to wait for them, and how long they are locked."""
 
     max_records: Annotated[int, fields.Between(1, RECORDS_MAX)] = RECEIVE_RECORDS_DEFAULT
     max_bytes: Annotated[int, fields.Between(1, BYTES_MAX)] = BYTES_DEFAULT
@@ -225,7 +225,7 @@ class SettleHeaders(fields.Headers):
 
 
 class Redrive(fields.Body, example={"max_records": 1000}):
-    """Which dead letters to produce again, and to which topic; without `to_topic` each record goes to its own topic."""
+    """Dead letters to produce again, and their topic; without `to_topic` each record goes to its own topic."""
 
     to_topic: fields.TopicName | None = None
     max_records: Annotated[Annotated[int, fields.Between(1)] | None, fields.NotNull()] = None
@@ -250,7 +250,7 @@ class StartTimestamp(TypedDict):
 
 
 class FilterOfQueue(TypedDict):
-    """Which records the queue delivers."""
+    """Filter of a queue: the records that it delivers."""
 
     headers: list[str]
     key: NotRequired[str]
@@ -299,7 +299,7 @@ class DroppedRange(TypedDict):
 
 
 class DroppedRecords(TypedDict):
-    """Records given up: `records` counts them since `since`, when this gateway began to coordinate the queue; `newest` has the
+    """Records given up: `records` counts them since `since`, when the queue's gateway began to coordinate it; `newest` has the
     latest ranges of topics that the caller may describe. `__audit` has all."""
 
     records: fields.Count

@@ -28,7 +28,7 @@ PLAN_BYTES_MAX = 1024 * 1024 * 1024
 
 
 class PlanQuery(fields.Parameters):
-    """Where to begin, and how many bytes to plan."""
+    """Position at which to begin, and how many bytes to plan."""
 
     offset: Annotated[
         fields.Offset | StartWord,

@@ -117,7 +117,7 @@ class TopicListQuery(TopicsQuery):
 
 
 class TopicQuery(fields.Parameters):
-    """What to add to a topic's description."""
+    """Additional parts of a topic's description."""
 
     include: Annotated[
         Literal["flush_savings"] | None,
@@ -194,7 +194,7 @@ class TopicPage(TypedDict):
 
 
 class LogStart(TypedDict):
-    """Where the log of a partition starts."""
+    """Log start of a partition."""
 
     partition: fields.Partition
     log_start_offset: fields.Offset

@@ -78,7 +78,7 @@ class NewTransaction(
 
 
 class Checking(fields.Body, example={"transactional_id_prefix": "orders-", "max_records": 10, "max_wait_ms": 30000}):
-    """Which transactions the caller decides, and how many at a time."""
+    """Transactions that the caller decides, and how many at a time."""
 
     transactional_id_prefix: Annotated[str, AfterValidator(_prefix)]
     max_records: Annotated[int, fields.Between(1, 1_000)] = 10

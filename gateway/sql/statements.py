@@ -2,8 +2,7 @@
 
 1. A statement runs alone from the start of its process to its end. Up to ``WAITING_MAX`` others wait, for ``TURN_MS_MAX``.
 2. Whatever happens to a statement, its process is then killed, by its id, and waited for.
-3. The output of the process is bounded, checked, and given to its caller only. Naming a topic
-   gives no right to it.
+3. The output of the process is bounded, checked, and given to its caller only. Naming a topic gives no right to it.
 
 Used on the event loop only.
 """

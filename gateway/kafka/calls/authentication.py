@@ -1,8 +1,8 @@
 """SaslHandshake, SaslAuthenticate: a client authenticates its connection, and again before its credential expires (KIP-368).
 
 1. Every fault of a credential gets the same answer, after a pause. Each is in the audit trail as a failed login.
-2. If a credential cannot be judged now (the access table or the issuer's keys are unavailable), the connection is closed: clients
-   reconnect, whereas an error would make them give up.
+2. If a credential cannot be checked now (the access table or the issuer's keys are unavailable), the connection is closed:
+   clients reconnect, whereas an error would make them give up.
 3. A session lasts as long as its credential. A client that does not authenticate again in time is disconnected at its next
    request.
 4. A connection belongs to one user: it is refused when its client authenticates as another user.
@@ -41,8 +41,8 @@ async def sasl_handshake(call: KafkaCall, request: Any) -> Answer:
 
 
 async def sasl_authenticate(call: KafkaCall, request: Any) -> Answer:
-    """Authenticate the client by its credential. Raise ``Refused`` if the credential cannot be judged now, or after too many
-    failures."""
+    """Authenticate the client by its credential. Raise ``Refused`` if the credential cannot be checked now, after too many
+    failures, or if the caller has too many connections."""
     session, authentication = call.session, call.gateway.authentication
     mechanism, session.login.mechanism = session.login.mechanism, None
     if authentication is None or mechanism is None:

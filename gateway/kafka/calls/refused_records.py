@@ -1,4 +1,5 @@
-"""Which records of a batch a topic's settings refuse, and with which message (KIP-467): a producer learns which are at fault.
+"""Refusal of records by a topic's settings, with a message for each record (KIP-467), so that a producer learns which are at
+fault.
 
 Source: Kafka's ``LogValidator``.
 """

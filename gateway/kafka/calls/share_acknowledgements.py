@@ -1,4 +1,4 @@
-"""How clients settle acquired records, with ShareFetch or ShareAcknowledge: accepted, released, rejected, renewed.
+"""Settlement of acquired records by ShareFetch and ShareAcknowledge: accepted, released, rejected, renewed.
 
 1. A partition's acknowledgements are refused as a whole if they are malformed, or name an offset that the session does not have.
    If only some locks of a partition have expired, the other records are settled, and the answer is ``INVALID_RECORD_STATE``.
