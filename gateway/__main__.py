@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     machine = Machine.of_this_process()
     count = settings.workers or default_workers(settings, machine)
     if count == 1:
-        # A worker's memory was shared out by its supervisor.
+        # The supervisor has already given this worker its share of the memory.
         return _serve(settings if VARIABLE in os.environ else fitted(settings, machine.memory_bytes))
     warn_of_workers(settings, count, machine.memory_bytes)
     _warn(settings)

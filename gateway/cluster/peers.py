@@ -33,7 +33,7 @@ class Peers:
     """The live peers. Used on the event loop only."""
 
     def __init__(self, clock: Clock, zone: str | None = None) -> None:
-        """``zone``: this gateway's, if it was told one."""
+        """Begin without peers. ``zone``: this gateway's, if it was told one."""
         self._clock = clock
         self.zone = zone
         self._heartbeats: dict[str, Heartbeat] = {}

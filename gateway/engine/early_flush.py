@@ -1,4 +1,4 @@
-"""When a flush, or a commit to a system table, may begin before its timer (``flush.ms``, or the pace of the table).
+"""Early flushes: when a flush, or a commit to a system table, may begin before its timer (``flush.ms``, or a table's pace).
 
 A flush costs ``flush.ms`` of time. A queue earns time as it goes by, saves what it does not spend, and pays for early flushes
 from its savings. So in the long run it has no more flushes than one each ``flush.ms``. A queue that is opened has what was

@@ -300,7 +300,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
                 await asyncio.sleep(0)  # A group is taken in this iteration of the event loop.
 
     def _look(self, now: float) -> None:
-        """Take a group if it is due, in the next iteration of the event loop, so that items arriving now come along."""
+        """Let a due group be taken in the next iteration of the event loop, so that items arriving now are part of it."""
         if self._is_taking or not self._has_way:
             return
         try:

@@ -1,4 +1,4 @@
-"""Where a fetch begins to read: each topic is looked at after the fetch arrived (G4), then each partition gives an offset.
+"""Start of a fetch: each topic is looked at after the fetch arrived (G4), then each partition gives the offset to read from.
 
 With many partitions the event loop serves other requests in between.
 """
@@ -24,7 +24,7 @@ Topics = Mapping[str, OpenTopic | TidelogError]
 
 @dataclass(slots=True)
 class ReadFrom:
-    """Where one partition is read from, for one incarnation of its topic."""
+    """Offset from which one partition is read, for one incarnation of its topic."""
 
     topic: OpenTopic
     topic_id: str

@@ -49,7 +49,7 @@ class _View(NamedTuple):
     own: TopicState
     """The table's state."""
     known: JournalTopic | int
-    """What the journal knows of the topic, or the number under which the journal closed it."""
+    """The journal's state of the topic, or the number under which the journal closed it."""
     state: TopicState
     """Both as one state."""
 

@@ -33,7 +33,7 @@ class TopicRegistry:
     """The topics that are open in this gateway, by name. Used on the event loop only."""
 
     def __init__(self, parts: TopicParts, topics: OrderedDict[str, OpenTopic]) -> None:
-        """``topics``: dictionary that keeps the open topics by name."""
+        """Use ``topics`` as the dictionary that keeps the open topics by name."""
         self._parts = parts
         self._budget = parts.budget
         self._metrics = parts.access.metrics

@@ -15,7 +15,7 @@ PAYERS_MAX: Final = 256
 
 
 class SavingsShares:
-    """What each payer has spent of one queue's savings. Times are the event loop's, in seconds."""
+    """Seconds that each payer has spent of one queue's savings. Times are the event loop's, in seconds."""
 
     __slots__ = ("_at", "_owed")
 

@@ -105,7 +105,6 @@ class FlushSchedule:
         """Return whether another flush may be encoded in addition to those under way."""
         # Two flushes keep the commits busy; a third would only wait longer for its commit, unless it has the full size. If other
         # gateways commit too, a flush encoded ahead is likely to be encoded again.
-        # too, a flush encoded ahead is likely to be encoded in vain.
         if len(self._ahead) <= 1:
             return True
         state = self._log.state

@@ -17,7 +17,7 @@ class TimesAhead:
     """Monotonic time at which each time in the future was first seen. Holds the topics of two rounds at most."""
 
     def __init__(self, *, tells: bool = True) -> None:
-        """``tells``: whether a clock that is far ahead is logged."""
+        """Begin without times. ``tells``: whether a clock that is far ahead is logged."""
         self._tells = tells
         self._seen: dict[tuple[str, int], int] = {}
         self._last: dict[tuple[str, int], int] = {}

@@ -83,7 +83,7 @@ class Publishing:
             with unasked():
                 await self.finishing.queues.decide(Prepare(pending=pending, epoch=queue.epoch))
         except OutcomeUnknown as problem:
-            raise BackOff(problem.detail) from problem  # nothing is decided yet
+            raise BackOff(problem.detail) from problem  # Nothing is decided yet.
         return Staged(dict(zip(names, records, strict=True)), {}, {noted: note})
 
     async def _dropped(self, transaction_id: str) -> None:

@@ -39,7 +39,7 @@ STOP: Final = "stop"
 SKIP: Final = "skip"
 PRODUCE: Final = "produce"
 UNPROVED: Final = (STOP, SKIP, PRODUCE)
-"""What to do with a record that claims to be the queue's letter and has no proof."""
+"""Choices for a record that claims to be the queue's letter and has no proof."""
 
 _log = logging.getLogger("gateway.queues")
 

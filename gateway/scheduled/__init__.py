@@ -1,4 +1,4 @@
-"""Delayed records: put beside their topic before the answer, and published when they are due (``log_format.scheduled``).
+"""Delayed records: put as objects of their own before the answer, and published when they are due (``log_format.scheduled``).
 
 No HTTP is known here.
 """

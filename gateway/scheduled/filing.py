@@ -50,7 +50,7 @@ class _Schedule:
         return min(early, entries.entries[0].arrived + seconds)
 
     def has_room(self, entries: Waiting[Any]) -> bool:
-        """Return True: each group makes way immediately."""
+        """Return True: each group lets the next one be taken immediately."""
         del entries
         return True
 

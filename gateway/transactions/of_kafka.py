@@ -44,7 +44,7 @@ class Producing(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Producer id as rows have it."""
+        """Producer id in the form of rows."""
         return numbered(self.producer_id)
 
 

@@ -131,7 +131,7 @@ class OneRequest:
     async def _stage(
         self, transaction_id: str, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets]
     ) -> Staged:
-        """Put all objects beside the topics."""
+        """Put all staged objects into the store."""
         self._staging.check_room(Listed((), 0, 0), sum(one.records.nbytes for one in records))
         puts = [
             self._staging.put(transaction_id, Listed((), 0, number), one, None) for number, one in enumerate(records)

@@ -177,7 +177,7 @@ class Transactions:
         *,
         deliver_at: Times | None = None,
     ) -> bool:
-        """Stage the records beside the topics; return False if an earlier try of this request did so.
+        """Stage the records; return False if an earlier try of this request did so.
 
         Raises ``RequestRefused`` (not open, fenced, out of order, too large), ``BackOff``, ``OutcomeUnknown``.
         """

@@ -47,7 +47,7 @@ def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
     holdings = Holdings(row)
     by_instance = {one.instance_id: one for one in happened.joins if one.instance_id is not None}
     outrun: dict[str, tuple[str, ...]] = {}
-    """By an instance's newest member id: ids that earlier joins in the same events gave to the instance; these are former ids,
+    """Ids that earlier joins in the same events gave to an instance, by its newest member id; these are former ids,
     too."""
     for one in happened.joins:
         if one.instance_id is not None and by_instance[one.instance_id] is not one:

@@ -50,7 +50,7 @@ _log = logging.getLogger("gateway.groups")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
-    """What a member declares when it joins."""
+    """A member's declaration when it joins."""
 
     topics: tuple[str, ...]
     pattern: str | None

@@ -304,7 +304,7 @@ class LiveGroup:
         )
 
     async def _acknowledge(self, member_id: str, session: Session, generation: int) -> GroupRow | None:
-        """Return the row with the acknowledgement; None if the row has it already, or need not have it."""
+        """Return the row with the acknowledgement; None if the row has the acknowledgement already, or needs none."""
         if session.acknowledged == generation:
             return None
         member = self.member(member_id)

@@ -168,7 +168,7 @@ class Committed:
     ) -> list[OffsetRow]:
         """Commit all of the offsets or none; return all offsets of the group, as ``offsets`` does. Raises what ``commit`` raises.
 
-        ``known``: the group as it was of late; it says which topics are looked at. Other arguments: see ``commit``.
+        ``known``: a recent state of the group, which says which topics are looked at. Other arguments: see ``commit``.
         """
         topics = await self._incarnations.looked({topic for topic, _ in known.offsets} | {one.topic for one in offsets})
         decision = await self.decision(name, offsets, member_id, generation, epoch=epoch, topics=topics)

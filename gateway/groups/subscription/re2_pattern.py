@@ -54,7 +54,7 @@ def in_python(pattern: str) -> str:
     """Return the pattern in Python's syntax. Raises ``ValueError`` saying what RE2 does not take."""
     found, at = [], 0
     flags: list[list[str]] = [[]]
-    """By open group of the pattern: beginnings of the Python groups for the flags that hold in it."""
+    """Beginnings of the Python groups for the flags that hold, by open group of the pattern."""
     while at < len(pattern):
         if one := _FLAGS.match(pattern, at):
             at = one.end()
