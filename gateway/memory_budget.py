@@ -173,11 +173,18 @@ class MemoryBudget:
         client: str | None = None,
         is_brief: bool = False,
     ) -> Reservation:
-        """Take ``size_bytes`` once all earlier reservations are served; wait at most ``wait_ms``.
+        """Take ``size_bytes`` once all earlier reservations are served.
 
         More than the whole budget (without its kept part) counts as the whole: the largest permitted request must be served
-        when it is alone. ``is_brief``: whether it soon shrinks to little, whatever its client does, and so counts as small.
-        Raises ``BackOff`` (``OVERLOADED``) when the time is over or ``waiting_max`` others wait already.
+        when it is alone.
+
+        Args:
+            wait_ms: time to wait at most.
+            waiting_max: number of waiting reservations from which on this one is refused.
+            client: client that reserves; None: none in particular.
+            is_brief: whether it soon shrinks to little, whatever its client does, and so counts as small.
+
+        Raises ``BackOff`` (``OVERLOADED``) when the time is over or too many others wait already.
         """
         wanted = min(size_bytes, self.largest_bytes)
         if not self._waiting and self._has_room(wanted, is_kept=False) and self._is_within_share(wanted, client):

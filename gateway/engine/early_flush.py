@@ -155,8 +155,14 @@ class EarlyFlush:
         seconds_max: float = inf,
         advice: str = FLUSH_ADVICE,
     ) -> Self:
-        """Return one for a queue with the gateway's settings, with savings of at most ``seconds_max``; metrics report it from now
-        on."""
+        """Return one for a queue with the gateway's settings, which metrics report from now on.
+
+        Args:
+            kind: kind of the queue, for metrics.
+            seconds_max: further maximum of the savings.
+
+        Other arguments: see ``EarlyFlush``.
+        """
         bounds = access.bounds
         seconds_max = min(bounds.flush_savings_max_ms / 1000, seconds_max)
         early = cls(bounds.flush_savings_first_ms / 1000, seconds_max, label, advice, rested)
@@ -176,7 +182,10 @@ class EarlyFlush:
         return left < 2 * self._flush_seconds or not self._shares.may_spend(payer, left)
 
     def due(self, waiting: Waiting[Any], now: float, *, flush_seconds: float, is_under_way: bool) -> float:
-        """Return when a flush of the waiting entries may begin early; infinity if it may not."""
+        """Return when a flush of the waiting entries may begin early; infinity if it may not.
+
+        ``flush_seconds``: cost of the flush; ``is_under_way``: whether an earlier flush is under way.
+        """
         self._notice(waiting, now - flush_seconds)
         is_crowded = self._crowded_at > now - flush_seconds
         if is_under_way or is_crowded or not self._senders:
@@ -206,8 +215,10 @@ class EarlyFlush:
     def taken(
         self, waiting: Waiting[Any], count: int, now: float, flush_seconds: float, *, is_late: bool = False
     ) -> None:
-        """Pay for a flush of the first ``count`` entries, early or not; savings never become negative. ``is_late``: the timer
-        began it."""
+        """Pay ``flush_seconds`` for a flush of the first ``count`` entries, early or not; savings never become negative.
+
+        ``is_late``: whether the timer began the flush.
+        """
         self._notice(waiting, -inf)
         if is_late and self._is_short and self._seconds_max and now - self._told_at >= SAID_AGAIN_SECONDS:
             self._told_at = now

@@ -65,7 +65,10 @@ def piece_of(table: pa.Table, offset: int, end: int, path: str) -> Piece:
 def fitting(
     size_sums: npt.NDArray[np.int64], rows: range, *, records_max: int, bytes_max: int, at_least_one: bool
 ) -> int:
-    """Return the end of the ``rows`` that fit. ``at_least_one``: whether the first fits whatever its size."""
+    """Return the end of the ``rows`` that fit.
+
+    ``size_sums``: bytes of all records before row i; ``at_least_one``: whether the first row fits whatever its size.
+    """
     by_size = int(np.searchsorted(size_sums, size_sums[rows.start] + bytes_max, side="right")) - 1
     stop = max(rows.start, min(rows.stop, rows.start + records_max, by_size))
     return rows.start + 1 if at_least_one and rows and stop == rows.start else stop

@@ -53,7 +53,10 @@ class Records:
 
 
 def take(table: pa.Table, size_sums: npt.NDArray[np.int64], rows: range, found: Records, limits: ReadLimits) -> int:
-    """Add the rows that fit to ``found``; return how many rows are done. When some are left over, ``found`` becomes full."""
+    """Add the rows that fit to ``found``; return how many rows are done. When some are left over, ``found`` becomes full.
+
+    ``size_sums``: bytes of all records of ``table`` before row i.
+    """
     if limits.filter is not None:
         part = passing(
             limits.filter,

@@ -122,7 +122,11 @@ class TailCache:
     ) -> None:
         """Add a committed flush of one topic, newer than all before it.
 
-        ``records`` must not be slices of something larger; they take ``nbytes``.
+        Args:
+            records: records of the flush, run by run; not slices of something larger.
+            runs: where each run's records are, in the order of ``records``.
+            nbytes: bytes of memory that ``records`` take.
+            originals: records as their producers encoded them.
         """
         self.add_shared(records, [(topic_id, run) for run in runs], nbytes, originals)
 

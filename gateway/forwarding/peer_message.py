@@ -27,8 +27,11 @@ class PeerMessages:
     async def post(
         self, peer: Peer, path: bytes, body: bytes, *, wait_ms: int, answer_bytes_max: int, media_type: bytes = JSON
     ) -> tuple[int, bytes]:
-        """Send a message; return the status and the body of the answer. Raises ``PeerBusy``, ``PeerUnreachable``, ``PeerLost``,
-        ``TimeoutError``."""
+        """Send a message; return the status and the body of the answer.
+
+        ``wait_ms``: time for the whole answer. Raises ``PeerBusy``, ``PeerUnreachable``, ``PeerLost`` (also for an answer
+        beyond ``answer_bytes_max``), ``TimeoutError``.
+        """
         headers = [(b"content-type", media_type)]
         message = Sealed(method="POST", target=path, request_id=secrets.token_hex(16), headers=headers)
         head = self.hops.head(peer, message, body)

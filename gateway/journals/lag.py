@@ -31,8 +31,10 @@ class JournalLag(NamedTuple):
 
 
 def lag_of(state: JournalState, now_ms: int, monotonic_ms: int, ahead: TimesAhead) -> JournalLag:
-    """Return a journal's lag. O(topics). ``ahead``: makes a time that another clock put into the future count from when it was
-    seen."""
+    """Return a journal's lag. O(topics).
+
+    ``ahead``: gives the age of a time that another clock put into the future, from when this gateway first saw it.
+    """
     records = size_bytes = oldest_ms = overdue_ms = 0
     for topic in state.topics.by_id.values():
         age_ms = ahead.age_ms(topic, now_ms, monotonic_ms)

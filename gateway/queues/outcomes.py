@@ -25,8 +25,14 @@ def released(
     delay_ms: int | None = None,
     reason: str | None = None,
 ) -> Run:
-    """Return the run of records that were delivered ``deliveries`` times and not accepted. ``delay_ms`` None: the settings'
-    pause."""
+    """Return the run of records that were delivered and not accepted: released again, or dead after ``max_deliveries``.
+
+    Args:
+        span: first and last offset.
+        deliveries: number of deliveries, this one included.
+        delay_ms: delay until the next delivery; None: the settings' pause for so many deliveries.
+        reason: reason if they are dead; None: ``MAX_DELIVERIES``.
+    """
     if deliveries >= settings.max_deliveries:
         return dead(settings, span, deliveries, reason or MAX_DELIVERIES)
     if delay_ms is None:
@@ -36,7 +42,7 @@ def released(
 
 
 def dead(settings: QueueSettings, span: tuple[int, int], deliveries: int, reason: str) -> Run:
-    """Return the run of records that are delivered no more."""
+    """Return the run of records that are delivered no more: dead letters, or settled if there is no dead letter topic."""
     if settings.dead_letter_topic is None:
         return Run(*span, SETTLED)
     return Run(*span, DEAD, deliveries, 0, reason)

@@ -45,7 +45,14 @@ class Publishing:
         changes: Sequence[PartitionChange],
         positions: Sequence[RedrivePosition] = (),
     ) -> None:
-        """Produce the records, and change the queue. Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``."""
+        """Produce the records, and change the queue, in one transaction.
+
+        Args:
+            changes: changes of the queue's partitions.
+            positions: positions of redrives to set.
+
+        Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``.
+        """
         transaction_id = await self.producer_ids.issue(TRANSACTIONAL)
         pending = PendingSettlement(
             pending_id=self.new_id(),

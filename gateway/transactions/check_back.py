@@ -27,10 +27,14 @@ class CheckBack:
     async def offered(
         self, prefix: str, count_max: int, wait_ms: int, shown: Callable[[str], bool]
     ) -> list[TransactionRow]:
-        """Return up to ``count_max`` transactions that are offered to this asker for a while; wait ``wait_ms`` for the first.
+        """Return transactions that are offered to this asker for a while; wait for the first of them.
 
-        ``shown``: returns whether the asker may have transactions of a transactional id. Raises ``BackOff``,
-        ``OutcomeUnknown``.
+        Args:
+            prefix: beginning of their transactional ids.
+            wait_ms: time to wait for a transaction.
+            shown: returns whether the asker may have transactions of a transactional id.
+
+        Raises ``BackOff``, ``OutcomeUnknown``.
         """
         deadline_ms = self._clock.monotonic_ms() + wait_ms
         state = await self._table.fresh()
@@ -48,8 +52,16 @@ class CheckBack:
     async def listed(
         self, state: RowState | None, prefix: str, after: tuple[str, str], count_max: int, shown: Callable[[str], bool]
     ) -> list[TransactionRow]:
-        """Return transactions whose transactional ids begin with ``prefix``, in order of transactional id and transaction id.
-        Raises ``BackOff``."""
+        """Return transactions in order of transactional id and transaction id.
+
+        Args:
+            state: state that they must have; None: any.
+            prefix: beginning of their transactional ids.
+            after: transactional id and transaction id after which the list begins.
+            shown: returns whether the caller may see transactions of a transactional id.
+
+        Raises ``BackOff``.
+        """
         rows, now_ms = (await self._table.fresh()).transactions.values(), self._clock.now_ms()
         found = [
             row

@@ -97,10 +97,10 @@ class Transactions:
         owner: str = NOBODY,
         check_after_ms: int | None = None,
     ) -> TransactionRow:
-        """Begin a transaction of the owner, and fence older ones of the id; return its row, whose ``last_number`` is the newest
-        committed one.
+        """Begin a transaction of the owner, and fence older ones of the id; return its row.
 
-        Raises ``BackOff``, ``OutcomeUnknown``.
+        ``number``: the client's number for the transaction; the row's ``last_number`` is the newest committed one.
+        ``check_after_ms``: silence after which the transaction is offered to askers. Raises ``BackOff``, ``OutcomeUnknown``.
         """
         return await self.begun(
             Begin(

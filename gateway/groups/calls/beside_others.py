@@ -63,7 +63,10 @@ async def join(group: LiveGroup, wish: JoinWish, new_id: str) -> ClassicJoined |
 def sync(
     group: LiveGroup, member_id: str, instance_id: str | None, generation: int, protocol: tuple[str, str] | None
 ) -> bytes:
-    """Return the member's assignment. Raises ``RequestRefused`` (also ``Rebalancing``)."""
+    """Return the member's assignment. ``protocol``: its type and name as the member knows them; None: not checked.
+
+    Raises ``RequestRefused`` (also ``Rebalancing``).
+    """
     member = member_of(group, member_id, instance_id)
     _check_generation(group, member_id, generation)
     names = () if member.classic is None else member.classic.protocols

@@ -57,7 +57,14 @@ class ClassicCalls:
         protocol: tuple[str, str] | None,
         assignments: Mapping[str, bytes],
     ) -> bytes:
-        """Return the member's assignment. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
+        """Return the member's assignment.
+
+        Args:
+            protocol: type and name of the protocol as the member knows them; None: not checked.
+            assignments: assignments by member id, from the leader; empty from other members.
+
+        Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
+        """
         group = await self._of(name, speaker)
         if isinstance(group, LiveGroup):
             return beside_others.sync(group, speaker.member_id, speaker.instance_id, generation, protocol)

@@ -92,10 +92,19 @@ class Committed:
         epoch: int | None = None,
         still_there: Callable[[], Awaitable[None]] = there,
     ) -> Group:
-        """Commit all of the offsets or none; return the group with them. As in Kafka, an offset may lie beyond the end of the
-        log. An offset for a former incarnation is dropped: it would not count.
+        """Commit all of the offsets or none; return the group with them.
 
-        ``epoch``: see ``decision``. ``still_there`` raises if the sender has gone: it may have committed more elsewhere.
+        As in Kafka, an offset may lie beyond the end of the log. An offset for a former incarnation is dropped: it would not
+        count.
+
+        Args:
+            member_id: member that commits; None: no member does.
+            generation: generation under which the member commits.
+            instead_of: offsets that must be committed now, by partition (None: no offset); if they differ, nothing is
+                committed.
+            transaction_id: transaction for whose decision the offsets are pending; None: they count immediately.
+            epoch: see ``decision``.
+            still_there: raises if the sender has gone: it may have committed more elsewhere.
 
         Raises ``RequestRefused`` (``STALE_GENERATION``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``, ``UNKNOWN_TOPIC``,
         ``UNKNOWN_PARTITION``), ``BackOff``, ``OutcomeUnknown``.
