@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.processes import Server, free_port
+from benchmarks.harness.processes import Server, free_port, running
 
 _PROPERTIES = """process.roles=broker,controller
 node.id=1
@@ -46,7 +46,7 @@ _JAVA = ["java", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.a
 
 
 def kept() -> Path:
-    """The directory in which ``scripts/kafka.sh install`` puts the jars and the clients' environment."""
+    """Return the directory in which ``scripts/kafka.sh install`` puts the jars and the clients' environment."""
     return Path(os.environ.get("TIDELOG_CACHE", Path.home() / ".cache" / "tidelog")) / "kafka"
 
 
@@ -65,7 +65,7 @@ class Broker:
 
 
 def tool(main_class: str, arguments: list[str], logging: Path, heap: str = "256m") -> list[str]:
-    """The command line of one of Kafka's own programs."""
+    """Return the command line of one of Kafka's own programs."""
     return [
         *_JAVA,
         f"-Xmx{heap}",
@@ -78,14 +78,14 @@ def tool(main_class: str, arguments: list[str], logging: Path, heap: str = "256m
 
 
 def written_logging(directory: Path) -> Path:
-    """A new file in the directory that tells Kafka's programs what to log."""
+    """Write a file that tells Kafka's programs what to log."""
     path = directory / "log4j2.xml"
     path.write_text(_LOGGING)
     return path
 
 
 def run_tool(main_class: str, arguments: list[str], logging: Path) -> str:
-    """The output of one of Kafka's own programs. Raises ``RuntimeError`` with its words when it fails."""
+    """Run one of Kafka's own programs, and return its output. Raises ``RuntimeError`` with its words when it fails."""
     done = subprocess.run(
         tool(main_class, arguments, logging), capture_output=True, text=True, timeout=120, check=False
     )
@@ -96,7 +96,7 @@ def run_tool(main_class: str, arguments: list[str], logging: Path) -> str:
 
 @contextlib.contextmanager
 def broker() -> Iterator[Broker]:
-    """A broker on an empty directory. Raises ``FileNotFoundError`` without its jars."""
+    """Run a broker on an empty directory. Raises ``FileNotFoundError`` without its jars."""
     if not (kept() / "complete").exists():
         raise FileNotFoundError(f"no Kafka in {kept()}: run scripts/kafka.sh install")
     directory = Path(tempfile.mkdtemp(prefix="tidelog-bench-kafka-"))
@@ -107,10 +107,7 @@ def broker() -> Iterator[Broker]:
         cluster_id = run_tool("kafka.tools.StorageTool", ["random-uuid"], logging).split()[-1]
         run_tool("kafka.tools.StorageTool", ["format", "-t", cluster_id, "-c", str(properties)], logging)
         command = tool("kafka.Kafka", [str(properties)], logging, heap="1g")
-        server = Server(command, port, None)
-        try:
+        with running(Server(command, port, None)) as server:
             yield Broker(server, f"127.0.0.1:{port}", logging)
-        finally:
-            server.stop()
     finally:
         shutil.rmtree(directory, ignore_errors=True)

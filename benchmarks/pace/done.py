@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from benchmarks.harness.percentiles import percentile
 from benchmarks.pace.places import Counted, Requests
-from benchmarks.report import percentile
 from tidelog.cli.cost.prices import request_dollars
 
 _HOUR: Final = 3_600
@@ -45,7 +45,7 @@ class Done:
     @property
     def dollars(self) -> float:
         """Of the requests to the store, by S3's prices."""
-        return sum(number * request_dollars(kind) for (kind, _), number in self.requests.items())
+        return sum(number * request_dollars(kind) for (kind, *_), number in self.requests.items())
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""

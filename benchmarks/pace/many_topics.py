@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from benchmarks.report import Table
+from benchmarks.harness.processes import ROOT
+from benchmarks.harness.report import Table
 from benchmarks.topics import loads
 from benchmarks.topics.outcome import Options, shown
-from benchmarks.topics.site import DEFAULT_MODE, HERE, Run
+from benchmarks.topics.site import DEFAULT_MODE, Run
 from tidelog.cli.cost.prices import request_dollars
 
 CASES: Final = ("1000x1", "1000x1-ten-hot", "200x20", "10000x0.1")
@@ -32,7 +33,7 @@ def measure(cases: Sequence[str], stores: Sequence[str], seconds: float, topics:
                     drain_ms=0,
                     settings=settings,
                 )
-                outcome = loads.measure(case, Run(tree=HERE, store=store, mode=DEFAULT_MODE), options)
+                outcome = loads.measure(case, Run(tree=ROOT, store=store, mode=DEFAULT_MODE), options)
                 asked = [outcome.figures[name] for name in ("PUT/s", "GET/s")]
                 dollars = sum(
                     count * request_dollars(kind) * _HOUR

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.bodies import json_requests
-from benchmarks.load import run_load
+from benchmarks.harness.bodies import json_requests
+from benchmarks.harness.client import told
+from benchmarks.harness.load import run_load
 from benchmarks.pace.done import Done, done
-from benchmarks.pace.places import Place
+from benchmarks.pace.places import Counted, Place
 from tests.kafka_clients.tried.programs import Failed, Missing, java, kept
 
 FAST_STREAM_RECORDS: Final = 100
 RARE_RECORDS_MIN: Final = 3
 _HERE: Final = Path(__file__).parent
-_ROOT: Final = _HERE.parents[1]
 _MORE_SECONDS_MAX: Final = 90
 """How much longer than its load a client may run: its start, and its last answers."""
 
@@ -46,9 +43,10 @@ def _http(place: Place, load: str, seconds: float, pause: float) -> Done:
     place.make_topic(load)
     requests = json_requests(1, 100, topics=[load])
     run_load(place.http, requests, connections=1, seconds=0.01)
-    with place.counting() as counted:
+    counted = Counted()
+    with place.counting(counted):
         answers = run_load(place.http, requests, connections=1, seconds=seconds, pause_s=pause)
-    if answers.answers != len(answers.latencies_ms):
+    if answers.others:
         raise Failed(f"answers by status: {answers.statuses}")
     return done(load, answers.answers, answers.seconds, counted, answers.latencies_ms)
 
@@ -85,26 +83,8 @@ def _client(name: str, address: str, topic: str, seconds: float, pause: float) -
 
 
 def _paced(place: Place, load: str, command: Sequence[str], seconds: float) -> Done:
-    """Run a client on a new topic. Raises ``Failed`` where it fails, or goes on for too long."""
+    """Run a client on a new topic. Raises ``ClientFailed`` where it fails, or goes on for too long."""
     place.make_topic(load)
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=_ROOT) as client:
-        assert client.stdin is not None
-        assert client.stdout is not None
-        assert client.stderr is not None
-        ending = threading.Timer(seconds + _MORE_SECONDS_MAX, client.kill)
-        ending.start()
-        try:
-            ready = client.stdout.readline()
-            with place.counting() as counted:
-                if ready:
-                    client.stdin.write("go\n")
-                    client.stdin.flush()
-                answer = client.stdout.readline()
-            complaint = "" if answer else client.stderr.read()[-500:]
-        finally:
-            ending.cancel()
-    if not answer:
-        raise Failed(f"{command[-4:]} ended: {complaint}")
-    told = json.loads(answer)
-    return done(load, len(told["latencies_ms"]), told["seconds"], counted, told["latencies_ms"])
+    counted = Counted()
+    found = told(command, counting=place.counting(counted), seconds_max=seconds + _MORE_SECONDS_MAX)
+    return done(load, len(found["latencies_ms"]), found["seconds"], counted, found["latencies_ms"])

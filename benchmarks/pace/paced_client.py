@@ -1,6 +1,6 @@
 """One client that sends a record, waits for its acknowledgement, and sends the next, as a process of its own.
 
-``python -m benchmarks.pace.paced_client CLIENT ADDRESS TOPIC SECONDS PAUSE_SECONDS``. ``CLIENT``: ``sdk`` or ``librdkafka``, both
+``paced_client.py CLIENT ADDRESS TOPIC SECONDS PAUSE_SECONDS``. ``CLIENT``: ``sdk`` or ``librdkafka``, both
 with default settings. It sends one record, prints ``ready``, and waits for a line. Then it goes on for ``SECONDS``, with a pause
 behind each answer, and prints ``{"seconds", "latencies_ms"}``. ``Paced.java`` and ``fast_stream.py`` do the same.
 """

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -16,16 +14,16 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks import processes
-from benchmarks.stores import store
+from benchmarks.harness import processes
+from benchmarks.harness.metrics import STORE_REQUESTS, metrics
+from benchmarks.harness.stores import store
 from tests.kafka_clients.tried import connect
 from tests.kafka_clients.tried.programs import Missing
 
 BROKER: Final = "Kafka"
-_ASKED: Final = re.compile(r'^tidelog_store_requests_total\{kind="(\w+)",of="(\w+)"\} ([0-9.e+]+)', re.MULTILINE)
 _CREATE_SECONDS: Final = 30
 
-Requests = Mapping[tuple[str, str], int]
+Requests = Mapping[tuple[str, ...], int]
 """By kind, and by what the object is: those of ``gateway.counted_store``."""
 
 
@@ -42,20 +40,16 @@ class Place:
         administrator = AdminClient({"bootstrap.servers": self.kafka})
         administrator.create_topics([NewTopic(name, 1, 1)])[name].result(_CREATE_SECONDS)
 
-    def asked(self) -> Counter[tuple[str, str]]:
-        """The gateway's requests to its store so far, by its own count."""
-        if self.http is None:
-            return Counter()
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics", timeout=60) as answer:
-            text = answer.read().decode()
-        return Counter({(kind, of): int(float(count)) for kind, of, count in _ASKED.findall(text)})
+    def asked(self) -> Counter[tuple[str, ...]]:
+        """Return the gateway's requests to its store so far, by its own count."""
+        return Counter() if self.http is None else metrics(self.http).counts(STORE_REQUESTS, "kind", "of")
 
     @contextmanager
-    def counting(self) -> Iterator[Counted]:
+    def counting(self, counted: Counted) -> Iterator[None]:
         """Count requests and seconds of the block."""
-        counted, before, started = Counted(), self.asked(), time.monotonic()
+        before, started = self.asked(), time.monotonic()
         try:
-            yield counted
+            yield
         finally:
             counted.seconds = time.monotonic() - started
             counted.requests = self.asked() - before
@@ -71,18 +65,18 @@ class Counted:
 
 @contextmanager
 def gateway(name: str) -> Iterator[Place]:
-    """At a gateway on an empty store of ``benchmarks.stores``."""
+    """Run a gateway on an empty store of ``STORES``."""
     with ExitStack() as running:
         on = running.enter_context(store(name))
         address = f"127.0.0.1:{processes.free_port()}"
         listening = ["--kafka-listen", address]
-        server = running.enter_context(processes.gateway(on.uri, dict(on.environment), listening))
+        server = running.enter_context(processes.gateway(on.uri, on.environment, listening))
         yield Place(name, address, server.port)
 
 
 @contextmanager
 def broker() -> Iterator[Place | None]:
-    """At a broker of Apache Kafka; None where its programs, or Java, are missing."""
+    """Run a broker of Apache Kafka; None where its programs, or Java, are missing."""
     with ExitStack() as running:
         directory = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="tidelog-bench-pace-")))
         try:

@@ -12,7 +12,7 @@ from typing import Final
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.pace.done import Done, done
-from benchmarks.pace.places import Place
+from benchmarks.pace.places import Counted, Place
 from tests.kafka_clients.tried import debezium, registries
 from tests.kafka_clients.tried.postgres import postgres
 from tests.kafka_clients.tried.programs import Failed, Missing, Running, kept, tool
@@ -42,7 +42,8 @@ def performance(place: Place, load: str, seconds: float) -> Iterator[Done]:
 
 def _performance(place: Place, load: str, records: int) -> Done:
     of = ("--topic", load, "--num-records", records, "--record-size", 100, "--throughput", -1)
-    with place.counting() as counted:
+    counted = Counted()
+    with place.counting(counted):
         said = tool("ProducerPerformance", *of, "--bootstrap-server", place.kafka)
     found = _SENT.findall(said)
     if not found or int(found[-1][0]) != records:
@@ -96,7 +97,8 @@ class _Changes:
         """Read so many. Raises ``Failed`` where not even two come in time; fewer than all are a rate, too."""
         late = time.monotonic() + READ_SECONDS_MAX
         found, first, last = 0, 0.0, 0.0
-        with self._place.counting() as counted:
+        counted = Counted()
+        with self._place.counting(counted):
             while found < count and time.monotonic() < late:
                 messages = [one for one in self._consumer.consume(100, 0.05) if one.error() is None]
                 if messages:
@@ -119,7 +121,8 @@ def registry(place: Place, load: str, seconds: float) -> Iterator[Done]:
         registries.registry(place.kafka, Path(scratch), 1) as running,
     ):
         running.done("/subjects/first/versions", {"schema": registries.schema("id")})
-        with place.counting() as counted:
+        counted = Counted()
+        with place.counting(counted):
             started = time.monotonic()
             while (begun := time.monotonic()) < started + seconds:
                 number = len(latencies_ms)

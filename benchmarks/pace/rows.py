@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.harness.report import Table
 from benchmarks.pace.done import Done
 from benchmarks.pace.places import BROKER, Place
-from benchmarks.report import Table
 
 
 def new_table() -> Table:

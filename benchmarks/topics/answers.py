@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from benchmarks.harness.percentiles import Array
 
 ACKNOWLEDGED: Final = 0
 UNANSWERED: Final = 1
 CODES: Final = ("acknowledged", "no answer")
 """The codes that every load has, by their numbers; those of refusals come behind."""
-
-
-def percentile(values: Array, fraction: float) -> float:
-    """The least of the values that ``fraction`` of them do not exceed; NaN of none."""
-    if not len(values):
-        return math.nan
-    place = max(0, math.ceil(len(values) * fraction) - 1)
-    return float(np.partition(values, place)[place])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,30 +36,30 @@ class Answers:
     connections: int
 
     def between(self, start: float, end: float) -> Answers:
-        """Of the requests due in ``[start, end)``."""
+        """Return the answers to requests due in ``[start, end)``."""
         chosen = (self.due >= start) & (self.due < end)
         return self._chosen(chosen)
 
     def acknowledged(self) -> Answers:
-        """Of the requests that were acknowledged."""
+        """Return the answers to requests that were acknowledged."""
         return self._chosen(self.code == ACKNOWLEDGED)
 
     def latency_ms(self) -> Array:
-        """From when each acknowledged request was due to its acknowledgement."""
+        """Return the milliseconds from when each acknowledged request was due to its acknowledgement."""
         kept = self.acknowledged()
         return (kept.done - kept.due) * 1000
 
     def refused(self) -> dict[str, int]:
-        """The number of requests that were not acknowledged, by code."""
+        """Return the number of requests that were not acknowledged, by code."""
         counted = Counter(self.code[self.code != ACKNOWLEDGED].tolist())
         return {self.codes[code]: number for code, number in sorted(counted.items())}
 
     def acknowledged_between(self, start: float, end: float) -> int:
-        """Acknowledgements that came in ``[start, end)``, whenever their requests were due."""
+        """Return the number of acknowledgements that came in ``[start, end)``, whenever their requests were due."""
         return int(np.count_nonzero(self._acknowledged_in(start, end)))
 
     def bytes_between(self, start: float, end: float) -> int:
-        """Values of the records whose acknowledgements came in ``[start, end)``."""
+        """Return the bytes of the values whose acknowledgements came in ``[start, end)``."""
         return int(self.record_bytes[self._acknowledged_in(start, end)].sum())
 
     def _acknowledged_in(self, start: float, end: float) -> Array:
@@ -102,7 +93,7 @@ class Wakes:
     """Fetches that were refused, and readers that lost their connection."""
 
     def after_acknowledgement_ms(self, sent: Answers) -> tuple[Array, Array]:
-        """For each record that a reader got: ms behind its acknowledgement, and the row of its answer.
+        """Return, for each record that a reader got, ms behind its acknowledgement, and the row of its answer.
 
         ``sent``: requests of one record each. A reader may be told before the producer: that is less than nothing.
         """

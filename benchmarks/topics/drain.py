@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.topics import trace
-from benchmarks.topics.answers import Answers, Array, percentile
+from benchmarks.harness import trace
+from benchmarks.harness.percentiles import Array, percentile
+from benchmarks.topics.answers import Answers
 from benchmarks.topics.open_loop import Load, Plan
 from benchmarks.topics.outcome import RSS_MIB_MAX, Options, Outcome, acknowledged
 from benchmarks.topics.schedule import Stream

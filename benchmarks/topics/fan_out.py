@@ -5,15 +5,14 @@ In mode ``own`` every topic has its own commit: ``commit ms`` is that of one of 
 
 from __future__ import annotations
 
-import re
 import statistics
-import urllib.request
 from typing import Final
 
 import numpy as np
 
-from benchmarks.topics import trace
-from benchmarks.topics.answers import Array, percentile
+from benchmarks.harness import trace
+from benchmarks.harness.metrics import metrics
+from benchmarks.harness.percentiles import Array, percentile
 from benchmarks.topics.open_loop import Load, Plan
 from benchmarks.topics.outcome import Options, Outcome
 from benchmarks.topics.schedule import Stream
@@ -22,7 +21,6 @@ from benchmarks.topics.site import Run, Site, opened
 TOPICS: Final = 632
 BURST_SECONDS: Final = 4.0
 COMMIT_MS_MAX: Final = 30
-_COMMIT: Final = re.compile(r"^tidelog_commit_seconds_(sum|count) (\S+)$", re.MULTILINE)
 
 
 def measure(case: str, run: Run, options: Options) -> Outcome:
@@ -83,6 +81,5 @@ def commits(rows: Array) -> dict[str, float]:
 
 
 def _commit_seconds(site: Site) -> dict[str, float]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{site.ports[0]}/metrics", timeout=60) as answer:
-        found = _COMMIT.findall(answer.read().decode())
-    return {"sum": 0.0, "count": 0.0} | {name: float(value) for name, value in found}
+    found = metrics(site.ports[0])
+    return {name: found.total(f"tidelog_commit_seconds_{name}") for name in ("sum", "count")}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from benchmarks.topics import trace
+from benchmarks.harness import trace
 from benchmarks.topics.open_loop import Load, Plan
 from benchmarks.topics.outcome import ACKNOWLEDGEMENT_MS_MAX, RSS_MIB_MAX, Options, Outcome, acknowledged
 from benchmarks.topics.schedule import Stream, topic_count

@@ -20,8 +20,8 @@ from typing import Any, Final, Protocol, cast
 import numpy as np
 import uvloop
 
-from benchmarks.bodies import json_requests
-from benchmarks.load import parse_head, request
+from benchmarks.harness.bodies import json_requests
+from benchmarks.harness.load import parse_head, request
 from benchmarks.topics.answers import ACKNOWLEDGED, CODES, UNANSWERED, Answers, Wakes
 from benchmarks.topics.schedule import Stream, due_times
 

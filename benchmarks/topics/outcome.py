@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from benchmarks.report import Table
-from benchmarks.topics.answers import Answers, percentile
+from benchmarks.harness.percentiles import percentile
+from benchmarks.harness.report import Table
+from benchmarks.topics.answers import Answers
 from benchmarks.topics.site import Run
 
 Figure = float | int | str | None

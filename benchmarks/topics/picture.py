@@ -8,9 +8,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
+from benchmarks.harness.processes import ROOT
 from benchmarks.topics.outcome import ACKNOWLEDGEMENT_MS_MAX, Outcome
 
-COST: Final = Path(__file__).resolve().parents[2] / "docs" / "cost.md"
+COST: Final = ROOT / "docs" / "cost.md"
 TOPICS: Final = {"10x1": 10, "100x1": 100, "1000x1": 1_000, "10000x0.1": 10_000}
 SECONDS_A_MONTH: Final = 730 * 3600
 _PRICE: Final = re.compile(r"^\| S3 (PUT|GET), 1,000 \| ([0-9.]+) \|", re.MULTILINE)

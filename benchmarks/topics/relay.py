@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import uvloop
 
-from benchmarks.cpu_clock import cpu_seconds
-from benchmarks.processes import free_port
-from benchmarks.pump import pump
+from benchmarks.harness.cpu import cpu_seconds
+from benchmarks.harness.processes import free_port
+from benchmarks.harness.pump import pump
 
 POLL_SECONDS: Final = 0.05
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -14,19 +11,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from unittest import mock
 
-from benchmarks import counted_gateway, processes
-from benchmarks.gateways import meet
-from benchmarks.load import ask_all, request
-from benchmarks.stores import store
-from benchmarks.topics import trace
-from benchmarks.topics.answers import Array
+from benchmarks.harness import processes, trace
+from benchmarks.harness.load import ask_all, request
+from benchmarks.harness.pairs import commit_of
+from benchmarks.harness.percentiles import Array
+from benchmarks.harness.stores import store
 from benchmarks.topics.relay import Relay, relay
 from log_format.store import ObjectStore
 from log_format.stores import open_store
 
-HERE: Final = Path(__file__).resolve().parents[2]
 DEFAULT_MODE: Final = "default"
 """No ``commit.mode`` is set: what a topic gets by itself."""
 MODES: Final = (DEFAULT_MODE, "own", "shared", "auto")
@@ -44,9 +38,7 @@ class Run:
     @property
     def tree_name(self) -> str:
         """The commit, with a plus when files differ from it."""
-        command = ["git", "-C", str(self.tree), "describe", "--always", "--dirty=+", "--exclude=*"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return done.stdout.strip() or self.tree.name
+        return commit_of(self.tree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +75,7 @@ class Site:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Of each gateway."""
+        """The port of each gateway."""
         return tuple(gateway.server.port for gateway in self.gateways)
 
     def make_topics(self, count: int, config: dict[str, object] | None = None) -> tuple[str, ...]:
@@ -100,7 +92,7 @@ class Site:
         return names
 
     def knows(self, setting: str, value: object) -> bool:
-        """Whether a topic may have this setting."""
+        """Return whether a topic may have this setting."""
         body = {"name": "probe", "partition_count": 1, "config": {setting: value}}
         try:
             processes.call(self.ports[0], "POST", "/v1/topics", body)
@@ -113,7 +105,7 @@ class Site:
         return True
 
     def sample(self) -> Sample:
-        """Now."""
+        """Return what the processes have taken until now."""
         return Sample(
             at=time.monotonic(),
             cpu_seconds=tuple(gateway.server.cpu_seconds() for gateway in self.gateways),
@@ -123,32 +115,39 @@ class Site:
         )
 
     def sample_at(self, at: float) -> Sample:
-        """At a monotonic time that is still to come."""
+        """Return the same at a monotonic time that is still to come."""
         time.sleep(max(0.0, at - time.monotonic()))
         return self.sample()
 
     def asked(self, start: float, end: float) -> list[Array]:
-        """Each gateway's requests to the store that began in ``[start, end)``."""
+        """Return each gateway's requests to the store that began in ``[start, end)``."""
         return [trace.between(trace.read(gateway.trace), start, end) for gateway in self.gateways]
 
     def rss_peak_mib(self) -> float:
-        """Of the gateway that took most."""
+        """Return the largest resident size of all gateways."""
         return max(gateway.server.rss_peak_bytes() for gateway in self.gateways) / 2**20
 
 
 def committers(asked: Sequence[Array]) -> list[int]:
-    """The successful commits of each gateway: to journals, or to topics where there are none."""
+    """Return the successful commits of each gateway: to journals, or to topics if there are none."""
     owner = "journal" if any(len(trace.puts(rows, "commit", "journal")) for rows in asked) else "topic"
     return [int(trace.puts(rows, "commit", owner)["ok"].sum()) for rows in asked]
 
 
 @contextmanager
 def opened(run: Run, count: int = 1, settings: Sequence[str] = (), *, is_relayed: bool = False) -> Iterator[Site]:
-    """``count`` gateways with default settings but ``settings``, on an empty store; ``is_relayed``: with a relay between them."""
+    """Run gateways on an empty store.
+
+    Args:
+        run: the measured tree, the store and the topics' mode.
+        count: the number of gateways.
+        settings: options of each; it has defaults for all others.
+        is_relayed: whether a relay between them counts what they send each other.
+    """
     with ExitStack() as running:
         scratch = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="tidelog-bench-topics-")))
         place = running.enter_context(store(run.store))
-        uri, environment = place.uri, dict(place.environment)
+        uri = place.uri
         ports = [processes.free_port() for _ in range(count)]
         between = running.enter_context(relay(ports)) if is_relayed else None
         site = Site(run, uri, [], place.minio, between)
@@ -156,25 +155,16 @@ def opened(run: Run, count: int = 1, settings: Sequence[str] = (), *, is_relayed
             told = list(settings)
             if between is not None:
                 told += ["--advertised-url", f"http://127.0.0.1:{between.ports[number]}"]
-            gateway = _start(run.tree, uri, port, scratch / f"trace-{number}", told, environment)
-            running.callback(gateway.server.stop)
-            site.gateways.append(gateway)
+            notes = scratch / f"trace-{number}"
+            server = processes.noting_gateway(uri, notes, port, told, place.environment, run.tree)
+            running.callback(server.stop)
+            site.gateways.append(Gateway(server, notes))
         if count > 1:
-            meet([gateway.server for gateway in site.gateways])
-        running.enter_context(mock.patch.dict(os.environ, environment))
+            processes.meet([gateway.server for gateway in site.gateways])
+        running.enter_context(place.reached())
         yield site
 
 
 def store_of(site: Site) -> ObjectStore:
-    """The site's store, for the measuring process."""
+    """Return the site's store, for the measuring process."""
     return open_store(site.uri)
-
-
-def _start(
-    tree: Path, uri: str, port: int, notes: Path, settings: Sequence[str], environment: dict[str, str]
-) -> Gateway:
-    # The program is this tree's, what it imports is the other's: no directory but that is searched first.
-    program = [sys.executable, "-P", counted_gateway.__file__, str(notes)]
-    options = ["--store", uri, "--host", "127.0.0.1", "--port", str(port), *settings]
-    server = processes.Server([*program, *options], port, "/readyz", environment | {"PYTHONPATH": str(tree)})
-    return Gateway(server, notes)

@@ -14,7 +14,8 @@ from typing import IO, Final
 
 import numpy as np
 
-from benchmarks.topics.answers import Answers, Array, percentile
+from benchmarks.harness.percentiles import Array, percentile
+from benchmarks.topics.answers import Answers
 from benchmarks.topics.open_loop import Load, Plan
 from benchmarks.topics.outcome import Options, Outcome, acknowledged
 from benchmarks.topics.schedule import Stream

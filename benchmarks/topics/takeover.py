@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.topics.answers import ACKNOWLEDGED, Answers, percentile
+from benchmarks.harness.percentiles import percentile
+from benchmarks.topics.answers import ACKNOWLEDGED, Answers
 from benchmarks.topics.open_loop import Load, Plan
 from benchmarks.topics.outcome import Figure, Options, Outcome
 from benchmarks.topics.schedule import Stream

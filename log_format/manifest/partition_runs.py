@@ -19,7 +19,7 @@ import numpy.typing as npt
 from log_format.manifest.segment_rows import Rows, selected
 
 RUN_BYTES: Final = 32
-"""Memory of a run in bytes: 28 in the columns, and spare capacity of columns and allocator (``benchmarks.manifests``)."""
+"""Memory of a run in bytes: 28 in the columns, and spare capacity of columns and allocator (``benchmarks manifests``)."""
 PARTITION_BYTES: Final = 800
 """Memory in bytes of a partition's columns without runs: measured."""
 _BLOCK: Final = 64

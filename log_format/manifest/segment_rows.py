@@ -24,7 +24,7 @@ from log_format.segments.run import SegmentRef
 
 ROW_BYTES: Final = 50
 """Memory of a row in bytes: 29 in the columns, and spare capacity of columns, row table and allocator
-(``benchmarks.manifests``)."""
+(``benchmarks manifests``)."""
 ODD_BYTES: Final = 480
 """Memory in bytes of a segment kept as an object: its reference with a usual path, and two dictionary entries: measured."""
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(280)
 def test_killed_at_any_moment_each_line_is_in_the_topic_once() -> None:
     """Lines in = lines out, in order in each file, through rotation in every way and SIGKILL of agent and gateway."""
     ended = subprocess.run(
-        [sys.executable, "-m", "benchmarks.collect_kills", *OPTIONS.split()],
+        [sys.executable, "-m", "benchmarks", "collect-kills", *OPTIONS.split()],
         cwd=ROOT, capture_output=True, text=True, timeout=270, check=False,
     )  # fmt: skip
     assert ended.stdout, ended.stderr[-3000:]

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from benchmarks.cpu_clock import cpu_seconds
+from benchmarks.harness.cpu import cpu_seconds
 
 BUSY = """
 import sys, threading, time

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.history import ELSEWHERE, LANE, NOBODY, PLAN, WAYS, WAYS_BEFORE
-from benchmarks.history_rounds import Costs, Round, Spread, by_gibibyte, latency, rate, ratio
-from benchmarks.report import percentile
+from benchmarks.fetch.history import ELSEWHERE, LANE, NOBODY, PLAN, WAYS, WAYS_BEFORE
+from benchmarks.fetch.rounds import Costs, Round, by_gibibyte, latency, rate, ratio
+from benchmarks.harness.pairs import Spread
 
 GIBIBYTE = 2**30
 
 
 def a_round(*latencies_ms: float, read_bytes: int = 0, gateway: float = 0.0, seconds: float = 2.0) -> Round:
     return Round(seconds, {"produce": list(latencies_ms)}, Costs(gateway, 1.0, 2.0, 3.0), read_bytes)
-
-
-def test_a_percentile_is_a_latency_that_was_measured() -> None:
-    """The second-worst of 150, the worst of 99; of none there is no percentile."""
-    assert percentile([float(number) for number in range(150)], 0.99) == 148
-    assert percentile([float(number) for number in range(99)], 0.99) == 98
-    assert percentile([7.0, 1.0, 3.0], 0.5) == 3
-    with pytest.raises(ValueError, match="no latencies"):
-        percentile([], 0.5)
 
 
 def test_a_disturbed_round_decides_nothing() -> None:

@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from benchmarks.processes import free_port
-from benchmarks.slow_store import GET_SECONDS, PUT_SECONDS, serve
+from benchmarks.harness.processes import free_port
+from benchmarks.harness.slow_store import GET_SECONDS, PUT_SECONDS, serve
 
 PIECE = b"x" * 1000
 PIECES = 100

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.counted_gateway import KEYS_PER_LISTING, KINDS, OWNERS, ROW, CountedStore, classified
-from benchmarks.topics import trace
-from benchmarks.topics.answers import Answers, Array
+from benchmarks.harness import trace
+from benchmarks.harness.counted_gateway import KEYS_PER_LISTING, KINDS, OWNERS, ROW, CountedStore, classified
+from benchmarks.harness.percentiles import Array
+from benchmarks.topics.answers import Answers
 from benchmarks.topics.drain import next_offset, table_lags
 from benchmarks.topics.fan_out import commits
 from benchmarks.topics.outcome import Outcome, ratios, shown

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.load import parse_head
-from benchmarks.topics.answers import Answers, Wakes, percentile
+from benchmarks.harness.load import parse_head
+from benchmarks.topics.answers import Answers, Wakes
 from benchmarks.topics.open_loop import Plan, drive, integer_member, text_member
 from benchmarks.topics.schedule import Stream, due_times, topic_count
 
@@ -72,14 +72,6 @@ def test_a_burst_is_due_at_once() -> None:
     """All topics of a burst are due at one moment, the next burst one period later."""
     due = list(due_times([Stream(topics=3, per_second=0.25, at_once=True)], 8.0))
     assert [each.seconds for each in due] == [0, 0, 0, 4, 4, 4]
-
-
-def test_a_percentile_is_a_value_that_was_seen() -> None:
-    """The nearest rank: no fraction of the values above it is larger than what is left."""
-    values = np.array([5.0, 1.0, 4.0, 2.0, 3.0])
-    assert [percentile(values, fraction) for fraction in (0, 0.2, 0.5, 0.99, 1)] == [1, 1, 3, 5, 5]
-    assert percentile(np.arange(1.0, 1_001.0), 0.99) == 990
-    assert math.isnan(percentile(np.array([]), 0.5))
 
 
 def test_latency_counts_from_when_a_request_was_due() -> None:

@@ -1,0 +1,182 @@
+"""The clients of ``history``: four that read old records, each a partition of its own.
+
+They would be on other machines. Here they give way (SCHED_IDLE) to the gateway and to those whose latency is measured.
+"""
+
+from __future__ import annotations
+
+import http.client
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+from benchmarks.fetch.small_traffic import Span
+from benchmarks.harness.bodies import ARROW
+from benchmarks.harness.processes import call
+from tidelog import Consumer, TopicPartition
+
+READERS: Final = 4
+VALUE_BYTES: Final = 1024
+PARTITION_RECORDS: Final = 49_152
+"""48 MiB in each of the readers' partitions: together more than a gateway keeps in memory."""
+NEAR_TAIL_RECORDS: Final = 16_384
+"""What is so near to the end a consumer does not read by plan."""
+FETCHED_BYTES: Final = 8 * 1024 * 1024
+AS_LIBRARIES: Final = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
+"""The default headers of requests, aiohttp and httpx without extras; the answer is JSON."""
+ARROW_GZIP: Final = {"Accept": ARROW, "Accept-Encoding": "gzip, deflate"}
+ARROW_ZSTD: Final = {"Accept": ARROW, "Accept-Encoding": "gzip, deflate, br, zstd"}
+"""As browsers send it, and httpx with its extras."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """``store``: as this machine reaches it; None: by the plan's URLs. ``headers``: of fetches."""
+
+    port: int
+    topic: str
+    span: Span
+    store: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def counts(self) -> bool:
+        """Return whether what has just been read counts."""
+        return self.span.counted_from <= time.monotonic() < self.span.until
+
+    def goes_on(self) -> bool:
+        """Return whether the span is not over."""
+        return time.monotonic() < self.span.until
+
+
+Read = Callable[[Work, int], int]
+"""Reads a partition, and returns the bytes of values read in the span that counts."""
+
+
+def by_http(work: Work, partition: int) -> int:
+    """Fetch 8 MiB after 8 MiB."""
+    connection = http.client.HTTPConnection("127.0.0.1", work.port, timeout=60)
+    buffer = bytearray(1 << 20)
+    path = f"/v1/topics/{work.topic}/partitions/{partition}/records"
+    read = offset = 0
+    while work.goes_on():
+        connection.request(
+            "GET", f"{path}?offset={offset}&max_records=100000&max_bytes={FETCHED_BYTES}", headers=dict(work.headers)
+        )
+        answer = connection.getresponse()
+        while answer.readinto(buffer):
+            pass
+        if answer.status != 200:
+            raise RuntimeError(f"status {answer.status}")
+        following = int(cast("str", answer.getheader("tidelog-next-offset")))
+        read += (following - offset) * VALUE_BYTES * work.counts()
+        offset = 0 if following == PARTITION_RECORDS else following
+    connection.close()
+    return read
+
+
+def by_plan(work: Work, partition: int) -> int:
+    """Read with Tidelog's own consumer."""
+    place = TopicPartition(work.topic, partition)
+    read = 0
+    with Consumer(bootstrap_servers=f"http://127.0.0.1:{work.port}", store=work.store) as consumer:
+        consumer.assign([place])
+        consumer.seek(place, 0)
+        while work.goes_on():
+            read += consumer.poll_arrow(1_000, FETCHED_BYTES).num_rows * VALUE_BYTES * work.counts()
+            if consumer.position(place) >= PARTITION_RECORDS - NEAR_TAIL_RECORDS:
+                consumer.seek(place, 0)
+    return read
+
+
+def bare(work: Work, partition: int) -> int:
+    """Read the same objects in ranges of 8 MiB, and throw them away: what the store gives to a client that does nothing else."""
+    segments = call(work.port, "GET", f"/v1/topics/{work.topic}/partitions/{partition}/segments")["segments"]
+    buffer = bytearray(1 << 20)
+    connections: dict[str, http.client.HTTPConnection] = {}
+    read = 0
+    while work.goes_on():
+        for segment in segments:
+            if work.store is not None:
+                with Path(urlsplit(work.store).path, segment["key"]).open("rb", buffering=0) as file:
+                    while file.readinto(buffer):
+                        pass
+            else:
+                _get(connections, segment["url"], segment["size_bytes"], buffer)
+            read += (segment["end_offset"] - segment["start_offset"]) * VALUE_BYTES * work.counts()
+            if not work.goes_on():
+                break
+    return read
+
+
+def _get(connections: dict[str, http.client.HTTPConnection], url: str, size_bytes: int, buffer: bytearray) -> None:
+    parts = urlsplit(url)
+    connection = connections.setdefault(parts.netloc, http.client.HTTPConnection(parts.netloc, timeout=60))
+    for start in range(0, size_bytes, FETCHED_BYTES):
+        end = min(start + FETCHED_BYTES, size_bytes)
+        connection.request("GET", f"{parts.path}?{parts.query}", headers={"Range": f"bytes={start}-{end - 1}"})
+        answer = connection.getresponse()
+        while answer.readinto(buffer):
+            pass
+        if answer.status != 206:
+            raise RuntimeError(f"status {answer.status}")
+
+
+def _process(channel: Any, read: Read, partitions: range) -> None:
+    # In one session with the gateway: Linux may weigh sessions against each other, and then this would say nothing.
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    channel.send(None)
+    while True:
+        try:
+            work = channel.recv()
+        except EOFError:
+            return
+        found = [0] * len(partitions)
+
+        def one(index: int, partition: int, work: Work = work, found: list[int] = found) -> None:
+            found[index] = read(work, partition)
+
+        threads = [threading.Thread(target=one, args=each) for each in enumerate(partitions)]
+        for thread in threads:
+            thread.start()
+        time.sleep(max(0.0, work.span.counted_from - time.monotonic()))
+        before = time.process_time()
+        for thread in threads:
+            thread.join()
+        channel.send((sum(found), time.process_time() - before))
+
+
+class Clients:
+    """One process with four threads, or for plans, which are decoded there, four processes. They wait for ``begin``."""
+
+    def __init__(self, read: Read) -> None:
+        context = multiprocessing.get_context("spawn")
+        shares = [range(number, number + 1) for number in range(READERS)] if read is by_plan else [range(READERS)]
+        self._channels = []
+        for share in shares:
+            ours, theirs = context.Pipe()
+            context.Process(target=_process, args=(theirs, read, share), daemon=True).start()
+            theirs.close()
+            self._channels.append(ours)
+        for channel in self._channels:
+            channel.recv()
+
+    def begin(self, work: Work) -> None:
+        """Begin work in all of them, and return at once."""
+        for channel in self._channels:
+            channel.send(work)
+
+    def result(self) -> tuple[int, float]:
+        """Return bytes of values read in the span that counts, and CPU seconds of all. Raises ``EOFError`` when one failed."""
+        results = [channel.recv() for channel in self._channels]
+        return sum(size for size, _ in results), sum(cpu for _, cpu in results)
+
+    def close(self) -> None:
+        """End the processes."""
+        for channel in self._channels:
+            channel.close()

@@ -1,0 +1,1 @@
+"""Consumer groups: rebalances, commits, a thousand members, ten thousand groups."""

@@ -1,0 +1,91 @@
+"""The price of one small request: CPU of the gateway for one record in one request, over a thousand connections.
+
+Each connection sends a record, waits for its acknowledgement, and sends the next. So a flush has many requests, and what it costs
+is shared by them: the price is that of the request. Beside it is the floor of the same run: the server stack alone
+(``floor_server``), and uvicorn alone (``bare_server``). The price is the CPU of the server's process.
+
+``--beside DIRECTORY`` measures another tree of the source in the same run, turn by turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from benchmarks.harness.bodies import json_requests
+from benchmarks.harness.load import LoadResult, run_load
+from benchmarks.harness.options import Options
+from benchmarks.harness.pairs import Spread, gateways, in_turns, ratio
+from benchmarks.harness.processes import Server, bare_server, floor_server, make_topic
+from benchmarks.harness.report import Table
+from benchmarks.harness.stores import Store, store
+
+CONNECTIONS = 1_000
+FLUSH_MS = (250, 50)
+VALUE_BYTES = 100
+ROUNDS = 4
+
+
+def measure(options: Options) -> Iterator[Table]:
+    """One table for each store."""
+    for name in options.store:
+        with store(name) as place:
+            yield _measured(place, options.seconds, options.beside)
+
+
+def _measured(place: Store, seconds: float, beside: Path | None) -> Table:
+    table = Table(
+        f"One record a request over {CONNECTIONS:,} connections, {place.label}",
+        ["server", "flush.ms", "requests/s", "CPU us/request", "least", "most", "of the first row", "p50 ms", "p99 ms"],
+        notes=[
+            f"Medians of {ROUNDS} rounds of {seconds:g} s, in turns; of the first row: of the ratios of each round.",
+            f"JSON, {VALUE_BYTES} B values with keys, 8 partitions. In a closed loop flush.ms bounds the rate.",
+        ],
+    )
+    with contextlib.ExitStack() as running:
+        floors = {
+            "floor: uvicorn": running.enter_context(bare_server()),
+            "floor: uvicorn, FastAPI": running.enter_context(floor_server()),
+        }
+        servers = gateways(running, place, beside)
+        loads = {}
+        for flush_ms in FLUSH_MS:
+            for name, server in servers.items():
+                make_topic(server.port, f"small-{flush_ms}", config={"flush.ms": flush_ms})
+                loads[name, flush_ms] = partial(_load, server, f"small-{flush_ms}", seconds)
+        loads |= {(name, 0): partial(_load, server, "bench", seconds / 2) for name, server in floors.items()}
+        runs = in_turns(loads, ROUNDS, warms_up=True)
+    for (name, flush_ms), found in runs.items():
+        first = next(base for (_, other), base in runs.items() if other == flush_ms)
+        _add(table, name, flush_ms, found, first)
+    return table
+
+
+def _load(server: Server, topic: str, seconds: float) -> tuple[float, LoadResult]:
+    """Measure the CPU of the server for each request in µs; and the load's result."""
+    requests = json_requests(1, VALUE_BYTES, topics=[topic])
+    before = server.cpu_seconds()
+    done = run_load(server.port, requests, connections=CONNECTIONS, seconds=seconds)
+    if done.others:
+        raise RuntimeError(f"not every request was acknowledged: {done.statuses}")
+    return (server.cpu_seconds() - before) / done.answers * 1e6, done
+
+
+def _add(
+    table: Table,
+    name: str,
+    flush_ms: int,
+    found: list[tuple[float, LoadResult]],
+    first: list[tuple[float, LoadResult]],
+) -> None:
+    prices = [price for price, _ in found]
+    loads = [load for _, load in found]
+    least, middle, most = Spread(prices).cells(0)
+    table.add(
+        *(name, flush_ms or "-", f"{statistics.median(load.answers / load.seconds for load in loads):,.0f}"),
+        *(middle, least, most, f"{ratio(prices, [price for price, _ in first]):.0%}"),
+        *(f"{statistics.median(load.percentile_ms(share) for load in loads):,.0f}" for share in (0.5, 0.99)),
+    )

@@ -1,0 +1,1 @@
+"""The SDK beside Kafka's clients."""
