@@ -42,7 +42,7 @@ BENCHMARKS: Final = {
     "queues": ("queues.queues",),
     "sdk": ("sdk.sdk",),
     "kafka": ("kafka.listener",),
-    "spark": ("spark.spark", "spark.requests"),
+    "spark": ("spark.spark",),
     "security": ("security.requests", "security.hop", "security.access_state", "security.quotas"),
     "hop": ("security.hop",),
     "maintenance": ("maintenance.merging", "maintenance.long_history", "maintenance.keeping_up", "maintenance.memory"),

@@ -44,7 +44,7 @@ from benchmarks.harness.options import Options
 from benchmarks.harness.pairs import BEFORE, Spread, in_turns
 from benchmarks.harness.processes import Server, call, gateway, make_topic
 from benchmarks.harness.report import Table
-from benchmarks.harness.stores import Store, store
+from benchmarks.harness.stores import Store, each
 
 REQUEST_RECORDS: Final = 4_096
 STAND_S: Final = 0.3
@@ -96,8 +96,8 @@ class Site:
 
 def measure(options: Options) -> Iterator[Table]:
     """One table for each store: each content and way, ``seconds`` a round."""
-    for name in options.store:
-        with store(name) as place, place.reached():
+    for place in each(options.store):
+        with place.reached():
             yield _measured(place, options)
 
 

@@ -74,6 +74,13 @@ def store(name: str) -> Iterator[Store]:
         yield Store(name, "s3://bench/log", environment, minio)
 
 
+def each(names: Sequence[str]) -> Iterator[Store]:
+    """Make one store after the other; each is gone when the next one is asked for."""
+    for name in names:
+        with store(name) as place:
+            yield place
+
+
 @contextmanager
 def directory() -> Iterator[str]:
     """Make an empty directory, and give its URI."""

@@ -13,16 +13,15 @@ from benchmarks.harness.percentiles import percentile
 from benchmarks.harness.processes import gateway, make_topic
 from benchmarks.harness.raw_puts import two_puts_ms
 from benchmarks.harness.report import Table
-from benchmarks.harness.stores import Store, store
+from benchmarks.harness.stores import Store, each
 
 FLUSH_MS = (0, 10, 50, 250)
 
 
 def measure(options: Options) -> Iterator[Table]:
     """One table for each store: 4 connections, one record a request, 20 ms between requests."""
-    for name in options.store:
-        with store(name) as place:
-            yield _measured(place, options.seconds)
+    for place in each(options.store):
+        yield _measured(place, options.seconds)
 
 
 def _measured(place: Store, seconds: float) -> Table:

@@ -22,7 +22,7 @@ from benchmarks.harness.pairs import Spread, gateways, in_turns, ratio
 from benchmarks.harness.percentiles import percentile_text
 from benchmarks.harness.processes import Server, make_topic
 from benchmarks.harness.report import Table
-from benchmarks.harness.stores import Store, store
+from benchmarks.harness.stores import Store, each
 
 TOPICS = 40
 PAUSE_S = 0.35
@@ -33,9 +33,8 @@ ROUNDS = 8
 
 def measure(options: Options) -> Iterator[Table]:
     """One table for each store."""
-    for name in options.store:
-        with store(name) as place:
-            yield _measured(place, options.seconds, options.beside)
+    for place in each(options.store):
+        yield _measured(place, options.seconds, options.beside)
 
 
 def _measured(place: Store, seconds: float, beside: Path | None) -> Table:

@@ -19,7 +19,7 @@ from benchmarks.harness.options import Options
 from benchmarks.harness.pairs import BEFORE, Spread, gateways, in_turns, ratio
 from benchmarks.harness.processes import PARTITIONS, Server, floor_server, gateway, make_topic
 from benchmarks.harness.report import Table
-from benchmarks.harness.stores import Store, store
+from benchmarks.harness.stores import Store, each
 
 CONNECTIONS = (1, 16, 64)
 BESIDE_CONNECTIONS = (16, 64)
@@ -68,12 +68,11 @@ Done = tuple[float, float, float, int]
 def measure(options: Options) -> Iterator[Table]:
     """One table for each store: all bodies beside the floor, or large ones at two sources."""
     shapes = [shape for shape in SHAPES if options.body.lower() in shape.label.lower()]
-    for name in options.store:
-        with store(name) as place:
-            if options.beside is None:
-                yield _beside_the_floor(place, shapes, options.seconds)
-            else:
-                yield _at_two_sources(place, shapes, options.seconds, options.beside)
+    for place in each(options.store):
+        if options.beside is None:
+            yield _beside_the_floor(place, shapes, options.seconds)
+        else:
+            yield _at_two_sources(place, shapes, options.seconds, options.beside)
 
 
 def _beside_the_floor(place: Store, shapes: Sequence[Shape], seconds: float) -> Table:

@@ -21,7 +21,7 @@ from benchmarks.harness.options import Options
 from benchmarks.harness.pairs import Spread, gateways, in_turns, ratio
 from benchmarks.harness.processes import Server, bare_server, floor_server, make_topic
 from benchmarks.harness.report import Table
-from benchmarks.harness.stores import Store, store
+from benchmarks.harness.stores import Store, each
 
 CONNECTIONS = 1_000
 FLUSH_MS = (250, 50)
@@ -31,9 +31,8 @@ ROUNDS = 4
 
 def measure(options: Options) -> Iterator[Table]:
     """One table for each store."""
-    for name in options.store:
-        with store(name) as place:
-            yield _measured(place, options.seconds, options.beside)
+    for place in each(options.store):
+        yield _measured(place, options.seconds, options.beside)
 
 
 def _measured(place: Store, seconds: float, beside: Path | None) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.security.quota_fleet import BEAT_MS, QuotaFleet
+from tests.support.quota_fleet import BEAT_MS, QuotaFleet
 
 RATE = 1_000_000
 SPREADS = {

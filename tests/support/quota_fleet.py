@@ -7,36 +7,18 @@ from collections.abc import Sequence
 from gateway.quotas.limits import PRODUCE_BYTES
 from gateway.quotas.quotas import Quotas, Throttled
 from gateway.quotas.sharing import Demands, Sharing
+from tests.support.clocks import ManualClock
 
 BEAT_MS = 3_000
 STEP_MS = 20
 PRINCIPAL = "User:heavy"
 
 
-class SteppedClock:
-    """Stands still but for ``sleep_ms``."""
-
-    def __init__(self) -> None:
-        self._elapsed_ms = 0
-
-    def now_ms(self) -> int:
-        """As ``monotonic_ms``."""
-        return self._elapsed_ms
-
-    def monotonic_ms(self) -> int:
-        """Milliseconds since the beginning."""
-        return self._elapsed_ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        """Go on by so much."""
-        self._elapsed_ms += duration_ms
-
-
 class QuotaFleet:
     """``rate``: bytes a second of one principal over all gateways."""
 
     def __init__(self, gateways: int, rate: int) -> None:
-        self.clock = SteppedClock()
+        self.clock = ManualClock()
         limits = {PRODUCE_BYTES: rate}
         self.rate = rate
         self.sharing = [Sharing(old_after_ms=4 * BEAT_MS) for _ in range(gateways)]
