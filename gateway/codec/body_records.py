@@ -22,7 +22,17 @@ freed."""
 
 
 def decode_body(kind: str, data: bytes, bytes_max: int, raw: Mapping[str, Any]) -> IncomingRecords:
-    """Decode the body's records. ``raw``: key, partition and times of a raw body, from the query. Raise ``RequestRefused``."""
+    """Decode the records of a body.
+
+    Args:
+        kind: The body's media type.
+        data: The body.
+        bytes_max: Most bytes of the plain records of an Arrow body.
+        raw: Key, partition and times of a raw body's record, from the query.
+
+    Raises:
+        RequestRefused: The body or a record is invalid, or too large.
+    """
     if kind == JSON:
         return decode_json(data)
     if kind == NDJSON:

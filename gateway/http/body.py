@@ -93,10 +93,18 @@ class Body:
 
 
 def request_body(request: Request, limits: BodyLimits, budget: Memory, *, pool: Executor) -> Body:
-    """Read the body of ``request``; a large one is decompressed in ``pool``. Its memory is reserved until the block ends.
+    """Read the body of ``request``. Its memory is reserved until the ``with`` block ends.
 
-    Raises ``RequestRefused`` (413 ``REQUEST_TOO_LARGE``, 415 for an unknown encoding, 400 for a corrupt or stalled body),
-    ``BackOff`` (503 ``OVERLOADED``), ``ClientDisconnect``.
+    Args:
+        request: The request.
+        limits: Bounds of the body's size and time.
+        budget: Memory from which the body is reserved.
+        pool: Executor in which a large body is decompressed.
+
+    Raises:
+        RequestRefused: 413 ``REQUEST_TOO_LARGE``, 415 for an unknown encoding, 400 for a corrupt or stalled body.
+        BackOff: 503 ``OVERLOADED``.
+        ClientDisconnect: The client disconnected.
     """
     return Body(request, limits, budget, pool)
 

@@ -74,7 +74,13 @@ class FetchSession:
                 known.offset, known.bytes_max = one.offset, one.bytes_max
 
     def has_news(self, one: Asked, told: tuple[int, int] | None, *, has_records: bool) -> bool:
-        """Return whether the answer must include the partition, and record ``told`` as its last answer."""
+        """Return whether the answer must include the partition, and remember ``told`` as its last answer.
+
+        Args:
+            one: The partition.
+            told: High watermark and log start in this answer; None for an error.
+            has_records: Whether this answer has records of the partition.
+        """
         if has_records and one.key in self.asked:
             self.asked.move_to_end(one.key)
         is_new = has_records or told is None or told != one.told

@@ -1,7 +1,7 @@
-"""Makes the memory for requests smaller where the process may use less than the settings may take.
+"""Reduction of the memory for requests if the process may use less than the settings could take.
 
-At a container's limit the kernel ends the process; at a bound a client gets 503 ``OVERLOADED``. So the bounds come down to the
-limit. What is known of topics, groups and transactions must be the same in all gateways, and stays.
+At a container's limit the kernel kills the process; at a bound a client gets 503 ``OVERLOADED``. So the bounds are lowered to fit
+the limit. What is known of topics, groups and transactions must be the same on all gateways, so its budgets are kept.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ _log = logging.getLogger("gateway.process.fitting")
 
 
 def bound_bytes(settings: Settings) -> int:
-    """The most that one gateway and its readers of history hold."""
+    """Return the most memory of one gateway and its readers of history."""
     return settings.process_bytes() + settings.readers_bytes
 
 
 def fitted(settings: Settings, memory_bytes: int) -> Settings:
-    """The settings, for a gateway that may use so much memory: no readers of history, then less for requests, where they take
-    more. What was given by name is not changed. Says in the log what it has lowered, and where that is not enough."""
+    """Return the settings for a gateway that may use ``memory_bytes``: if they could take more, first without readers of history,
+    then with less memory for requests.
+
+    Settings given by name are kept. What was lowered is logged, and whether that is not enough.
+    """
     asked_bytes = bound_bytes(settings)
     if asked_bytes <= memory_bytes:
         return settings
@@ -50,7 +53,8 @@ def fitted(settings: Settings, memory_bytes: int) -> Settings:
 
 
 def warn_of_workers(settings: Settings, count: int, memory_bytes: int) -> None:
-    """Say in the log where so many workers may take more memory than they may use: only an operator's number can be too large."""
+    """Log a warning if so many workers may take more than ``memory_bytes``: only a number that an operator has set can be too
+    large."""
     needed_bytes = all_bytes(settings, count)
     if needed_bytes > memory_bytes:
         _log.warning(

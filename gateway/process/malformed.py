@@ -11,8 +11,14 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 def malformed_answer(why: str, where: str, sent: Headers, default_headers: Headers) -> bytes:
-    """Return a 400 problem, after which the connection closes. ``where``: the header at fault, or nothing. ``sent``: headers
-    so far."""
+    """Return a 400 problem, after which the connection closes.
+
+    Args:
+        why: What is wrong with the request; empty: it is not HTTP.
+        where: The header at fault, or nothing.
+        sent: Headers received so far, of which the request id is used.
+        default_headers: The server's own headers.
+    """
     error = refused(why or "This is not an HTTP/1.1 request.", [(where, why)] * bool(where))
     response = problem_response(error, request_id := request_id_of({"headers": sent}))
     head = [

@@ -52,8 +52,13 @@ class Moving:
         )
 
     def begin(self, own_url: str, receiving: Callable[[], MovingProtocol], count: Callable[[], int]) -> None:
-        """Start to accept connections. ``receiving`` makes a connection's protocol; ``count`` returns the number of
-        connections."""
+        """Start accepting connections of other workers.
+
+        Args:
+            own_url: URL at which other gateways reach this worker.
+            receiving: Makes the protocol of an accepted connection.
+            count: Returns the number of this worker's connections.
+        """
         root = own_url.rstrip("/").rpartition(":")[0]
         ports = enumerate(self._worker.ports)
         self._places = {f"{root}:{port}": number for number, port in ports if number != self._worker.number}
@@ -61,7 +66,7 @@ class Moving:
         asyncio.get_running_loop().add_reader(self._worker.inbox.fileno(), self._on_arrival)
 
     def end(self) -> None:
-        """Stop to accept connections and to hand them over. Those in transit are left to the successor. Idempotent."""
+        """Stop accepting connections and handing them over. Connections in transit are left to the successor. Idempotent."""
         self._places = {}
         if self._receiving is not None:
             self._receiving = None

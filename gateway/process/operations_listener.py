@@ -54,7 +54,7 @@ class OperationsListener:
         return listening_url(self._server)
 
     async def serve(self) -> None:
-        """Start to listen."""
+        """Start listening."""
         assert self._server is not None
         await self._server.start_serving()
 

@@ -75,7 +75,7 @@ def moving_of(gateway: Gateway, worker: Worker | None) -> Moving | None:
 
 
 def server_config(app: GatewayApplication, gateway: Gateway, moving: Moving | None = None) -> uvicorn.Config:
-    """Return uvicorn's configuration for the gateway."""
+    """Return uvicorn's configuration for the gateway. ``moving``: moves connections to other workers, if there are any."""
     settings, certificate = gateway.settings, gateway.certificate
     share = settings.connections_per_address_max
     limits = ConnectionLimits(

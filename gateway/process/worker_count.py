@@ -37,7 +37,7 @@ def _alone(settings: Settings) -> bool:
         or settings.forwarding == "off"  # members of a group must then reach the same gateway
         or (settings.auth == "on" and settings.cluster_key_file is None)  # gateways then forward nothing
         or settings.kafka_listen is not None  # each worker needs a port that Kafka's clients reach
-        or (settings.worker_ports is None and _has_peers_elsewhere(settings))  # so do peers elsewhere
+        or (settings.worker_ports is None and _has_peers_elsewhere(settings))  # peers elsewhere also need worker ports
     )
 
 

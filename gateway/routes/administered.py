@@ -34,7 +34,17 @@ def administration_of(needs: Needs, methods: Collection[str], path: str) -> Need
 async def administered(
     request: Request, need: Need, endpoint: Callable[..., Awaitable[Any]], values: Mapping[str, Any]
 ) -> Any:
-    """Call the endpoint and audit it. Raise as the endpoint does, and ``BackOff`` if auditing is required and fails."""
+    """Call the endpoint and audit the change. Raise as the endpoint does.
+
+    Args:
+        request: The request.
+        need: The right that makes the route administrative.
+        endpoint: Makes the change.
+        values: The endpoint's arguments.
+
+    Raises:
+        BackOff: Auditing is required and the event could not be recorded; the endpoint was not called.
+    """
     gateway = gateway_of(request)
     recording = gateway.recording
     if recording is None:

@@ -132,7 +132,17 @@ async def routed(
 
     A repeat of a stored request goes on to the commit, which recognizes it: newer settings of the topic do not refuse it.
 
-    Raises ``RequestRefused``, ``UnknownPartition``, and as ``OpenTopic.fresh``.
+    Args:
+        topic: The topic.
+        incoming: The decoded records.
+        routing: The request's inputs of routing.
+        codec: Where to route them: inline, or in the codec pool.
+        clock: The gateway's.
+
+    Raises:
+        RequestRefused: The topic's newest settings refuse the records.
+        UnknownPartition: The route names a partition that the topic lacks.
+        TidelogError: As ``OpenTopic.fresh`` raises it.
     """
     state, is_stored = topic.existing_own(), False
     while True:

@@ -113,7 +113,16 @@ def events_response(
 ) -> EventStreamResponse:
     """Return the records of one partition as an event stream, as they arrive and the caller's quota allows.
 
-    ``asked_id``: id of the topic that the caller reads, if it is given. Raises as ``ReadFrom.state``.
+    Args:
+        request: The request.
+        following: The engine's part for streams.
+        start: Where the stream begins.
+        memory: Budget of answers.
+        spending: Usage of the request; None if quotas are off.
+        asked_id: Id of the topic that the caller reads, if it named one.
+
+    Raises:
+        TidelogError: As ``ReadFrom.state`` raises it.
     """
     state = start.state()
     positions = Positions(

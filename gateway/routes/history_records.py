@@ -32,7 +32,17 @@ async def history_response(
 ) -> ASGIApp | None:
     """Return the lane's answer; None if the gateway has to read itself. A client that is far behind starts the readers.
 
-    Raises as ``ReadFrom.state``, ``CorruptData``, ``BackOff``, and the refusal of a caller that lost its rights.
+    Args:
+        request: The request.
+        lane: The lane of old records.
+        start: Where to read.
+        limits: Of the answer.
+        kind: The answer's media type.
+
+    Raises:
+        CorruptData: A segment is damaged, and has not been replaced.
+        BackOff: The store or a reader did not answer.
+        TidelogError: As ``ReadFrom.state`` raises it, or the refusal of a caller that lost its rights.
     """
     engine = engine_of(request)
     if not lane.is_open:

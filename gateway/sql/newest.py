@@ -82,9 +82,20 @@ class Newest:
     async def read(
         self, topics: tuple[str, ...], *, records_max: int, timestamp_ms: int | None, take: Take
     ) -> list[ReadTopic]:
-        """Read at most ``records_max`` of the newest records of each topic, of this time or later if one is given.
+        """Read the newest records of each topic.
 
-        Raises ``RequestRefused`` for too many topics or partitions, and a topic's error.
+        Args:
+            topics: Names of the topics.
+            records_max: Most records of each topic.
+            timestamp_ms: Time before which records are left out, if any.
+            take: Receives the records.
+
+        Returns:
+            The part of each topic that was read.
+
+        Raises:
+            RequestRefused: There are too many topics or partitions.
+            TidelogError: A topic's error.
         """
         if len(topics) > TOPICS_MAX:
             raise refused(

@@ -68,9 +68,17 @@ class Vending:
             raise unavailable("The gateway has no role to assume: its setting vending_role_arn names one.")
 
     async def vend(self, topics: Sequence[str], access: Access, *, duration_s: int, principal: str) -> Vended:
-        """Return credentials for these topics, named after ``principal`` in the service's log. Call ``check`` first.
+        """Return temporary credentials for these topics. Call ``check`` first.
 
-        Raises ``RequestRefused`` (``VENDING_UNAVAILABLE``; 400 if the topics' names are too long together), ``BackOff``.
+        Args:
+            topics: Names of the topics.
+            access: What the credentials may do.
+            duration_s: Their lifetime.
+            principal: Name of the session in the service's log.
+
+        Raises:
+            RequestRefused: ``VENDING_UNAVAILABLE``; 400 if the topics' names are too long together.
+            BackOff: The service is overloaded or can't be reached.
         """
         arn = self._settings.vending_role_arn or ""
         try:

@@ -81,8 +81,16 @@ class _Planned:
 
 
 def sent_bytes(call: KafkaCall, asked: Sequence[FetchFrom], parts: Sequence[Fetched | TidelogError]) -> int:
-    """Estimate how many bytes the batches of these partitions have. A producer's batch counts with its own size; one that is
-    encoded anew counts with the least size that it has without compression."""
+    """Estimate the size of the batches of these partitions.
+
+    A producer's batch counts with its own size; one that is encoded anew counts with the least size that it has without
+    compression.
+
+    Args:
+        call: The fetch.
+        asked: The partitions.
+        parts: What the engine found for each of ``asked``.
+    """
     return sum(
         _plan(call, one, part).sent_bytes
         for one, part in zip(asked, parts, strict=True)
@@ -93,7 +101,13 @@ def sent_bytes(call: KafkaCall, asked: Sequence[FetchFrom], parts: Sequence[Fetc
 async def batches_of(
     call: KafkaCall, asked: Sequence[FetchFrom], parts: Sequence[Fetched | TidelogError]
 ) -> list[Parts]:
-    """Return the encoded batches of each partition."""
+    """Return the encoded batches of each partition.
+
+    Args:
+        call: The fetch.
+        asked: The partitions.
+        parts: What the engine found for each of ``asked``; errors have no batches.
+    """
     planned = [
         _plan(call, one, part) if isinstance(part, Fetched) else _Planned()
         for one, part in zip(asked, parts, strict=True)

@@ -28,7 +28,7 @@ NO_TIME: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which partition of the request: by name up to version 12, by id from version 13."""
+    """Partition of the request, by name up to version 12, by id from version 13."""
 
     topic: str | None
     """None: no topic has this id."""

@@ -87,7 +87,7 @@ class KafkaListener:
             self.advertised = Advertised(self.advertised.host, self._server.sockets[0].getsockname()[1])
 
     async def serve(self) -> None:
-        """Start to listen."""
+        """Start listening."""
         assert self._server is not None
         await self._server.start_serving()
 

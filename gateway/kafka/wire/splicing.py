@@ -12,10 +12,13 @@ _COUNT = struct.Struct(">i")
 
 
 def with_field(entity: Any, size: int, parts: Iterable[Any], *, behind: int = 0) -> list[bytes]:
-    """Encode the entity in parts, with ``parts`` in place of its last array or bytes field, which must be empty in ``entity``.
+    """Encode the entity in parts, with ``parts`` in place of its last array or bytes field.
 
-    ``size``: number of entries or bytes in ``parts``. ``behind``: number of bytes of plain fields after the field. All tagged
-    fields have their defaults.
+    Args:
+        entity: The entity, whose last array or bytes field is empty, and whose tagged fields have their defaults.
+        size: Number of entries or bytes in ``parts``.
+        parts: The field's encoded entries or bytes.
+        behind: Number of bytes of plain fields after the field.
     """
     encoded = encoded_body(entity)
     is_flexible = type(entity).__flexible__
