@@ -41,7 +41,7 @@ class Entry(ABC, Generic[ItemT, OutcomeT]):
     """An item under way.
 
     ``arrived``: loop time of its submission. ``sender``: connection that sent it, if somebody waits for the answer. ``payer``:
-    name of the one that it is for, among those that share the queue and its savings.
+    topic, group or queue that the item is for, if several share the savings.
     """
 
     item: ItemT

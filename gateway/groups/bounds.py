@@ -13,7 +13,7 @@ SESSION_TIMEOUT_MS_MAX: Final = limits.SESSION_TIMEOUT_MS_MAX
 SESSION_TIMEOUT_MS_DEFAULT: Final = limits.SESSION_TIMEOUT_MS_DEFAULT
 
 REBALANCE_TIMEOUT_MS_MAX: Final = SESSION_TIMEOUT_MS_MAX
-"""Maximum rebalance timeout; longer ones count as this: some clients ask for the largest integer, and joins may wait so long."""
+"""Maximum rebalance timeout; longer ones count as this: some clients ask for the largest integer, and joins may wait for it."""
 
 HEARTBEAT_MS_MAX: Final = 3_000
 """Maximum interval of heartbeats (Kafka's ``heartbeat.interval.ms``); it is less for short sessions."""
@@ -85,8 +85,8 @@ class GroupBounds:
     """Bounds that a test may change."""
 
     lease_ms: int = 1_000
-    """Maximum age of the table's head when a coordinator answers from memory. A gateway that takes over gives each member so much
-    more time."""
+    """Maximum age of the table's head when a coordinator answers from memory. A gateway that takes over extends
+    each member's session by it."""
     topics_watched_ms: int = 2_000
     """Interval of looks for new topics and partitions: the contract says that they are taken up within 5 s."""
     tick_ms: int = 100

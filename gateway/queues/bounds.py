@@ -42,7 +42,7 @@ class QueueBounds:
     """Bounds that a test may change."""
 
     head_ms: int = 1_000
-    """Maximum age of the table's head when a coordinator gives or renews a lock. A successor waits so much longer."""
+    """Maximum age of the table's head when a coordinator gives or renews a lock. A successor waits for this time in addition."""
     tick_ms: int = 100
     """Interval of looks for ended locks and delays."""
     followed_ms: int = 1_000
