@@ -21,15 +21,15 @@ NAME: Final = "tidelog"
 
 
 class TidelogDataSource(DataSource):
-    """Topics as DataFrames, by the options and with the columns of Spark's Kafka source."""
+    """Topics as DataFrames, with the options and columns of Spark's Kafka source."""
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the format's name."""
         return NAME
 
     def schema(self) -> StructType:
-        """Kafka's columns; ``headers`` only with ``includeHeaders``. A narrower one may be given by ``.schema(…)``.
+        """Return Kafka's columns, with ``headers`` only for ``includeHeaders``. ``.schema(…)`` may give fewer columns.
 
         Options are checked here already, so that ``load`` refuses a wrong one. Raises ``OptionRefused``.
         """
@@ -37,22 +37,22 @@ class TidelogDataSource(DataSource):
         return KAFKA_SOURCE if includes_headers(self.options) else StructType(fields)
 
     def reader(self, schema: StructType) -> BatchReader:
-        """For ``spark.read``. Raises ``OptionRefused``."""
+        """Return the reader for ``spark.read``. Raises ``OptionRefused``."""
         return BatchReader(parse_options(self.options, streaming=False), _checked(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        """For ``spark.readStream``. Raises ``OptionRefused``."""
+        """Return the reader for ``spark.readStream``. Raises ``OptionRefused``."""
         return StreamReader(parse_options(self.options, streaming=True), _checked(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """For ``df.write``. Raises ``OptionRefused``."""
-        # Spark starts a Python process for each query, some for each step of it: readers need not load the writing code.
+        """Return the writer for ``df.write``. Raises ``OptionRefused``."""
+        # Spark starts at least one Python process per query: readers need not load the writing code.
         from spark_pipeline.sink.writers import BatchWriter  # noqa: PLC0415
 
         return BatchWriter(self._sink(schema, overwrite, streaming=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
-        """For ``df.writeStream``. Raises ``OptionRefused``."""
+        """Return the writer for ``df.writeStream``. Raises ``OptionRefused``."""
         from spark_pipeline.sink.writers import StreamWriter  # noqa: PLC0415 - as above
 
         return StreamWriter(self._sink(schema, overwrite, streaming=True))
@@ -71,7 +71,7 @@ class TidelogDataSource(DataSource):
 
 
 def _checked(schema: StructType) -> StructType:
-    """The schema, whose columns are some of Kafka's source, with their types."""
+    """Return the schema after checking that its columns are some of the Kafka source's, with their types."""
     types = {field.name: field.dataType for field in KAFKA_SOURCE}
     for field in schema:
         if types.get(field.name) != field.dataType:

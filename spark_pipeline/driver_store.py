@@ -1,8 +1,8 @@
-"""The store in the driver's own Python process, for what the driver decides before Spark runs anything.
+"""The store in the driver's own Python process, for decisions of the driver before Spark runs anything.
 
-Spark's Python processes have their environment from Spark's configuration (``registration``); this process may not even have
-the variables that the Java process was started with. So the driver opens the store with what they have: S3A's settings first,
-then this process's environment, then Java's. For that moment the settings are in this process's environment, and nowhere else.
+Spark's Python processes get their environment from Spark's configuration (``registration``); this process may even lack the
+variables of the Java process. So the driver opens the store with S3A's settings first, then this process's environment, then
+Java's. The settings are in this process's environment only for that moment.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _STORES_MAX: Final = 4
 
 
 def driver_store(spark: SparkSession, uri: str) -> ObjectStore:
-    """The store at ``uri`` (``s3a://`` is ``s3://``), kept open as long as the settings stay. Raises ``ValueError``."""
+    """Return the store at ``uri`` (``s3a://`` means ``s3://``), which is cached until the settings change. Raises
+    ``ValueError``."""
     if not uri.startswith(("s3://", "s3a://")):
         return _opened(uri, ())
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()

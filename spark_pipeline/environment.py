@@ -1,7 +1,7 @@
-"""This process's environment, changed for a moment, for what it starts or opens meanwhile.
+"""Temporary changes of this process's environment, for what it starts or opens meanwhile.
 
-1. Afterwards the environment is what it was, whatever raises.
-2. One change at a time. Other threads see it, too; it is only for what can't be passed in another way.
+1. Afterwards the environment is restored, whatever raises.
+2. One change at a time. Other threads see it, too; use this only for what can't be passed in another way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _lock: Final = threading.Lock()
 
 @contextmanager
 def variables(more: Mapping[str, str]) -> Iterator[None]:
-    """Within it, ``more`` wins over what the environment says."""
+    """Set the variables ``more`` inside the block."""
     with _lock:
         before = {name: os.environ.get(name) for name in more}
         os.environ.update(more)

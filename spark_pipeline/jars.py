@@ -1,13 +1,13 @@
-"""The jars that Spark needs beside its own: ``python -m spark_pipeline.jars``.
+"""Jars that Spark needs in addition to its own: ``python -m spark_pipeline.jars``.
 
 Spark's ``spark.jars.packages`` resolves on every start and would fetch 600 MB for S3. It asks the machine's Maven cache first,
-and fails where that holds a pom without its jar. So ``jars.lock`` pins the list, each jar with its SHA-256. The Ivy that
-pyspark ships fetches it once, from its default repository, with an Ivy cache of its own.
+and fails if that has a pom without its jar. So ``jars.lock`` pins the list, each jar with its SHA-256. The Ivy that pyspark
+ships fetches it once, from its default repository, with an Ivy cache of its own.
 
-1. A directory ``<cache>/jars/<hash of the list>`` is complete and verified, or not there: it is filled under another name and
-   then renamed. Of processes that fetch at the same time each fills its own; the first rename wins.
+1. A directory ``<cache>/jars/<hash of the list>`` is complete and verified, or does not exist: it is filled under another name
+   and then renamed. Processes that fetch concurrently fill one each; the first rename wins.
 2. A fetch that finds the directory does nothing; it does not even start Java.
-3. Poms are never asked for: the list is the whole closure already.
+3. Poms are never requested: the list is the whole closure already.
 
 ``<cache>`` is ``$TIDELOG_CACHE``, or ``~/.cache/tidelog``.
 """
@@ -32,24 +32,24 @@ from xml.sax.saxutils import quoteattr
 from spark_pipeline.java import JavaMissing, java_executable
 
 FETCH_SECONDS_MAX: Final = 900
-"""How long a fetch of about 26 MB may take before it counts as failed."""
+"""Time limit of a fetch of about 26 MB."""
 
 FETCH_ATTEMPTS_MAX: Final = 3
-"""A repository may answer 40 requests and fail the next. What an attempt fetched is kept for the next one."""
+"""Number of attempts: a repository may answer 40 requests and fail the next. Later attempts keep what earlier ones fetched."""
 
 ERROR_LINES_MAX: Final = 12
-"""How much of Ivy's output an error quotes: its summary of what failed is at the end."""
+"""Lines of Ivy's output quoted in an error: its summary of failures is at the end."""
 
 LINE_CHARACTERS_MAX: Final = 300
-"""How much of one line."""
+"""Characters quoted of one line."""
 
 
 class JarsUnavailable(RuntimeError):
-    """The jars could not be fetched, or are not what the list says: check the network, or ``jars.lock``."""
+    """The jars could not be fetched, or differ from the list: check the network, or ``jars.lock``."""
 
 
 class JarSet(StrEnum):
-    """Which jars: for stores in a directory, or for S3 too."""
+    """Set of jars: for stores in a directory, or for S3 too."""
 
     DELTA = "delta"
     S3 = "s3"
@@ -57,7 +57,7 @@ class JarSet(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One pinned jar."""
+    """A pinned jar."""
 
     group: str
     artifact: str
@@ -66,12 +66,12 @@ class Jar:
 
     @property
     def file_name(self) -> str:
-        """Its name in the cache; the group is in it since artifact names alone are not unique."""
+        """Name in the cache; it includes the group since artifact names alone are not unique."""
         return f"{self.group}_{self.artifact}-{self.version}.jar"
 
 
 def parse_lock(text: str) -> dict[str, tuple[Jar, ...]]:
-    """The sections of a lock file: ``[name]``, then lines ``group:artifact:version sha256``; ``#`` starts a comment.
+    """Return the sections of a lock file: ``[name]``, then lines ``group:artifact:version sha256``; ``#`` starts a comment.
 
     Raises ``ValueError`` that names the line.
     """
@@ -93,29 +93,29 @@ def parse_lock(text: str) -> dict[str, tuple[Jar, ...]]:
 
 
 def locked_jars(jar_set: JarSet) -> tuple[Jar, ...]:
-    """The pinned jars of a set; ``s3`` includes ``delta``."""
+    """Return the pinned jars of a set; ``s3`` includes ``delta``."""
     sections = parse_lock(files("spark_pipeline").joinpath("jars.lock").read_text(encoding="utf-8"))
     delta = sections["delta"]
     return delta if jar_set is JarSet.DELTA else delta + sections["s3"]
 
 
 def cache_root() -> Path:
-    """Where what is fetched once is kept: ``$TIDELOG_CACHE`` or ``~/.cache/tidelog``."""
+    """Return the cache directory: ``$TIDELOG_CACHE`` or ``~/.cache/tidelog``."""
     configured = os.environ.get("TIDELOG_CACHE")
     return Path(configured).expanduser() if configured else Path.home() / ".cache" / "tidelog"
 
 
 def jars_directory(jars: Iterable[Jar], root: Path) -> Path:
-    """Where exactly these jars are, or will be: another list is another directory."""
+    """Return the directory for exactly these jars: another list has another directory."""
     text = "".join(sorted(f"{jar.group}:{jar.artifact}:{jar.version} {jar.sha256}\n" for jar in jars))
     return root / "jars" / hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def ensure_jars(jar_set: JarSet, *, root: Path | None = None, progress: TextIO | None = None) -> tuple[Path, ...]:
-    """The paths of the set's jars. Fetches those that are not in the cache yet.
+    """Return the paths of the set's jars, and fetch them if they are not in the cache.
 
-    ``root`` is the cache (default: ``cache_root()``); progress is written to ``progress`` (default: standard error).
-    Raises ``JavaMissing``, ``JarsUnavailable``.
+    ``root``: the cache (default: ``cache_root()``); ``progress``: where progress is written (default: standard error). Raises
+    ``JavaMissing``, ``JarsUnavailable``.
     """
     jars = locked_jars(jar_set)
     cache = root if root is not None else cache_root()
@@ -152,7 +152,7 @@ def _fetch(jars: tuple[Jar, ...], directory: Path, progress: TextIO) -> None:
 
 
 def _verify(jars: tuple[Jar, ...], directory: Path) -> None:
-    """Raise ``JarsUnavailable`` unless every jar is there with the pinned checksum."""
+    """Raise ``JarsUnavailable`` unless every jar exists with the pinned checksum."""
     for jar in jars:
         path = directory / jar.file_name
         if not path.is_file():
@@ -199,7 +199,7 @@ def _run_ivy(java: Path, jars: tuple[Jar, ...], work: Path, progress: TextIO) ->
 
 
 def _follow(process: subprocess.Popen[str], jar_count: int, progress: TextIO) -> list[str]:
-    """Ivy's output without its progress lines. Writes a count of the jars to ``progress`` meanwhile."""
+    """Return Ivy's output without its progress lines. Meanwhile writes a count of the jars to ``progress``."""
     assert process.stdout is not None
     with process.stdout as output:
         redraw = progress.isatty()
@@ -221,7 +221,7 @@ def _follow(process: subprocess.Popen[str], jar_count: int, progress: TextIO) ->
 
 
 def _ivy_module(jars: tuple[Jar, ...]) -> str:
-    """An Ivy module that depends on the jars and on nothing that they depend on."""
+    """Return an Ivy module that depends on the jars and on none of their dependencies."""
     dependencies = "".join(
         f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
         ' transitive="false" conf="default->default"/>'
@@ -235,7 +235,7 @@ def _ivy_module(jars: tuple[Jar, ...]) -> str:
 
 
 def _ivy_jar() -> Path:
-    """The Ivy that pyspark ships for ``spark.jars.packages``."""
+    """Return the Ivy that pyspark ships for ``spark.jars.packages``."""
     found = sorted(Path(str(files("pyspark"))).joinpath("jars").glob("ivy-*.jar"))
     if not found:
         raise JarsUnavailable("pyspark ships no Ivy: is it installed whole?")
@@ -243,7 +243,7 @@ def _ivy_jar() -> Path:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Fetch the jars; 0 when they are in the cache."""
+    """Fetch the jars, and return the exit status: 0 when they are in the cache."""
     parser = argparse.ArgumentParser(prog="python -m spark_pipeline.jars", description="Fetch Spark's jars, once.")
     parser.add_argument("--set", choices=list(JarSet), default=JarSet.S3, help="delta: directories only; s3: S3 too")
     parser.add_argument(

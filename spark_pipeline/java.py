@@ -1,7 +1,7 @@
-"""The Java that Spark runs on.
+"""Check of the Java that Spark runs on.
 
-Spark starts ``$JAVA_HOME/bin/java`` when that variable is set, else the ``java`` on the path. When there is none, or it is too
-old, Spark fails with a page of stack trace. Here one sentence says what to install.
+Spark starts ``$JAVA_HOME/bin/java`` when that variable is set, else the ``java`` on the path. If there is none, or it is too
+old, Spark fails with a long stack trace; this check says in one sentence what to install.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 JAVA_MAJOR_MIN: Final = 17
-"""Spark 4.2 is compiled for it and uses its ``jdk.incubator.vector``."""
+"""Oldest Java: Spark 4.2 is compiled for it and uses its ``jdk.incubator.vector``."""
 
 VERSION_SECONDS_MAX: Final = 60
-"""How long ``java -version`` may take: a second on an idle machine."""
+"""Time limit of ``java -version``: it takes a second on an idle machine."""
 
 _HOW_TO_INSTALL: Final = (
     "Install it: `apt-get install openjdk-17-jre-headless` on Debian and Ubuntu, `dnf install java-17-openjdk-headless` "
@@ -26,11 +26,11 @@ _HOW_TO_INSTALL: Final = (
 
 
 class JavaMissing(RuntimeError):
-    """Spark finds no Java that it can use: install one, or point JAVA_HOME at it."""
+    """Spark finds no usable Java: install one, or point JAVA_HOME at it."""
 
 
 def java_executable() -> Path:
-    """The ``java`` that Spark will start.
+    """Return the ``java`` that Spark will start.
 
     Raises ``JavaMissing`` when there is none, or when it is older than 17; the message says how to get one.
     """
@@ -46,7 +46,7 @@ def java_executable() -> Path:
 
 
 def _major_version(executable: str) -> int:
-    """17 for ``openjdk version "17.0.15"``, 8 for ``java version "1.8.0_402"``."""
+    """Return the major version: 17 for ``openjdk version "17.0.15"``, 8 for ``java version "1.8.0_402"``."""
     try:
         answer = subprocess.run(  # noqa: S603 - the very program that Spark would start
             [executable, "-version"], capture_output=True, text=True, timeout=VERSION_SECONDS_MAX, check=False

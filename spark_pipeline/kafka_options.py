@@ -1,4 +1,4 @@
-"""Options of Spark's Kafka source and sink that have nothing to act upon here: a query that has them runs, with a warning."""
+"""Options of Spark's Kafka source and sink without effect here: a query that has them runs, with a warning."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 
 _PREFIXES: Final = ("kafka.", "kafkaconsumer.", "fetchoffset.", "groupidprefix")
 _ALWAYS: Final = {"kafka.isolation.level": "read_committed", "kafka.acks": "all", "kafka.enable.idempotence": "true"}
-"""What always holds here needs no warning."""
+"""Options that state what always holds here, and need no warning."""
 
 
 def is_of_kafka(name: str) -> bool:
-    """Whether an option is for Kafka's client, or for how Spark uses it."""
+    """Return whether an option is for Kafka's client, or for Spark's use of it."""
     return name.lower().startswith(_PREFIXES)
 
 

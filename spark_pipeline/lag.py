@@ -1,4 +1,4 @@
-"""How far a streaming query is behind, from Spark's report."""
+"""Lag of a streaming query, from Spark's report."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 
 def lag(query: StreamingQuery) -> dict[str, dict[int, int]]:
-    """Records that the topics had at the query's last look and that its last micro-batch did not reach, by topic and partition.
+    """Return the number of records between the end of the query's last micro-batch and the topics' ends, by topic and
+    partition.
 
-    Empty before the first micro-batch. Covers every source whose offsets are those of topics: ``format("tidelog")``, and
-    Kafka's. Costs no request. Records committed after the query's last look are not counted.
+    The ends are those of the query's last look; records committed later are not counted. Empty before the first micro-batch.
+    Covers every source whose offsets are those of topics: ``format("tidelog")``, and Kafka's. Costs no request.
     """
     progress = query.lastProgress
     if progress is None:
@@ -29,9 +30,9 @@ def lag(query: StreamingQuery) -> dict[str, dict[int, int]]:
 
 
 def _positions(offset: Any) -> dict[str, dict[str, int]]:
-    """As Spark has it in its report, the source's JSON, parsed or as text; nothing for a source of another kind."""
+    """Return the positions of an offset in Spark's report, given parsed or as text; empty for a source of another kind."""
     parsed = json.loads(offset) if isinstance(offset, str) else offset
     if not isinstance(parsed, dict) or not all(isinstance(of, dict) for of in parsed.values()):
         return {}
-    # No topic's name begins so: the source has the topics' ids there.
+    # No topic's name begins with "@": the source stores the topics' ids under such a name.
     return {topic: of for topic, of in parsed.items() if not topic.startswith("@")}

@@ -1,4 +1,4 @@
-"""The refusal of an option."""
+"""Refusal of an option."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from log_format.topic.config import check_topic_name
 class OptionRefused(ValueError):
     """An option of source, sink or pipeline is missing, unknown, malformed or contradicts another.
 
-    The message begins with its name.
+    The message begins with the option's name.
     """
 
     def __init__(self, option: str, what: str) -> None:
@@ -18,7 +18,7 @@ class OptionRefused(ValueError):
 
 
 def check_topic(option: str, name: str) -> None:
-    """Raise ``OptionRefused`` where no topic can have the name."""
+    """Raise ``OptionRefused`` for an invalid topic name."""
     try:
         check_topic_name(name)
     except RequestRefused as refused:

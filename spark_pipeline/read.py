@@ -1,20 +1,19 @@
-"""A topic as a DataFrame, with the columns of Spark's Kafka source.
+"""Topics as DataFrames, with the columns of Spark's Kafka source.
 
-Batches are read by the reader that is expected to be faster (``way``): ``format("tidelog")``, or Spark's own Delta reader. The
-latter is native Parquet with column pruning; filters on ``partition``, ``offset`` and ``timestamp`` skip whole segments by
-their statistics. Both give the same records. The caller can choose a third (``Way.PARQUET``), for the records that are there at
-the call. Streams are Delta's here.
+Batches are read by the reader expected to be faster (``way``): ``format("tidelog")``, or Spark's own Delta reader. The latter
+is native Parquet with column pruning; filters on ``partition``, ``offset`` and ``timestamp`` skip whole segments by their
+statistics. Both give the same records. The caller can choose a third one (``Way.PARQUET``), for the records that exist at the
+call. Streams use Delta's reader here.
 
-1. Nothing is committed to the topic's table, ever.
+1. Nothing is ever committed to the topic's table.
 2. A stream sees each record once per checkpoint, also across compaction, which moves records without changing data.
-3. A stream does not end when retention deletes old segments (``ignoreDeletes``).
-4. A deleted topic is unknown here, too. A stream that was reading a topic that is re-created goes on with the new one.
-5. Records that only the topic's journal has are in batches, beside those of the table. Streams get them from the table, when they
-   are drained.
+3. A stream does not fail when retention deletes old segments (``ignoreDeletes``).
+4. A deleted topic is unknown here, too. A stream that was reading a topic that is recreated continues with the new one.
+5. Batches include records that only the topic's journal has. Streams get these from the table, once they are drained.
 6. Records of one partition arrive in offset order from micro-batch to micro-batch; within one, order them by ``offset``.
 
-Absent: log starts, in streams and in older versions. Records deleted from a partition's beginning (``:delete-records``) are
-gone there only with their segment, which may still hold later records.
+Absent: log starts, in streams and in older versions. Records deleted from a partition's beginning (``:delete-records``)
+disappear there only with their segment, which may still hold later records.
 """
 
 from __future__ import annotations
@@ -49,9 +48,10 @@ _NO_TABLE = ("DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_PATH_D
 
 
 def table_path(store: str, topic: str) -> str:
-    """Where the topic's table is, as Hadoop names it: ``s3://…`` as given, a directory as ``file:/…``, not percent-encoded.
+    """Return the location of the topic's table in Hadoop's form: ``s3://…`` unchanged, a directory as ``file:/…``, not
+    percent-encoded.
 
-    Raises ``RequestRefused`` for a name that no topic can have.
+    Raises ``RequestRefused`` for an invalid topic name.
     """
     below = topic_root(check_topic_name(topic)).rstrip("/")
     if store.startswith("file:"):
@@ -64,17 +64,17 @@ def table_path(store: str, topic: str) -> str:
 def read_topic(
     spark: SparkSession, store: str, topic: str, *, version: int | None = None, way: Way | None = None
 ) -> DataFrame:
-    """The topic's records at the time of a query, or all of ``version`` of its table (``table_version`` of the API).
+    """Return the topic's records as of a query, or all of ``version`` of its table (``table_version`` of the API).
 
-    ``way`` names the reader; the default is the one expected to be faster for all of the topic. Only Delta's can read a
-    version. Log starts are those of this call or later ones. The session is one of ``session``, or was given to ``register``.
+    ``way``: the reader; by default the one expected to be faster for the whole topic. Only Delta's can read a version. Log
+    starts are those of this call or later ones. The session must come from ``session``, or have been given to ``register``.
 
-    ``Way.PARQUET`` is the fastest: Spark's Parquet reader on the segments that the log names at this call, with no table log
-    for a query to replay. A query at any later time gives the records of this call, as long as the segments exist: for
-    ``deleted.file.retention.ms``, of a busy topic for an hour at least (``deleted.file.retention.count``).
+    ``Way.PARQUET`` is the fastest: Spark's Parquet reader on the segments that the log names at this call, with no table log to
+    replay for a query. A later query gives the records of this call, as long as the segments exist: for
+    ``deleted.file.retention.ms``, in a busy topic for an hour at least (``deleted.file.retention.count``).
 
-    Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``, ``ValueError`` for a version by another way than ``Way.DELTA``,
-    ``StoreUnavailable``, ``CorruptData``; reading raises when the log no longer has the version.
+    Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``, ``ValueError`` for a version with another way than
+    ``Way.DELTA``, ``StoreUnavailable``, ``CorruptData``; reading raises when the log no longer has the version.
     """
     if version is not None:
         if way not in (None, Way.DELTA):
@@ -100,11 +100,11 @@ def read_topic(
     by_name = way is Way.PARQUET
     records = _segments(spark, path, log.state.manifest) if by_name else spark.read.format("delta").load(path)
     if any(starts):
-        # A partition added since the look above is not among them.
+        # A partition added after the look above has no log start here.
         records = records.where(f"offset >= {_of_partition(starts, otherwise=0)}")
     if state.attachment is None:
         return with_kafka_columns(records, topic, timestamp_type(state))
-    # The table up to where it ended at the look; from there on the journal, and what came into the table since.
+    # The table up to its end at the look; from there on the journal, and records drained into the table since.
     ends = log.state.next_offsets.tolist()
     records = records.where(f"offset < {_of_partition(ends, otherwise=_OFFSET_END)}")
     tail = _by_tidelog(spark, store).option("assign", json.dumps({topic: list(range(len(ends)))}))
@@ -120,7 +120,7 @@ def _by_tidelog(spark: SparkSession, store: str) -> DataFrameReader:
 
 
 def _of_partition(offsets: Sequence[int], *, otherwise: int) -> str:
-    """An SQL expression: the offset of a record's partition."""
+    """Return an SQL expression for the offset of a record's partition."""
     by_partition = ", ".join(f"{offset}L" for offset in offsets)
     return f"coalesce(try_element_at(array({by_partition}), partition + 1), {otherwise}L)"
 
@@ -137,11 +137,11 @@ def stream_topic(
     max_files_per_trigger: int | None = None,
     starting_version: int | None = None,
 ) -> DataFrame:
-    """The topic's records as a stream: those that are there, then each commit as it is made.
+    """Return the topic's records as a stream: the existing ones, then each commit.
 
-    ``max_files_per_trigger`` (1 and up; Delta's default is 1000) bounds a micro-batch in segments. With ``starting_version``
-    only commits from that version of the table on are read, by a query without a checkpoint; a restarted query goes on where
-    its checkpoint ends.
+    ``max_files_per_trigger`` (1 and up; Delta's default is 1000) bounds a micro-batch in segments. With ``starting_version`` a
+    query without a checkpoint reads only commits from that version of the table on; a restarted query continues at its
+    checkpoint.
 
     Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``.
     """
@@ -155,7 +155,7 @@ def stream_topic(
 
 
 def with_kafka_columns(records: DataFrame, topic: str, timestamp_type: int) -> DataFrame:
-    """A topic's table (``schemas.TOPIC_TABLE``) with the columns of Spark's Kafka source (``schemas.KAFKA_SOURCE``)."""
+    """Convert a topic's table (``schemas.TOPIC_TABLE``) to the columns of Spark's Kafka source (``schemas.KAFKA_SOURCE``)."""
     constants = {"topic": lit(topic), "timestampType": lit(timestamp_type)}
     return records.select(
         *[constants.get(field.name, col(field.name)).cast(field.dataType).alias(field.name) for field in KAFKA_SOURCE]
@@ -163,16 +163,16 @@ def with_kafka_columns(records: DataFrame, topic: str, timestamp_type: int) -> D
 
 
 def _segments(spark: SparkSession, path: str, manifest: Manifest) -> DataFrame:
-    """The records of all segments of the topic at ``path``: ``schemas.TOPIC_TABLE``."""
+    """Return the records of all segments of the topic at ``path``: ``schemas.TOPIC_TABLE``."""
     paths = [f"{path}/{segment.path}" for segment in manifest.segments()]
     if not paths:
         return spark.createDataFrame([], TOPIC_TABLE)
-    # The names are taken literally: a bracket in one is no pattern.
+    # Names are literal: a bracket in one is no pattern.
     return spark.read.schema(TOPIC_TABLE).option("__globPaths__", "false").parquet(*paths)
 
 
 def _timestamp_type(spark: SparkSession, store: str, topic: str) -> int:
-    """What the topic's setting ``message.timestamp.type`` says now, as Kafka's source has it."""
+    """Return the topic's current ``message.timestamp.type``, in the Kafka source's form."""
     quoted = table_path(store, topic).replace("`", "``")
     try:
         properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{quoted}`").collect()}

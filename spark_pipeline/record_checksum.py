@@ -1,8 +1,8 @@
-"""A checksum of records that does not depend on their order, and that every reader can compute.
+"""Order-independent checksum of records, which every reader can compute.
 
 A record's canonical bytes are the ASCII text ``partition/offset/timestamp/key length/value length/``, followed by the key's and
 the value's bytes. Its numbers are decimal, the timestamp in milliseconds since the epoch, -1 the length of a null. The checksum
-is the CRC-32 of those bytes, as in zlib and Parquet. A set of records is summed up by ``count``, ``checksum_sum`` (the
+is the CRC-32 of those bytes, as in zlib and Parquet. A set of records is summarized by ``count``, ``checksum_sum`` (the
 checksums' sum) and ``checksum_xor`` (their exclusive or). These are equal for equal sets, and a lost, repeated, moved or
 changed record changes them. Headers are not covered.
 """
@@ -27,7 +27,7 @@ from pyspark.sql.functions import sum as sum_
 
 
 def checksum() -> Column:
-    """The checksum of a record (long, ``[0, 2**32)``) from ``partition, offset, timestamp, key, value``."""
+    """Return the checksum of a record (long, ``[0, 2**32)``) from ``partition, offset, timestamp, key, value``."""
     lengths = [coalesce(length(name), lit(-1)) for name in ("key", "value")]
     text = concat_ws("/", col("partition"), col("offset"), unix_millis("timestamp"), *lengths, lit(""))
     empty = lit(b"")
@@ -35,7 +35,7 @@ def checksum() -> Column:
 
 
 def summed_up() -> tuple[Column, Column, Column]:
-    """The aggregates ``count``, ``checksum_sum``, ``checksum_xor`` (all long) over a column ``checksum``."""
+    """Return the aggregates ``count``, ``checksum_sum``, ``checksum_xor`` (all long) over a column ``checksum``."""
     return (
         count(lit(1)).alias("count"),
         sum_("checksum").alias("checksum_sum"),
@@ -44,5 +44,6 @@ def summed_up() -> tuple[Column, Column, Column]:
 
 
 def summary(records: DataFrame) -> DataFrame:
-    """One row ``count, checksum_sum, checksum_xor`` for records with Kafka's columns; the sums are null without records."""
+    """Return one row ``count, checksum_sum, checksum_xor`` for records with Kafka's columns; the sums are null without
+    records."""
     return records.select(checksum().alias("checksum")).agg(*summed_up())

@@ -1,9 +1,9 @@
-"""Making ``format("tidelog")`` known to a session.
+"""Registration of ``format("tidelog")`` with a session.
 
-Registration puts what Spark's Python processes need to reach the store into their environment, on the driver and on executors.
-It is part of no plan, no option and no log. It comes from Spark's own configuration: S3A's settings
-(``spark.hadoop.fs.s3a.access.key`` and its like) and ``spark.executorEnv.*``. Where neither says anything the processes look
-where AWS's tools do (environment, profile, web identity, container, instance).
+Registration puts the settings by which Spark's Python processes reach the store into their environment, on the driver and on
+executors. These settings are in no plan, option or log. They come from Spark's own configuration: S3A's settings
+(``spark.hadoop.fs.s3a.access.key`` etc.) and ``spark.executorEnv.*``. If neither has them, the processes look where AWS's tools
+do (environment, profile, web identity, container, instance).
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from spark_pipeline.source.planning import PARALLELISM_VARIABLE
 FILTERS_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
 
 SAFE_PATH: Final = {"PYTHONSAFEPATH": "1"}
-"""Spark starts its Python processes as modules: a file of the working directory could shadow a module that they import."""
+"""Variables that keep the working directory off the path: a file there could shadow a module that Spark's Python processes
+import."""
 LOOK_SECONDS_MAX: Final = 60
-"""How long a Python may take to start: a moment on an idle machine."""
+"""Time limit for a Python's start: a moment on an idle machine."""
 
 _OF_S3A: Final = {
     "fs.s3a.access.key": "AWS_ACCESS_KEY_ID",
@@ -38,13 +39,13 @@ _OF_S3A: Final = {
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("tidelog")`` known to the session. A second call takes the settings as they are then.
+    """Register ``format("tidelog")`` with the session. A repeated call applies the settings of that time.
 
-    ``spark_pipeline.session`` does it already. Switches ``spark.sql.python.filterPushdown.enabled`` on for the session, without
-    which Spark refuses sources that can skip what a filter excludes.
+    ``spark_pipeline.session`` calls this already. It enables ``spark.sql.python.filterPushdown.enabled`` for the session,
+    without which Spark refuses sources that can skip filtered records.
 
-    On a local master Spark's Python processes are this Python from now on, unless ``PYSPARK_PYTHON`` says otherwise: Spark
-    would take some ``python3``. Raises ``PackageMissing`` when the Python that it takes on this machine lacks this package.
+    On a local master Spark's Python processes use this Python from now on, unless ``PYSPARK_PYTHON`` is set: Spark would use
+    any ``python3``. Raises ``PackageMissing`` when the Python that Spark uses on this machine lacks this package.
     """
     context = spark.sparkContext
     if str(context.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
@@ -67,11 +68,11 @@ def register(spark: SparkSession) -> None:
 
 
 class PackageMissing(RuntimeError):
-    """The Python that Spark starts lacks this package: name one that has it."""
+    """The Python that Spark starts lacks this package: configure one that has it."""
 
 
 def check_python(program: str, paths: str) -> None:
-    """Raises ``PackageMissing``. A Python that is not on this machine is left to Spark."""
+    """Raise ``PackageMissing`` if the Python lacks this package. A Python that is not on this machine is not checked."""
     found = shutil.which(program)
     if found is None or found == sys.executable:
         return
@@ -85,9 +86,10 @@ def check_python(program: str, paths: str) -> None:
 
 
 def python_path(environment: Mapping[str, str]) -> str:
-    """Further environment of the Python processes: how they start, and with ``--py-files`` our archive.
+    """Return the ``PYTHONPATH`` of the Python processes: their start directory and, with ``--py-files``, our archive.
 
-    Spark gives the archive to all of its driver's processes but those that plan streams. A path that does not exist is ignored.
+    Spark gives the archive to all of its driver's processes except those that plan streams. A path that does not exist is
+    ignored.
     """
     package = Path(__file__).parent
     paths = [str(package / "python_start")]
@@ -98,7 +100,7 @@ def python_path(environment: Mapping[str, str]) -> str:
 
 
 def store_environment(setting: Callable[[str], str | None]) -> Mapping[str, str]:
-    """The ``AWS_*`` variables for S3A's settings; none where there are no settings."""
+    """Return the ``AWS_*`` variables equivalent to S3A's settings; empty without settings."""
     found = {variable: value for name, variable in _OF_S3A.items() if (value := setting(name))}
     endpoint = found.get("AWS_ENDPOINT_URL_S3")
     if endpoint is not None and "://" not in endpoint:

@@ -1,4 +1,4 @@
-"""The columns of a topic, in Spark's words."""
+"""Columns of a topic as Spark types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOPIC_TABLE: Final = StructType(
         StructField("headers", HEADERS),
     ]
 )
-"""What lies in a topic's Delta table."""
+"""Columns of a topic's Delta table."""
 
 KAFKA_SOURCE: Final = StructType(
     [
@@ -41,10 +41,10 @@ KAFKA_SOURCE: Final = StructType(
         StructField("headers", HEADERS),
     ]
 )
-"""What Spark's Kafka source gives, with ``includeHeaders``: names, order and types. Nullability is left to the source."""
+"""Columns of Spark's Kafka source with ``includeHeaders``: names, order and types. Nullability is left to the source."""
 
 CREATE_TIME: Final = 0
-"""``timestampType`` of a topic whose records keep the producer's timestamp."""
+"""Value of ``timestampType`` for a topic whose records keep the producer's timestamp."""
 
 LOG_APPEND_TIME: Final = 1
-"""``timestampType`` of a topic whose records carry the gateway's clock."""
+"""Value of ``timestampType`` for a topic whose records carry the gateway's clock."""

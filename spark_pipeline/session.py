@@ -1,13 +1,13 @@
 """A ``SparkSession`` for a store.
 
 1. The jars are exactly those of ``jars.lock``; a starting session asks no repository and no Maven cache.
-2. Credentials never pass through here. S3A takes them from Hadoop's own settings where ``config`` has them, else from AWS's
+2. Credentials never pass through here. S3A takes them from Hadoop's own settings if ``config`` has them, else from AWS's
    default chain (environment, profile, web identity, container, instance), which the Java process reads by itself. With
    ``vended`` it takes them from a profile whose ``credential_process`` asks a gateway, on the driver's machine.
-3. Everything listens on the loopback address when the master is a local one, and the session's time zone is UTC.
+3. With a local master everything listens on the loopback address only. The session's time zone is UTC.
 
-With ``spark-submit`` the Java process runs before this code, so its class path is fixed and no jar is fetched. Give it the jars
-with ``--jars "$(python -m spark_pipeline.jars --paths)"``, and the memory with ``--driver-memory``.
+With ``spark-submit`` the Java process runs before this code, so its class path is fixed and no jar is fetched. Pass the jars by
+``--jars "$(python -m spark_pipeline.jars --paths)"``, and the memory by ``--driver-memory``.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from spark_pipeline.vended import VendedStore, asked, credential_process
 DELTA_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 
 DRIVER_MEMORY: Final = "2g"
-"""Heap of a local session, executors included: enough for a topic of some GB that is read as a stream."""
+"""Heap of a local session, including executors: enough to stream a topic of some GB."""
 
 LOCAL_SHUFFLE_PARTITIONS: Final = 4
-"""Spark's 200 are for clusters; on one machine each costs some milliseconds in every micro-batch."""
+"""Shuffle partitions on one machine, where each costs some milliseconds in every micro-batch; Spark's 200 are for clusters."""
 
 LOCAL_LISTING_TASKS: Final = 4
-"""Tasks that look at files that are read by name. Spark would start one for each file, and most of its cost is the task's."""
+"""Tasks that stat files given by name. Spark would start one per file, whose cost is mostly the task's."""
 
 SNAPSHOT_PARTITIONS: Final = 2
-"""Tasks in which Delta replays a log; its default of 50 makes the first look at a small table ten seconds long."""
+"""Tasks in which Delta replays a log; with its default of 50, the first look at a small table takes ten seconds."""
 
 LOCAL_CHECKPOINTS: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     )
 }
-"""For checkpoints in a directory: with FileContext a rename there starts a process, several times in each micro-batch."""
+"""Settings for checkpoints in a directory: with FileContext each rename starts a process, several times per micro-batch."""
 
 _S3_SCHEMES: Final = ("s3", "s3a")
 
@@ -73,21 +73,24 @@ def session(
     config: Mapping[str, str] | None = None,
     vended: VendedStore | None = None,
 ) -> SparkSession:
-    """A session that can read the topics of ``store``: ``format("tidelog")``, the Delta extension and, for S3, S3A.
+    """Return a session that can read the topics of ``store``: ``format("tidelog")``, the Delta extension and, for S3, S3A.
 
-    ``store`` is ``s3://bucket/prefix`` (``s3a://`` too), ``file:///directory`` or a directory's path. ``master`` is a Spark
-    master; None means the one that spark-submit was given, else ``local[*]``. ``config`` has Spark settings that win over all
-    set here. An endpoint other than AWS's comes from ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL``, the region from
-    ``AWS_REGION`` or ``AWS_DEFAULT_REGION``. ``vended``: a gateway's credentials for reading some topics are all that the
-    session has, for as long as this process lives; for a local master.
+    Args:
+        store: ``s3://bucket/prefix`` (``s3a://`` too), ``file:///directory`` or a directory's path.
+        app_name: name of the Spark application.
+        master: a Spark master; None: the one given to spark-submit, else ``local[*]``.
+        config: Spark settings that override all set here.
+        vended: makes a gateway's credentials for reading some topics the session's only ones, for as long as this process
+            lives; for a local master.
 
-    As with every ``getOrCreate``, a session that already runs in this process is returned, with those settings changed that
-    still can be. A session made for S3 serves directories as well.
+    An endpoint other than AWS's comes from ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL``, the region from ``AWS_REGION`` or
+    ``AWS_DEFAULT_REGION``. As with every ``getOrCreate``, a session already running in this process is returned, with those
+    settings changed that still can be. A session made for S3 serves directories as well.
 
     Raises ``JavaMissing``, ``JarsUnavailable`` (also under spark-submit, without ``--jars``), ``PackageMissing``, and
     ``ValueError`` for a store of another scheme.
     """
-    # Not with the package, which is imported before `python -m spark_pipeline.jars` runs that module.
+    # Imported late: the package is imported before `python -m spark_pipeline.jars` runs that module.
     from spark_pipeline.jars import JarSet, ensure_jars  # noqa: PLC0415
 
     scheme = urlsplit(store).scheme
@@ -111,7 +114,7 @@ def session(
         environment |= _vended_environment(vended)
     if master is not None and master.startswith("local"):
         settings |= _local_settings()
-        # On this machine workers run this Python; Spark would look for some "python3", which may lack this package.
+        # Local workers run this Python; Spark would search for any "python3", which may lack this package.
         environment["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
         if scheme not in _S3_SCHEMES:
             settings |= LOCAL_CHECKPOINTS
@@ -121,7 +124,7 @@ def session(
         builder = builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    # Java starts here, unless it runs already, and all its Python processes inherit its environment.
+    # Java starts here, unless it runs already, and its Python processes inherit this environment.
     with variables(environment):
         started = builder.getOrCreate()
     register(started)
@@ -129,19 +132,19 @@ def session(
 
 
 def _vended_settings(vended: VendedStore) -> dict[str, str]:
-    """S3A's. Raises ``StoreUnavailable``."""
+    """Return S3A's settings for vended credentials. Raises ``StoreUnavailable``."""
     answer = asked(vended)
     where = {"AWS_ENDPOINT_URL": answer["endpoint_url"] or "", "AWS_REGION": answer["region"]}
     return s3_settings(where) | {"spark.hadoop.fs.s3a.aws.credentials.provider": _OF_PROFILE}
 
 
 def _vended_environment(vended: VendedStore) -> dict[str, str]:
-    """Where the processes of a local session find the profile."""
+    """Create the AWS profile, and return the variables by which a local session's processes find it."""
     directory = Path(tempfile.mkdtemp(prefix="tidelog-vended-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     config = directory / "config"
     config.write_text(f"[default]\ncredential_process = {credential_process(vended)}\n")
-    # An empty one, so that no credentials of this machine's user are taken.
+    # An empty file, so that no credentials of this machine's user are used.
     (directory / "credentials").touch()
     return {
         "AWS_CONFIG_FILE": str(config),
@@ -151,7 +154,7 @@ def _vended_environment(vended: VendedStore) -> dict[str, str]:
 
 
 def _check_jars() -> None:
-    """Under spark-submit Java runs already: check that it finds Delta. Raises ``JarsUnavailable``."""
+    """Check that Java, which spark-submit has already started, finds Delta. Raises ``JarsUnavailable``."""
     from spark_pipeline.jars import JarsUnavailable  # noqa: PLC0415 - as above
 
     SparkContext._ensure_initialized()
@@ -166,7 +169,7 @@ def _check_jars() -> None:
 
 
 def _delta_settings() -> dict[str, str]:
-    """What every session needs: Delta tables, and sockets to Python processes that cost less than TCP does."""
+    """Return the settings of every session: Delta tables, and sockets to Python processes that are cheaper than TCP."""
     return {
         "spark.sql.extensions": DELTA_EXTENSION,
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -177,7 +180,7 @@ def _delta_settings() -> dict[str, str]:
 
 
 def _local_settings() -> dict[str, str]:
-    """What a session on one machine should have: bounded, quiet, and not reachable from elsewhere."""
+    """Return the settings of a session on one machine: bounded, quiet, and unreachable from elsewhere."""
     log4j = str(files("spark_pipeline").joinpath("log4j2.properties"))
     return {
         "spark.driver.bindAddress": "127.0.0.1",
@@ -193,7 +196,7 @@ def _local_settings() -> dict[str, str]:
 
 
 def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """S3A for ``s3://`` and ``s3a://``, with the endpoint and region that AWS's usual variables name; no credentials."""
+    """Return S3A's settings for ``s3://`` and ``s3a://``, with endpoint and region from AWS's usual variables; no credentials."""
     settings = {
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",

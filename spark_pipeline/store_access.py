@@ -1,7 +1,7 @@
-"""The store and its reader in one of Spark's Python processes: opened once for each store, kept as long as the process.
+"""The store and its readers in one of Spark's Python processes: opened once per store, and cached as long as the process lives.
 
-Credentials are where ``open_store`` looks for them: the process's environment (which ``register`` fills from Spark's
-configuration), files, roles. They are never part of what a plan carries.
+Credentials come from where ``open_store`` looks: the process's environment (which ``register`` fills from Spark's
+configuration), files, roles. They are never part of a plan.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from log_format.stores import open_store
 from spark_pipeline.vended import VendedStore, open_vended
 
 _STORES_MAX = 16
-"""Stores kept open in one process, and topics looked at on executors; a pipeline knows two or three."""
+"""Stores cached in one process, and topic logs cached on executors; a pipeline uses two or three."""
 JOURNAL_CACHE_BYTES: Final = 64 * 1024 * 1024
-"""Decoded objects of journals in one process: some hundred flushes, which a task reads topic by topic."""
+"""Decoded objects of journals cached in one process: some hundred flushes, which a task reads topic by topic."""
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
 def opened(uri: str | VendedStore) -> ObjectStore:
-    """The store at ``uri``; Hadoop's ``s3a://`` is ``s3://``. Raises ``ValueError`` when it can't be opened; by vended
-    credentials also ``StoreUnavailable``."""
+    """Return the store at ``uri``; Hadoop's ``s3a://`` means ``s3://``.
+
+    Raises ``ValueError`` when it can't be opened; with vended credentials also ``StoreUnavailable``.
+    """
     if isinstance(uri, VendedStore):
         return open_vended(uri)
     return open_store(f"s3://{uri.removeprefix('s3a://')}" if uri.startswith("s3a://") else uri, must_exist=True)
@@ -35,19 +37,19 @@ def opened(uri: str | VendedStore) -> ObjectStore:
 
 @functools.lru_cache(maxsize=_STORES_MAX)
 def segment_reader(uri: str | VendedStore) -> SegmentReader:
-    """The reader of the store's segments, with its cache of footers. Raises as ``opened``."""
-    # Spark's worker collects garbage after every task; what is imported by now never becomes garbage.
+    """Return the reader of the store's segments, with its cache of footers. Raises as ``opened``."""
+    # Spark's worker collects garbage after every task; imported modules need not be scanned.
     gc.freeze()
     return SegmentReader(opened(uri))
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
 def journal_reader(uri: str | VendedStore) -> JournalReader:
-    """The reader of the store's journals, with its cache of decoded objects. Raises as ``opened``."""
+    """Return the reader of the store's journals, with its cache of decoded objects. Raises as ``opened``."""
     return JournalReader(opened(uri), cache_bytes=JOURNAL_CACHE_BYTES)
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
 def topic_log(uri: str | VendedStore, topic: str) -> TopicLog:
-    """The topic's log, not looked at yet, for executors that must find where records went. Raises as ``opened``."""
+    """Return the topic's log, not loaded yet, for executors that must find relocated records. Raises as ``opened``."""
     return TopicLog(opened(uri), topic, SystemClock())

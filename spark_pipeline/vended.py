@@ -1,10 +1,11 @@
-"""Credentials that a gateway vends (``POST /v1/credentials``), for reading past it: asked for by a token, renewed in time.
+"""Credentials vended by a gateway (``POST /v1/credentials``) for reading from the store: requested with a token, and renewed in
+time.
 
-``python -m spark_pipeline.vended --gateway URL --token-file FILE TOPIC…`` prints them as AWS's tools expect of a
-``credential_process``. So does S3A get them. ``format("tidelog")`` asks by itself: each Python process for its own.
+``python -m spark_pipeline.vended --gateway URL --token-file FILE TOPIC…`` prints them in the form of AWS's
+``credential_process``, which S3A uses. ``format("tidelog")`` requests them itself: each Python process its own.
 
 1. The token is read from its file each time, so that it can be rotated. It is in no option, plan, log or argument.
-2. It is sent to the gateway that is named and nowhere else: redirects are refused, and so is plain HTTP beyond loopback.
+2. It is sent only to the configured gateway: redirects are refused, and so is plain HTTP beyond loopback.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from log_format.errors import StoreUnavailable
 from log_format.store import ObjectStore
 
 DURATION_S: Final = 3_600
-"""boto3 renews credentials 15 minutes before their end."""
+"""Requested lifetime. boto3 renews credentials 15 minutes before their end."""
 _TIMEOUT_SECONDS: Final = 30
 _ANSWER_BYTES_MAX: Final = 64 * 1024
 _TOKEN_BYTES_MAX: Final = 8 * 1024
@@ -34,7 +35,7 @@ _TOKEN_BYTES_MAX: Final = 8 * 1024
 
 @dataclass(frozen=True, slots=True)
 class VendedStore:
-    """The store at ``uri`` by credentials for reading ``topics``, which ``gateway`` vends for the token in ``token_file``."""
+    """Store at ``uri``, read with credentials for ``topics`` that ``gateway`` vends for the token in ``token_file``."""
 
     uri: str
     gateway: str
@@ -43,14 +44,14 @@ class VendedStore:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Else the token would go wherever the answer says."""
+    """Handler that refuses redirects, which could send the token elsewhere."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """None is followed."""
+        """Return None: no redirect is followed."""
 
 
 def is_fit_gateway(url: str) -> bool:
-    """Whether a token may be sent there: by TLS, or to this machine."""
+    """Return whether a token may be sent to this URL: it uses TLS, or is this machine."""
     parts = urlsplit(url)
     return bool(parts.hostname) and (
         parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or ""))
@@ -58,7 +59,7 @@ def is_fit_gateway(url: str) -> bool:
 
 
 def asked(vended: VendedStore) -> dict[str, Any]:
-    """The gateway's answer. Raises ``StoreUnavailable``."""
+    """Request credentials, and return the gateway's answer. Raises ``StoreUnavailable``."""
     token = _token(vended.token_file)
     body = json.dumps({"topics": list(vended.topics), "access": "read", "duration_s": DURATION_S}).encode()
     headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
@@ -76,7 +77,7 @@ def asked(vended: VendedStore) -> dict[str, Any]:
 
 
 def open_vended(vended: VendedStore) -> ObjectStore:
-    """The store, whose credentials renew themselves. Raises ``StoreUnavailable``, ``ValueError``."""
+    """Open the store with credentials that renew themselves. Raises ``StoreUnavailable``, ``ValueError``."""
     import boto3  # noqa: PLC0415 - only users of S3 have it
     import botocore.session  # noqa: PLC0415
     from botocore.credentials import RefreshableCredentials  # noqa: PLC0415
@@ -101,7 +102,7 @@ def credential_process(vended: VendedStore) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print credentials for a ``credential_process``; returns the exit status."""
+    """Print credentials for a ``credential_process``, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m spark_pipeline.vended", description=credential_process.__doc__)
     parser.add_argument("--gateway", required=True)
     parser.add_argument("--token-file", required=True)

@@ -1,11 +1,12 @@
-"""The readers of a topic for a batch, and an estimate from the log of the faster one of those that look when the query runs.
+"""Readers of a topic for a batch, and an estimate from the log of the faster of the two that look at the log when the query
+runs.
 
-``format("tidelog")`` begins at once and sends each record through Python. Delta's reader first plans in Spark jobs of its own,
-for which it lists all of the table's log that is kept. It then reads with the JVM's Parquet reader, and pays more for each
-file. So ``format("tidelog")`` is faster for few records, many small segments and a busy topic's log, Delta's reader for long
-ranges in large segments. The costs are those that ``python -m benchmarks spark`` prints. The cost of a commit of the log is
-what a day of commits adds to a query in ``python -m benchmarks maintenance``. Both were measured with 100-byte records, a warm
-JVM, two cores, and a directory (a bucket lists slower). The estimate assumes that both readers gain alike from more cores.
+``format("tidelog")`` starts immediately and sends each record through Python. Delta's reader first plans in Spark jobs of its
+own, for which it lists the whole retained table log. It then reads with the JVM's Parquet reader, at a higher cost per file. So
+``format("tidelog")`` is faster for few records, many small segments and a busy topic's log, Delta's reader for long ranges in
+large segments. The costs are those that ``python -m benchmarks spark`` prints. The cost of a commit of the log is what a day of
+commits adds to a query in ``python -m benchmarks maintenance``. Both were measured with 100-byte records, a warm JVM, two
+cores, and a directory (a bucket lists slower). The estimate assumes that both readers benefit equally from more cores.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final
 
 
 class Way(StrEnum):
-    """A reader, by its format's name. ``PARQUET`` has the segments' names from the call, so a query has nothing to plan."""
+    """Reader, by its format's name. ``PARQUET`` gets the segments' names at the call, so a query has nothing to plan."""
 
     TIDELOG = "tidelog"
     DELTA = "delta"
@@ -27,9 +28,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Costs of one reader, in seconds of a core: of a query, of each commit that the log keeps, of each segment, of each
-    record.
-    """
+    """Costs of one reader in seconds of a core: per query, per commit that the log keeps, per segment, per record."""
 
     query: float
     commit: float
@@ -37,7 +36,7 @@ class Cost:
     record: float
 
     def of(self, commit_count: int, segment_count: int, record_count: int) -> float:
-        """An estimate for one query over so much."""
+        """Return the estimated cost of one query."""
         return self.query + commit_count * self.commit + segment_count * self.segment + record_count * self.record
 
 
@@ -50,8 +49,8 @@ COSTS: Final[Mapping[Way, Cost]] = MappingProxyType(
 
 
 def faster_way(*, commit_count: int, segment_count: int, record_count: int) -> Way:
-    """The reader expected to be faster for a batch of all columns; ``format("tidelog")`` when they are equal.
+    """Return the reader expected to be faster for a batch of all columns; ``format("tidelog")`` if they are equal.
 
-    Never ``PARQUET``: it does not read what is there when the query runs.
+    Never ``PARQUET``: it does not read the state at the query's time.
     """
     return min(COSTS, key=lambda way: COSTS[way].of(commit_count, segment_count, record_count))

@@ -1,1 +1,1 @@
-"""Programs: each runs with ``python -m spark_pipeline.jobs.<name>`` and, as a file, with ``spark-submit``."""
+"""Programs: each is run by ``python -m spark_pipeline.jobs.<name>`` or, as a file, by ``spark-submit``."""

@@ -9,16 +9,16 @@
 
 The values are JSON objects with at least ``hour`` (scheduled hour of departure, local time), ``carrier`` and ``dep_delay``
 (minutes; null when the flight was cancelled). The job runs until it has seen ``--records`` records, until the file ``stop``
-appears in the output directory, or until SIGTERM or Ctrl-C. It writes there, each file whole or not at all:
+appears in the output directory, or until SIGTERM or Ctrl-C. It writes these files to that directory, each atomically:
 
-``ready.json``                 the query runs and has looked at the topic once
+``ready.json``                 the query runs and has read the topic's state once
 ``batches/<batch id>.json``    ``{"batch_id", "done_at_ms", "count", "checksum_sum", "checksum_xor", "next_offsets": {"0": n}}``:
-                               what has been seen in all, as ``record_checksum`` defines it, when this micro-batch was done
+                               totals at the end of this micro-batch, as ``record_checksum`` defines them
 ``result.json``                ``[{"hour", "carrier", "flights", "departed", "mean_delay_minutes"}]``: newest result, sorted
 
-1. The state is Structured Streaming's own: a restarted job goes on from the checkpoint and counts nothing twice. Output
+1. The state is Structured Streaming's own: a restarted job continues at the checkpoint and counts nothing twice. Output
    directory and checkpoint belong together.
-2. A value that is no such object counts as a record and is in the checksum, but in no mean.
+2. A value of another form counts as a record and is in the checksum, but in no mean.
 """
 
 from __future__ import annotations
@@ -51,20 +51,21 @@ FLIGHT: Final = StructType(
         StructField("dep_delay", DoubleType()),
     ]
 )
-"""What the job reads of a value; everything else in it is skipped."""
+"""Members of a value that the job reads; all others are ignored."""
 
 STATE_PARTITIONS: Final = 2
-"""The state is some thousand rows. Each further partition would add a task and some files to every micro-batch."""
+"""Partitions of the state, which has some thousand rows. Each further one would add a task and some files to every
+micro-batch."""
 
 POLL_SECONDS: Final = 0.1
-"""How often the job checks whether it may end."""
+"""Interval at which the job checks whether it may end."""
 
 WAITING: Final = "Waiting for data to arrive"
-"""What Spark reports of a query that looked and found nothing new."""
+"""Spark's status of a query that found no new data."""
 
 
 def parse_flights(records: DataFrame) -> DataFrame:
-    """Kafka's columns -> ``partition, offset, checksum`` and FLIGHT's; the latter are null where the value has none."""
+    """Convert Kafka's columns to ``partition, offset, checksum`` and FLIGHT's; the latter are null where the value lacks them."""
     return records.select(
         "partition",
         "offset",
@@ -74,7 +75,7 @@ def parse_flights(records: DataFrame) -> DataFrame:
 
 
 def delays(flights: DataFrame) -> DataFrame:
-    """``parse_flights``' columns -> a row for each ``partition, hour, carrier``, ready to be summed up further.
+    """Aggregate ``parse_flights``' columns to a row for each ``partition, hour, carrier``, which can be summed up further.
 
     Columns: ``partition int, hour int, carrier string, count long, checksum_sum long, checksum_xor long, next_offset long,
     flights long, departed long, delay_minutes double`` (null when none departed).
@@ -89,7 +90,7 @@ def delays(flights: DataFrame) -> DataFrame:
 
 
 def summarize(rows: Sequence[Row]) -> dict[str, Any]:
-    """What all rows of ``delays`` say together: ``count, checksum_sum, checksum_xor, next_offsets``."""
+    """Return the totals of all rows of ``delays``: ``count, checksum_sum, checksum_xor, next_offsets``."""
     checksum_xor = 0
     next_offsets: dict[str, int] = {}
     for row in rows:
@@ -105,7 +106,8 @@ def summarize(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def mean_delays(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows of ``delays`` -> one entry for each hour and carrier, sorted; ``mean_delay_minutes`` is None if none departed."""
+    """Return one entry per hour and carrier of the rows of ``delays``, sorted; ``mean_delay_minutes`` is None if none
+    departed."""
     groups: dict[tuple[int, str], list[float]] = {}
     for row in rows:
         if row["hour"] is not None and row["carrier"] is not None:
@@ -126,7 +128,7 @@ def mean_delays(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 class Output:
-    """Writes what the job knows after each micro-batch, and says when it has seen enough."""
+    """Writer of the results of each micro-batch, which detects when the job has seen enough."""
 
     def __init__(self, directory: Path, records: int | None) -> None:
         self._directory = directory
@@ -138,15 +140,15 @@ class Output:
             self.complete.set()
 
     def ready(self) -> None:
-        """Say that the query runs."""
+        """Record that the query runs."""
         self._write("ready.json", {"ready_at_ms": time.time_ns() // 1_000_000})
 
     def stop_asked(self) -> bool:
-        """Whether the file ``stop`` was put there."""
+        """Return whether the file ``stop`` exists."""
         return (self._directory / "stop").exists()
 
     def batch(self, state: DataFrame, batch_id: int) -> None:
-        """The action of the query: the whole state (some thousand rows) -> files."""
+        """Write the whole state (some thousand rows) to files: the query's action."""
         rows = state.collect()
         seen = summarize(rows)
         done_at_ms = time.time_ns() // 1_000_000
@@ -163,13 +165,13 @@ class Output:
 
 
 def end_at_signals(output: Output) -> None:
-    """Let SIGTERM and Ctrl-C end the job as if it had seen enough: the next run goes on from there."""
+    """Let SIGTERM and Ctrl-C end the job as if it had seen enough: the next run continues there."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: output.complete.set())
 
 
 def wait(query: StreamingQuery, output: Output) -> None:
-    """Return when the output is complete, the file ``stop`` appeared, or the query ended; raises what ended it."""
+    """Wait until the output is complete, the file ``stop`` exists, or the query ended; raise the query's failure."""
     said_ready = False
     while not output.stop_asked() and not output.complete.wait(POLL_SECONDS):
         if not query.isActive:
@@ -184,7 +186,7 @@ def wait(query: StreamingQuery, output: Output) -> None:
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
-    """The command line; see the module."""
+    """Parse the command line; see the module."""
     parser = argparse.ArgumentParser(
         prog="flight_delays", description="Mean departure delay by hour of day and carrier."
     )
@@ -199,7 +201,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the job; 0 when it ended as asked."""
+    """Run the job, and return the exit status: 0 when it ended as requested."""
     chosen = parse_arguments(arguments)
     output = Output(chosen.output, chosen.records)
     end_at_signals(output)

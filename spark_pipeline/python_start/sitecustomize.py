@@ -1,13 +1,13 @@
-"""Spark's Python processes take pyspark from where pip put it, not from the archive that Spark puts before it.
+"""Startup code of Spark's Python processes: they import pyspark from pip's installation, not from Spark's archive.
 
-Spark has ``$SPARK_HOME/python/lib/pyspark.zip`` first on their path. Python keeps no compiled code for an archive, so each
-process compiles its pyspark anew. That takes longer than all else before its first answer, and each start of a stream is a new
-process. Where pip installed pyspark, the archive lies within it, and the same files are beside it, compiled.
+Spark puts ``$SPARK_HOME/python/lib/pyspark.zip`` first on their path. Python caches no compiled code for an archive, so each
+process compiles its pyspark anew. That takes longer than everything else before its first answer, and each start of a stream is
+a new process. If pip installed pyspark, the archive is inside it, next to the same files, compiled.
 
-1. Nothing changes where the archive is not within a pyspark on the path, as in Spark's own distribution. Spark resolves symbolic
-   links in its own path, and an environment's is as it was called: they are compared without links.
-2. Where that pyspark and py4j are installed the archives leave the path. Code that searches the whole path, as Spark does for
-   data sources, fails at archives in Python 3.13 (CPython issue 121342).
+1. Nothing changes if the archive is not within a pyspark on the path, as in Spark's own distribution. Spark resolves symbolic
+   links in its own path, but an environment's path is unresolved: they are compared with links resolved.
+2. If that pyspark and py4j are installed, the archives are removed from the path. Code that searches the whole path, as Spark
+   does for data sources, fails at archives in Python 3.13 (CPython issue 121342).
 3. The ``sitecustomize`` that this one shadows runs, too.
 4. A worker whose connection Java closed, because its task or the session is over, ends without a stack trace.
 """
@@ -25,7 +25,7 @@ _ARCHIVES = f"{os.sep}pyspark{os.sep}python{os.sep}lib{os.sep}"
 
 
 def _without_archives(path: list[str]) -> list[str]:
-    """The path without the archives within its own pyspark; they go to its end when py4j is nowhere else."""
+    """Return the path without the archives within its own pyspark; they are moved to its end if py4j is nowhere else."""
     places = {os.path.realpath(entry) for entry in path}
     within = {
         entry for entry in path if _ARCHIVES in entry and os.path.realpath(entry.partition(_ARCHIVES)[0]) in places
@@ -36,7 +36,7 @@ def _without_archives(path: list[str]) -> list[str]:
 
 
 def _end_quietly() -> None:
-    """Spark's daemon prints what a worker's last flush raises; no reader waits for what could not be flushed."""
+    """Suppress the error that Spark's daemon prints when a worker's last flush fails, since no reader waits for that data."""
     if "pyspark.daemon" not in sys.orig_argv:
         return
     printed = traceback.print_exc

@@ -1,4 +1,4 @@
-"""The name of a batch, by which it is written once: the query and the batch's number, or the name that a job gives itself.
+"""Name of a batch, under which it is written once: the query and the batch's number, or the name given to a job.
 
 It is a transactional id and the number of one of its transactions, on the store and through gateways alike. So a query that
 writes the other way after a restart still knows what it has written.
@@ -20,19 +20,19 @@ class BatchRefused(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class BatchName:
-    """``number``: numbers of a query's batches grow; a repeated batch keeps its number."""
+    """Name of a batch. ``number``: a query's numbers increase; a repeated batch keeps its number."""
 
     writer: str
     number: int
 
     @property
     def transactional_id(self) -> str:
-        """Whose transaction the batch is."""
+        """Transactional id of the batch's transaction."""
         return f"spark-{self.writer}"
 
 
 def name_in_stream() -> BatchName | None:
-    """The name of the micro-batch that this task works for; None outside a query. Spark tells it to executors only."""
+    """Return the name of this task's micro-batch; None outside a query. Spark provides it on executors only."""
     context = TaskContext.get()
     if context is None:
         return None
@@ -44,9 +44,9 @@ def name_in_stream() -> BatchName | None:
 
 
 def name_of_job(options: SinkOptions) -> BatchName | None:
-    """The name that a batch write was given; None: it appends at every run.
+    """Return the name given to a batch write; None: it appends at every run.
 
-    Delta's name counts for one table; so this one counts for one topic when the option names the topic.
+    Delta's name counts per table, so this one counts per topic when the option names the topic.
     """
     if options.app_id is None or options.version is None:
         return None
@@ -55,7 +55,7 @@ def name_of_job(options: SinkOptions) -> BatchName | None:
 
 
 def passed(name: BatchName, last_number: int) -> BatchRefused:
-    """Why a batch older than what was written is refused."""
+    """Return the refusal of a batch that is older than the last one written."""
     return BatchRefused(
         f"Batch {name.number} of {name.writer} is older than batch {last_number}, which was written already: this is an old copy "
         "of the query's checkpoint. Go on from the newest one, or from a new checkpoint."

@@ -1,8 +1,8 @@
-"""One task of a write through gateways: it hands its records to the driver, which sends them all in one transaction.
+"""A task of a write through gateways: it hands its records to the driver, which sends all of them in one transaction.
 
-Executors can't stage at a gateway themselves. A gateway's transaction takes everything staged in it, also by a failed or a
-second try of a task. Only the driver learns from Spark which tries count. A transaction is at most 64 MiB, so the driver can
-hold it.
+Executors can't stage at a gateway themselves: a gateway's transaction includes everything staged in it, also by failed or
+repeated task attempts, and only the driver learns from Spark which attempts count. A transaction has at most 64 MiB, so the
+driver can hold it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spark_pipeline.sink.options import SinkOptions
 
 @dataclass(frozen=True, slots=True)
 class CarriedRecords:
-    """A task's records for one topic: an Arrow IPC stream as gateways take it."""
+    """A task's records for one topic, as an Arrow IPC stream in the gateways' form."""
 
     topic: str
     stream: bytes
@@ -30,14 +30,14 @@ class CarriedRecords:
 
 @dataclass(frozen=True)
 class CarriedTask(WriterCommitMessage):
-    """What a task tells the driver."""
+    """Message of a task to the driver."""
 
     parts: tuple[CarriedRecords, ...]
     batch: BatchName | None
 
 
 def carry(rows: Iterable[pa.RecordBatch], options: SinkOptions, batch: BatchName | None) -> CarriedTask:
-    """The rows, for the driver. Raises ``OptionRefused``, and ``BatchRefused`` when they exceed a transaction."""
+    """Return the rows for the driver. Raises ``OptionRefused``, and ``BatchRefused`` when they exceed a transaction."""
     tables: dict[str, list[pa.Table]] = {}
     size_bytes = 0
     for each in rows:
@@ -53,7 +53,7 @@ def carry(rows: Iterable[pa.RecordBatch], options: SinkOptions, batch: BatchName
 
 
 def check_size(size_bytes: int) -> None:
-    """Raise ``BatchRefused`` where a gateway's transaction can't take so much."""
+    """Raise ``BatchRefused`` if a gateway's transaction can't hold so much."""
     if size_bytes > limits.TRANSACTION_BYTES_MAX:
         raise BatchRefused(
             f"The batch has more than {limits.TRANSACTION_BYTES_MAX} bytes, which is what a transaction through gateways takes. "
@@ -62,7 +62,7 @@ def check_size(size_bytes: int) -> None:
 
 
 def encode_stream(records: pa.Table) -> bytes:
-    """An Arrow IPC stream."""
+    """Return the records as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, records.schema) as writer:
         writer.write_table(records)
@@ -70,11 +70,11 @@ def encode_stream(records: pa.Table) -> bytes:
 
 
 def decode_stream(data: bytes) -> pa.Table:
-    """What ``encode_stream`` gave."""
+    """Return the records of a stream made by ``encode_stream``."""
     return pa.ipc.open_stream(pa.BufferReader(data)).read_all()
 
 
 def _with_partition(records: pa.Table, rows: pa.RecordBatch) -> pa.Table:
-    """The records with the partition that each row names; null: the gateway chooses."""
+    """Return the records with the partition that each row names; null: the gateway chooses."""
     partitions = rows.column("partition") if "partition" in rows.schema.names else pa.nulls(rows.num_rows, pa.int32())
     return records.append_column("partition", partitions.cast(pa.int32()))

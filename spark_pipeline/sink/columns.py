@@ -1,8 +1,8 @@
-"""Rows with the columns of Kafka's sink -> records and the partition of each.
+"""Conversion of rows with the Kafka sink's columns to records and their partitions.
 
-``value`` is needed; ``key``, ``headers``, ``partition`` and, without the option, ``topic`` may be there. Keys and values are
-binary or string. Others are not written, as with Kafka's sink. Where ``partition`` is missing or null the key chooses it by
-Kafka's hash, and rows without a key take turns.
+``value`` is required; ``key``, ``headers``, ``partition`` and, unless given by the option, ``topic`` are optional. Keys and
+values are binary or string. Other columns are not written, as with Kafka's sink. If ``partition`` is missing or null, the key
+chooses it by Kafka's hash, and rows without a key go round robin.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TYPES: Final[dict[str, tuple[DataType, ...]]] = {
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
-    """Raise ``OptionRefused`` where rows of ``schema`` can't be written."""
+    """Raise ``OptionRefused`` if rows of ``schema`` can't be written."""
     types = {field.name: field.dataType for field in schema}
     for name, allowed in _TYPES.items():
         if name in types and types[name].simpleString() not in {one.simpleString() for one in allowed}:
@@ -46,7 +46,7 @@ def check_columns(schema: StructType, topic: str | None) -> None:
 
 
 def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each topic, in their order. Raises ``OptionRefused`` for a row without one."""
+    """Yield the rows of each topic, in their order. Raises ``OptionRefused`` for a row without a topic."""
     if topic is not None:
         yield topic, rows
         return
@@ -58,7 +58,7 @@ def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.
 
 
 def to_records(rows: pa.RecordBatch, now_ms: int) -> pa.Table:
-    """``BATCH_SCHEMA``; every record's timestamp is ``now_ms``."""
+    """Return the rows as records (``BATCH_SCHEMA``), all with the timestamp ``now_ms``."""
     count = rows.num_rows
     names = rows.schema.names
 
@@ -71,7 +71,7 @@ def to_records(rows: pa.RecordBatch, now_ms: int) -> pa.Table:
 
 
 def partitions_of(rows: pa.RecordBatch, state: TopicState, first: int) -> npt.NDArray[np.int32]:
-    """The partition of each row, int32; those that take turns begin with ``first``. Raises ``UnknownPartition``."""
+    """Return the partition of each row, int32; round robin begins with ``first``. Raises ``UnknownPartition``."""
     names = rows.schema.names
     keys = rows.column("key") if "key" in names else pa.nulls(rows.num_rows, pa.binary())
     chosen = partition_for_keys(keys, state.partition_count)

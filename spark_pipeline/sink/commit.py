@@ -1,8 +1,9 @@
-"""The driver's part of a write to the store: it commits all that is staged for a batch, over all topics, in one transaction.
+"""The driver's part of a write to the store: it commits everything staged for a batch, over all topics, in one transaction.
 
-1. The decision names the batch and exactly the objects of the tasks that Spark counts. Before it nothing is in a topic, behind
+1. The decision names the batch and exactly the objects of the tasks that Spark counts. Before it nothing is in a topic, after
    it all of it will be. A batch that any process decided before is not decided again.
-2. The driver finishes the transaction. When it dies first another process does: the restarted query, any gateway, maintenance.
+2. The driver finishes the transaction. If it dies first, another process does: the restarted query, any gateway, or
+   maintenance.
 
 Requests: two PUTs each for the decision and the end; for each topic a look at its log, the segment and the commit; for each
 staged object a GET and a DELETE. Their number does not grow with what was written before.
@@ -35,10 +36,10 @@ _STORES_MAX: Final = 16
 
 
 def commit_staged(tasks: Sequence[StagedTask], options: SinkOptions) -> None:
-    """Commit what the tasks staged; a batch with a name that was committed already changes nothing.
+    """Commit what the tasks staged; a named batch that was committed already changes nothing.
 
-    When it returns the records are in the store and visible. After ``BatchRefused``, ``TidelogError`` or ``StoreError`` the
-    batch may be repeated, whatever its outcome.
+    On return the records are in the store and visible. After ``BatchRefused``, ``TidelogError`` or ``StoreError`` the batch may
+    be repeated, whatever its outcome.
     """
     objects = [each for task in tasks for each in task.objects]
     if not objects:
@@ -69,13 +70,13 @@ def commit_staged(tasks: Sequence[StagedTask], options: SinkOptions) -> None:
 
 
 def drop_staged(transaction_id: str, options: SinkOptions) -> None:
-    """Delete what was staged for a failed try."""
+    """Delete the staged objects of a failed attempt."""
     transactions_of(options.store).delete_staged(transaction_id)
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
 def transactions_of(store: str) -> TransactionFinishing:
-    """The store's transactions, and what finishes them; kept as long as the process."""
+    """Return the store's transactions with the means to finish them; cached as long as the process lives."""
     return TransactionFinishing(
         opened(store),
         SystemClock(),
@@ -93,7 +94,7 @@ def _decided(
     names: Sequence[str],
     options: SinkOptions,
 ) -> TransactionRow:
-    """The row of the decision, once the batch before this one is finished."""
+    """Decide, after finishing the previous batch if needed, and return the decision's row."""
     decision = CommitJob(
         transaction_id=transaction_id,
         staged=tuple(names),
@@ -109,7 +110,7 @@ def _decided(
 
 
 def _check_size(objects: Sequence[StagedObject]) -> None:
-    """Raise ``BatchRefused`` when one commit can't take what is staged for a topic."""
+    """Raise ``BatchRefused`` if the staged data exceeds what one commit takes."""
     sizes: dict[str, int] = {}
     for each in objects:
         sizes[each.topic] = sizes.get(each.topic, 0) + each.size_bytes

@@ -1,9 +1,9 @@
 """The driver's part of a write through gateways: it sends the batch in one transaction, over all topics.
 
 1. Beginning the transaction fences every other process of the query, and tells which batch was committed last. No other process
-   can commit one behind it. So the driver recognises a batch that is in the log, and does not send it again.
-2. Nothing is visible before the commit, everything after it. When the driver dies the transaction ends by its time-out, or
-   gateways finish it; the next beginning waits for that.
+   can commit one after it. So the driver recognizes a batch that is in the log, and does not send it again.
+2. Nothing is visible before the commit, everything after it. When the driver dies the transaction times out, or gateways finish
+   it; the next beginning waits for that.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from tidelog.deadline import Deadline
 from tidelog.http.transport import Transport
 
 REQUEST_BYTES: Final = 4 * 1024 * 1024
-"""About the records of one request: below the limit of gateways with a quarter of the default."""
+"""Approximate size of one request's records: below a gateway's limit with a quarter of the default."""
 RECORD_OVERHEAD_BYTES: Final = 32
-"""What a record takes beside key, value and headers."""
+"""Overhead of a record besides key, value and headers."""
 TIMEOUT_MS: Final = 300_000
-"""Time-out of a transaction that its driver left behind."""
+"""Timeout of a transaction that its driver abandoned."""
 CALL_MS_MAX: Final = 120_000
-"""No try of a call begins later: a rolling restart of all gateways is over by then."""
+"""Time after which no further attempt of a call begins: a rolling restart of all gateways is over by then."""
 ANSWER_MS_MAX: Final = 60_000
-"""Of one try: a commit waits for every topic's records."""
+"""Time limit of one attempt: a commit waits for every topic's records."""
 _ARROW: Final = "application/vnd.apache.arrow.stream"
 
 
 def commit_carried(tasks: Sequence[CarriedTask], options: SinkOptions, *, call_ms_max: float = CALL_MS_MAX) -> None:
-    """Commit what the tasks carry; a batch with a name that was committed already changes nothing.
+    """Commit the tasks' records; a named batch that was committed already changes nothing.
 
-    When it returns the records are in the store and visible. After ``BatchRefused`` or ``TidelogError`` the batch may be
-    repeated, whatever its outcome. The token is the driver's: no executor gets it.
+    On return the records are in the store and visible. After ``BatchRefused`` or ``TidelogError`` the batch may be repeated,
+    whatever its outcome. Only the driver has the token, no executor.
     """
     parts: dict[str, list[pa.Table]] = {}
     for task in tasks:
@@ -65,7 +65,7 @@ def commit_carried(tasks: Sequence[CarriedTask], options: SinkOptions, *, call_m
 
 
 def is_there(topic: str, options: SinkOptions) -> bool:
-    """Whether gateways have the topic. A missing one is created where ``options`` say with how many partitions."""
+    """Return whether gateways have the topic. A missing one is created if ``options`` give its number of partitions."""
     transport = Transport(options.gateways, request_timeout_ms=ANSWER_MS_MAX, token_file=options.token_file)
     try:
         describe_topic(transport, topic, Deadline(CALL_MS_MAX))
@@ -77,7 +77,7 @@ def is_there(topic: str, options: SinkOptions) -> bool:
         try:
             create_topic(transport, topic, options.create_partitions, {}, Deadline(CALL_MS_MAX))
         except RequestRefused as other:
-            if other.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another process was faster
+            if other.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # created concurrently
                 raise
     finally:
         transport.close()
@@ -91,7 +91,7 @@ def _commit(transport: Transport, tables: Mapping[str, pa.Table], batch: BatchNa
         TIMEOUT_MS,
         Deadline(call_ms_max),
         number=None if batch is None else batch.number,
-        # The epoch is not judged here: the next try fenced a lost one.
+        # Retries are safe, since the epoch is not checked here: each attempt fences a lost one.
         repeatable=True,
     )
     if batch is not None:
@@ -122,7 +122,7 @@ def _commit(transport: Transport, tables: Mapping[str, pa.Table], batch: BatchNa
 
 
 def requests_of(table: pa.Table, request_bytes: int = REQUEST_BYTES) -> Iterator[pa.Table]:
-    """The records in order, in pieces of at most about ``request_bytes``; a single large record may exceed that."""
+    """Yield the records in order, in pieces of at most about ``request_bytes``; a single large record may exceed that."""
     ends = np.cumsum(record_bytes(table) + RECORD_OVERHEAD_BYTES)
     start = 0
     while start < table.num_rows:
@@ -133,6 +133,6 @@ def requests_of(table: pa.Table, request_bytes: int = REQUEST_BYTES) -> Iterator
 
 
 def _abort(transport: Transport, transaction_id: str, call_ms_max: float) -> None:
-    """Abort, best effort: a transaction left open ends by its time-out, or by the next one of its transactional id."""
+    """Abort, best effort: a transaction left open times out, or is ended by the next one of its transactional id."""
     with contextlib.suppress(TidelogError):
         transactions.abort(transport, transaction_id, Deadline(call_ms_max))

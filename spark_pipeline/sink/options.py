@@ -1,4 +1,4 @@
-"""The options of the sink, by the names of Spark's Kafka sink, and Delta's for a job that may be repeated."""
+"""Options of the sink, with the names of Spark's Kafka sink, and Delta's for a repeatable job."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ _KNOWN: Final = (
     "includeHeaders",
 )
 _SPARKS: Final = ("checkpointlocation", "queryname", "outputmode", "path")
-"""Options of its own that Spark hands on."""
+"""Spark's own options, which it passes on."""
 _APP_ID_BYTES_MAX: Final = 200
 _VERSION_MAX: Final = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """``topic``: of every record; None: each record's column ``topic`` names it. Exactly one of the first two is not empty."""
+    """Parsed options. ``topic``: for every record; None: each record's column ``topic``. Exactly one of the first two is not
+    empty."""
 
     store: str = ""
     gateways: tuple[str, ...] = ()
-    """Base URLs, each of one gateway, or of a balancer before some."""
+    """Base URLs, each of a gateway or of a load balancer."""
     token_file: str | None = None
-    """A file on the driver; None: what its environment says. Plans and checkpoints have the path, and never a token."""
+    """Token file on the driver; None: from its environment. Plans and checkpoints have the path, and never a token."""
     topic: str | None = None
     create_partitions: int | None = None
-    """Of ``topic``, which is created where it is missing; None: the write fails then."""
+    """Number of partitions with which a missing ``topic`` is created; None: the write fails then."""
     app_id: str | None = None
-    """Of a job that may be repeated: with ``version`` it names what the job writes."""
+    """Name of a repeatable job: with ``version`` it identifies what the job writes."""
     version: int | None = None
 
 
 def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """The options of a writer. Raises ``OptionRefused``."""
+    """Return the options of a writer. Raises ``OptionRefused``."""
     known = {name.lower(): name for name in _KNOWN}
     values: dict[str, str] = {}
     for name, value in given.items():
@@ -102,7 +103,7 @@ def _gateways(text: str) -> tuple[str, ...]:
 
 
 def _named(values: Mapping[str, str], *, streaming: bool) -> tuple[str | None, int | None]:
-    """``txnAppId`` and ``txnVersion``, both or none."""
+    """Return ``txnAppId`` and ``txnVersion``, both or none."""
     app_id, version = values.get("txnAppId"), values.get("txnVersion")
     if app_id is None and version is None:
         return None, None

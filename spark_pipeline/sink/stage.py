@@ -1,8 +1,9 @@
-"""One task of a write to the store: it stages objects beside the topics, which become records when the driver commits them.
+"""A task of a write to the store: it stages objects, which become records when the driver commits them.
 
-They are the staged records of a transaction (``log_format.transactions.staged_records``). Every task of the write knows its id
-without a request: the id follows from the driver's ``Attempt``, which all tasks have, and from the batch. An object that the
-driver does not name, since its task failed or ran twice, is deleted with the others when the transaction has ended.
+They are the staged records of a transaction (``log_format.transactions.staged_records``). Every task of the write knows the
+transaction's id without a request: it follows from the driver's ``Attempt``, which all tasks have, and from the batch. An
+object that the driver does not name, because its task failed or ran twice, is deleted with the others when the transaction has
+ended.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.store_access import opened
 
 OBJECT_BYTES: Final = 32 * 1024 * 1024
-"""A staged object is put at about so many bytes of records: what a task holds in memory."""
+"""Approximate size of a staged object: the records that a task holds in memory."""
 _LOGS_MAX: Final = 256
 _READS_AT_ONCE: Final = 8
 _NUMBERS: Final = 10**8
-"""Of staged objects' names; the decision gives their order."""
+"""Range of numbers in staged objects' names; the decision gives the objects' order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of Spark to write a batch, begun by the driver. Another try is another transaction."""
+    """An attempt of Spark to write a batch, begun by the driver. Another attempt is another transaction."""
 
     token: str
     begun_ms: int
@@ -53,7 +54,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class StagedObject:
-    """One staged object: its name, which incarnation of which topic it is for, and how large it is."""
+    """A staged object: its name, topic, the topic's incarnation, and its size."""
 
     name: str
     topic: str
@@ -63,7 +64,7 @@ class StagedObject:
 
 @dataclass(frozen=True)
 class StagedTask(WriterCommitMessage):
-    """What a task tells the driver."""
+    """Message of a task to the driver."""
 
     transaction_id: str
     objects: tuple[StagedObject, ...]
@@ -71,12 +72,12 @@ class StagedTask(WriterCommitMessage):
 
 
 def new_attempt() -> Attempt:
-    """A try that begins now."""
+    """Return an attempt that begins now."""
     return Attempt(uuid.uuid4().hex, SystemClock().now_ms())
 
 
 def transaction_id_of(attempt: Attempt, batch: BatchName | None, options: SinkOptions) -> str:
-    """The transaction of this try of the batch. Raises ``StoreUnavailable``, ``CorruptData``."""
+    """Return the transaction id of this attempt of the batch. Raises ``StoreUnavailable``, ``CorruptData``."""
     name = "" if batch is None else f"{batch.writer}/{batch.number}"
     randomness = hashlib.sha256(f"{attempt.token}/{name}".encode()).hexdigest()
     return issue(JOB, attempt.begun_ms, randomness, producer_key(options.store))
@@ -85,7 +86,7 @@ def transaction_id_of(attempt: Attempt, batch: BatchName | None, options: SinkOp
 def stage(
     rows: Iterable[pa.RecordBatch], options: SinkOptions, attempt: Attempt, batch: BatchName | None
 ) -> StagedTask:
-    """Put the rows beside the topics. Raises ``OptionRefused``, ``RequestRefused``, ``StoreUnavailable``, ``CorruptData``."""
+    """Stage the rows as objects. Raises ``OptionRefused``, ``RequestRefused``, ``StoreUnavailable``, ``CorruptData``."""
     context = TaskContext.get()
     task = 0 if context is None else context.partitionId()
     transaction_id = transaction_id_of(attempt, batch, options)
@@ -120,19 +121,19 @@ def stage(
 
 @functools.lru_cache(maxsize=_LOGS_MAX)
 def topic_log(store: str, topic: str) -> TopicLog:
-    """The topic's log, kept as long as the process."""
+    """Return the topic's log, cached as long as the process lives."""
     return TopicLog(opened(store), topic, SystemClock(), fetch_all=commits_pool().map)
 
 
 @functools.lru_cache(maxsize=1)
 def commits_pool() -> ThreadPoolExecutor:
-    """Reads the commits of a log in parallel when it is loaded."""
+    """Return the pool that reads the commits of a log in parallel."""
     return ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="tidelog-sink")
 
 
 @functools.lru_cache(maxsize=_LOGS_MAX)
 def producer_key(store: str) -> bytes:
-    """The key that proves ids in this store. Raises ``StoreUnavailable``, ``CorruptData``."""
+    """Return the key that authenticates ids in this store. Raises ``StoreUnavailable``, ``CorruptData``."""
     return load_cluster(opened(store), lambda: uuid.uuid4().hex).producer_key
 
 

@@ -1,4 +1,4 @@
-"""The topic of a write, looked at by the driver before any task runs: it is there, or is created, or the write fails at once."""
+"""Check of a write's topic by the driver before any task runs: it exists, or is created, or the write fails immediately."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from spark_pipeline.sink.stage import topic_log
 
 
 def ready_topic(options: SinkOptions) -> None:
-    """Where the option ``topic`` names it: create it with ``createPartitions`` partitions if it is missing.
+    """Create the topic named by the option ``topic`` with ``createPartitions`` partitions if it is missing.
 
-    Raises ``UnknownTopic`` without that option, ``StoreUnavailable``, ``GatewayError``. Settings of an existing topic stay.
+    Raises ``UnknownTopic`` without ``createPartitions``, ``StoreUnavailable``, ``GatewayError``. An existing topic keeps its
+    settings.
     """
     if options.topic is None:
         return
@@ -40,7 +41,7 @@ def ready_topic(options: SinkOptions) -> None:
             )
         )
     except RequestRefused as refusal:
-        if refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another process was faster
+        if refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # created concurrently
             raise
 
 

@@ -1,6 +1,6 @@
-"""What Spark calls to write: ``df.writeStream.format("tidelog")`` and ``df.write.format("tidelog").mode("append")``.
+"""Writers that Spark calls: ``df.writeStream.format("tidelog")`` and ``df.write.format("tidelog").mode("append")``.
 
-Both stage on executors and commit on the driver, straight on the store or through gateways, each batch as one transaction.
+Both stage on executors and commit on the driver, straight to the store or through gateways, each batch as one transaction.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Messages = Sequence[WriterCommitMessage | None]
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One job: its records appear together when it ends, or not at all.
+    """Writer of one job, whose records appear together at its end, or not at all.
 
-    A job that runs again appends again, unless ``txnAppId`` and ``txnVersion`` name it.
+    A repeated job appends again, unless ``txnAppId`` and ``txnVersion`` name it.
     """
 
     def __init__(self, options: SinkOptions) -> None:
@@ -30,34 +30,34 @@ class BatchWriter(DataSourceArrowWriter):
         self._attempt = new_attempt()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """See ``stage`` and ``carry``."""
+        """Write a task's rows, as ``stage`` or ``carry``."""
         return _write(iterator, self._options, self._attempt, name_of_job(self._options))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """See ``commit_staged`` and ``commit_carried``."""
+        """Commit the job, as ``commit_staged`` or ``commit_carried``."""
         _commit(messages, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's
-        """Delete what was staged, also by failed tasks."""
+        """Delete all staged objects, including those of failed tasks."""
         if not self._options.gateways:
             drop_staged(transaction_id_of(self._attempt, name_of_job(self._options), self._options), self._options)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Micro-batches of one query: each is written once. Executors learn query and batch from Spark."""
+    """Writer of one query's micro-batches, each written once. Executors learn query and batch from Spark."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._attempt = new_attempt()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """See ``stage`` and ``carry``."""
+        """Write a task's rows, as ``stage`` or ``carry``."""
         batch = name_in_stream()
         assert batch is not None, "Spark does not say which micro-batch this is"
         return _write(iterator, self._options, self._attempt, batch)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """See ``commit_staged`` and ``commit_carried``."""
+        """Commit the micro-batch, as ``commit_staged`` or ``commit_carried``."""
         assert all(
             message.batch is not None and message.batch.number == batchId
             for message in messages
@@ -66,7 +66,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _commit(messages, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Delete what tasks reported as staged: a repeated batch is staged anew."""
+        """Delete the objects that tasks reported as staged: a repeated batch stages again."""
         for transaction_id in {message.transaction_id for message in messages if isinstance(message, StagedTask)}:
             drop_staged(transaction_id, self._options)
 
@@ -79,7 +79,7 @@ def _write(
 
 def _commit(messages: Messages, options: SinkOptions) -> None:
     if options.gateways:
-        # Executors import this module, too, and need no HTTP client.
+        # Imported late: executors import this module, too, and need no HTTP client.
         from spark_pipeline.sink.commit_by_gateway import commit_carried  # noqa: PLC0415
 
         commit_carried([message for message in messages if isinstance(message, CarriedTask)], options)

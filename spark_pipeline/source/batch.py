@@ -1,4 +1,4 @@
-"""``spark.read.format("tidelog")``: everything between two positions, planned with the query."""
+"""``spark.read.format("tidelog")``: all records between two positions, planned with the query."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from spark_pipeline.store_access import opened
 
 
 class BatchReader(DataSourceReader):
-    """Plans on the driver, reads on executors. Pickled between them with its options, which hold no credentials."""
+    """Reader that plans on the driver and reads on executors. Pickled between them with its options, which hold no
+    credentials."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -28,12 +29,12 @@ class BatchReader(DataSourceReader):
         self._wanted = Wanted()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Note what can be left out; Spark applies every filter itself."""
+        """Store what can be excluded, and return all filters, since Spark applies every filter itself."""
         self._wanted = wanted(filters)
         return filters
 
     def partitions(self) -> list[ReadTask]:
-        """The tasks. Raises ``OptionRefused``, ``UnknownTopic``, ``DataLoss``, ``StoreUnavailable``, ``CorruptData``."""
+        """Return the tasks. Raises ``OptionRefused``, ``UnknownTopic``, ``DataLoss``, ``StoreUnavailable``, ``CorruptData``."""
         options = self._options
         reader = part_reader(options.store)
         topics = Topics(opened(options.store), options.subscription)
@@ -45,6 +46,6 @@ class BatchReader(DataSourceReader):
         return planned(options, view, start, ending_positions(options, view, reader), self._wanted)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """See ``read_task``."""
+        """Yield a task's records, as ``read_task``."""
         options = self._options
         return read_task(partition, options.store, self._schema, fail_on_data_loss=options.fail_on_data_loss)

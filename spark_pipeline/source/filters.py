@@ -1,6 +1,6 @@
-"""What the plan can use of a query's filters: topics, partitions, offsets and timestamps; and what a task can: a key.
+"""Pushdown of a query's filters: on topics, partitions, offsets and timestamps into the plan, on the key into tasks.
 
-They only leave out what can't match. Spark applies every filter itself afterwards, so a filter that is not understood here
+Pushdown only excludes what can't match. Spark applies every filter itself afterwards, so a filter that is not understood here
 costs time and never a record.
 """
 
@@ -31,7 +31,8 @@ _Comparison = EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual | LessT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What may match. ``None``: all. Offsets are ``[first_offset, end_offset)``, timestamps ``[first_ms, last_ms]``."""
+    """Bounds of possible matches. ``None``: no bound. Offsets are ``[first_offset, end_offset)``, timestamps ``[first_ms,
+    last_ms]``."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -40,28 +41,28 @@ class Wanted:
     first_ms: int = TIMESTAMP_MS_MIN
     last_ms: int = TIMESTAMP_MS_MAX
     key: bytes | None = None
-    """Records with other keys can't match; None: any may."""
+    """Key that matching records have; None: any."""
 
     def has(self, topic: str, partition: int) -> bool:
-        """Whether records of the partition may match."""
+        """Return whether records of the partition may match."""
         return (self.topics is None or topic in self.topics) and (
             self.partitions is None or partition in self.partitions
         )
 
     def within(self, each: OffsetRange) -> OffsetRange | None:
-        """The part of the range that may match; None when there is none."""
+        """Return the part of the range that may match; None if there is none."""
         start, end = max(each.start_offset, self.first_offset), min(each.end_offset, self.end_offset)
         return OffsetRange(each.partition, start, end) if start < end else None
 
     def timestamps(self) -> TimestampRange | None:
-        """The bounds on timestamps, if there are any."""
+        """Return the bounds on timestamps, if there are any."""
         if self.first_ms <= TIMESTAMP_MS_MIN and self.last_ms >= TIMESTAMP_MS_MAX:
             return None
         return TimestampRange(self.first_ms, self.last_ms)
 
 
 def wanted(filters: Iterable[Filter]) -> Wanted:
-    """What may match all filters together, as far as they are understood."""
+    """Return the bounds of what may match all filters together, as far as they are understood."""
     found = Wanted()
     for each in filters:
         if isinstance(each, In):
@@ -98,7 +99,7 @@ def _by_offset(found: Wanted, each: _Comparison, offset: int) -> Wanted:
 
 
 def _by_timestamp(found: Wanted, each: _Comparison, moment: datetime) -> Wanted:
-    """Widened to whole milliseconds, with strict bounds taken as inclusive: what is left out can't match."""
+    """Narrow the timestamps, widened to whole milliseconds and with strict bounds as inclusive, so that no match is excluded."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     since = aware - datetime(1970, 1, 1, tzinfo=UTC)
     floor_ms = (since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds) // 1000

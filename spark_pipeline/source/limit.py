@@ -1,4 +1,4 @@
-"""How much of the backlog a micro-batch takes: each partition's share of ``maxOffsetsPerTrigger``, as with Kafka."""
+"""Bound of a micro-batch: each partition's share of ``maxOffsetsPerTrigger``, as with Kafka."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from spark_pipeline.source.offsets import Positions
 
 
 def limited(start: Positions, end: Positions, offsets_max: int) -> Positions:
-    """Ends at most ``offsets_max`` (1 and up) offsets behind ``start``, each partition in proportion to what it has.
+    """Return ends at most ``offsets_max`` (1 and up) offsets behind ``start``, each partition in proportion to its backlog.
 
-    Every partition with a backlog gets at least one offset while the bound allows it, so that none starves. A partition that
-    ``start`` does not know begins at 0. Ends never go back.
+    Every partition with a backlog gets at least one offset if the bound allows it, so that none starves. A partition that
+    ``start`` does not have begins at 0. Ends never go back.
     """
     spans = [
         (topic, partition, begin, max(0, offset - begin))
@@ -26,7 +26,7 @@ def limited(start: Positions, end: Positions, offsets_max: int) -> Positions:
     shares = [each + spare * (span - each) // wanted if span else 0 for *_, span in spans]
     rest = offsets_max - sum(shares)
     limits: Positions = {}
-    # What rounding down left over goes to the largest.
+    # The remainder of rounding down goes to the largest backlogs.
     for (topic, partition, begin, span), share in sorted(
         zip(spans, shares, strict=True), key=lambda one: one[0][3], reverse=True
     ):

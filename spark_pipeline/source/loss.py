@@ -1,8 +1,9 @@
-"""Offsets that a query was to read and that are gone, and ``failOnDataLoss``.
+"""Detection of lost offsets that a query was to read, and ``failOnDataLoss``.
 
-A query loses records when retention or a deletion moved the log start beyond its position. It also does when the topic was
-deleted or re-created, and when a partition ends before its position. With ``failOnDataLoss`` (the default) the query fails and
-says so. Without, it goes on with the first record that there is, and logs a warning. The gaps of key compaction are no loss.
+A query loses records when retention or a deletion moved the log start beyond its position, when the topic was deleted or
+recreated, and when a partition ends before its position. With ``failOnDataLoss`` (the default) the query fails and reports
+that. Without it, the query continues with the first available record, and logs a warning. Gaps left by key compaction are no
+loss.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ _log = logging.getLogger("spark_pipeline.source")
 
 
 class DataLoss(RuntimeError):
-    """Records that the query was to read are gone; see the module."""
+    """Records that the query was to read are lost; see the module."""
 
 
 def readable_starts(
     start: Positions, view: TopicsView, *, fail: bool, ids: TopicIds = MappingProxyType({})
 ) -> Positions:
-    """Return where reading goes on in each partition of ``view``: at ``start``, where that can be read.
+    """Return where reading continues in each partition of ``view``: at ``start``, if that can be read.
 
-    A partition that ``start`` does not know, since it is new, begins at its first record. So does each of a topic whose id is not
-    the one in ``ids``, that of the topic which ``start`` belongs to. Raises ``DataLoss`` when ``fail``.
+    A new partition, which ``start`` does not have, begins at its first record. So does each partition of a topic whose id
+    differs from that in ``ids``, since ``start`` belongs to a deleted topic. Raises ``DataLoss`` when ``fail``.
     """
     for topic, of in start.items():
         for partition in of:
@@ -52,7 +53,7 @@ def readable_starts(
 
 
 def lost(what: str, *, fail: bool) -> None:
-    """Report that records are gone: raise ``DataLoss`` when ``fail``, else log a warning and return."""
+    """Report lost records: raise ``DataLoss`` when ``fail``, else log a warning."""
     if fail:
         raise DataLoss(
             f"{what}: records may be lost to this query. To go on with what is there, set the option failOnDataLoss to false."

@@ -1,9 +1,9 @@
 """Positions of a query, by topic and partition, and their form in a checkpoint.
 
-Spark writes into the checkpoint what Kafka's source would, ``{"topic": {"0": 123}}``: the next offset to read of each partition.
-Beside it is ``{"@topic_ids": {"topic": "…"}}``, a name that no topic can have: a position belongs to a topic, and one that is
-made anew under the name has another id. Checkpoints of before have no ids. In options ``-2`` is the earliest and ``-1`` the
-latest offset, as with Kafka.
+Spark writes into the checkpoint what Kafka's source would, ``{"topic": {"0": 123}}``: the next offset to read of each
+partition. In addition there is ``{"@topic_ids": {"topic": "…"}}``, a name that no topic can have: a position belongs to a
+topic, and a topic recreated under the name has another id. Older checkpoints have no ids. In options ``-2`` is the earliest and
+``-1`` the latest offset, as with Kafka.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ EARLIEST: Final = -2
 Positions = dict[str, dict[int, int]]
 """Topic -> partition -> offset: the next to read, or where to stop (exclusive)."""
 TopicIds = Mapping[str, str]
-"""Topic -> the id of the topic that its positions belong to."""
+"""Topic -> id of the topic to which its positions belong."""
 
 TOPIC_IDS: Final = "@topic_ids"
-"""The member of a checkpoint's offsets that has them."""
+"""Member of a checkpoint's offsets that holds the ids."""
 
 
 def to_json(positions: Positions, ids: TopicIds) -> dict[str, dict[str, Any]]:
-    """Make the object for the checkpoint, sorted, so that equal positions are equal text."""
+    """Return the object for the checkpoint, sorted, so that equal positions are equal text."""
     found: dict[str, dict[str, Any]] = {
         topic: {str(partition): positions[topic][partition] for partition in sorted(positions[topic])}
         for topic in sorted(positions)
@@ -33,9 +33,9 @@ def to_json(positions: Positions, ids: TopicIds) -> dict[str, dict[str, Any]]:
 
 
 def from_json(stored: Mapping[str, Mapping[str, Any]]) -> tuple[Positions, TopicIds]:
-    """Return what ``to_json`` was given, without ids of topics where there are none.
+    """Return the positions and ids given to ``to_json``; the ids may be missing.
 
-    Raises ``ValueError`` where a checkpoint holds something else.
+    Raises ``ValueError`` if a checkpoint holds something else.
     """
     try:
         positions = {
@@ -49,7 +49,7 @@ def from_json(stored: Mapping[str, Mapping[str, Any]]) -> tuple[Positions, Topic
 
 
 def count(start: Positions, end: Positions) -> int:
-    """How many offsets lie between; a partition that ``start`` does not know begins at 0."""
+    """Return the number of offsets in between; a partition that ``start`` does not have begins at 0."""
     return sum(
         max(0, offset - start.get(topic, {}).get(partition, 0))
         for topic, of in end.items()

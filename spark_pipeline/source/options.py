@@ -1,8 +1,8 @@
-"""The options of ``format("tidelog")``, by the names and with the meaning of Spark's Kafka source.
+"""Options of ``format("tidelog")``, with the names and meanings of Spark's Kafka source.
 
-Options that are unknown, malformed or contradict each other are refused by name. Where Kafka's source documents a precedence of
-options, it holds here. ``kafka.group.id`` is ``groupId``;
-other options for Kafka's client (``kafka.*``) mean nothing here, and are warned about.
+Options that are unknown, malformed or contradict each other are refused by name. Precedences documented for Kafka's source hold
+here, too. ``kafka.group.id`` means ``groupId``; other options for Kafka's client (``kafka.*``) have no effect, and give a
+warning.
 
 Source: Spark's "Structured Streaming + Kafka Integration Guide", "Configuring the Kafka source".
 """
@@ -23,10 +23,10 @@ from spark_pipeline.source.offsets import EARLIEST, LATEST, Positions
 from spark_pipeline.vended import VendedStore, is_fit_gateway
 
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
-"""Default of ``maxTriggerDelay``, Kafka's."""
+"""Default of ``maxTriggerDelay``, as in Kafka."""
 
 ROWS_PER_TASK: Final = 1_000_000
-"""Default of ``maxRecordsPerPartition``: some seconds of a core's work, which is lost with an executor."""
+"""Default of ``maxRecordsPerPartition``: some seconds of work for a core, which is lost with an executor."""
 
 _KNOWN: Final = (
     "store",
@@ -60,7 +60,7 @@ _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """Which topics: ``topics`` by name, or all that match ``pattern`` wholly, or of each topic only some partitions."""
+    """Topics to read: ``topics`` by name, or all whose whole name matches ``pattern``, or only some partitions of each topic."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -69,10 +69,10 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boundary:
-    """Where reading begins or ends; the first that is not None holds.
+    """Begin or end of reading; the first member that is not None holds.
 
-    ``timestamp_ms`` for every partition, ``timestamps_ms`` by topic and partition, else ``offsets``: ``EARLIEST`` or
-    ``LATEST`` for all, or by topic and partition.
+    ``timestamp_ms`` for every partition, ``timestamps_ms`` by topic and partition, else ``offsets``: ``EARLIEST`` or ``LATEST``
+    for all, or by topic and partition.
     """
 
     timestamp_ms: int | None
@@ -82,7 +82,8 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """See the module. Counts are of records; ``ending`` is for batch queries, the trigger's bounds for streams."""
+    """Parsed options; see the module. Counts are of records; ``ending`` is for batch queries, the trigger's bounds for
+    streams."""
 
     store: str | VendedStore
     subscription: Subscription
@@ -95,14 +96,14 @@ class SourceOptions:
     fail_on_data_loss: bool
     include_headers: bool
     record_filter: RecordFilter | None
-    """Which records are read; None: all."""
+    """Filter of the records to read; None: all."""
     tasks_min: int | None
     rows_per_task_max: int
     group: str | None
 
 
 def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """The options of a query. Raises ``OptionRefused``."""
+    """Return the options of a query. Raises ``OptionRefused``."""
     options = _Options(given)
     maximum, minimum = options.count("maxOffsetsPerTrigger"), options.count("minOffsetsPerTrigger")
     if maximum is not None and minimum is not None and minimum > maximum:
@@ -140,12 +141,12 @@ def _record_filter(options: _Options) -> RecordFilter | None:
 
 
 def includes_headers(given: Mapping[str, str]) -> bool:
-    """Whether ``includeHeaders`` asks for the column ``headers``. Raises ``OptionRefused``."""
+    """Return whether ``includeHeaders`` asks for the column ``headers``. Raises ``OptionRefused``."""
     return _Options(given).flag("includeHeaders", default=False)
 
 
 class _Options:
-    """Options by their name in any case; those given are all known ones."""
+    """Given options, by name in any case; unknown ones are refused."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         known = {name.lower(): name for name in _KNOWN}
@@ -212,7 +213,7 @@ class _Options:
         return int(match.group(1)) * unit
 
     def partitions(self, name: str) -> Positions | None:
-        """An object of numbers by topic and partition."""
+        """Return an option's object of numbers by topic and partition."""
         text = self.get(name)
         if text is None:
             return None
@@ -223,7 +224,7 @@ class _Options:
             raise OptionRefused(name, f'{problem}; it is written {{"topic": {{"0": 23, "1": -2}}}}') from problem
 
     def topics_and_partitions(self, name: str) -> dict[str, tuple[int, ...]] | None:
-        """An object of lists of partitions by topic."""
+        """Return an option's object of lists of partitions by topic."""
         text = self.get(name)
         if text is None:
             return None
@@ -243,7 +244,7 @@ def _partition(number: str) -> int:
 
 
 def _store(options: _Options, subscription: Subscription) -> str | VendedStore:
-    """The store, or with ``gateway`` and ``tokenFile`` the store by credentials that the gateway vends."""
+    """Return the store, or with ``gateway`` and ``tokenFile`` the store with credentials vended by the gateway."""
     uri, gateway, token_file = options.store(), options.get("gateway"), options.get("tokenFile")
     if gateway is None and token_file is None:
         return uri

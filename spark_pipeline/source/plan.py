@@ -1,9 +1,9 @@
-"""Offsets -> tasks: which ranges of which segments each task reads. Pure.
+"""Planning: which ranges of which segments each task reads. Pure.
 
 1. Every offset in the ranges is in exactly one task, and within a task the records of a partition are in order.
 2. One task reads a segment as far as its size allows, so that it is opened once; small segments share a task. So do the topics
    of a journal's object.
-3. The cost is that of the ranges, not of the topic's history: each run is found by binary search.
+3. The cost is proportional to the ranges, not to the topic's history: each run is found by binary search.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from log_format.segments.run import SegmentRef
 from log_format.topic.state import TopicState
 
 ROWS_PER_TASK_MIN: Final = 100_000
-"""Fewer records are not worth a task of their own while there is another."""
+"""Records below which a task of their own is not worthwhile while there is another."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentPart:
-    """What a task reads of one segment: ranges of different partitions."""
+    """Part of one segment that a task reads: ranges of different partitions."""
 
     topic: str
     topic_id: str
@@ -33,22 +33,22 @@ class SegmentPart:
     segment: SegmentRef
     ranges: tuple[OffsetRange, ...]
     journal: int | None = None
-    """The journal whose object the segment is; None: it is in the topic's own table."""
+    """Number of the journal to which the object belongs; None: the segment is in the topic's own table."""
     bases: tuple[tuple[int, int], ...] = ()
-    """Of a journal's object: partitions, and the offset of each one's first record there."""
+    """Partitions in a journal's object, with the offset of each one's first record there."""
 
     @property
     def offset_count(self) -> int:
-        """Offsets in the ranges; the records are at most so many."""
+        """Number of offsets in the ranges, an upper bound of the records."""
         return sum(each.end_offset - each.start_offset for each in self.ranges)
 
 
 def parts_of(
     state: TopicState, timestamp_type: int, ranges: Iterable[OffsetRange], *, first_timestamp_ms: int | None = None
 ) -> list[SegmentPart]:
-    """The parts of segments that hold the ranges (one for a partition), each partition's in order.
+    """Return the parts of segments that hold the ranges (one per partition), each partition's in order.
 
-    With ``first_timestamp_ms``, parts before the first segment that may hold such a record are left out.
+    With ``first_timestamp_ms``, parts before the first segment that may hold such a record are excluded.
     """
     segments: dict[str, Located] = {}
     bases: dict[str, list[tuple[int, int]]] = {}
@@ -85,9 +85,9 @@ def parts_of(
 
 
 def by_object(parts: Sequence[SegmentPart]) -> list[SegmentPart]:
-    """The parts of many topics: those of the topics' own segments, then those of each journal's object together.
+    """Return the parts of many topics: first those in the topics' own segments, then those of journals, grouped by object.
 
-    Each topic's stay in order. A journal's object has records of many topics: so a task fetches it once for all of them.
+    Each topic's parts stay in order. A journal's object has records of many topics, so a task fetches it once for all of them.
     """
     objects: dict[str, list[SegmentPart]] = {}
     order: TopologicalSorter[str] = TopologicalSorter()
@@ -97,7 +97,7 @@ def by_object(parts: Sequence[SegmentPart]) -> list[SegmentPart]:
             continue
         path = part.segment.path
         same = objects.setdefault(path, [])
-        # One reference for all: pickled once.
+        # One shared reference, which is pickled once.
         same.append(replace(part, segment=same[0].segment) if same else part)
         follows = before is not None and before.topic == part.topic
         order.add(path, *([before.segment.path] if before is not None and follows else []))
@@ -114,10 +114,10 @@ def tasks_of(
     rows_per_task_max: int,
     rows_per_task_min: int = ROWS_PER_TASK_MIN,
 ) -> list[tuple[SegmentPart, ...]]:
-    """The parts in tasks of about equal size: ``parallelism`` tasks, fewer if small, a multiple of it if large.
+    """Distribute the parts over tasks of about equal size: ``parallelism`` tasks, fewer if small, a multiple of it if large.
 
     So tasks that start together end together, and no core waits for a last one. ``tasks_min`` asks for at least about so many,
-    however small. No parts, no tasks.
+    however small. Without parts there are no tasks.
     """
     total = sum(part.offset_count for part in parts)
     rounds = max(1, math.ceil(total / (rows_per_task_max * parallelism)))
@@ -134,7 +134,7 @@ def tasks_of(
 
 
 def _cut(parts: Iterable[SegmentPart], rows: int) -> Iterator[SegmentPart]:
-    """The parts; those of much more than ``rows`` offsets in pieces of that size."""
+    """Yield the parts, with those of much more than ``rows`` offsets split into pieces of about that size."""
     for part in parts:
         count = part.offset_count
         pieces = round(count / rows)

@@ -1,4 +1,4 @@
-"""From a query's start and end positions to its tasks, for batch queries and micro-batches alike."""
+"""Conversion of a query's start and end positions to tasks, for batch queries and micro-batches."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from spark_pipeline.source.task import ReadTask
 from spark_pipeline.source.topics import TopicsView
 
 PARALLELISM_VARIABLE: Final = "TIDELOG_SPARK_PARALLELISM"
-"""In the environment of Spark's Python processes: how many tasks the session runs at once, as ``register`` found."""
+"""Environment variable of Spark's Python processes: the session's number of concurrent tasks, as found by ``register``."""
 
 
 def planned(
     options: SourceOptions, view: TopicsView, start: Positions, end: Positions, wanted: Wanted
 ) -> list[ReadTask]:
-    """The tasks that read ``[start, end)`` of every partition of ``end``, as far as ``wanted`` may match.
+    """Return the tasks that read ``[start, end)`` of every partition of ``end``, as far as ``wanted`` may match.
 
-    ``start`` has every partition of ``end``. Raises ``DataLoss`` when the view ends before ``end`` and the query is to fail
+    ``start`` has every partition of ``end``. Raises ``DataLoss`` when the view ends before ``end``, if the query is to fail
     then.
     """
     parts: list[SegmentPart] = []
@@ -55,13 +55,13 @@ def planned(
 
 
 def timestamp_type(state: TopicState) -> int:
-    """The topic's ``timestampType``, as Kafka's source has it."""
+    """Return the topic's ``timestampType``, in the Kafka source's form."""
     is_append_time = state.config.choice("message.timestamp.type") == "LogAppendTime"
     return LOG_APPEND_TIME if is_append_time else CREATE_TIME
 
 
 def parallelism(environment: Mapping[str, str]) -> int:
-    """How many tasks run at once: as ``register`` said, else the machine's cores."""
+    """Return the number of concurrent tasks found by ``register``, else the machine's cores."""
     text = environment.get(PARALLELISM_VARIABLE, "")
     return max(1, int(text)) if text.isdecimal() else os.cpu_count() or 1
 

@@ -1,6 +1,6 @@
-"""Where a query begins and ends, from its options and the topics as they are.
+"""Begin and end of a query, from its options and the current topics.
 
-A timestamp means the first offset whose record has at least that timestamp. Where a partition has no such record, an end is the
+A timestamp means the first offset whose record has at least that timestamp. If a partition has no such record, an end is the
 latest offset; a start is refused or is the latest offset (``startingOffsetsByTimestampStrategy``). Both as with Kafka.
 """
 
@@ -17,7 +17,7 @@ from spark_pipeline.source.topics import TopicsView
 
 
 def starting_positions(options: SourceOptions, view: TopicsView, reader: PartReader) -> Positions:
-    """Where the query begins; given offsets as they are, ``EARLIEST`` and ``LATEST`` resolved.
+    """Return where the query begins: given offsets unchanged, ``EARLIEST`` and ``LATEST`` resolved.
 
     Raises ``OptionRefused`` for options that do not fit the topics, and as ``offset_at``.
     """
@@ -26,12 +26,12 @@ def starting_positions(options: SourceOptions, view: TopicsView, reader: PartRea
 
 
 def ending_positions(options: SourceOptions, view: TopicsView, reader: PartReader) -> Positions:
-    """Where a batch query ends (exclusive). Raises as ``starting_positions``."""
+    """Return where a batch query ends (exclusive). Raises as ``starting_positions``."""
     return _resolved(options.ending, "ending", view, reader, latest_if_missing=True)
 
 
 def offset_at(state: TopicState, partition: int, timestamp_ms: int, reader: PartReader) -> int | None:
-    """The partition's first offset whose record has ``timestamp_ms`` or later; None: there is none.
+    """Return the partition's first offset whose record has ``timestamp_ms`` or later; None if there is none.
 
     Raises ``CorruptData``, ``StoreUnavailable``.
     """

@@ -1,8 +1,8 @@
-"""A query's progress as the committed offsets of a group (``groupId``), where other programs look for it.
+"""A query's progress, committed as the offsets of a group (``groupId``), where other programs look for it.
 
-It is for operators and alarms: the query itself goes by its checkpoint. A failed commit is tried again with the next batch.
-Commits run beside the query and delay no batch; while one is under way only the newest position waits. The group must have no
-members: with members, only they may commit.
+It serves operators and alarms: the query itself uses its checkpoint. A failed commit is retried with the next batch. Commits
+run concurrently with the query and delay no batch; while one is under way, only the newest position waits. The group must have
+no members: with members, only they may commit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger("spark_pipeline.source")
 
 
 class GroupProgress:
-    """Commits positions for one group. ``note`` never blocks and never raises."""
+    """Committer of positions for one group. ``note`` never blocks and never raises."""
 
     def __init__(self, store: ObjectStore, group: str) -> None:
         self._group = group
@@ -40,7 +40,7 @@ class GroupProgress:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="tidelog-group-progress")
 
     def note(self, end: Positions, view: TopicsView) -> None:
-        """The query has processed everything before ``end``."""
+        """Commit soon that the query has processed everything before ``end``."""
         now_ms = self._clock.now_ms()
         rows = tuple(
             OffsetRow(
@@ -60,11 +60,11 @@ class GroupProgress:
         self._pool.submit(self._commit)
 
     def settle(self) -> None:
-        """Return when what was noted is committed, or was tried."""
+        """Wait until the noted position is committed, or the attempt has failed."""
         self._pool.submit(lambda: None).result()
 
     def close(self) -> None:
-        """Commit what was noted last, and end."""
+        """Commit the last noted position, and end."""
         self._pool.shutdown()
 
     def _commit(self) -> None:

@@ -1,7 +1,7 @@
-"""One item ahead: the next item is made while the one before is used.
+"""Read-ahead by one item: the next item is produced while the current one is used.
 
-Both sides of a task wait mostly outside the interpreter's lock (store, Parquet, socket), so they overlap, with one item more in
-memory.
+Both sides of a task mostly wait outside the interpreter's lock (store, Parquet, socket), so they overlap, at the cost of one
+more item in memory.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 def read_ahead(items: Iterator[T]) -> Iterator[T]:
-    """The same items in the same order, each taken from ``items`` in another thread while the one before is out.
+    """Yield the same items in the same order, each taken from ``items`` in another thread while the previous one is used.
 
-    What ``items`` raises comes where its item would. When the iteration ends early, it waits for the item under way.
+    Exceptions of ``items`` are raised at their item's position. When the iteration ends early, it waits for the item under way.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="tidelog-read-ahead") as pool:
         upcoming = pool.submit(_taken, items)
@@ -26,5 +26,5 @@ def read_ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 def _taken(items: Iterator[T]) -> list[T]:
-    """The next item, or nothing when there is none."""
+    """Return the next item in a list, which is empty at the end."""
     return [item for _, item in zip(range(1), items, strict=False)]

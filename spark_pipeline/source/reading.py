@@ -1,4 +1,4 @@
-"""Reads the parts of a plan, and looks for timestamps, in a topic's own segments and in journals' objects alike."""
+"""Reading of a plan's parts, and search for timestamps, in topics' own segments and in journals' objects alike."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_pipeline.vended import VendedStore
 
 @dataclass(frozen=True, slots=True)
 class PartReader:
-    """Every call raises ``CorruptData``, ``StoreUnavailable``."""
+    """Reader of parts. All calls raise ``CorruptData``, ``StoreUnavailable``."""
 
     segments: SegmentReader
     journals: JournalReader
@@ -32,7 +32,7 @@ class PartReader:
         timestamps: TimestampRange | None,
         columns: Sequence[str],
     ) -> Iterator[pa.Table]:
-        """The records of the part in ``ranges``: see ``SegmentReader.scan``."""
+        """Yield the part's records in ``ranges``, as ``SegmentReader.scan``."""
         if part.journal is None:
             yield from self.segments.scan(part.topic, part.segment, ranges, timestamps=timestamps, columns=columns)
             return
@@ -45,7 +45,8 @@ class PartReader:
     def find_timestamp(
         self, state: TopicState, located: Located, partition: int, start_offset: int, timestamp_ms: int
     ) -> int | None:
-        """The run's first offset from ``start_offset`` on whose record has ``timestamp_ms`` or later; None without one."""
+        """Return the run's first offset, from ``start_offset`` on, of a record with ``timestamp_ms`` or later; None if there is
+        none."""
         if located.journal is None:
             return self.segments.find_timestamp(state.topic, located.segment, partition, start_offset, timestamp_ms)
         base = located.base_offset
@@ -56,5 +57,5 @@ class PartReader:
 
 
 def part_reader(uri: str | VendedStore) -> PartReader:
-    """The process's reader of this store."""
+    """Return the process's reader for this store."""
     return PartReader(segment_reader(uri), journal_reader(uri))

@@ -1,13 +1,13 @@
-"""Where records are now whose segment was deleted between the planning of the query and the run of its task.
+"""Relocation of records whose segment was deleted between the planning of the query and its task.
 
 Maintenance replaces segments and deletes the old ones after ``deleted.file.retention.ms``, or when there are more than
-``deleted.file.retention.count``. A long query or a short setting can outlast that. The records are still in the table, elsewhere.
-The task looks at the log once more and reads on there, behind the last record that it returned.
+``deleted.file.retention.count``. A query can outlast that. The records are still in the table, elsewhere. The task reads the
+log once more and continues there, after the last record that it returned.
 
 1. Nothing of another incarnation of the topic is read.
-2. Offsets below the log start are data loss, as when a query is planned. Other gaps are key compaction's and none.
-3. Records that a journal's object had are in the topic's table by now, since the object went only after that.
-4. A log that still names the segment is corrupt, not newer: nothing is looked for elsewhere.
+2. Offsets below the log start are data loss, as in planning. Other gaps are key compaction's, and no loss.
+3. Records of a deleted journal object are in the topic's table by now, since the object is deleted only after that.
+4. If the log still names the missing segment, it is corrupt and not newer: the records are not searched elsewhere.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from spark_pipeline.source.plan import SegmentPart, parts_of
 def relocated(
     log: TopicLog, part: SegmentPart, ranges: Sequence[OffsetRange], *, fail_on_data_loss: bool
 ) -> list[SegmentPart] | None:
-    """The parts that hold ``ranges``, the rest of ``part``, at the head of ``log``; None: they are where they were.
+    """Return the parts that hold ``ranges``, the rest of ``part``, at the head of ``log``; None if they have not moved.
 
-    Records that are gone raise ``DataLoss``, or are left out unless ``fail_on_data_loss``. Else raises as ``TopicLog.refresh``.
+    Lost records raise ``DataLoss``, or are skipped unless ``fail_on_data_loss``. Otherwise raises as ``TopicLog.refresh``.
     """
     state = log.refresh()
     if not state.exists or state.topic_id != part.topic_id:
         lost(f"topic {part.topic!r} was deleted, or made anew, while it was read", fail=fail_on_data_loss)
         return []
     if any(each.end_offset > state.high_watermark(each.partition) for each in ranges):
-        return None  # of a journal's object that was lost before the records were in the table
+        return None  # a journal's object was lost before its records were in the table
     there: list[OffsetRange] = []
     for each in ranges:
         log_start = state.log_start(each.partition)
@@ -47,7 +47,7 @@ def relocated(
 
 
 def behind(ranges: Sequence[OffsetRange], partition: int, offset: int) -> tuple[OffsetRange, ...]:
-    """The rest of ``ranges``, one for a partition, after reading them by partition and offset up to this record."""
+    """Return the rest of ``ranges``, one per partition, after reading by partition and offset up to this record."""
     left = [
         OffsetRange(partition, max(each.start_offset, offset + 1), each.end_offset)
         if each.partition == partition

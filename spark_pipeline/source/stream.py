@@ -1,8 +1,8 @@
-"""``spark.readStream.format("tidelog")``: micro-batch by micro-batch, from the checkpoint on.
+"""``spark.readStream.format("tidelog")``: micro-batches, starting at the checkpoint.
 
-1. A micro-batch costs the driver one look for each topic (a request each when nothing changed), whatever the log's length.
-2. What a micro-batch reads follows from its two positions and the log, so a repeated one reads the same.
-3. Partitions and topics of a pattern that appear while the query runs are read from their first record.
+1. A micro-batch costs the driver one look per topic (one request each if nothing changed), whatever the log's length.
+2. A micro-batch's records follow from its two positions and the log, so a repeated one reads the same.
+3. Partitions, and topics of a pattern, that appear while the query runs are read from their first record.
 4. With Trigger.AvailableNow nothing is read that was committed after the query began.
 """
 
@@ -42,7 +42,8 @@ _Stored = dict[str, dict[str, Any]]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives as long as the query in a process on the driver; pickled to executors before it has looked at anything."""
+    """Reader that lives as long as the query in a process on the driver; it is pickled to executors before it has read any
+    log."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -50,19 +51,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topics: Topics | None = None
         self._view: TopicsView | None = None
         self._target: TopicsView | None = None
-        """With Trigger.AvailableNow: the topics as they were when the query began, whose ends are where it ends."""
+        """With Trigger.AvailableNow: the topics at the query's beginning, whose ends are the query's end."""
         self._progress: GroupProgress | None = None
         self._noted: Positions | None = None
         self._batch_at: float | None = None
-        """When (monotonic, seconds) the last batch went ahead, for ``minOffsetsPerTrigger``."""
+        """Monotonic seconds at which the last batch was released, for ``minOffsetsPerTrigger``."""
 
     def initialOffset(self) -> _Stored:  # noqa: N802 - Spark's names
-        """Where a query without a checkpoint begins. Raises as ``starting_positions``, ``Topics.look``."""
+        """Return where a query without a checkpoint begins. Raises as ``starting_positions``, ``Topics.look``."""
         view = self._look()
         return to_json(starting_positions(self._options, view, part_reader(self._options.store)), view.ids())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What the options bound a micro-batch to."""
+        """Return the bound of a micro-batch given by the options."""
         if self._options.offsets_per_trigger_max is not None:
             return ReadMaxRows(self._options.offsets_per_trigger_max)
         if self._options.offsets_per_trigger_min is not None:
@@ -70,11 +71,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Note where the topics end now."""
+        """Store the topics' current ends as the query's end."""
         self._target = self._look()
 
     def latestOffset(self, start: _Stored, limit: ReadLimit) -> _Stored:  # noqa: N802
-        """Where the next micro-batch ends; ``start`` when there is none. Raises ``DataLoss`` and as ``Topics.look``."""
+        """Return where the next micro-batch ends; ``start`` for none. Raises ``DataLoss`` and as ``Topics.look``."""
         began, began_ids = from_json(start)
         view = self._view if self._target is not None and self._view is not None else self._look()
         goal = view if self._target is None else self._target
@@ -92,15 +93,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = limited(begin, end, limit.max_rows)
         stored = to_json(end, goal.ids())
         if self._progress is not None and stored == start:
-            self._progress.settle()  # nothing to do meanwhile, and Spark ends this process abruptly when the query does
+            self._progress.settle()  # the query is idle, and Spark ends this process abruptly with the query
         return stored
 
     def reportLatestOffset(self) -> _Stored | None:  # noqa: N802
-        """Where the topics ended at the last look, for the query's progress."""
+        """Return the topics' ends at the last look, for the query's progress report."""
         return None if self._view is None else to_json(self._view.ends(), self._view.ids())
 
     def partitions(self, start: _Stored, end: _Stored) -> list[ReadTask]:
-        """The tasks of a micro-batch. Raises ``DataLoss`` and as ``Topics.look``."""
+        """Return the tasks of a micro-batch. Raises ``DataLoss`` and as ``Topics.look``."""
         goal, goal_ids = from_json(end)
         began, began_ids = from_json(start)
         view = self._view
@@ -111,15 +112,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return planned(self._options, view, begin, there, Wanted())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """See ``read_task``."""
+        """Yield a task's records, as ``read_task``."""
         options = self._options
         return read_task(partition, options.store, self._schema, fail_on_data_loss=options.fail_on_data_loss)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is kept for a micro-batch. (Spark calls this when the next one begins, too late for ``groupId``.)"""
+        """Do nothing: no state is kept for a micro-batch. (Spark calls this when the next one begins, too late for
+        ``groupId``.)"""
 
     def stop(self) -> None:
-        """End the threads beside the query."""
+        """End the background threads."""
         if self._progress is not None:
             self._progress.close()
         if self._topics is not None:
@@ -132,14 +134,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._view
 
     def _note(self, position: Positions, view: TopicsView) -> None:
-        """With ``groupId``: commit the query's position for the group.
+        """Commit the query's position for the group, if ``groupId`` is given.
 
-        Every batch before has ended when Spark asks for the next one.
+        All earlier batches have ended when Spark asks for the next one.
         """
         if self._options.group is None or position == self._noted:
             return
         if self._progress is None:
-            # The imports for committing are a third of all that a reading process would load.
+            # The imports for committing would be a third of a reading process's imports.
             from spark_pipeline.source.progress import GroupProgress  # noqa: PLC0415
 
             self._progress = GroupProgress(opened(self._options.store), self._options.group)
@@ -147,7 +149,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._noted = position
 
     def _waits(self, available: int) -> bool:
-        """Whether less than ``minOffsetsPerTrigger`` is there, and ``maxTriggerDelay`` is not over yet."""
+        """Return whether fewer than ``minOffsetsPerTrigger`` are available, and ``maxTriggerDelay`` has not passed."""
         minimum = self._options.offsets_per_trigger_min
         now = time.monotonic()
         is_late = self._batch_at is None or (now - self._batch_at) * 1000 >= self._options.trigger_delay_ms_max
@@ -158,7 +160,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _of_ids(positions: Positions, ids: TopicIds, view: TopicsView) -> Positions:
-    """Return the positions in topics of ``view``, without those that belong to a topic that was there before under the name."""
+    """Return the positions in topics of ``view``, without those of a deleted topic of the same name."""
     now = view.ids()
     return {topic: of for topic, of in positions.items() if topic in now and ids.get(topic, now[topic]) == now[topic]}
 

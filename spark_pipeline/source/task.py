@@ -1,4 +1,4 @@
-"""One task: the records of its ranges as Arrow batches with the columns that the query asks for."""
+"""A task: reads its ranges as Arrow batches with the query's columns."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from spark_pipeline.vended import VendedStore
 _log = logging.getLogger("spark_pipeline.source")
 
 BATCH_ROWS: Final = 65_536
-"""Records in one Arrow batch at most: enough that a batch costs nothing, few enough to be in memory twice."""
+"""Maximum records in one Arrow batch: enough to make its overhead negligible, few enough to be in memory twice."""
 
 JOINED_ROWS_MIN: Final = 4_096
-"""Smaller batches are joined: a journal's object has a few records of each of many topics."""
+"""Size below which batches are joined: a journal's object has a few records of each of many topics."""
 
 LOOKS_MAX: Final = 5
-"""Times that a task looks for the same records: more would mean that maintenance deletes what it has just written."""
+"""Number of times that a task searches for the same records: more would mean that maintenance deletes what it has just
+written."""
 
 
 class ReadTask(InputPartition):
-    """What a task reads. Pickled with the plan, so it says where records are, and nothing of how to open the store."""
+    """Input of a task. Pickled with the plan, so it says where records are, and not how to open the store."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class ReadTask(InputPartition):
         timestamps: TimestampRange | None = None,
         filters: tuple[RecordFilter, ...] = (),
     ) -> None:
-        """``filters``: records have to pass them all."""
+        """Create the task. ``filters``: records have to match all of them."""
         super().__init__(None)
         self.parts = parts
         self.timestamps = timestamps
@@ -54,13 +55,13 @@ class ReadTask(InputPartition):
 def read_task(
     task: InputPartition, store: str | VendedStore, schema: StructType, *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The task's records with the columns of ``schema``. What can't be read any more is skipped unless ``fail_on_data_loss``.
+    """Yield the task's records with the columns of ``schema``. Unreadable records are skipped unless ``fail_on_data_loss``.
 
-    The next records are fetched and decoded while Spark takes those before. Raises ``CorruptData``, ``DataLoss``,
-    ``StoreUnavailable`` while it is iterated.
+    The next records are fetched and decoded while Spark consumes the current ones. Raises ``CorruptData``, ``DataLoss``,
+    ``StoreUnavailable`` during iteration.
     """
     if not isinstance(task, ReadTask):
-        return  # Spark makes up a task for a plan without any
+        return  # Spark invents a task for an empty plan
     columns = to_arrow_schema(schema, timezone="UTC")
     tables = read_ahead(_tables(task, store, columns.names, fail_on_data_loss=fail_on_data_loss))
     for by_journal, some in groupby(tables, lambda each: each[1].journal is not None):
@@ -71,9 +72,9 @@ def read_task(
 def _tables(
     task: ReadTask, store: str | VendedStore, columns: Sequence[str], *, fail_on_data_loss: bool
 ) -> Iterator[tuple[pa.Table, SegmentPart]]:
-    """The task's records, span by span, each with its part.
+    """Yield the task's records in tables, each with its part.
 
-    If a part's segment is gone, the task looks for the records elsewhere.
+    If a part's segment is gone, the task searches for the records elsewhere.
     """
     reader = part_reader(store)
     columns = [*columns, *(name for name in _filtered_by(task) if name not in columns)]
@@ -105,7 +106,7 @@ def _tables(
 
 
 def _filtered_by(task: ReadTask) -> Iterator[str]:
-    """The columns that the task's filters look at."""
+    """Yield the columns that the task's filters read."""
     if any(wanted.key is not None for wanted in task.filters):
         yield "key"
     if any(wanted.headers for wanted in task.filters):
@@ -113,7 +114,8 @@ def _filtered_by(task: ReadTask) -> Iterator[str]:
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same records in the same order, small batches together: each costs Spark as much as some hundred records."""
+    """Yield the same records in the same order, with small batches joined: each batch costs Spark as much as some hundred
+    records."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -128,7 +130,7 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     if len(batches) < 2:
         return batches
-    # A large one stays as it is: what came before it is small.
+    # Only the last batch can be large: it is not copied.
     small = batches[:-1] if batches[-1].num_rows >= JOINED_ROWS_MIN else batches
     return [pa.concat_batches(small), *batches[len(small) :]]
 
@@ -136,7 +138,7 @@ def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 def _batches(records: pa.Table, part: SegmentPart, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
     constants = {"topic": part.topic, "timestampType": part.timestamp_type}
     stored = records.select([name for name in columns.names if name not in constants])
-    # A table without columns has no batches; the offsets say how many records there are.
+    # A table without columns has no batches; the offset column gives the number of records.
     for batch in (stored if stored.num_columns else records.select(["offset"])).to_batches(max_chunksize=BATCH_ROWS):
         arrays = [
             pa.repeat(pa.scalar(constants[field.name], field.type), batch.num_rows)

@@ -1,9 +1,10 @@
-"""The topics of a query, each with its log, loaded once and kept fresh commit by commit.
+"""Topics of a query, each with its log, loaded once and kept fresh commit by commit.
 
-1. A look costs one request for each topic when nothing changed, and with a pattern one listing of the topics' names. A topic's
-   first look loads its newest checkpoint and the commits behind it.
-2. Topics at a journal cost one request for all of them (``log_format.journal.look``). A state has what only the journal has.
-3. A re-created topic has nothing to do with the one that was read before: it has another id (``TopicsView.ids``).
+1. A look costs one request per topic if nothing changed, and with a pattern one listing of the topics' names. A topic's first
+   look loads its newest checkpoint and the commits after it.
+2. Topics at a journal cost one request for all of them (``log_format.journal.look``). A state includes what only the journal
+   has.
+3. A recreated topic has another id (``TopicsView.ids``), and nothing in common with the one that was read before.
 """
 
 from __future__ import annotations
@@ -27,29 +28,29 @@ from spark_pipeline.source.offsets import Positions
 from spark_pipeline.source.options import Subscription
 
 _REQUESTS_AT_ONCE: Final = 8
-"""Topics looked at, and commits of one log fetched, at the same time."""
+"""Number of concurrent looks at topics, and of concurrent fetches of one log's commits."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsView:
-    """The topics at one look: states by name, and of each the partitions that are read."""
+    """Topics at one look: states and read partitions, by name."""
 
     states: dict[str, TopicState]
     partitions: dict[str, tuple[int, ...]]
 
     def ids(self) -> dict[str, str]:
-        """The id of each topic."""
+        """Return the id of each topic."""
         return {topic: str(state.topic_id) for topic, state in self.states.items()}
 
     def ends(self) -> Positions:
-        """The next offset of every partition that is read."""
+        """Return the next offset of every partition that is read."""
         return {
             topic: {partition: self.states[topic].high_watermark(partition) for partition in partitions}
             for topic, partitions in self.partitions.items()
         }
 
     def starts(self) -> Positions:
-        """The first offset that can be read, of every partition that is read."""
+        """Return the first readable offset of every partition that is read."""
         return {
             topic: {partition: self.states[topic].log_start(partition) for partition in partitions}
             for topic, partitions in self.partitions.items()
@@ -57,7 +58,7 @@ class TopicsView:
 
 
 class Topics:
-    """The topics of one subscription in one store. Belongs to one thread."""
+    """Topics of one subscription in one store. For one thread."""
 
     def __init__(self, store: ObjectStore, subscription: Subscription) -> None:
         self._store = store
@@ -73,10 +74,10 @@ class Topics:
         self._commits.shutdown()
 
     def look(self, also: Iterable[str] = ()) -> TopicsView:
-        """The subscription's topics as they are now, and those of ``also`` that exist.
+        """Return the subscription's current topics, and those of ``also`` that exist.
 
-        Raises ``UnknownTopic`` for a topic that the subscription names and that does not exist, ``UnknownPartition`` for such a
-        partition. A pattern may match none. Raises ``StoreUnavailable``, ``CorruptData``.
+        Raises ``UnknownTopic`` for a missing topic that the subscription names, ``UnknownPartition`` for such a partition. A
+        pattern may match none. Raises ``StoreUnavailable``, ``CorruptData``.
         """
         wanted = dict.fromkeys([*self._names(), *also])
         logs = [self._log(topic) for topic in wanted]

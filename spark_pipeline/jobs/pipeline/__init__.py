@@ -1,6 +1,6 @@
-"""A topic of JSON -> a typed table -> aggregates, each record once; records that do not fit go to a dead-letter topic.
+"""Pipeline from a topic of JSON to a typed table and aggregates, each record once; invalid records go to a dead-letter topic.
 
-``settings`` and the schemas (``record_schema``, ``json_schema``) say what fits; ``judge`` decides it for each record. ``run``
+``settings`` and the schemas (``record_schema``, ``json_schema``) define validity; ``judge`` validates each record. ``run``
 runs the queries that write ``silver``, ``gold`` and ``dead_letters``. Nothing here knows how topics are read or written.
 
 ::
@@ -11,6 +11,6 @@ runs the queries that write ``silver``, ``gold`` and ``dead_letters``. Nothing h
 1. Every record of the topic is once in silver or once in the dead-letter topic, wherever driver or executors are killed. Silver
    remembers the micro-batch by Delta's ``txnAppId`` and ``txnVersion``, the dead-letter topic by the sink's transaction.
 2. No record stops the stream.
-3. The judgement of a record follows from the record and the schema alone.
-4. Gold follows from silver: an operator can delete it, and it is made anew.
+3. The validation of a record depends only on the record and the schema.
+4. Gold depends only on silver: an operator can delete it, and it is rebuilt.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 if __name__ == "__main__":
-    # Nothing has begun yet, so Ctrl-C may end the process at once, without a traceback from an import.
+    # Nothing has begun yet, so Ctrl-C may end the process immediately, without a traceback from an import.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # tidelog/programs.py blocks it until here
 
@@ -44,11 +44,11 @@ Run it again, and it goes on where it was, however it ended. One run at a time f
 """
 
 QUIET: Final = {"spark.python.unix.domain.socket.enabled": "false"}
-"""Over such sockets Spark's Python processes end with a stack trace on standard error, several in each micro-batch."""
+"""Setting against stack traces of Spark's Python processes, several per micro-batch, which end badly over such sockets."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run; 0 when it ended as asked, 1 when it failed, 2 for wrong settings."""
+    """Run the pipeline, and return the exit status: 0 when it ended as requested, 1 when it failed, 2 for wrong settings."""
     chosen = _parser().parse_args(arguments)
     stopping = threading.Event()
 

@@ -1,4 +1,4 @@
-"""The topic of records that do not fit: key, value and headers as they were, and headers that say why and from where.
+"""Topic of invalid records: key, value and headers unchanged, plus headers with the reason and the origin.
 
 ========================  =============================================================
 ``tidelog.reason``        what is wrong with it
@@ -8,7 +8,7 @@
 ``tidelog.timestamp``     its timestamp, milliseconds since the epoch
 ========================  =============================================================
 
-All are text. So an operator can mend a dead letter and send it again, or read the record at its origin.
+All are text. So an operator can correct a dead letter and send it again, or read the record at its origin.
 """
 
 from __future__ import annotations
@@ -34,23 +34,24 @@ from spark_pipeline.schemas import HEADERS
 from spark_pipeline.store_access import opened
 
 HEADER_BYTES_MAX: Final = 8 * 1024
-"""What the headers add to a record at most: the dead-letter topic must allow records this much larger than the origin does."""
+"""Maximum size of the added headers: the dead-letter topic must allow records this much larger than the origin does."""
 
 HEADER_BYTES_USUAL: Final = 256
-"""About what they add, without the reason."""
+"""Typical size of the added headers without the reason."""
 
 PART_BYTES: Final = 32 * 1024 * 1024
-"""A transaction of the sink takes more, but gateways finish none above 64 MiB when the driver dies."""
+"""Size of one part. A transaction of the sink takes more, but gateways finish none above 64 MiB when the driver dies."""
 
 PREFIX: Final = "tidelog."
-"""Of the headers' names."""
+"""Prefix of the headers' names."""
 
 
 def ensure_topic(store: str, topic: str, origin: str) -> None:
     """Create the topic if needed, with as many partitions as its origin and unlimited retention.
 
-    An existing topic stays as it is, but must allow records as large as dead letters become. Raises ``OptionRefused`` for a
-    topic that could not take every record, ``UnknownTopic`` when there is no ``origin``, ``StoreUnavailable``, ``BackOff``.
+    An existing topic is kept, but its record limit is raised to the size of dead letters if needed. Raises ``OptionRefused``
+    for a topic that could not hold every record, ``UnknownTopic`` when there is no ``origin``, ``StoreUnavailable``,
+    ``BackOff``.
     """
     source = TopicLog(opened(store), origin, SystemClock()).refresh()
     if source.topic_id is None:
@@ -74,7 +75,7 @@ def ensure_topic(store: str, topic: str, origin: str) -> None:
 
 
 def dead_letters(letters: DataFrame) -> DataFrame:
-    """Rows of ``judge`` that have a reason, with the columns of the sink: ``key``, ``value``, ``headers``."""
+    """Return the rows of ``judge`` that have a reason, with the columns of the sink: ``key``, ``value``, ``headers``."""
     said = {
         "reason": col(REASON),
         "topic": col("_topic"),
@@ -90,7 +91,7 @@ def dead_letters(letters: DataFrame) -> DataFrame:
 
 
 def dead_letter_bytes() -> Column:
-    """An aggregate over the rows of ``judge``: about the bytes of their dead letters, null when there is none."""
+    """Return an aggregate over the rows of ``judge``: about the bytes of their dead letters, null if there are none."""
     of_headers = expr(
         "aggregate(_headers, 0L, (sum, header) -> sum + length(header.key) + ifnull(length(header.value), 0))"
     )
@@ -108,10 +109,10 @@ def send(
     batch_id: int,
     part_bytes: int = PART_BYTES,
 ) -> None:
-    """Write the dead letters of a micro-batch, ``size_bytes`` in all. The sink takes each part of a batch once.
+    """Write the dead letters of a micro-batch, ``size_bytes`` in all. The sink writes each part of a batch once.
 
-    Each part is small enough for a gateway to finish. The number of parts follows from the records alone, so a repeated batch
-    has the same.
+    Each part is small enough for a gateway to finish. The number of parts depends only on the records, so a repeated batch has
+    the same.
     """
     parts = 1 + size_bytes // part_bytes
     letters = judged.where(col(REASON).isNotNull())

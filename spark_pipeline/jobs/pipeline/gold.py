@@ -1,10 +1,10 @@
 """Aggregates over windows of event time, each in a Delta table.
 
-1. A row of the table is a window as known now. It changes until the watermark has passed the window's end, never after.
-2. Rows are written by their key with whole values, not increments: a repeated micro-batch changes nothing.
+1. A row of the table is a window as currently known. It changes until the watermark has passed the window's end, never after.
+2. Rows are upserted by their key with whole values, not increments: a repeated micro-batch changes nothing.
 3. Rows of silver that come later than the watermark allows are in silver only; the report counts them.
-4. With ``unique`` an event that was sent more than once counts once: equal values of those columns within the watermark are one
-   event. The checkpoint has the events seen, so a restart does not forget.
+4. With ``unique``, an event sent more than once counts once: equal values of those columns within the watermark are one event.
+   The checkpoint has the events seen, so a restart does not forget them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.sql.functions import window as window_
 from spark_pipeline.jobs.pipeline.record_schema import quoted
 
 WINDOW: Final = ("window_start", "window_end")
-"""The first columns of every table, timestamps: the range of event time, the end excluded."""
+"""First columns of every table, timestamps: the window's range of event time, the end excluded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,24 +29,24 @@ class Gold:
 
     name: str
     event_time: str
-    """A column of silver that is never null."""
+    """Column of silver that is never null."""
     watermark: str
-    """How far behind the newest event an event may be and still count."""
+    """Maximum delay behind the newest event with which an event still counts."""
     window: str
     group_by: tuple[str, ...]
-    """Columns of silver."""
+    """Columns of silver by which rows are grouped."""
     columns: Mapping[str, str]
     """Name -> SQL aggregate over silver's columns, ``count(*)``."""
     unique: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns that name a row."""
+        """Columns that identify a row."""
         return (*WINDOW, *self.group_by)
 
 
 def aggregate(silver: DataFrame, gold: Gold) -> DataFrame:
-    """Rows of silver -> ``WINDOW``, ``gold.group_by``, ``gold.columns``."""
+    """Aggregate rows of silver to ``WINDOW``, ``gold.group_by``, ``gold.columns``."""
     events = silver.withWatermark(gold.event_time, gold.watermark)
     if gold.unique:
         events = events.dropDuplicatesWithinWatermark(list(gold.unique))
@@ -59,7 +59,7 @@ def aggregate(silver: DataFrame, gold: Gold) -> DataFrame:
 
 
 def upsert(changed: DataFrame, path: str, gold: Gold) -> None:
-    """Write what the windows are now over what they were."""
+    """Replace the windows' previous rows by the current ones."""
     matches = " AND ".join(f"kept.{quoted(name)} <=> changed.{quoted(name)}" for name in gold.key)
     view = f"changed_{gold.name}"
     changed.createOrReplaceTempView(view)

@@ -1,12 +1,12 @@
-"""JSON Schema -> the columns and rules of a table.
+"""Conversion of a JSON Schema to the columns and rules of a table.
 
 Types: ``object`` with ``properties``, ``array`` with ``items``, ``string`` (with ``format`` ``date-time`` or ``date``:
 TIMESTAMP, DATE), ``integer`` (BIGINT), ``number`` (DOUBLE), ``boolean``; a list of one of them and ``null`` is that type.
 Rules: ``required``, ``enum``, ``const``, ``minimum``, ``maximum``, ``exclusiveMinimum``, ``exclusiveMaximum``, ``minLength``,
 ``maxLength``, ``pattern``; ``additionalProperties: false`` for the whole record. Annotations are ignored. Every other keyword
-is refused: a rule that is not understood would not hold. Within ``items`` there are types only.
+is refused: a rule that is not understood would not hold. Within ``items`` only types are supported.
 
-Null counts as absent, so ``required`` asks for a value, except where ``null`` is among the types: there it asks for nothing.
+Null counts as absent, so ``required`` requires a value, except where ``null`` is among the types: there it requires nothing.
 
 Source: JSON Schema 2020-12, validation vocabulary.
 """
@@ -54,14 +54,14 @@ _RULES: Final[Mapping[str, Callable[[str, Any], tuple[str, str]]]] = {
     "maxLength": lambda column, size: (f"is longer than {size}", f"char_length({column}) > {_literal(size)}"),
     "pattern": lambda column, text: (f"does not match {text}", f"NOT {column} RLIKE {_literal(text)}"),
 }
-"""Keyword -> the reason for a value that breaks it, and the condition of a break."""
+"""Keyword -> the reason for a value that breaks it, and the SQL condition of a break."""
 
 _SHOWN_MAX: Final = 200
-"""Characters of an enumeration in a reason."""
+"""Characters of an enumeration shown in a reason."""
 
 
 def from_json_schema(schema: object) -> RecordSchema:
-    """The schema of a record, a JSON object. Raises ``OptionRefused`` that names the position in the schema."""
+    """Return the schema of a record, a JSON object. Raises ``OptionRefused`` that names the position in the schema."""
     rules: list[Rule] = []
     root = _object(schema, "")
     closed = root.get("additionalProperties", True)
@@ -74,7 +74,7 @@ def from_json_schema(schema: object) -> RecordSchema:
 
 
 def _type(schema: Mapping[str, Any], at: str, path: tuple[str, ...], rules: list[Rule] | None) -> DataType:
-    """The column's type. Adds the rules for it to ``rules``, which is None within arrays."""
+    """Return the column's type, and add its rules to ``rules``, which is None within arrays."""
     name, _ = _type_name(schema, at)
     known = {"type", *_ANNOTATIONS}
     if name == "object":
@@ -132,7 +132,7 @@ def _rules(schema: Mapping[str, Any], at: str, path: tuple[str, ...]) -> list[Ru
 
 
 def _type_name(schema: Mapping[str, Any], at: str) -> tuple[str, bool]:
-    """The type's name, and whether null is one, too."""
+    """Return the type's name, and whether null is allowed."""
     given = schema.get("type")
     names = given if isinstance(given, list) else [given]
     others = [name for name in names if name != "null"]

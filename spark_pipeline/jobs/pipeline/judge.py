@@ -1,6 +1,6 @@
-"""Records -> rows, or the reasons why they are none.
+"""Validation of records: conversion to rows, or the reasons why they are invalid.
 
-The judgement follows from the record and the schema alone, so a repeated micro-batch judges the same.
+The result depends only on the record and the schema, so a repeated micro-batch gives the same.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from spark_pipeline.jobs.pipeline.record_schema import RecordSchema
 from spark_pipeline.jobs.pipeline.strict_json import CORRUPT, is_no_string, is_one_value, parsed, typed
 
 REASON: Final = "_reason"
-"""Null for a record that fits, else why it does not."""
+"""Column that is null for a valid record, else says why it is invalid."""
 
 REASON_CHARACTERS_MAX: Final = 1_000
 
@@ -39,9 +39,9 @@ _PARSED: Final = "_parsed"
 
 
 def judge(records: DataFrame, schema: RecordSchema) -> DataFrame:
-    """Kafka's columns with headers -> the same with ``_`` before their names, the schema's columns and ``REASON`` (string).
+    """Return Kafka's columns and headers with ``_`` before their names, the schema's columns and ``REASON`` (string).
 
-    When ``REASON`` is null the schema's columns have the record's values; else they mean nothing.
+    When ``REASON`` is null the schema's columns have the record's values; else they are meaningless.
     """
     given = [col(name).alias(f"_{name}") for name in records.columns]
     read = records.select(*given, col("value").cast("string").alias(_TEXT))
@@ -53,7 +53,7 @@ def judge(records: DataFrame, schema: RecordSchema) -> DataFrame:
 
 
 def reason(schema: RecordSchema) -> Column:
-    """Why the record does not fit: the first error of its form, else all errors of its members."""
+    """Return why the record is invalid: the first error of its form, else all errors of its members."""
     text, value = col(_TEXT), col(_PARSED)
     form = (
         when(text.isNull(), lit("has no value"))
@@ -68,7 +68,7 @@ def reason(schema: RecordSchema) -> Column:
 
 
 def _misfits(text: Column, value: Column, columns: StructType) -> Column:
-    """Members that are not of their type: they are present and could not be read."""
+    """Return the members with a wrong type: they are present and could not be read."""
     found = [
         when(
             get_json_object(text, _json_path(field.name)).isNotNull() & value[field.name].isNull(),

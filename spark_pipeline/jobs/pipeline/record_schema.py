@@ -1,7 +1,7 @@
-"""Which records fit: the columns of their values, and the rules that hold for them.
+"""Definition of valid records: the columns of their values, and the rules that hold for them.
 
-A rule is a SQL expression over the columns, and the reason that a dead letter gives when it is true. An expression that is
-null, since a column is, breaks no rule. Source: SQL's CHECK constraints, which hold in the same way.
+A rule is a SQL expression over the columns that is true for an invalid record, and the reason given in the dead letter. An
+expression that is null, because a column is, breaks no rule. Source: SQL's CHECK constraints, which hold in the same way.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pyspark.sql.types import StructField, StructType
 from spark_pipeline.option_refused import OptionRefused
 
 OWN_PREFIX: Final = "_"
-"""Columns that begin so are the pipeline's: ``_partition``, ``_offset``, …"""
+"""Prefix of the pipeline's own columns: ``_partition``, ``_offset``, …"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """``broken`` is SQL over the columns; ``reason`` is given for a record for which it is true."""
+    """A rule. ``broken``: SQL over the columns that is true for an invalid record; ``reason``: given for such a record."""
 
     reason: str
     broken: str
@@ -31,14 +31,15 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSchema:
-    """``columns``: all nullable, names unique whatever their case. ``is_closed``: a record has no other members than these."""
+    """Schema of valid records. ``columns``: all nullable, with names unique in any case. ``is_closed``: no other members are
+    allowed."""
 
     columns: StructType
     rules: tuple[Rule, ...] = ()
     is_closed: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse names that could not be columns of one table."""
+        """Raise ``OptionRefused`` for names that could not be columns of one table."""
         seen: set[str] = set()
         for field in self.columns:
             if field.name.startswith(OWN_PREFIX):
@@ -50,22 +51,23 @@ class RecordSchema:
             raise OptionRefused("schema", "has no column")
 
     def fingerprint(self) -> str:
-        """Equal for schemas that judge alike."""
+        """Return a hash that is equal for schemas with equal columns and rules."""
         text = json.dumps([self.columns.json(), [[rule.reason, rule.broken] for rule in self.rules], self.is_closed])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def always_has(self, column: str) -> bool:
-        """Whether no row has null there."""
+        """Return whether the column is never null."""
         return any(rule.broken == is_missing(column) for rule in self.rules)
 
     def with_checks(self, checks: Mapping[str, str]) -> RecordSchema:
-        """The schema with conditions that rows fulfil, by the reason for rows that don't."""
+        """Return the schema with additional conditions that rows must fulfil, by the reason for rows that don't."""
         added = tuple(Rule(reason=name, broken=f"NOT ({condition})") for name, condition in checks.items())
         return RecordSchema(columns=self.columns, rules=self.rules + added, is_closed=self.is_closed)
 
 
 def from_ddl(text: str) -> RecordSchema:
-    """``hour INT NOT NULL, carrier STRING``: a column that is NOT NULL is needed. Needs a session.
+    """Return the schema of a DDL such as ``hour INT NOT NULL, carrier STRING``: NOT NULL makes a column required. Needs a
+    session.
 
     Raises ``OptionRefused``.
     """
@@ -82,11 +84,11 @@ def from_ddl(text: str) -> RecordSchema:
 
 
 def is_missing(*path: str) -> str:
-    """SQL for: what holds the column is there, and the column is not."""
+    """Return SQL that is true if the column is null while its parent is present."""
     missing = f"{quoted(*path)} IS NULL"
     return missing if len(path) == 1 else f"{quoted(*path[:-1])} IS NOT NULL AND {missing}"
 
 
 def quoted(*path: str) -> str:
-    """A column's name in SQL."""
+    """Return a column's name quoted for SQL."""
     return ".".join("`" + name.replace("`", "``") + "`" for name in path)

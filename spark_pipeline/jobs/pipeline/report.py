@@ -1,4 +1,4 @@
-"""The report of a pipeline: for each micro-batch a line for the operator, or a JSON object for programs."""
+"""Report of a pipeline: for each micro-batch a line for the operator, or a JSON object for programs."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from pyspark.sql.streaming.listener import (
 )
 
 REASONS_MAX: Final = 5
-"""Reasons told of a micro-batch: the most frequent."""
+"""Number of reasons reported per micro-batch: the most frequent ones."""
 
 
 class Report(Protocol):
-    """Takes events, from several threads."""
+    """Receiver of events from several threads."""
 
     def event(self, name: str, **fields: Any) -> None:
-        """Something happened."""
+        """Report an event."""
 
 
 class JsonReport:
-    """One JSON object a line on standard output: ``{"event": …, "at_ms": …, …}``."""
+    """Report as one JSON object per line on standard output: ``{"event": …, "at_ms": …, …}``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
     def event(self, name: str, **fields: Any) -> None:
-        """Write it."""
+        """Write the event."""
         line = json.dumps({"event": name, "at_ms": time.time_ns() // 1_000_000, **fields})
         with self._lock:
             sys.stdout.write(line + "\n")
@@ -43,13 +43,13 @@ class JsonReport:
 
 
 class TextReport:
-    """Lines for the operator on standard error."""
+    """Report as lines for the operator on standard error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
     def event(self, name: str, **fields: Any) -> None:
-        """Write it."""
+        """Write the event."""
         line = f"{time.strftime('%H:%M:%S')} {_LINES[name].format_map(_Shown(fields))}"
         for reason, count in fields.get("reasons", {}).items():
             line += f"\n           {count:,} x {reason}"
@@ -59,23 +59,23 @@ class TextReport:
 
 
 class ListenToGold(StreamingQueryListener):
-    """Reports each micro-batch of a gold query that had records. ``names`` are the queries'."""
+    """Listener that reports each micro-batch of a gold query that had records. ``names``: the aggregate of each query."""
 
     def __init__(self, report: Report, names: Mapping[str, str]) -> None:
         self._report = report
         self._names = names
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
-        """Not of interest."""
+        """Do nothing."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Not of interest."""
+        """Do nothing."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Not of interest: the code that waits for the query knows."""
+        """Do nothing: the code that waits for the query handles its end."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Report it."""
+        """Report the micro-batch."""
         progress = event.progress
         gold = self._names.get(progress.name or "")
         if gold is None or not progress.numInputRows:
@@ -94,7 +94,7 @@ _LINES: Final = {
 
 
 class _Shown(dict[str, Any]):
-    """Numbers as the operator reads them."""
+    """Fields with numbers formatted for the operator."""
 
     def __getitem__(self, name: str) -> Any:
         value = super().__getitem__(name)

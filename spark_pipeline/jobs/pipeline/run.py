@@ -1,8 +1,8 @@
-"""The queries of a pipeline: one from the topic to silver and the dead letters, and one from silver to each aggregate.
+"""Queries of a pipeline: one from the topic to silver and the dead letters, and one from silver to each aggregate.
 
-A new pipeline begins at the topic's beginning and catches up, micro-batch by micro-batch, while producers go on. It is one
-query, so event time advances with the records, and no record is late because another query read ahead. To make silver anew with
-other rules while the old one is in use, run a second pipeline with another ``output``. Change over when it has caught up.
+A new pipeline begins at the topic's beginning and catches up, micro-batch by micro-batch, while producers continue. It is one
+query, so event time advances with the records, and no record is late because another query read ahead. To rebuild silver with
+other rules while the old one is in use, run a second pipeline with another ``output``, and switch when it has caught up.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from spark_pipeline.jobs.pipeline.settings import Settings
 from spark_pipeline.option_refused import OptionRefused
 
 LOOK_SECONDS: Final = 0.2
-"""How often the driver checks whether a query has failed or ``stopping`` is set."""
+"""Interval at which the driver checks whether a query has failed or ``stopping`` is set."""
 
 
 class Pipeline:
     """One pipeline in a session. Its construction creates missing tables and the dead-letter topic."""
 
     def __init__(self, spark: SparkSession, settings: Settings, report: Report) -> None:
-        """Raises ``OptionRefused``, ``UnknownTopic`` and, for a table of other columns, Spark's ``AnalysisException``."""
+        """Create missing tables and the dead-letter topic.
+
+        Raises ``OptionRefused``, ``UnknownTopic`` and, for a table with other columns, Spark's ``AnalysisException``.
+        """
         self._spark = spark
         self._settings = settings
         self._report = report
@@ -50,10 +53,10 @@ class Pipeline:
             silver.create_table(spark, settings.gold_table(gold), summed.schema)
 
     def run(self, *, trigger: str | None, stopping: threading.Event) -> bool:
-        """Run until ``stopping`` is set; with ``trigger`` None, until everything that is there has been taken.
+        """Run until ``stopping`` is set; with ``trigger`` None, until all available records are processed.
 
-        ``trigger`` is the least time between two micro-batches, Spark's interval. False when it was stopped. Raises
-        ``StreamingQueryException`` when a query fails. What the query has done is done once; the next run goes on there.
+        ``trigger`` is the minimum time between two micro-batches, a Spark interval. Returns False when it was stopped. Raises
+        ``StreamingQueryException`` when a query fails. Completed work is done once; the next run continues there.
         """
         settings = self._settings
         names = {f"gold {gold.name}": gold.name for gold in settings.gold}
@@ -90,7 +93,7 @@ class Pipeline:
 
     def _start_gold(self, gold: Gold, trigger: str | None) -> StreamingQuery:
         path = self._settings.gold_table(gold)
-        # Deleting rows of silver, as the law may ask, does not stop what is built on it.
+        # Deleting rows of silver, as the law may require, does not stop the queries that read it.
         rows = self._spark.readStream.format("delta").option("skipChangeCommits", "true").load(self._settings.silver)
         changed = aggregate(rows, gold)
         return self._start(f"gold {gold.name}", changed, lambda batch, _: upsert(batch, path, gold), trigger)
@@ -105,9 +108,9 @@ class Pipeline:
         return self._queries[-1]
 
     def _settle(self, judged: DataFrame, batch_id: int) -> None:
-        """A micro-batch: rows to silver, then the rest to the dead letters.
+        """Process a micro-batch: write rows to silver, then the others to the dead letters.
 
-        Each takes the batch once, however often it is repeated.
+        Each of the two writes the batch once, however often it is repeated.
         """
         settings = self._settings
         query_id = judged.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
@@ -134,7 +137,7 @@ class Pipeline:
         )
 
     def _wait(self, queries: list[StreamingQuery], stopping: threading.Event) -> bool:
-        """Until all have ended, or one has failed."""
+        """Wait until all queries have ended, or one has failed. Returns False if ``stopping`` was set."""
         while any(query.isActive for query in queries):
             if stopping.wait(LOOK_SECONDS):
                 return False
@@ -144,7 +147,7 @@ class Pipeline:
 
 
 def record_schema(settings: Settings) -> RecordSchema:
-    """The schema that the settings name. Needs a session. Raises ``OptionRefused``."""
+    """Return the schema that the settings name. Needs a session. Raises ``OptionRefused``."""
     found = from_json_schema(settings.json_schema) if settings.ddl is None else from_ddl(settings.ddl)
     schema = found.with_checks(settings.checks)
     for gold in settings.gold:
@@ -160,7 +163,7 @@ def record_schema(settings: Settings) -> RecordSchema:
 
 
 def most_frequent(judged: DataFrame) -> dict[str, int]:
-    """The most frequent reasons, and their counts."""
+    """Return the most frequent reasons, and their counts."""
     told = judged.where(col(REASON).isNotNull()).groupBy(REASON).agg(count(lit(1)).alias("times"))
     most = told.orderBy(col("times").desc(), REASON).limit(REASONS_MAX).collect()
     return {row[REASON]: row["times"] for row in most}

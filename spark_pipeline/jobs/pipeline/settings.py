@@ -1,4 +1,4 @@
-"""What a pipeline is: options of the command line over a TOML file.
+"""Settings of a pipeline: from the command line, which takes precedence, and a TOML file.
 
 ::
 
@@ -50,12 +50,12 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One pipeline. Exactly one of ``ddl`` and ``json_schema`` is there."""
+    """Settings of one pipeline, with exactly one of ``ddl`` and ``json_schema``."""
 
     store: str
     topic: str
     output: str
-    """Without a slash at its end; a directory as an absolute ``file:`` URI."""
+    """Location without a trailing slash; a directory as an absolute ``file:`` URI."""
     dead_letter_topic: str
     ddl: str | None
     json_schema: object | None
@@ -67,20 +67,21 @@ class Settings:
 
     @property
     def silver(self) -> str:
-        """The path of the table of rows."""
+        """Path of the table of rows."""
         return f"{self.output}/silver"
 
     def gold_table(self, gold: Gold) -> str:
-        """Where an aggregate is."""
+        """Return the path of an aggregate's table."""
         return f"{self.output}/gold/{gold.name}"
 
     def checkpoint(self, query: str) -> str:
-        """Where a query's progress is."""
+        """Return the path of a query's checkpoint."""
         return f"{self.output}/checkpoints/{query}"
 
 
 def read_settings(config: str | None, options: Mapping[str, object]) -> Settings:
-    """The settings of the file ``config`` (a path, ``s3://…`` or ``file:///…``) with ``options`` over them, None: not given.
+    """Return the settings of the file ``config`` (a path, ``s3://…`` or ``file:///…``), overridden by ``options`` that are not
+    None.
 
     Raises ``OptionRefused`` that names what is missing, unknown or wrong.
     """
@@ -205,5 +206,5 @@ def _beside(config: str, name: str) -> str:
 def _uri(place: str) -> str:
     if "://" in place:
         return place.rstrip("/")
-    # As Hadoop has it: not percent-encoded.
+    # Hadoop's form, which is not percent-encoded.
     return f"file:{Path(place).absolute()}".rstrip("/")

@@ -1,10 +1,10 @@
-"""The table of rows: records that fit, each with its place in the topic.
+"""The table of rows: valid records, each with its place in the topic.
 
-1. A micro-batch is in the table once: Delta remembers query and batch (``txnAppId``, ``txnVersion``) and ignores one that it
-   has.
-2. A table belongs to one checkpoint. A query with another one would begin anew and write every row again, so it is refused.
-3. A micro-batch that was cut off ends by the rules with which it began. Other rules could put a record both in the table and
-   among the dead letters, or in neither.
+1. A micro-batch is in the table once: Delta remembers query and batch (``txnAppId``, ``txnVersion``) and ignores a repeated
+   one.
+2. A table belongs to one checkpoint. A query with another one would start over and write every row again, so it is refused.
+3. A micro-batch that was cut off must be finished with the rules with which it began. Other rules could put a record both in
+   the table and among the dead letters, or in neither.
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ PLACE: Final = StructType(
         StructField("_key", BinaryType()),
     ]
 )
-"""Where a row comes from; the timestamp is the record's."""
+"""Columns with the origin of a row; the timestamp is the record's."""
 
 COMMITS_LOOKED_AT_MAX: Final = 100
-"""How far back the driver looks for the last micro-batch in the table's history: other programs (OPTIMIZE) may have committed
-since.
-"""
+"""Number of commits searched for the last micro-batch: other programs (OPTIMIZE) may have committed since."""
 
 
 class CheckpointRefused(RuntimeError):
@@ -41,9 +39,9 @@ class CheckpointRefused(RuntimeError):
 
 
 def create_table(spark: SparkSession, path: str, columns: StructType) -> None:
-    """Create the table, empty, if needed, and add the columns that it lacks.
+    """Create the table, empty, if needed, and add missing columns.
 
-    Raises Spark's ``AnalysisException`` when a column is there with another type.
+    Raises Spark's ``AnalysisException`` when a column exists with another type.
     """
     if DeltaTable.isDeltaTable(spark, path):
         there = {(field.name, field.dataType) for field in spark.read.format("delta").load(path).schema}
@@ -54,18 +52,18 @@ def create_table(spark: SparkSession, path: str, columns: StructType) -> None:
 
 
 def silver_columns(schema: RecordSchema) -> StructType:
-    """The table's columns."""
+    """Return the table's columns."""
     return StructType([*PLACE.fields, *schema.columns.fields])
 
 
 def rows(judged: DataFrame, schema: RecordSchema) -> DataFrame:
-    """The rows that ``judge`` found to fit, with the columns of ``silver_columns``."""
+    """Return the rows that ``judge`` found valid, with the columns of ``silver_columns``."""
     names = silver_columns(schema).fieldNames()
     return judged.where(col(REASON).isNull()).select(*[quoted(name) for name in names])
 
 
 def check_belongs(spark: SparkSession, path: str, *, query_id: str, batch_id: int, rules: str) -> None:
-    """Raise ``CheckpointRefused`` unless the micro-batch may be written, or has been, by this query with these rules."""
+    """Raise ``CheckpointRefused`` unless the micro-batch may be written, or was, by this query with these rules."""
     history = DeltaTable.forPath(spark, path).history(COMMITS_LOOKED_AT_MAX).select("userMetadata").collect()
     notes = [json.loads(row["userMetadata"]) for row in history if (row["userMetadata"] or "").startswith('{"query":')]
     if not notes:
@@ -83,7 +81,7 @@ def check_belongs(spark: SparkSession, path: str, *, query_id: str, batch_id: in
 
 
 def write(fitting: DataFrame, path: str, *, query_id: str, batch_id: int, rules: str) -> None:
-    """Append the rows of a micro-batch; does nothing when the table has it."""
+    """Append the rows of a micro-batch; do nothing if the table has it."""
     note = json.dumps({"query": query_id, "batch": batch_id, "rules": rules})
     options = {"txnAppId": query_id, "txnVersion": str(batch_id), "userMetadata": note}
     fitting.write.format("delta").mode("append").options(**options).save(path)

@@ -1,10 +1,10 @@
-"""Spark's JSON reader, made exact.
+"""Strict JSON parsing with Spark's reader.
 
-``from_json`` alone takes ``{"a":1} and more`` for ``{"a":1}``, single quotes for double ones, and a number for a string. Here a
-text is one JSON object and nothing else, and a STRING column takes a JSON string only. Strings are read as VARIANT, which keeps
-the JSON type, and become strings once the type is checked. Spark's own expressions do all of it.
+``from_json`` alone accepts ``{"a":1} and more`` as ``{"a":1}``, single quotes as double ones, and a number as a string. Here a
+text is one JSON object and nothing else, and a STRING column accepts a JSON string only. Strings are read as VARIANT, which
+keeps the JSON type, and become strings once the type is checked. All of it is done by Spark's own expressions.
 
-A column of another type has null where the text has a value of the wrong type, and ``CORRUPT`` is then not null.
+A column of another type is null where the text has a value of the wrong type, and ``CORRUPT`` is then not null.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from pyspark.sql.functions import (
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, VariantType
 
 CORRUPT: Final = "_corrupt"
-"""The field of ``parsed`` that is not null when a value did not fit."""
+"""Field of ``parsed`` that is not null when a value has the wrong type."""
 
 _OPTIONS: Final = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false"}
 
 
 def is_one_value(text: Column) -> Column:
-    """Whether the text is exactly one JSON value (boolean, never null for a text that is not null).
+    """Return whether the text is exactly one JSON value (boolean, never null for a text that is not null).
 
-    Between brackets one value makes an array of one, and with something behind it an array of two. A text that closes the array
-    itself and goes on makes two arrays of the same length.
+    In brackets one value makes an array of one, and with something appended an array of two. A text that closes the array
+    itself and continues makes two arrays of the same length.
     """
     alone = json_array_length(concat(lit("["), text, lit("]")))
     followed = json_array_length(concat(lit("["), text, lit(",0]")))
@@ -48,16 +48,16 @@ def is_one_value(text: Column) -> Column:
 
 
 def parsed(text: Column, columns: StructType) -> Column:
-    """A struct of ``columns``, with VARIANT for STRING at every depth, and of ``CORRUPT``. Null for an empty text."""
+    """Return a struct of ``columns``, with VARIANT for STRING at every depth, and of ``CORRUPT``. Null for an empty text."""
     wire = _wire(columns)
     assert isinstance(wire, StructType)
     return from_json(text, StructType([*wire.fields, StructField(CORRUPT, StringType())]), _OPTIONS)
 
 
 def is_no_string(value: Column, type_: DataType) -> Column | None:
-    """Whether ``value`` (as in ``parsed``) has no string where ``type_`` has one; None when ``type_`` has none."""
+    """Return whether ``value`` (as in ``parsed``) lacks a string where ``type_`` has one; None when ``type_`` has none."""
     if isinstance(type_, StringType):
-        # VOID is JSON's null.
+        # VOID is the type of JSON's null.
         return value.isNotNull() & ~schema_of_variant(value).isin("STRING", "VOID")
     if isinstance(type_, StructType):
         found = [is_no_string(value[field.name], field.dataType) for field in type_]
@@ -73,7 +73,7 @@ def is_no_string(value: Column, type_: DataType) -> Column | None:
 
 
 def typed(value: Column, type_: DataType) -> Column:
-    """``value`` as in ``parsed``, as the very ``type_``."""
+    """Return ``value`` (as in ``parsed``) converted to exactly ``type_``."""
     if not _has_string(type_):
         return value
     if isinstance(type_, StructType):
