@@ -16,7 +16,7 @@ ALGORITHMS_PATTERN: Final = r"^\s*(RS|PS|ES)(256|384|512)(\s*,\s*((RS|PS|ES)(256
 
 
 class AccessSettings(BaseModel):
-    """Each field says what changing it does."""
+    """Settings of authentication, authorization and audit. Each field says what changing it does."""
 
     auth: Literal["off", "on"] = Field(
         default="off",

@@ -32,7 +32,7 @@ def json_pieces(
         partition: the partition's number.
         records: the records, with ``RECORD_SCHEMA``.
         positions: the offsets that go with them.
-        topic_id: the incarnation that they are of.
+        topic_id: id of the records' topic, which a topic re-created under the name does not have.
     """
     yield b'{"topic":%b,"partition":%d,"records":[' % (msgspec.json.encode(topic), partition)
     separator = b""

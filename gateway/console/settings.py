@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 
 class ConsoleSettings(BaseModel):
-    """Each field says what changing it does."""
+    """Setting of the console. Each field says what changing it does."""
 
     console: Literal["on", "off", "readonly"] = Field(
         default="on",

@@ -13,7 +13,7 @@ HELD_BYTES: Final = 1024 * 1024
 
 
 class HistorySettings(BaseModel):
-    """Each field says what changing it does."""
+    """Setting of the readers of history. Each field says what changing it does."""
 
     readers: int = Field(
         default=1,

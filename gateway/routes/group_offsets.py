@@ -182,7 +182,7 @@ Target = Annotated[
 
 
 class _Which(fields.Body):
-    """Either `topics`, with all of their partitions, or `partitions`."""
+    """Partitions of a request: either `topics`, with all of their partitions, or `partitions`."""
 
     topics: Annotated[KnownTopics | None, fields.NotNull()] = None
     partitions: Annotated[
@@ -202,11 +202,11 @@ class _Which(fields.Body):
 
 
 class Forget(_Which, example={"topics": ["flights"]}):
-    """Either `topics`, with all of their partitions, or `partitions`."""
+    """Partitions whose committed offsets are deleted: either `topics`, with all of their partitions, or `partitions`."""
 
 
 class Reset(_Which, example={"topics": ["flights"], "to": "earliest"}):
-    """Either `topics` or `partitions`, and their new offsets."""
+    """Partitions whose committed offsets are moved: either `topics` or `partitions`, and their new offsets."""
 
     to: Target
     preview: Annotated[

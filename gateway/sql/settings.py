@@ -11,7 +11,7 @@ PROCESS_BYTES: Final = 512 * 1024 * 1024
 
 
 class SqlSettings(BaseModel):
-    """Each field says what changing it does."""
+    """Setting of SQL. Each field says what changing it does."""
 
     sql: Literal["auto", "on", "off"] = Field(
         default="auto",

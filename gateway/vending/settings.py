@@ -8,7 +8,7 @@ from gateway.hosts import URL_PATTERN
 
 
 class VendingSettings(BaseModel):
-    """Each field says what changing it does."""
+    """Settings of vended credentials. Each field says what changing it does."""
 
     vending_role_arn: str | None = Field(
         default=None,

@@ -170,7 +170,7 @@ async def _changed(call: KafkaCall, resource: _Resource, change: Any) -> str | N
 
 
 def _broker_settings(call: KafkaCall) -> list[Told]:
-    """Return the settings that tools ask a broker for. The store replicates records, so every replica count is 1."""
+    """Return the settings that tools ask a broker for. The store keeps records durable, so every replica count is 1."""
     settings = call.gateway.settings
     told = {
         "auto.create.topics.enable": (BOOLEAN, "true" if settings.auto_create_topics else "false"),
