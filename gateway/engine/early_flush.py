@@ -39,7 +39,7 @@ OTHERS_OF: Final = 4
 WRONG_GUESSES_MAX: Final = 3
 STREAM_FLUSHES: Final = 20
 """Rule for a pool of connections that streams. It streams if others sent during ``WRONG_GUESSES_MAX`` flushes in a row that all
-known senders waited for, at least a quarter (1 / ``OTHERS_OF``) as fast as the flush's own senders: a pool's connections
+known senders waited for, at least a quarter (1 / ``OTHERS_OF``) as fast as batches came before the flush: a pool's connections
 always look like new senders. For the time of ``STREAM_FLUSHES`` flushes only silence begins a flush early."""
 QUIET_SECONDS_MIN: Final = 0.02
 """Silence that is longer than a client usually takes to send its next request after an answer."""

@@ -74,7 +74,7 @@ LAG_WAIT_MS: Final = 5_000
 """Time that a scrape waits for a look: half of Prometheus' default."""
 
 LAG_TOPICS_MAX: Final = 1_000
-"""Number of topics of one look: half of the topics whose state may be in memory."""
+"""Number of topics of one look: a small part of the topics whose state may be in memory."""
 
 LAG_GROUPS_PER_STEP: Final = 256
 """Number of groups after which the event loop serves other requests."""
