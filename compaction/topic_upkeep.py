@@ -87,7 +87,7 @@ class TopicUpkeep:
         return self._log.state.manifest.segment_count()
 
     def count_waiting(self, totals: Totals) -> None:
-        """Add the flushed segments that were not merged yet when last seen to the totals."""
+        """Add to ``totals`` the flushed segments that were not merged yet when last seen."""
         for segment in self._log.state.manifest.segments():
             if segment.path.startswith(layout.SEGMENTS):
                 totals.waiting_segments += 1

@@ -23,7 +23,14 @@ _COLUMN_MAPPING: Final = "delta.columnMapping.mode"
 
 
 def refuse_protocol(key: str, reader_version: int, writer_version: int, features: Iterable[str] = ()) -> None:
-    """Raise ``UnsupportedTable`` for a protocol above ours; ``key`` names the object with the protocol."""
+    """Raise ``UnsupportedTable`` for a protocol above ours.
+
+    Args:
+        key: object with the protocol, named in the error.
+        reader_version: its ``minReaderVersion``.
+        writer_version: its ``minWriterVersion``.
+        features: its reader and writer features.
+    """
     named = set(features)
     is_ours = writer_version == WRITER_VERSION and named <= {FEATURE}
     if reader_version <= READER_VERSION and (is_ours or writer_version <= _LEGACY_WRITER_VERSION):

@@ -90,7 +90,15 @@ def data_bytes(rows: pa.Table) -> bytes:
 def data_file(
     state: SystemTableState, contents: Contents, path: str, now_ms: int, *, data_change: bool
 ) -> tuple[StagedRows, Add]:
-    """Return the file and its ``add``, whose time is above all earlier ones, so that the order of times is that of commits."""
+    """Return a data file and its ``add``.
+
+    Args:
+        state: the table; the file's time is above all its earlier ones, so that the order of times is that of commits.
+        contents: content and tags of the file.
+        path: path relative to the table.
+        now_ms: present time, in ms since the epoch.
+        data_change: whether the rows are new in the table.
+    """
     add = Add(
         path=path,
         size=len(contents.data),

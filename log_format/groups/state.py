@@ -29,7 +29,7 @@ NAME: Final = "system/consumer_offsets"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """One group. Immutable."""
+    """The state of one group. Immutable."""
 
     row: GroupRow | None = None
     """Members and coordinator; None if no gateway has coordinated the group yet."""

@@ -32,10 +32,10 @@ def good(what: str, said: str) -> Finding:
 
 
 def poor(what: str, said: str, advice: str) -> Finding:
-    """Return a finding that needs attention."""
+    """Return a finding that needs attention. ``said``: the result in a sentence; ``advice``: what to do about it."""
     return Finding(what=what, verdict=Verdict.POOR, said=said, advice=advice)
 
 
 def bad(what: str, said: str, advice: str) -> Finding:
-    """Return a finding that something does not work."""
+    """Return a finding that something does not work. ``said``: the result in a sentence; ``advice``: what to do about it."""
     return Finding(what=what, verdict=Verdict.BAD, said=said, advice=advice)

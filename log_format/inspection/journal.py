@@ -62,6 +62,12 @@ def verify_journal(
 ) -> JournalReport:
     """Read all of a journal and report. Damage is in the report, never raised.
 
+    Args:
+        store: where the journal is.
+        number: the journal's number.
+        clock: source of time; None for the machine's.
+        progress: callback after each object and topic.
+
     Requests: those of loading the journal's log twice, two or more for each object, and those of loading each topic's log. Raises
     ``StoreUnavailable``.
     """

@@ -77,7 +77,14 @@ def verify_topic(
     progress: Progress | None = None,
     problems_max: int = limits.VERIFY_PROBLEMS_MAX,
 ) -> VerifyReport:
-    """Read all of ``topic`` and report. Damage is in the report, never raised.
+    """Read all of a topic and report. Damage is in the report, never raised.
+
+    Args:
+        store: where the topic is.
+        topic: its name.
+        clock: source of time; None for the machine's.
+        progress: callback after each segment.
+        problems_max: most problems in the report.
 
     Requests: those of loading the log twice, two for each segment and one for each row group. Raises ``UnknownTopic``, and
     ``StoreUnavailable`` if the store fails.

@@ -30,6 +30,11 @@ _ROUNDS_MAX: Final = 5
 def look_at(logs: Sequence[TableLog[TopicState]], journal_of: JournalOf, each: Each = map) -> list[TopicState]:
     """Return the topics, in order, with every record that was acknowledged before this call.
 
+    Args:
+        logs: the topics' own logs.
+        journal_of: returns the log of a journal.
+        each: ``map``, by which logs are refreshed, perhaps in parallel.
+
     Raises ``StoreUnavailable``, ``CorruptData``; ``BackOff`` if a topic moves all the time.
     """
     journals: dict[int, JournalState] = {}

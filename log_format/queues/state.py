@@ -50,7 +50,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """One queue. Immutable."""
+    """The state of one queue. Immutable."""
 
     row: QueueRow | None = None
     """Settings and coordinator; None if the queue does not exist."""

@@ -56,7 +56,15 @@ class RecordFilter:
 
     @classmethod
     def of(cls, headers: Sequence[str], key: bytes | None, value_contains: str | None = None) -> Self | None:
-        """Return the filter of these texts; None if every record would pass. Raises ``ValueError``."""
+        """Return the filter of these texts; None if every record would pass.
+
+        Args:
+            headers: conditions on headers, each ``name:value`` or ``name:*``.
+            key: the key; None for any or none.
+            value_contains: text within the value; None for any value.
+
+        Raises ``ValueError``.
+        """
         if not headers and key is None and value_contains is None:
             return None
         return cls(headers=tuple(map(HeaderCondition.of, headers)), key=key, value_contains=value_contains)

@@ -25,6 +25,12 @@ def scan_segment(
 ) -> Iterator[pa.Table]:
     """Yield the records sorted by partition and offset (``RECORD_SCHEMA``), a few row groups at a time.
 
+    Args:
+        store: where the segment is.
+        topic: the segment's topic.
+        segment: the segment.
+        span_bytes_max: limit of a request, and of what is decoded as one table, unless a row group alone is larger.
+
     Raises ``CorruptData`` (also if the segment is missing), ``StoreUnavailable``.
     """
     key = f"{topic_root(topic)}{segment.path}"

@@ -79,7 +79,7 @@ class LocalStore:
 
     @property
     def uri(self) -> str:
-        """``file:///directory``, percent-encoded."""
+        """Address of the store: ``file:///directory``, percent-encoded."""
         return self._root.as_uri()
 
     @property

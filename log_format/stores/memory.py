@@ -32,7 +32,7 @@ class MemoryStore:
 
     @property
     def uri(self) -> str:
-        """``memory://name``."""
+        """Address of the store: ``memory://name``."""
         return self._uri
 
     @property

@@ -135,7 +135,7 @@ class S3Store:
 
     @property
     def uri(self) -> str:
-        """``s3://bucket/prefix``."""
+        """Address of the store: ``s3://bucket/prefix``."""
         return f"s3://{self._bucket}/{self._root}".rstrip("/")
 
     @property

@@ -49,7 +49,13 @@ class Exchange:
         self._read_s = read_s
 
     def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer | None:
-        """Send a request with these headers and its ``Content-Length``. Return None, sending nothing, if no connection is open.
+        """Send a request and return its answer; None, with nothing sent, if no connection is open.
+
+        Args:
+            method: HTTP method.
+            target: path and query, quoted.
+            headers: all headers except ``Content-Length`` and ``Accept-Encoding``.
+            body: body, empty for none.
 
         Raises botocore's subclass of ``HTTPClientError`` for the failure.
         """

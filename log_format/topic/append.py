@@ -275,7 +275,13 @@ def _places(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[Appe
 
 
 def placed(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool) -> pa.Table:
-    """Return all records with their offsets, sorted by partition and arrival: ``RECORD_SCHEMA``."""
+    """Return all records with their offsets, sorted by partition and arrival: ``RECORD_SCHEMA``.
+
+    Args:
+        batches: at least one, in order of arrival.
+        next_offsets: each partition's next offset.
+        log_append_time: whether the topic has ``LogAppendTime``.
+    """
     if len(batches) > 1 and all(len(batch.counts) == 1 for batch in batches):
         batches = sorted(batches, key=lambda batch: batch.counts[0][0])  # cheaper than sorting their records
     timed = {batches[0].topic_id} if log_append_time else ()

@@ -126,7 +126,16 @@ _FOOTER_DECODER: Final = msgspec.json.Decoder(tuple[_Count, _Count])
 def segment_of_add(
     path: str, size_bytes: int, tag_runs: str | None, tag_footer: str | None
 ) -> tuple[SegmentRef, list[Run]]:
-    """Return the segment and runs that an ``add`` names. Raises ``CorruptData`` if the tags are missing or unreadable."""
+    """Return the segment and runs that an ``add`` names.
+
+    Args:
+        path: path as in the ``add``, URI-encoded.
+        size_bytes: size in the ``add``.
+        tag_runs: value of ``TAG_RUNS``, None without one.
+        tag_footer: value of ``TAG_FOOTER``, None without one.
+
+    Raises ``CorruptData`` if the tags are missing or unreadable.
+    """
     plain = segment_path(path)
     try:
         if tag_runs is None or tag_footer is None:

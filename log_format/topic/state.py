@@ -218,7 +218,16 @@ class TopicState:
         *,
         is_guarded: bool,
     ) -> Self:
-        """Return the state from a checkpoint, without its manifest. ``offsets``: the ``txn`` versions by appId."""
+        """Return the state from a checkpoint, without its manifest.
+
+        Args:
+            metadata: the checkpoint's metadata.
+            offsets: appId -> version of each ``txn``.
+            modification_time_ms: the largest of all segments.
+            producers: memory of producers.
+            transactions: memory of applied transactions.
+            is_guarded: whether the table's protocol keeps other writers away.
+        """
         state = replace(self, is_guarded=is_guarded)._with_metadata(metadata)
         if not state.exists:
             return state
