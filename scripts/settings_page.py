@@ -24,12 +24,14 @@ MEANINGS = [ROOT / "docs" / "http-api" / page for page in ("topics.md", "many-to
 _ROW = re.compile(r"^\| `([a-z.]+)` \| [^|]+ \| (.+) \|$", re.MULTILINE)
 _HEAD = """# Settings
 
-Every setting of topics and of gateways. `scripts/settings_page.py` writes this page from the code, and a test compares them.
+Every setting of topics and of gateways.
+`scripts/settings_page.py` writes this page from the code, and a test compares them.
 
 ## Of topics
 
-Set them with `tidelog topic create NAME -c SETTING=VALUE` or `tidelog topic alter`, with `Admin.alter_topic`, or with
-`PATCH /v1/topics/{topic}`. The command line takes units: `7d`, `1h30m`, `8MiB`. `tidelog topic describe NAME` shows all.
+`tidelog topic create NAME -c SETTING=VALUE`, `tidelog topic alter`, `Admin.alter_topic` and `PATCH /v1/topics/{topic}` set them.
+The command line takes units: `7d`, `1h30m`, `8MiB`.
+`tidelog topic describe NAME` shows all.
 Those marked "own" are Tidelog's; the others are Kafka's, with their meaning.
 
 | setting | default | range | meaning |
@@ -38,7 +40,8 @@ Those marked "own" are Tidelog's; the others are Kafka's, with their meaning.
 _GATEWAY = """
 ## Of gateways
 
-On the command line `--store`, in the environment `TIDELOG_STORE`; the command line wins. The same for each.
+On the command line `--store`, in the environment `TIDELOG_STORE`; the command line wins.
+The same for each.
 `tidelog serve --store ./log -- --help` shows them, too.
 
 | setting | environment | default | range | meaning |
