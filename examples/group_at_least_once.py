@@ -1,7 +1,7 @@
-"""Each record is processed at least once: commit after it. After a crash the last ones come again, and none is missing.
+"""Process each record at least once: commit after it. After a crash the last records come again, and none is missing.
 
 ``python examples/group_at_least_once.py results.txt`` writes a line for each record of ``orders``. Start it several times: the
-processes share the partitions. ``enable_auto_commit`` does the same; a commit by hand chooses the moment. Ctrl-C ends it.
+processes share the partitions. ``enable_auto_commit`` does the same; an explicit commit chooses the moment. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidelog.errors import StaleGeneration, UnknownMember
 
 
 def main(results: str, session_timeout_ms: int = 45_000) -> None:
-    """Write the records down until Ctrl-C."""
+    """Write records to the file until Ctrl-C."""
     with (
         Path(results).open("ab", buffering=0) as file,
         Consumer(
@@ -27,13 +27,13 @@ def main(results: str, session_timeout_ms: int = 45_000) -> None:
         while True:
             for record in consumer.poll(timeout_ms=1_000, max_records=10):
                 write_down(file, record)
-            # Another member has the partitions now, and processes these records again: the next poll shows it.
+            # Another member owns the partitions now and processes these records again; the next poll gets the new assignment.
             with contextlib.suppress(StaleGeneration, UnknownMember):
                 consumer.commit()
 
 
 def write_down(file: FileIO, record: Record) -> None:
-    """The processing of a record in this example."""
+    """Process a record, as an example."""
     file.write(b"%d@%d %s\n" % (record.partition, record.offset, record.value))
 
 

@@ -1,4 +1,4 @@
-"""Each record is processed at most once: commit before it. After a crash the last ones may be missing, and none comes twice.
+"""Process each record at most once: commit before it. After a crash the last records may be missing, and none comes twice.
 
 ``python examples/group_at_most_once.py results.txt`` writes a line for each record of ``orders``. Start it several times: the
 processes share the partitions. Ctrl-C ends it.
@@ -16,7 +16,7 @@ from tidelog.errors import StaleGeneration, UnknownMember
 
 
 def main(results: str, session_timeout_ms: int = 45_000) -> None:
-    """Write the records down until Ctrl-C."""
+    """Write records to the file until Ctrl-C."""
     with (
         Path(results).open("ab", buffering=0) as file,
         Consumer(
@@ -29,13 +29,13 @@ def main(results: str, session_timeout_ms: int = 45_000) -> None:
             try:
                 consumer.commit()
             except (StaleGeneration, UnknownMember):
-                continue  # another member has the partitions and these records now: the next poll shows it
+                continue  # another member owns the partitions now; the next poll gets the new assignment
             for record in records:
                 write_down(file, record)
 
 
 def write_down(file: FileIO, record: Record) -> None:
-    """The processing of a record in this example."""
+    """Process a record, as an example."""
     file.write(b"%d@%d %s\n" % (record.partition, record.offset, record.value))
 
 

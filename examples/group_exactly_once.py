@@ -1,7 +1,7 @@
-"""From topic to topic, exactly once: records read, records written and the group's offsets are one transaction.
+"""Copy from topic to topic exactly once: records read, records written and the group's offsets are one transaction.
 
-``python examples/group_exactly_once.py one`` reads ``orders`` and writes ``invoices``. Start it several times, under other names:
-the processes share the partitions. Whichever process is killed, every order has one invoice. Ctrl-C ends it.
+``python examples/group_exactly_once.py one`` reads ``orders`` and writes ``invoices``. Start it several times with different
+names: the processes share the partitions. Whichever process is killed, every order has one invoice. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(name: str, session_timeout_ms: int = 45_000) -> None:
         ) as consumer,
         contextlib.suppress(KeyboardInterrupt),
     ):
-        # Aborts what an earlier process of this name left open.
+        # Aborts an open transaction of an earlier process of this name.
         producer.init_transactions()
         while True:
             records = consumer.poll(timeout_ms=1_000, max_records=25)
@@ -36,7 +36,7 @@ def main(name: str, session_timeout_ms: int = 45_000) -> None:
                         producer.send("invoices", b"invoice for " + record.value, key=record.key)
                     producer.send_offsets_to_transaction(consumer.positions(), consumer.group_metadata())
             except (StaleGeneration, UnknownMember, TransactionNotOpen):
-                # Another member has the partitions now, or the transaction took too long: nothing of it is in the log.
+                # Another member owns the partitions now, or the transaction timed out: nothing of it is in the log.
                 consumer.seek_to_committed()
 
 

@@ -1,7 +1,7 @@
-"""Follow a topic from a moment on, and remember the position.
+"""Follow a topic from a given time on, and store the position.
 
 ``python examples/sdk_follow.py orders 2025-01-31T08:00:00+00:00``: positions are kept in ``orders.positions.json``, so that a
-second run goes on where the first ended. Ctrl-C ends it.
+second run continues where the first ended. Ctrl-C ends it.
 """
 
 from __future__ import annotations

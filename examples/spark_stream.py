@@ -1,6 +1,6 @@
 """Follow a topic with Structured Streaming: ``python examples/spark_stream.py STORE TOPIC``; Ctrl-C ends it.
 
-Prints each record as it arrives, from the topic's beginning. A real query names a permanent checkpoint, and goes on from there.
+Prints each record as it arrives, from the topic's beginning. A real query has a permanent checkpoint, and continues from there.
 """
 
 import signal
@@ -27,5 +27,5 @@ with tempfile.TemporaryDirectory() as checkpoint:
     while query.isActive and not stopped.wait(1):
         pass
     query.stop()
-    query.awaitTermination()  # raises what the query itself ended by
+    query.awaitTermination()  # raises the query's failure
 spark.stop()

@@ -1,7 +1,7 @@
 """Copy records that contain a text from topic to topic, each once.
 
-``python examples/spark_topic_to_topic.py STORE FROM TO TEXT CHECKPOINT`` copies the present records and ends. Run it again and
-it goes on, even after a kill. Both topics must exist.
+``python examples/spark_topic_to_topic.py STORE FROM TO TEXT CHECKPOINT`` copies the present records and ends. Run again, it
+continues, even after a kill. Both topics must exist.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""Makes docs/cost.md: the cost of a month on AWS, beside Kafka on three brokers. ``python infra/cost.py``
+"""Write docs/cost.md: monthly costs on AWS, compared with Kafka on three brokers. ``python infra/cost.py``
 
-``python infra/cost.py --topics 3000 --per-second 0.1 --drain-ms 600000`` only prints what the PUTs of so many topics cost.
+``python infra/cost.py --topics 3000 --per-second 0.1 --drain-ms 600000`` only prints the cost of the PUTs of so many topics.
 
-Requests per flush come from ``benchmarks/README.md``. Prices and assumptions are the constants below, and the document has all of
-them. Both sides get the same load, retention and readers. Operators' time is not counted.
+Requests per flush come from ``benchmarks/README.md``. Prices and assumptions are the constants below, all of which appear in
+the document. Both sides get the same load, retention and readers. Operators' time is not counted.
 """
 # ruff: noqa: INP001 - a program of its own
 
@@ -57,41 +57,44 @@ SEEN_IN: Final = {
     "m5.xlarge": "estimates that infracost made of others' plans",
     "m5.2xlarge": "twice m5.xlarge, as sizes of one family go",
 }
-"""The sources of the prices whose names begin so, as of ``CHECKED``. Infracost's own tests have its results from AWS's price
-list: ``internal/providers/terraform/aws/testdata`` of its repository. AWS's own pages and price list were not reachable."""
+"""Sources of the prices whose names begin with the key, as of ``CHECKED``. Infracost's own tests have its results from AWS's
+price list: ``internal/providers/terraform/aws/testdata`` of its repository. AWS's own pages and price list were not reachable."""
 
 FLUSH_MS: Final = 250
 FLUSH_MIB: Final = 8
 GATEWAY_MIB_PER_SECOND: Final = 25
-"""Below half of the measured rate of one gateway and MinIO on two shared cores, JSON x 1,000, 1 KiB (benchmarks/README.md)."""
+"""Throughput per gateway: below half of the measured rate of one gateway and MinIO on two shared cores, JSON x 1,000, 1 KiB
+(benchmarks/README.md)."""
 GETS_PER_SEGMENT: Final = 4
-"""Three by Spark's stream (a commit, and a segment in two ranges), one by maintenance (the segment)."""
+"""Reads of a segment: three by Spark's stream (a commit, and a segment in two ranges), one by maintenance (the segment)."""
 MERGED_MIB: Final = 128
 REQUEST_KIB: Final = 100
 LOG_LINE_BYTES: Final = 350
 PUTS_PER_FLUSH: Final = 2
-"""A segment and a commit; of a drain, too."""
+"""PUTs of a flush or drain: a segment and a commit."""
 IDLE_PUTS_PER_SECOND: Final = 1.45
-"""PUTs and listings of each of three gateways that do nothing: a heartbeat each 3 s, a listing of them each 9 s, one of delayed
-records each second. One alone: 0.33 (benchmarks/README.md)."""
+"""PUTs and listings of each of three idle gateways: a heartbeat every 3 s, a listing of heartbeats every 9 s, one of delayed
+records every second. A single gateway: 0.33 (benchmarks/README.md)."""
 ZONE_LOOKS_PER_SECOND: Final = {False: 2, True: 1}
-"""Of a gateway whose readers wait for what other zones commit: for each topic with its own commits; for a journal (shared)."""
+"""Looks per second of a gateway whose readers wait for other zones' commits: for each topic with its own commits; for a journal
+(shared)."""
 ZONE_GETS_PER_FLUSH: Final = 3
-"""A commit and its object, read by a gateway of each other zone: measured with twelve topics (``python -m benchmarks zones``)."""
+"""Reads by each other zone's gateway of a commit and its object: measured with twelve topics (``python -m benchmarks zones``)."""
 DRAIN_MS: Final = 240_000
 """Default of the topic setting ``drain.ms``."""
 DRAIN_EARLY: Final = 0.75
 DRAIN_SPARE_MS: Final = 20_000
-"""A gateway begins a drain after this share of ``drain.ms``, or so long before its end if that is later."""
+"""Time before the end of ``drain.ms`` at which a gateway begins a drain, unless ``DRAIN_EARLY``, a share of ``drain.ms``, is
+later."""
 MANY_TOPICS: Final = (10, 100, 1_000, 10_000)
 LONG_DRAIN_MS: Final = 3_600_000
 BROKER_DISK_FREE: Final = 1.3
-"""Kafka's disks cost the same full or empty; a third more than the data is little."""
+"""Disk size relative to the data: Kafka's disks cost the same full or empty; a third more than the data is little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Incoming records in MiB a second, over this many topics, and Kafka's brokers for that."""
+    """Incoming MiB per second, over this many topics, and Kafka's broker type for that."""
 
     mib_per_second: int
     topics: int
@@ -110,7 +113,8 @@ BILL_FLUSHES_MS: Final = (250, 1_000)
 
 
 def measured_flush() -> tuple[float, float]:
-    """What the benchmark ``requests`` counted for each flush: PUTs and listings, which cost the same, and GETs and HEADs."""
+    """Return the requests per flush measured by the benchmark ``requests``: PUTs and listings, which cost the same; GETs and
+    HEADs."""
     text = (ROOT / "benchmarks" / "README.md").read_text()
     section = text.split("### Requests to the store, MinIO\n")[1].split("###")[0]
     row = re.search(r"^\| JSON x 1,000[^|]*\|[^|]*\|((?: [\d,]+ \|){5,6})", section, re.MULTILINE)
@@ -121,7 +125,8 @@ def measured_flush() -> tuple[float, float]:
 
 
 def flushes_per_second(load: Load, flush_ms: int = FLUSH_MS, *, shared: bool = False) -> float:
-    """Over all topics, each by time or by bytes, whichever comes first; of a journal's commits and of the drains behind them.
+    """Return the flushes of all topics, each by time or by bytes, whichever comes first; ``shared``: a journal's commits and
+    its drains.
 
     Records of 1 KiB arrive one by one and evenly: a topic without a record has nothing to flush.
     """
@@ -134,7 +139,7 @@ def flushes_per_second(load: Load, flush_ms: int = FLUSH_MS, *, shared: bool = F
 
 
 def tidelog(load: Load, flush_ms: int = FLUSH_MS, *, shared: bool = False, in_zones: bool = False) -> dict[str, float]:
-    """Dollars a month by purpose. ``in_zones``: clients are told their zone, and reach gateways by their own addresses."""
+    """Return dollars per month by purpose. ``in_zones``: clients know their zone, and reach gateways by their own addresses."""
     gib = load.mib_per_second * GIB_PER_MIB * SECONDS
     flushes = flushes_per_second(load, flush_ms, shared=shared) * SECONDS
     gateways = max(2, math.ceil(load.mib_per_second / GATEWAY_MIB_PER_SECOND) + 1)
@@ -143,11 +148,12 @@ def tidelog(load: Load, flush_ms: int = FLUSH_MS, *, shared: bool = False, in_zo
     puts_a_flush, gets_a_flush = measured_flush()
     idle = gateways * IDLE_PUTS_PER_SECOND * SECONDS
     puts = flushes * puts_a_flush + gib * 1024 / MERGED_MIB * 2 + idle
-    # A record that goes to a journal stays where it arrives; else it is passed on to the topic's gateway.
+    # The gateway that receives a record for a journal stores it; other records are forwarded to the topic's gateway.
     ways = 2 if shared else 3
     looks = 0.0
     if in_zones:
-        # Only records for topics with their own commits leave their zone, straight to the owner; readers' gateways ask the store.
+        # Only records for topics with their own commits leave their zone, directly to the owner; readers' gateways read the
+        # store.
         ways = 0 if shared else 1
         seen = 1 if shared else load.topics
         looks = (ZONES - 1) * (seen * ZONE_LOOKS_PER_SECOND[shared] * SECONDS + flushes * ZONE_GETS_PER_FLUSH)
@@ -166,7 +172,7 @@ def tidelog(load: Load, flush_ms: int = FLUSH_MS, *, shared: bool = False, in_zo
 
 
 def kafka(load: Load) -> dict[str, float]:
-    """Dollars a month by purpose: three brokers, three copies, consumers that read from their own zone."""
+    """Return dollars per month by purpose: three brokers, three copies, consumers that read from their own zone."""
     gib = load.mib_per_second * GIB_PER_MIB * SECONDS
     faster = max(0, load.mib_per_second * 2 - 125)
     return {
@@ -181,45 +187,45 @@ def kafka(load: Load) -> dict[str, float]:
 
 
 def drain_after_ms(drain_ms: int) -> float:
-    """How long a topic's records wait at a journal until its table gets them."""
+    """Return how long a topic's records wait in a journal until they are drained to its table."""
     return max(DRAIN_EARLY * drain_ms, drain_ms - DRAIN_SPARE_MS)
 
 
 def request_lines(mib_per_second: int) -> float:
-    """Dollars a month where each request is a line of the log, in both directions."""
+    """Return dollars per month for logging each request as a line, in both directions."""
     gib = mib_per_second * 1024 / REQUEST_KIB * SECONDS * 2 * LOG_LINE_BYTES / 2**30
     return gib * PRICES["CloudWatch Logs, GB taken in"]
 
 
 def own_puts(topics: int, per_second: float, flush_ms: int = FLUSH_MS) -> float:
-    """PUTs a second of so many topics with their own commits, each with so many records a second, evenly."""
+    """Return PUTs per second of so many topics with their own commits, each with so many records per second, evenly."""
     return topics * min(per_second, 1000 / flush_ms) * PUTS_PER_FLUSH
 
 
 def shared_puts(topics: int, per_second: float, flush_ms: int = FLUSH_MS, drain_ms: int = DRAIN_MS) -> float:
-    """The same at one journal: its flushes, and a drain of each topic that has records."""
+    """Return the same at one journal: its flushes, and a drain of each topic that has records."""
     flushes = min(topics * per_second, 1000 / flush_ms)
     drains = topics * min(per_second, 1000 / drain_after_ms(drain_ms))
     return (flushes + drains) * PUTS_PER_FLUSH
 
 
 def puts_bill(puts_per_second: float) -> float:
-    """Dollars a month."""
+    """Return dollars per month for these PUTs."""
     return puts_per_second * SECONDS / 1000 * PRICES["S3 PUT, 1,000"]
 
 
 def stored_gib(load: Load) -> float:
-    """One copy of the retained data, not compressed."""
+    """Return the size of one copy of the retained data, uncompressed."""
     return load.mib_per_second * GIB_PER_MIB * RETENTION_DAYS * 86400
 
 
 def crossing() -> float:
-    """The share of traffic from another zone, with clients in all zones."""
+    """Return the share of traffic from another zone, with clients in all zones."""
     return (ZONES - 1) / ZONES
 
 
 def document() -> str:
-    """docs/cost.md: the prose of ``cost.md.template`` around the tables."""
+    """Return docs/cost.md: the text of ``cost.md.template`` around the tables."""
     return Template(TEMPLATE.read_text()).substitute(
         tables="\n".join(line for load in LOADS for line in _table(load)),
         bills="\n".join(_bill_row(load) for load in LOADS),
@@ -252,7 +258,7 @@ def document() -> str:
 
 
 def _times_below() -> str:
-    """How far the bill in zones is below Kafka's at the least and the most."""
+    """Return a sentence about the minimum and maximum factor by which the bill in zones is below Kafka's."""
     found = [
         sum(kafka(load).values()) / sum(tidelog(load, flush_ms, shared=True, in_zones=True).values())
         for load in LOADS

@@ -1,12 +1,12 @@
-"""Prints the figures of the house: how the packages are divided, how much there is of them, and how their words read.
+"""Print figures of the code base: the packages' structure, size, and readability.
 
     python scripts/house.py                     this tree
     python scripts/house.py ../older --json     another checkout, for a comparison
 
-For each package: its modules, its rooms (a folder, or a module at the package's root), the floors on which these lie when each
-stands on what it imports, the arrows (pairs of rooms of which one imports the other), and the circles (rooms that import
-each other, directly or not). Lines are those of Python files that git knows. Sentences are counted in words, outside tests;
-examples and tables are left out. Vague words name no actor: who, whoever, nobody, somebody.
+For each package: its modules, its rooms (folders, and modules at the package's root), the floors (layers, where each room lies
+above those that it imports), the arrows (pairs of rooms of which one imports the other), and the circles (rooms that import
+each other, directly or indirectly). Lines are those of Python files that git knows. Sentences are counted in words, outside
+tests; examples and tables are left out. Vague words name no actor: who, whoever, nobody, somebody.
 """
 # ruff: noqa: INP001, S607, T201 - a program of its own that talks to a terminal
 
@@ -36,7 +36,7 @@ Figures = dict[str, int | float]
 
 
 def main() -> int:
-    """Always 0: the figures are shown and not judged."""
+    """Print the figures, which are not judged, and return 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", nargs="?", type=Path, default=Path(__file__).parents[1], help="a checkout")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def house(root: Path) -> dict[str, Figures]:
-    """The figures of a checkout, by part."""
+    """Return the figures of a checkout, by part."""
     listing = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True)
     files = [path for name in listing.stdout.split("\0") if name and (path := root / name).is_file()]
     python = {path: path.read_text() for path in files if path.suffix == ".py"}
@@ -97,12 +97,12 @@ def _rooms(package: str) -> Figures:
 
 
 def _room(module: str) -> str:
-    """The folder; a module at the root is a room of its own."""
+    """Return the module's folder, or the module itself at the package's root."""
     return module if module.count(".") == 1 else module.rpartition(".")[0]
 
 
 def _circles(stands_on: dict[str, set[str]]) -> set[frozenset[str]]:
-    """The rooms, each with all those that it reaches and that reach it."""
+    """Return the strongly connected components of the rooms."""
     reach = {room: _reached(room, stands_on) for room in stands_on}
     return {frozenset({room, *(other for other in reach[room] if room in reach[other])}) for room in stands_on}
 
@@ -118,7 +118,7 @@ def _reached(room: str, stands_on: dict[str, set[str]]) -> set[str]:
 
 
 def _floors(stands_on: dict[str, set[str]], circles: set[frozenset[str]]) -> int:
-    """How high the rooms lie on each other; those of one circle share a floor."""
+    """Return the number of layers; the rooms of one circle share a layer."""
     circle_of = {room: circle for circle in circles for room in circle}
     heights: dict[frozenset[str], int] = {}
 
@@ -149,7 +149,7 @@ def _lengths(texts: list[str]) -> Figures:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Without indented examples, and without lines of tables."""
+    """Yield the sentences, without indented examples and lines of tables."""
     lines = (line for line in text.splitlines() if not line.startswith(("    ", "|")))
     for item in NEW_ITEM.split("\n".join(lines)):
         yield from (sentence for sentence in SENTENCE_END.split(item) if len(sentence.split()) > 1)

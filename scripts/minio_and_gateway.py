@@ -1,4 +1,4 @@
-"""Runs a MinIO server and a gateway on it in the foreground, for local development; Ctrl-C ends both.
+"""Run a MinIO server and a gateway on it in the foreground, for local development; Ctrl-C ends both.
 
 The gateway ends first, so that it can flush and acknowledge its records. Both listen on 127.0.0.1 only.
 """
@@ -23,7 +23,7 @@ BUCKET = "tidelog"
 
 
 def main() -> int:
-    """Return when one of the two has ended or the user presses Ctrl-C."""
+    """Run both until one of them ends or the user presses Ctrl-C, and return the exit status."""
     cache = Path(os.environ.get("TIDELOG_CACHE") or Path.home() / ".cache" / "tidelog")
     parser = argparse.ArgumentParser(prog="make minio ARGS=...", description=__doc__)
     parser.add_argument("--minio-port", type=int, default=9000)
@@ -80,7 +80,7 @@ def _start_gateway(port: int) -> subprocess.Popen[bytes]:
 
 
 def _start(command: list[str | Path]) -> subprocess.Popen[bytes]:
-    """Start it in its own session: a Ctrl-C in the terminal reaches only this program, which ends the others in order."""
+    """Start a process in its own session, so that Ctrl-C reaches only this program, which ends the processes in order."""
     return subprocess.Popen(command, start_new_session=True)
 
 

@@ -45,11 +45,11 @@ STEPS: tuple[tuple[str, str | None], ...] = (
     ("tidelog topic describe nope", None),
     ("kill %1; wait", None),
 )
-"""The commands to type; for one without end, the output before Ctrl-C is pressed."""
+"""Commands to type; for one that does not end, also the output after which Ctrl-C is pressed."""
 
 
 class Terminal:
-    """A shell in tmux, on a tmux server of its own."""
+    """Shell in tmux, on a tmux server of its own."""
 
     def __init__(self, directory: Path) -> None:
         self._tmux = ("tmux", "-L", f"tidelog-{os.getpid()}", "-f", os.devnull)
@@ -72,7 +72,7 @@ class Terminal:
         self._until(lambda: self._prompts() > prompts and self.screen().endswith("\n" + PROMPT.strip()))
 
     def screen(self) -> str:
-        """The screen's text, without blank lines at the end."""
+        """Return the screen's text, without blank lines at the end."""
         return self._run("capture-pane", "-p").rstrip("\n")
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class Terminal:
 
 
 def main() -> None:
-    """Record, and write the document again."""
+    """Record the session, and write it into the document."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         terminal = Terminal(Path(directory))
         try:

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001, S603, S607
-"""Replay the first hour at a shell, and put what it shows into docs/first-hour.md between its two marks.
+"""Replay the first hour in a shell, and write its output into docs/first-hour.md between two marks.
 
-``.venv/bin/python scripts/record_first_hour.py``. It starts a gateway on a temporary directory, types each command into bash, and
-takes what the command writes, to standard output and standard error alike. A test replays it and compares.
+``.venv/bin/python scripts/record_first_hour.py``. It starts a gateway on a temporary directory, runs each command in bash, and
+records its standard output and standard error. A test replays the session and compares.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STEPS: tuple[str, ...] = (
     "tidelog verify orders --store ./log",
     "tidelog group rm billing --yes",
 )
-"""What is typed. ``orders.py`` is ``PROGRAM``."""
+"""Commands of the session. ``orders.py`` contains ``PROGRAM``."""
 PROGRAM = """\
 from tidelog import Consumer, Producer, read_topic
 
@@ -54,7 +54,7 @@ print(sum(table.num_rows for table in read_topic("orders", start=-1)), "records 
 
 
 def recorded() -> str:
-    """The session, as a reader would see it."""
+    """Return the session as a reader would see it."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TIDELOG_")}
         environment |= {"TIDELOG_CONFIG": os.devnull, "HOME": directory, "TERM": "dumb", "COLUMNS": "120"}
@@ -81,7 +81,8 @@ def recorded() -> str:
 
 
 def normalised(session: str) -> str:
-    """Without what differs by run: ids, times, durations, rates, sizes on the store, and how wide a table's columns are."""
+    """Return the session without parts that differ by run: ids, times, durations, rates, stored sizes, and tables' column
+    widths."""
     session = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "ID", session)
     session = re.sub(r"\d{4}-\d\d-\d\d[T ][0-9:.]+", "TIME", session)
     session = re.sub(r"\b1[0-9]{12}\b", "MS", session)
@@ -92,7 +93,7 @@ def normalised(session: str) -> str:
 
 
 def _listens(log: Path) -> tuple[str, str]:
-    """The gateway's first line, and its address."""
+    """Return the gateway's first line, and its address."""
     for _ in range(SECONDS_MAX * 10):
         found = re.search(r"^Tidelog .* listens on (http://\S+).*$", log.read_text(), re.MULTILINE)
         if found is not None:

@@ -1,11 +1,11 @@
-"""Runs pytest; a few tests that failed run once more, alone, so that no busy machine makes a run red.
+"""Run pytest, and rerun a few failed tests alone, so that a busy machine does not fail the run.
 
 python scripts/run_tests.py ARGUMENTS-OF-PYTEST...
 
-The first run decides in every case but one. pytest ended because tests failed (its exit code 1), and those are ``AGAIN_MAX`` at
-most. They run once more, one after another with nothing beside them. What fails again is red. What passes then is named in a
-block, for a developer to mend: it leans on how quick a machine is. A crash of pytest or of a worker, a module that can't be
-collected, and a run that stopped early are red at once.
+The first run decides, with one exception: if pytest ended because at most ``AGAIN_MAX`` tests failed (exit code 1), these run
+once more, one after another with nothing concurrent. A test that fails again is red. Tests that then pass are listed for a
+developer to fix: they depend on the machine's speed. A crash of pytest or of a worker, a module that can't be collected, and a
+run that stopped early are red immediately.
 
 Exit code: 0, or that of pytest's first run.
 """
@@ -21,25 +21,25 @@ import sys
 import pytest
 
 AGAIN_MAX = 5
-"""More failures than these have one cause, and it is not load."""
+"""Failures above which their cause is not load."""
 ALONE = "--alone"
 
 
 class Outcome:
-    """What happened, as a plugin of pytest; with workers it is that of the process which started them."""
+    """pytest plugin that records a run's results; with workers it runs in the process that started them."""
 
     def __init__(self) -> None:
         self.failed: dict[str, None] = {}
         self.passed: set[str] = set()
         self.is_whole = True
-        """Whether every test that was wanted ran to an end of its own."""
+        """Whether every selected test ran to its own end."""
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A module can't be imported, say."""
+        """Record a failed collection, such as a module that can't be imported."""
         self.is_whole &= not report.failed
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Of set-up, test and tear-down, or of a worker that crashed: xdist calls that "???"."""
+        """Record a report of set-up, test, tear-down, or of a crashed worker, which xdist reports as "???"."""
         if report.failed:
             self.failed[report.nodeid] = None
         elif report.passed and report.when == "call":
@@ -47,33 +47,33 @@ class Outcome:
         self.is_whole &= report.when in ("setup", "call", "teardown")
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """By ``-x``, say."""
+        """Record a run that stopped early, for example by ``-x``."""
         self.is_whole &= not (session.shouldfail or session.shouldstop)
 
 
 def run(arguments: list[str]) -> tuple[int, Outcome]:
-    """pytest's exit code, and what happened."""
+    """Run pytest, and return its exit code and the results."""
     outcome = Outcome()
     return int(pytest.main(arguments, plugins=[outcome])), outcome
 
 
 def passes_alone(test: str) -> bool:
-    """Whether this one does, in a process of its own."""
+    """Return whether the test passes in a process of its own."""
     return subprocess.run([sys.executable, "-P", __file__, ALONE, test], check=False).returncode == 0
 
 
 def alone(test: str) -> int:
-    """That process: 0 if the test passed, and was not skipped, say."""
+    """Run one test in this process, and return 0 if it passed and was not skipped."""
     code, outcome = run(["-n", "0", test])
     return code or int(outcome.passed != {test})
 
 
 def main(arguments: list[str]) -> int:
-    """Run pytest with these arguments, and what failed once more if that may be forgiven."""
-    # A shell starts what runs in the background with SIGINT ignored, and programs hand that on to those that they start.
+    """Run pytest with these arguments, and rerun failed tests if allowed."""
+    # A shell starts background jobs with SIGINT ignored, which child processes inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Python 3.11 formats a traceback's columns by a syntax tree. Where a finalizer does so while pytest parses a failed
-    # test's source, that parse ends in a SystemError (python/cpython#106905), and with it the whole run.
+    # Python 3.11 builds a syntax tree to show columns in tracebacks. If a finalizer does so while pytest parses a failed test's
+    # source, the parse raises SystemError (python/cpython#106905), which ends the whole run.
     os.environ["PYTHONNODEBUGRANGES"] = "1"
     code, outcome = run(arguments)
     if code != pytest.ExitCode.TESTS_FAILED or not outcome.is_whole or not 0 < len(outcome.failed) <= AGAIN_MAX:

@@ -1,9 +1,9 @@
-"""Puts each sentence of the documents on a line of its own, so that a change of one shows as one line.
+"""Put each sentence of the documents on a line of its own, so that a changed sentence is one changed line.
 
 python scripts/sentences.py          # rewrites the documents
 python scripts/sentences.py --check  # names those that it would rewrite; ends with 1 if there are any
 
-Headings, tables, code, quotes and HTML stay as they are. A list item keeps its indentation.
+Headings, tables, code, quotes and HTML are unchanged. A list item keeps its indentation.
 """
 # ruff: noqa: INP001, S607, T201 - a program of its own that talks to a terminal
 
@@ -18,15 +18,15 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 AS_IT_IS: Final = re.compile(r"\s*(#|\||>|<|!\[|-{3,}$|\[[^\]]+\]:|$)")
-"""The beginning of a line that is no prose."""
+"""Beginning of a line that is no prose."""
 ITEM: Final = re.compile(r"(\s*)([*+-] |\d+\. )")
 END: Final = re.compile(r"(?<=[.?!])((?:\*\*|[*_)\"'])*) +(?=(?:\*\*|[*_(\[\"'`…])*[A-Z0-9`/…])")
-"""Where a sentence ends and the next one begins."""
+"""End of a sentence before the next one."""
 NO_END: Final = re.compile(r"(?:\b(?:e\.g|i\.e|vs|cf|etc|approx|No|Nos|resp)|(?<![\w)])\d+|(?<!\w)[A-Z])\.$")
-"""An abbreviation, an initial or the number of a list item: its full stop ends no sentence."""
+"""Abbreviation, initial or number of a list item, whose full stop ends no sentence."""
 
 LABEL: Final = re.compile(r"\*\*[^*]+\*\*")
-"""A word in bold that names what follows; it stays with its sentence."""
+"""Bold label, which stays with its sentence."""
 
 
 def reflowed(text: str) -> str:
@@ -56,7 +56,7 @@ def _lines(lines: list[str]) -> Iterator[str]:
 
 
 def _sentences(prose: list[str]) -> Iterator[str]:
-    """Yield a paragraph's or list item's sentences, the first with the item's mark, the others indented as its text."""
+    """Yield the sentences of a paragraph or list item, the first with the item's mark, the others indented as its text."""
     if not prose:
         return
     item = ITEM.match(prose[0])

@@ -1,4 +1,4 @@
-"""Writes docs/settings.md: every setting of topics and of gateways, as the code has them. A test runs it and compares.
+"""Write docs/settings.md: every setting of topics and of gateways, from the code. A test runs this and compares.
 
 python scripts/settings_page.py          # writes the page
 python scripts/settings_page.py --print  # writes it to standard output
@@ -50,7 +50,7 @@ The same for each.
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return _HEAD + "".join(_topic_rows()) + _GATEWAY + "".join(_gateway_rows())
 
 

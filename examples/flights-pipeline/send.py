@@ -27,7 +27,8 @@ DAMAGES = (
 
 
 def records(count: int, damaged_each: int) -> Iterator[tuple[bytes, bytes | None]]:
-    """Key (the carrier) and value of the first flights, by scheduled hour; every ``damaged_each``-th is damaged (0: none)."""
+    """Yield key (the carrier) and value of the first flights, by scheduled hour; every ``damaged_each``-th is damaged (0:
+    none)."""
     first = flights.sort_values("time_hour", kind="stable").head(count)
     lines = first.to_json(orient="records", lines=True).splitlines()
     for number, (carrier, line) in enumerate(zip(first["carrier"], lines, strict=True), start=1):

@@ -1,4 +1,4 @@
-"""Writes an access log as nginx does, and rotates it as logrotate does: ``python generate.py DIRECTORY``; Ctrl-C ends it."""
+"""Write an access log as nginx does, and rotate it as logrotate does: ``python generate.py DIRECTORY``; Ctrl-C ends it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEPT = 5
 
 
 def line(chance: random.Random) -> str:
-    """One request in nginx's ``combined`` format."""
+    """Return one request in nginx's ``combined`` format."""
     address = f"192.0.2.{chance.randrange(1, 255)}"
     now = datetime.datetime.now(datetime.UTC).strftime("%d/%b/%Y:%H:%M:%S +0000")
     status = chance.choices([200, 304, 404, 500], [90, 5, 4, 1])[0]
@@ -25,7 +25,7 @@ def line(chance: random.Random) -> str:
 
 
 def rotate(log: Path) -> None:
-    """``access.log`` becomes ``.1``, ``.1`` becomes ``.2.gz``, and so on; the oldest file is deleted."""
+    """Rename ``access.log`` to ``.1``, compress ``.1`` to ``.2.gz``, and so on; delete the oldest file."""
     log.with_name(f"{log.name}.{KEPT}.gz").unlink(missing_ok=True)
     for number in range(KEPT - 1, 1, -1):
         older = log.with_name(f"{log.name}.{number}.gz")

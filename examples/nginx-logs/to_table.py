@@ -17,10 +17,10 @@ FIELDS = ["address", "user", "time", "method", "path", "status", "bytes", "refer
 
 
 def requests(records: DataFrame) -> DataFrame:
-    """Kafka's columns with headers -> a row for each line.
+    """Convert Kafka's columns and headers to a row for each line.
 
-    Columns: ``time timestamp, address, method, path string, status int, bytes long, referrer, agent string``, all null for a line
-    of another format; ``line string``, null for the others; ``file string, file_line long, partition int, offset long``.
+    Columns: ``time timestamp, address, method, path string, status int, bytes long, referrer, agent string``, all null for a
+    line of another format; ``line string``, null for the others; ``file string, file_line long, partition int, offset long``.
     """
     text = col("value").cast("string")
     is_combined = text.rlike(COMBINED)
@@ -75,7 +75,7 @@ def main() -> None:
         while query.isActive and not stopped.wait(1):
             pass
         query.stop()
-        query.awaitTermination()  # raises what the query itself ended by
+        query.awaitTermination()  # raises the query's failure
     spark.stop()
 
 

@@ -1,4 +1,4 @@
-"""The same records as tables: how many images of each kind there are, and what became of them.
+"""Query the same records as tables: the number of images of each kind, and their outcomes.
 
 python examples/thumbnails/count.py ./data
 """
@@ -14,12 +14,12 @@ from spark_pipeline.session import session
 
 
 def header(name: str) -> Column:
-    """The text of a header; null where it is missing."""
+    """Return the text of a header; null if it is missing."""
     return F.element_at(F.filter("headers", lambda each: each["key"] == name), 1)["value"].cast("string")
 
 
 def counted(spark: SparkSession, store: str) -> DataFrame:
-    """A row for each kind: images, those with a thumbnail, and dead letters, redriven ones counted once more."""
+    """Return a row per kind: images, those with a thumbnail, and dead letters, where redriven ones count again."""
 
     def topic(name: str) -> DataFrame:
         return spark.read.format("tidelog").options(store=store, subscribe=name, includeHeaders=True).load()

@@ -1,4 +1,4 @@
-"""Images without a library: PPM and PGM in (netpbm's binary formats), PNG out."""
+"""Image conversion without a library, from PPM and PGM (netpbm's binary formats) to PNG."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ CHANNELS = {b"P5": 1, b"P6": 3}
 
 
 class NotAnImage(Exception):
-    """Trying again will not help."""
+    """The image can't be converted; a retry will not help."""
 
 
 def picture(width: int, height: int, seed: int, *, grey: bool = False) -> bytes:
-    """A gradient as PPM, or as PGM where it is grey."""
+    """Return a gradient as PPM, or as PGM if it is grey."""
     pixels = bytearray()
     for y in range(height):
         for x in range(width):
@@ -25,7 +25,7 @@ def picture(width: int, height: int, seed: int, *, grey: bool = False) -> bytes:
 
 
 def thumbnail(image: bytes, size: int, kinds: tuple[bytes, ...]) -> bytes:
-    """A PNG of at most ``size`` pixels a side: every nth pixel. Raises ``NotAnImage`` for other kinds than ``kinds``."""
+    """Return a PNG of at most ``size`` pixels a side: every nth pixel. Raises ``NotAnImage`` for other kinds than ``kinds``."""
     found = HEADER.match(image)
     if found is None:
         raise NotAnImage("neither PPM nor PGM")
@@ -44,7 +44,7 @@ def thumbnail(image: bytes, size: int, kinds: tuple[bytes, ...]) -> bytes:
 
 
 def png(rows: list[bytes], channels: int) -> bytes:
-    """Rows of 8-bit grey or RGB pixels as PNG (W3C Portable Network Graphics)."""
+    """Return rows of 8-bit grey or RGB pixels as PNG (W3C Portable Network Graphics)."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

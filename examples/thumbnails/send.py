@@ -1,4 +1,4 @@
-"""Makes the topics and the queue, and sends images: some grey, some damaged, each with its kind as a header.
+"""Create the topics and the queue, and send images: some grey, some damaged, each with its kind as a header.
 
 python examples/thumbnails/send.py --images 200
 """

@@ -1,4 +1,4 @@
-"""A worker: takes images from the queue, and sends a PNG of each to the topic ``thumbnails``. Start as many as you like.
+"""Worker: receive images from the queue, and send a PNG of each to the topic ``thumbnails``. Start as many as you like.
 
 python examples/thumbnails/work.py            # colour only: grey images become dead letters
 python examples/thumbnails/work.py --grey     # the next version, which knows them
@@ -40,9 +40,9 @@ def main() -> None:
                 made = thumbnail(record.value or b"", 32, kinds)
             except NotAnImage as error:
                 counts["rejected"] += 1
-                record.reject(str(error))  # no back-off helps here
+                record.reject(str(error))  # a retry would not help
                 return
-            # In the store before the record is accepted: after a crash it is made once more, and none is missing.
+            # Stored before the record is accepted: after a crash a thumbnail is made again, and none is missing.
             producer.send("thumbnails", made, key=record.key, headers=dict(record.headers)).result()
             counts["made"] += 1
 

@@ -1,4 +1,4 @@
-"""Builds the images from their Dockerfiles without Docker, and runs them: ``images.py DIRECTORY [IMAGE...]``, as root on Linux.
+"""Build the images from their Dockerfiles without Docker, and run them: ``images.py DIRECTORY [IMAGE...]``, as root on Linux.
 
 Needs ``apt-get install buildah runc debootstrap``; DIRECTORY keeps the base and the built images (some 6 GB).
 
@@ -49,7 +49,7 @@ FLIGHTS: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A built image: its files, and its Dockerfile's settings for running it."""
+    """A built image: its files, and its Dockerfile's runtime settings."""
 
     name: str
     root: Path
@@ -67,11 +67,11 @@ class Storage:
         ]  # fmt: skip
 
     def call(self, *arguments: str, cwd: Path | None = None) -> str:
-        """The output of a command of buildah. It must succeed."""
+        """Run a command of buildah, which must succeed, and return its output."""
         return _call([*self._program, *arguments], cwd=cwd)
 
     def stand_in(self, name: str, *, user: str | None = None) -> None:
-        """Make a base image of that name: Debian with its Python, and ``user``."""
+        """Create a base image of that name: Debian with its Python, and ``user``."""
         container = self.call("from", "scratch")
         self.call("add", "--quiet", container, str(self._debian()), "/")
         if user is not None:
@@ -88,7 +88,7 @@ class Storage:
         )  # fmt: skip
 
     def mounted(self, name: str) -> Image:
-        """The files of an image, and its settings."""
+        """Return the files of an image, and its settings."""
         container = self.call("from", "--pull-never", name)
         config = json.loads(self.call("inspect", "--type", "image", name))["Docker"]["config"]
         return Image(name, Path(self.call("mount", container)), config)
@@ -123,7 +123,7 @@ def _call(command: list[str], *, cwd: Path | None = None) -> str:
 
 
 class Container:
-    """A process of an image, under runc; its output goes to ``log``."""
+    """Process of an image, under runc; its output goes to ``log``."""
 
     def __init__(self, image: Image, bundle: Path, log_directory: Path, **settings: str) -> None:
         self.identity = f"tidelog-{secrets.token_hex(4)}"
@@ -134,7 +134,7 @@ class Container:
 
     @contextmanager
     def started(self, *arguments: str) -> Iterator[Container]:
-        """Start the image, with ``arguments`` in place of its own; it is killed at the end if still running."""
+        """Start the image, with ``arguments`` in place of its own; it is killed at the end if it still runs."""
         (self._bundle / "config.json").write_text(json.dumps(self._specification(arguments)))
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -149,7 +149,7 @@ class Container:
                 self._process.wait(RUN_SECONDS_MAX)
 
     def is_healthy(self) -> bool:
-        """The result of the image's own health check, run inside as Docker runs it."""
+        """Return the result of the image's own health check, run inside as Docker runs it."""
         kind, *command = self._image.config["Healthcheck"]["Test"]
         assert kind == "CMD", kind
         asked = subprocess.run(
@@ -162,7 +162,7 @@ class Container:
         _call(["runc", "kill", self.identity, self._image.config["StopSignal"]])
 
     def wait(self) -> str:
-        """Its output after its end, which must be a success."""
+        """Wait for the process to end with success, and return its output."""
         assert self._process is not None
         code = self._process.wait(RUN_SECONDS_MAX)
         output = self.log.read_text()
@@ -171,7 +171,7 @@ class Container:
         return output
 
     def is_running(self) -> bool:
-        """Whether its process has not ended."""
+        """Return whether the process has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def _specification(self, arguments: tuple[str, ...]) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class Container:
         }
 
     def _user(self, user: str) -> tuple[int, int]:
-        """The user's ids, by number, or by name in the image's own list."""
+        """Return the user's ids, given by number, or by name in the image's own list."""
         name, _, group = user.partition(":")
         if name.isdigit():
             return int(name), int(group or name)
@@ -224,7 +224,7 @@ class Container:
 
 
 class Trial:
-    """Containers of all images, one after another, with one log."""
+    """Trial runs of all images, one after another, with one log."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -232,7 +232,8 @@ class Trial:
         self._log.mkdir(parents=True)
 
     def gateway(self, image: Image) -> None:
-        """The gateway gets ready, takes and returns records, is not ready while it drains, and ends with success."""
+        """Check that the gateway becomes ready, accepts and returns records, is not ready while it drains, and ends with
+        success."""
         port = _free_port()
         settings = {"TIDELOG_HOST": "127.0.0.1", "TIDELOG_PORT": str(port), "TIDELOG_DRAIN_NOTICE_MS": "5000"}
         container = self._container(image, **settings)
@@ -258,7 +259,7 @@ class Trial:
         print(f"{image.name}: ready, {count} records taken and given, drained", flush=True)
 
     def spark(self, image: Image) -> None:
-        """It maintains the gateway's records and ends at SIGTERM; the example reads every record."""
+        """Check that maintenance processes the gateway's records and ends at SIGTERM, and that the example reads every record."""
         maintenance = ["-m", "compaction", "--store", "/log", "--every", "5s", "--json", "--workers", "spark"]
         with self._container(image).started(*maintenance) as container:
             _wait(lambda: bool(_rounds(container.log.read_text())), container, "make a round")
@@ -276,7 +277,7 @@ class Trial:
         )
 
     def emr(self, image: Image) -> None:
-        """A round as EMR would start it, with the Python that Terraform names."""
+        """Run a round as EMR would start it, with the Python that Terraform names."""
         command = ["/opt/tidelog/bin/python", "/opt/tidelog/maintenance.py"]
         with self._container(image).started(
             *command, "--store", "/log", "--once", "--json", "--workers", "local"
@@ -293,7 +294,7 @@ class Trial:
 
 
 def _rounds(output: str) -> list[dict[str, Any]]:
-    """Maintenance's reports of its rounds, none of which may have failed with a topic."""
+    """Return maintenance's reports of its rounds, and check that none failed for a topic."""
     events = [json.loads(line) for line in output.splitlines() if line.startswith("{") and line.endswith("}")]
     found = [event for event in events if event.get("event") == "round"]
     assert not any(event["failed_topics"] for event in found), output
@@ -315,9 +316,10 @@ def _free_port() -> int:
 
 
 def base_of(image: str) -> str:
-    """The name of a Dockerfile's base image, with its registry and without its digest, which no stand-in can have.
+    """Return the name of a Dockerfile's base image, with its registry and without its digest, which no stand-in can have.
 
-    It is BASE's default, or what the sentence in place of one asks for."""
+    It is the default of BASE, or, if there is none, what the error message asks for.
+    """
     text = (ROOT / f"infra/docker/{image}.Dockerfile").read_text()
     (name,) = re.findall(r"^ARG BASE=(?:\".*?BASE=)?([^\s\"@]+)@sha256:", text, re.MULTILINE)
     return name if "/" in name else f"docker.io/library/{name}"
@@ -328,7 +330,7 @@ def _mebibytes(root: Path) -> int:
 
 
 def main(directory: Path, images: tuple[str, ...]) -> int:
-    """0 when every image was built and works."""
+    """Build and try every image, and return 0 if all work."""
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     if missing or os.geteuid() != 0:
         print(f"needed: root, and apt-get install {' '.join(PROGRAMS)}", file=sys.stderr)

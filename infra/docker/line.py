@@ -1,14 +1,14 @@
-"""Runs ``compose.yaml`` on Docker, unchanged, and what may happen to it: ``line.py DIRECTORY [--built] [--json]`` (make docker).
+"""Run ``compose.yaml`` on Docker, unchanged, and simulate failures: ``line.py DIRECTORY [--built] [--json]`` (make docker).
 
-It uses the Docker engine that there is; where none answers it starts one, which ends with this program (root, and
-``apt-get install docker.io debootstrap``). No registry is asked: the base of our images is a Debian by debootstrap with its own
-Python, and ``stand-ins/`` has what takes the place of MinIO's, nginx's and Prometheus' images. Grafana is left out.
+It uses the running Docker engine; if none answers it starts one, which ends with this program (needs root, and
+``apt-get install docker.io debootstrap``). No registry is used: the base of our images is a Debian by debootstrap with its own
+Python, and ``stand-ins/`` replaces MinIO's, nginx's and Prometheus' images. Grafana is left out.
 
 Then: images from the Dockerfiles as they are, ``up --wait``, records through the proxy and back, the pipeline's result, rounds of
-maintenance, Prometheus' targets. Under load a gateway is stopped and comes back at another address, the other one is killed, and
-one is ended by the kernel for want of memory: no request may fail. Then all services stop, with success, and gateways come up
-with ``auth.yaml`` and with ``kafka.yaml``. ``--built`` takes images that an earlier run has left. DIRECTORY keeps them: some
-8 GB, a quarter of an hour for the first run.
+maintenance, Prometheus' targets. Under load a gateway is stopped and returns at another address, the other one is killed, and
+one is killed by the kernel for lack of memory: no request may fail. Then all services stop, with success, and gateways come up
+with ``auth.yaml`` and with ``kafka.yaml``. ``--built`` uses the images of an earlier run. DIRECTORY keeps them: some 8 GB; the
+first run takes a quarter of an hour.
 """
 # ruff: noqa: INP001, S603, S607, T201 - a program of its own that runs programs of the system
 
@@ -43,13 +43,13 @@ SECONDS_MAX: Final = 1800
 WAIT_SECONDS_MAX: Final = 240
 MUST_END_WELL: Final = ("gateway-1", "gateway-2", "maintenance", "example-topic", "example-pipeline")
 FILL: Final = "held = []\nwhile True: held.append(bytes(range(256)) * 4096 * 8)"
-"""What takes memory in a gateway's container until the kernel ends the process that it was told to end first."""
+"""Program that allocates memory in a gateway's container until the kernel kills the process that it was told to kill first."""
 
 _http = urllib3.PoolManager(retries=False)
 
 
 class Docker:
-    """Docker's command line, for one engine; and what was found out."""
+    """Docker's command line for one engine, and the findings."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -59,12 +59,12 @@ class Docker:
         self._began = time.monotonic()
 
     def say(self, what: str, **found: Any) -> None:
-        """A step is done."""
+        """Report a finished step."""
         self.report |= found
         print(f"{time.monotonic() - self._began:6.0f} s  {what}", file=sys.stderr, flush=True)
 
     def call(self, *arguments: str, check: bool = True, standard_input: Any = subprocess.DEVNULL) -> str:
-        """The output of a command of Docker."""
+        """Run a command of Docker, and return its output."""
         done = subprocess.run(
             ["/usr/bin/docker" if Path("/usr/bin/docker").exists() else "docker", *arguments],
             env=self.environment, stdin=standard_input, capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
@@ -74,22 +74,22 @@ class Docker:
         return done.stdout.strip() if done.returncode == 0 else ""
 
     def compose(self, *arguments: str, check: bool = True) -> str:
-        """The output of a command of compose, over the line's services."""
+        """Run a command of compose on the services, and return its output."""
         files = (ROOT / "infra/local/compose.yaml", *self.overlay, STAND_INS / "compose.yaml")
         return self.call(
             "compose", *(word for file in files for word in ("--file", str(file))), *arguments, check=check
         )
 
     def state(self, service: str, what: str) -> str:
-        """One member of a container's description."""
+        """Return one member of a container's description."""
         return self.call("inspect", "--format", f"{{{{{what}}}}}", f"tidelog-{service}-1")
 
     def address(self, container: str) -> str:
-        """The container's address in the line's network."""
+        """Return the container's address in the services' network."""
         return self.call("inspect", "--format", "{{.NetworkSettings.Networks.tidelog_default.IPAddress}}", container)
 
     def until(self, what: str, condition: Callable[[], bool]) -> None:
-        """Return when the condition holds."""
+        """Wait until the condition holds."""
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while not condition():
             if time.monotonic() > deadline:
@@ -102,7 +102,7 @@ class Docker:
 
 @contextmanager
 def engine(docker: Docker) -> Iterator[None]:
-    """The engine that answers; else one of this program's own, with its data below the directory."""
+    """Use the engine that answers; else start one with its data below the directory."""
     if docker.call("version", check=False):
         docker.say("an engine answers", engine="found")
         yield
@@ -127,7 +127,7 @@ def engine(docker: Docker) -> Iterator[None]:
 
 
 def plugin(docker: Docker) -> None:
-    """Compose, where Docker's command line lacks it: built by Go, below the directory."""
+    """Build compose with Go below the directory if Docker's command line lacks it."""
     if not docker.call("compose", "version", check=False):
         docker.environment["DOCKER_CONFIG"] = str(docker.directory / "config")
     if not docker.call("compose", "version", check=False):
@@ -137,7 +137,7 @@ def plugin(docker: Docker) -> None:
 
 
 def build(docker: Docker) -> None:
-    """The base, our images by their Dockerfiles, and the stand-ins."""
+    """Build the base, our images by their Dockerfiles, and the stand-ins."""
     if not docker.call("image", "inspect", BASE, check=False):
         debian = docker.directory / "debian"
         shutil.rmtree(debian, ignore_errors=True)
@@ -167,7 +167,7 @@ def build(docker: Docker) -> None:
 
 
 def weigh(docker: Docker) -> None:
-    """What our images weigh beside their base."""
+    """Report the sizes of our images without their base."""
     sizes = {
         name: int(docker.call("image", "inspect", "--format", "{{.Size}}", name))
         for name in (BASE, "tidelog-gateway", "tidelog-spark")
@@ -177,7 +177,7 @@ def weigh(docker: Docker) -> None:
 
 
 def walk(docker: Docker) -> None:
-    """Records through the proxy and back, and what the other services made of them."""
+    """Send records through the proxy and back, and check the other services' results."""
     with Admin(URL) as admin, Producer(URL, linger_ms=0) as producer:
         admin.create_topic("orders", 2)
         for number in range(100):
@@ -200,7 +200,7 @@ def walk(docker: Docker) -> None:
 
 @contextmanager
 def load(docker: Docker) -> Iterator[dict[str, Any]]:
-    """A producer that sends one record after another to the proxy; at the end none may have failed."""
+    """Run a producer that sends one record after another to the proxy; at the end none may have failed."""
     found: dict[str, Any] = {"acknowledged": 0, "failed": [], "worst_seconds": 0.0}
     ended = threading.Event()
 
@@ -228,7 +228,7 @@ def load(docker: Docker) -> Iterator[dict[str, Any]]:
 
 
 def misfortune(docker: Docker) -> None:
-    """A gateway is stopped and gets another address, the other one is killed, and one runs out of memory."""
+    """Stop a gateway that returns at another address, kill the other one, and let one run out of memory."""
 
     def healthy(name: str) -> bool:
         return docker.state(name, ".State.Health.Status") == "healthy"
@@ -258,7 +258,7 @@ def misfortune(docker: Docker) -> None:
 
 
 def _acknowledged(port: int) -> list[Any]:
-    """The errors, None for none, of one record that a Kafka client sends to a gateway's port."""
+    """Return the errors, None for none, of one record that a Kafka client sends to a gateway's port."""
     told: list[Any] = []
 
     def note(error: Any, message: Any) -> None:
@@ -272,7 +272,8 @@ def _acknowledged(port: int) -> list[Any]:
 
 
 def overlays(docker: Docker) -> None:
-    """The gateways with rights, and with a listener for Kafka's clients: no request without a token; records by each broker."""
+    """Check gateways with access control, where no request passes without a token, and with Kafka listeners, where each broker
+    serves records."""
     token = f"tl_bootstrap_{secrets.token_urlsafe(32)}"
     docker.environment |= {"BOOTSTRAP_TOKEN": token, "CLUSTER_KEY": secrets.token_hex(32)}
     for name in ("auth", "kafka"):
@@ -291,7 +292,7 @@ def overlays(docker: Docker) -> None:
 
 
 def main(directory: Path, *, built: bool) -> dict[str, Any]:
-    """What was found; raises SystemExit when something does not work."""
+    """Return the findings; raise SystemExit when something does not work."""
     directory.mkdir(parents=True, exist_ok=True)
     docker = Docker(directory)
     with ExitStack() as ends:

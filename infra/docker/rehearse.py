@@ -1,6 +1,6 @@
-"""Carries out the build stage of an image's Dockerfile in a clean directory, without Docker: ``rehearse.py gateway DIRECTORY``.
+"""Run the build stage of an image's Dockerfile in a clean directory, without Docker: ``rehearse.py gateway DIRECTORY``.
 
-COPY and RUN are carried out in order, with ``/build`` and ``/opt`` below the directory and this Python for the image's. COPY sees
+COPY and RUN are executed in order, with ``/build`` and ``/opt`` below the directory and this Python for the image's. COPY sees
 only files that git tracks and ``.dockerignore`` lets through. At the end the installed program prints its version.
 
 With ``offline`` as a third argument nothing is fetched: where packages would be installed by a lock, the environment borrows this
@@ -25,7 +25,7 @@ SECONDS_MAX: Final = 900
 
 
 def main(image: str, directory: Path, *, offline: bool = False) -> int:
-    """0 when every step succeeded."""
+    """Run every step, and return 0 if all succeeded."""
     text = (ROOT / f"infra/docker/{image}.Dockerfile").read_text().replace("\\\n", " ")
     stage = text.split("\nFROM ")[1]
     build = directory / "build"
@@ -50,7 +50,7 @@ def main(image: str, directory: Path, *, offline: bool = False) -> int:
 
 
 def _lend(environment: Path) -> None:
-    """Let ``environment`` import packages installed for this Python; but not this checkout."""
+    """Let ``environment`` import packages installed for this Python, but not this checkout."""
     (site,) = environment.glob("lib/python*/site-packages")
     for installed in Path(sysconfig.get_path("purelib")).iterdir():
         is_checkout = installed.suffix == ".pth" or installed.name.startswith(("tidelog", "_editable"))
@@ -59,14 +59,14 @@ def _lend(environment: Path) -> None:
 
 
 def _lend_pip(environment: Path) -> None:
-    """The program that ``python -m venv`` would have installed, which takes longer than all other steps."""
+    """Create the pip program that ``python -m venv`` would have installed, which takes longer than all other steps."""
     program = environment / "bin/pip"
     program.write_text(f"#!{environment}/bin/python\nimport runpy\nrunpy.run_module('pip', run_name='__main__')\n")
     program.chmod(0o755)
 
 
 def _relocated(line: str, directory: Path) -> str:
-    """The line with the image's directories below ``directory``, and this Python in place of the image's."""
+    """Return the line with the image's directories below ``directory``, and this Python in place of the image's."""
     line = re.sub(r"(?<![\w/])/opt/", f"{directory}/opt/", line)
     return re.sub(r"(^|(?<=&& ))python(3\.11)? ", f"{sys.executable} ", line)
 

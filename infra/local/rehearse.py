@@ -1,4 +1,4 @@
-"""Runs ``compose.yaml`` without Docker, and does a user's first steps with it: ``rehearse.py DIRECTORY``.
+"""Run ``compose.yaml`` without Docker, and do a user's first steps with it: ``rehearse.py DIRECTORY``.
 
 Each service is a plain process on 127.0.0.1, in a directory of its own, with compose's command and environment. Services start in
 compose's order and are restarted where compose would restart them. Compose's names (``minio:9000``) become addresses of this
@@ -46,28 +46,28 @@ PORTS: Final = {
 }
 ABSENT: Final = ("grafana",)
 WAIT_SECONDS_MAX: Final = 600
-"""Needed where Spark starts on a busy machine; other waits take seconds."""
+"""Limit of a wait: needed where Spark starts on a busy machine; other waits take seconds."""
 STOP_SECONDS_MAX: Final = 60
 RESTARTS_MAX: Final = 10
 NGINX: Final = """daemon off; pid pid; error_log stderr; events {}
 http { access_log off; include default.conf; client_body_temp_path a; proxy_temp_path b; fastcgi_temp_path c; uwsgi_temp_path d;
 scgi_temp_path e; }
 """
-"""Replaces the image's own configuration, which includes the files of ``conf.d``."""
+"""Replacement of the image's own configuration, which includes the files of ``conf.d``."""
 
 _http = urllib3.PoolManager(retries=False)
 
 
 @dataclass(slots=True)
 class Running:
-    """A service's process, and how often it was started."""
+    """A service's process, and the number of its starts."""
 
     process: subprocess.Popen[bytes]
     starts: int = 1
 
 
 class Line:
-    """The services of compose.yaml, as processes."""
+    """Services of compose.yaml, as processes."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -77,15 +77,15 @@ class Line:
         self._running: dict[str, Running] = {}
 
     def address(self, name: str) -> str:
-        """The local address of a service's port, such as ``minio:9000``."""
+        """Return the local address of a service's port, such as ``minio:9000``."""
         return f"127.0.0.1:{self._ports[name]}"
 
     def placed(self, text: str) -> str:
-        """The text with addresses in place of compose's names."""
+        """Return the text with local addresses in place of compose's names."""
         return re.sub("|".join(sorted(map(re.escape, self._ports))), lambda found: self.address(found[0]), text)
 
     def environment(self, name: str) -> dict[str, str]:
-        """The environment by compose and by the service's image; of this process's own only the path to programs."""
+        """Return the environment given by compose and the service's image, plus only the program path of this process."""
         service = self.services[name]
         own = {key: self.placed(str(value)) for key, value in service.get("environment", {}).items()}
         home = str(self.home(name))
@@ -102,13 +102,13 @@ class Line:
         return found
 
     def home(self, name: str) -> Path:
-        """The service's directory, its working directory."""
+        """Return the service's directory, which is its working directory."""
         found = self._directory / "services" / name
         found.mkdir(parents=True, exist_ok=True)
         return found
 
     def command(self, name: str) -> list[str]:
-        """The service's command."""
+        """Return the service's command."""
         service = self.services[name]
         given = [self.placed(each).replace("$$", "$") for each in service.get("command", [])]
         home = self.home(name)
@@ -137,7 +137,7 @@ class Line:
         return ["prometheus", *paths, f"--web.listen-address={self.address('prometheus:9090')}"]
 
     def start(self, name: str) -> None:
-        """Start the service, once those that it depends on are in the wanted state."""
+        """Start the service after the services that it depends on are in the required state."""
         for before, wanted in _waited_for(self.services[name]).items():
             if wanted == "service_healthy":
                 url = self.url(before, "/minio/health/ready" if before == "minio" else "/readyz")
@@ -148,11 +148,11 @@ class Line:
         self._running[name] = Running(self._started(name))
 
     def url(self, name: str, path: str) -> str:
-        """The address of a path at the service's first port."""
+        """Return the URL of a path at the service's first port."""
         return f"http://{self.address(f'{name}:{PORTS[name][0]}')}{path}"
 
     def until(self, what: str, condition: Callable[[], bool]) -> None:
-        """Return when the condition holds; restart services that end meanwhile."""
+        """Wait until the condition holds, and restart services that end meanwhile."""
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while not condition():
             for name in self._running:
@@ -163,7 +163,7 @@ class Line:
         print(what, flush=True)
 
     def log(self, name: str) -> str:
-        """The service's output so far."""
+        """Return the service's output so far."""
         return (self.home(name) / "log").read_text(errors="replace")
 
     def stop(self) -> None:
@@ -172,7 +172,7 @@ class Line:
         for name, running in reversed(self._running.items()):
             process = running.process
             if process.poll() is None:
-                # A shell's children, too: in a container they end with it.
+                # The whole group: in a container a shell's children end with it.
                 os.killpg(process.pid, signal.SIGTERM)
             code = process.wait(STOP_SECONDS_MAX)
             if code and name.startswith(("gateway", "maintenance")):
@@ -233,7 +233,7 @@ def _waited_for(service: dict[str, Any]) -> dict[str, str]:
 
 
 def _in_order(services: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """The services, each after those that it depends on."""
+    """Yield the services, each after those that it depends on."""
     done: set[str] = set(ABSENT)
     while len(done) < len(services):
         ready = [name for name in services if name not in done and done.issuperset(_waited_for(services[name]))]
@@ -262,7 +262,7 @@ def _asked(url: str, **fields: str) -> Any:
 
 
 def walk(line: Line) -> None:
-    """The first steps: produce and consume through the proxy, by the command line; then check what the other services did."""
+    """Do the first steps: produce and consume through the proxy with the command line; then check the other services' results."""
     url = line.url("proxy", "")
     line.until("the proxy leads to a gateway", lambda: _answers(f"{url}/readyz"))
 
@@ -301,7 +301,7 @@ def _rounds(line: Line) -> int:
 
 
 def watched(line: Line) -> None:
-    """Prometheus reaches all targets, evaluates every rule, and answers every query of the dashboard."""
+    """Check that Prometheus reaches all targets, evaluates every rule, and answers every query of the dashboard."""
     subprocess.run(
         ["promtool", "check", "rules", str(line.home("prometheus") / "alerts.yaml")], check=True, capture_output=True
     )
@@ -338,7 +338,7 @@ def _install(image: str, directory: Path) -> None:
 
 
 def main(directory: Path) -> int:
-    """0 when all of it works."""
+    """Run everything, and return 0 if all of it works."""
     directory.mkdir(parents=True)
     for image in ("tidelog-gateway", "tidelog-spark"):
         _install(image, directory)

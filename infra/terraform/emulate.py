@@ -1,4 +1,4 @@
-"""``terraform apply`` and ``destroy`` of the minimal example on an emulator of AWS: ``emulate.py MOTO MIRROR``.
+"""Run ``terraform apply`` and ``destroy`` of the minimal example on an emulator of AWS: ``emulate.py MOTO MIRROR``.
 
 ``MOTO`` is the program ``moto_server``; ``MIRROR`` is a directory with the AWS provider. Autoscaling is left out: the emulator
 does not support its tags. The result is checked with AWS's own client. After ``destroy`` the bucket must be gone. It takes some
@@ -61,7 +61,7 @@ APPLY_SECONDS_MAX: Final = 600
 
 
 def main(moto: str, mirror: str) -> int:
-    """0 when everything was created, was right, and was gone again."""
+    """Create, check and destroy everything, and return 0 on success."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -95,7 +95,7 @@ def _apply_and_destroy(copy: Path, url: str, mirror: str) -> None:
 
 
 def _look(url: str) -> None:
-    """Check what a person would check in the console."""
+    """Check what a person would check in AWS's console."""
     bucket = str(VARIABLES["bucket"])
     s3, ecs = _client("s3", url), _client("ecs", url)
     assert all(s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"].values())

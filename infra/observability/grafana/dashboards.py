@@ -1,4 +1,4 @@
-"""Makes ``dashboards/tidelog.json`` from the list below: ``python infra/observability/grafana/dashboards.py``.
+"""Create ``dashboards/tidelog.json`` from the list below: ``python infra/observability/grafana/dashboards.py``.
 
 Grafana's own form takes thirty lines for a panel, of which three matter. A test compares the file with this list.
 """
@@ -27,18 +27,18 @@ class Panel:
 
 
 def quantile(rank: float, histogram: str, by: str = "") -> str:
-    """The PromQL of a quantile over the rate interval."""
+    """Return the PromQL of a quantile over the rate interval."""
     labels = f"le, {by}" if by else "le"
     return f"histogram_quantile({rank}, sum by ({labels}) (rate({histogram}_bucket[$__rate_interval])))"
 
 
 def rate(counter: str, by: str = "") -> str:
-    """The PromQL of a rate, summed."""
+    """Return the PromQL of a summed rate."""
     return f"sum{f' by ({by})' if by else ''} (rate({counter}[$__rate_interval]))"
 
 
 def mean(histogram: str) -> str:
-    """The PromQL of a mean over the rate interval."""
+    """Return the PromQL of a mean over the rate interval."""
     return f"{rate(f'{histogram}_sum')} / {rate(f'{histogram}_count')}"
 
 
@@ -250,7 +250,7 @@ ROWS: Final = {
 
 
 def dashboard() -> dict[str, Any]:
-    """Grafana's form of ``ROWS``."""
+    """Return ``ROWS`` in Grafana's form."""
     panels: list[dict[str, Any]] = []
     top = 0
     for title, row in ROWS.items():
