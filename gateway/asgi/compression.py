@@ -25,7 +25,7 @@ from gateway.codec.answer_compression import (
 _INLINE_BYTES_MAX: Final = 32 * 1024
 """Size above which pieces go to the pool; below it, changing threads costs more than compressing."""
 AS_IT_IS: Final = "tidelog.as_it_is"
-"""Marks an answer that another process made, compressed if the client accepts it: it passes through immediately, unchanged."""
+"""Key that marks an answer of another process, compressed if the client accepts it: it passes through immediately, unchanged."""
 
 
 class CompressionMiddleware:

@@ -33,7 +33,7 @@ OBJECTS_MAX: Final = 524_288
 _MINUS_ZERO: Final = re.compile(rb"-0(?=[ \t\r\n,\]}])(?<=[ \t\r\n:,\[]-0)")
 _STRING_OR_MINUS_ZERO: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|-0(?=[ \t\r\n,\]}])', re.DOTALL)
 _STAND_IN: Final = b"-0E-00000"
-"""Replaces -0: the parser would turn -0 into 0, but keeps this text."""
+"""Replacement for -0: the parser would turn -0 into 0, but keeps this text."""
 _encode: Final = msgspec.json.Encoder().encode
 
 

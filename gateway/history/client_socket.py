@@ -62,7 +62,7 @@ class ClientSocket(Protocol):
 
 
 class StraightBody:
-    """Writes a body to ``client``, which stays non-blocking for its other users, and reports to ``gateway``. Used in one
+    """Writer of a body to ``client``, which stays non-blocking for its other users. It reports to ``gateway``. Used in one
     thread."""
 
     def __init__(self, client: socket.socket, gateway: socket.socket) -> None:

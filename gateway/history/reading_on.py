@@ -26,7 +26,7 @@ PIECES_MAX: Final = 6
 """Most pieces read ahead for one task: ``ReadAhead`` keeps eight of a partition."""
 
 ReadPiece = Callable[[Task, PlannedRun, int], Piece]
-"""Reads the records of a run from an offset on. Raises ``CorruptData``, ``StoreUnavailable``."""
+"""Function that reads the records of a run from an offset on. Raises ``CorruptData``, ``StoreUnavailable``."""
 
 
 class ReadingOn:

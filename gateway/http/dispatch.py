@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from log_format.errors import ErrorCode, RequestRefused
 
 Forward = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
-"""Calls the route's application, or forwards the request to another gateway."""
+"""Function that calls the route's application, or forwards the request to another gateway."""
 
 FOUND: Final = "tidelog.found"
 """Key in a request's scope of its route's application, if it was looked up before."""
@@ -41,7 +41,7 @@ def no_such_route() -> RequestRefused:
 
 
 class Dispatcher:
-    """Calls the route that a request names.
+    """Dispatcher of requests to the routes that they name.
 
     Sets ``scope["route"]`` and ``scope["path_params"]``. HEAD is dispatched like GET; the server omits the body. Raises
     ``RequestRefused`` (404, 405).

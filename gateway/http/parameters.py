@@ -26,7 +26,7 @@ PARAMETERS_MAX: Final = 100
 """Most parameters of a query: one with more is refused before its parameters are parsed."""
 
 ENCODED_SLASH: Final = "\udc2f"
-"""Stands for an encoded ``/`` inside a path part, so that routing does not treat it as a separator. It is a lone surrogate,
+"""Substitute for an encoded ``/`` inside a path part, so that routing does not treat it as a separator: a lone surrogate,
 which no decoded path can otherwise contain."""
 
 OWN_PREFIX: Final = b"tidelog-"

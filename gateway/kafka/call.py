@@ -48,7 +48,7 @@ class Session:
     address: str
     caller: Caller | None
     still_there: Callable[[], Awaitable[None]]
-    """Raises if the client has disconnected: it may already be asking elsewhere."""
+    """Check that raises if the client has disconnected: it may already be asking elsewhere."""
     software: str = ""
     """Name of the client's library (KIP-511); empty if the client does not send one."""
     counted: CountedConnection = field(default_factory=CountedConnection)

@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> None:
 
 
 class _Trimming:
-    """Returns freed memory to the system after a task, at most once in ``TRIM_PAUSE_S``."""
+    """Return of freed memory to the system after a task, at most once in ``TRIM_PAUSE_S``."""
 
     def __init__(self) -> None:
         self._not_before = 0.0

@@ -19,7 +19,7 @@ from gateway.process.protocol import GatewayProtocol
 from gateway.settings import OPERATIONS_CONNECTIONS_MAX, Settings
 
 HEAD_MS_MAX: Final = 2_000
-"""Probes are near and short; a connection that sends nothing must not keep one of the few slots."""
+"""Longest time for a request's head: probes are near and short, and a silent connection must not keep one of the few slots."""
 _BACKLOG: Final = 64
 
 

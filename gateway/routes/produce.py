@@ -175,7 +175,7 @@ def _other_than_meant(request: Request, batch: Batch | None) -> str | None:
 
 
 class _Tries:
-    """Decides whether a refused request is routed and submitted again: if its topic was replaced, or it arrived ahead of its
+    """Decision whether a refused request is routed and submitted again: if its topic was replaced, or it arrived ahead of its
     sequence."""
 
     def __init__(self, clock: Clock) -> None:

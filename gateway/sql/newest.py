@@ -37,7 +37,7 @@ BLOCK_RECORDS: Final = 10_000
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 
 Take = Callable[[str, pa.Table], Awaitable[None]]
-"""Receives a topic's name and records of one partition (``RECORD_SCHEMA``), in order of offset."""
+"""Function that receives a topic's name and records of one partition (``RECORD_SCHEMA``), in order of offset."""
 
 
 @dataclass(slots=True)

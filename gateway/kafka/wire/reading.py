@@ -32,7 +32,7 @@ ENTRIES_MAX: Final = 50_000
 """Most entries of arrays in one message, nested ones included: each takes some hundred bytes and microseconds."""
 
 _Reader = Callable[[memoryview, int, "_Room"], tuple[Any, int]]
-"""Reads the bytes at a position: returns the value, and the number of bytes read."""
+"""Function that reads the bytes at a position: it returns the value, and the number of bytes read."""
 
 
 class Malformed(Exception):
