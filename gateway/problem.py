@@ -30,9 +30,8 @@ from log_format.limits import REPORTED_ERRORS_MAX
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:tidelog:problem:"
-RETRY_AFTER_SECONDS: Final[Mapping[ErrorCode, int]] = {ErrorCode.UNAVAILABLE: 2, ErrorCode.DRAINING: 5}
-"""Seconds that a client should stay away; one second for other errors. A store's outage outlasts a full queue; a drained gateway
-is gone."""
+RETRY_AFTER_SECONDS: Final[Mapping[ErrorCode, int]] = {ErrorCode.UNAVAILABLE: 2}
+"""Seconds that a client should stay away; one second for other errors. A store's outage outlasts a full queue."""
 
 
 def refused(

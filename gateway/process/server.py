@@ -262,20 +262,25 @@ class GatewayServer(uvicorn.Server):
         self.servers[0].close()
         if self._kafka is not None:
             self._kafka.stop_listening()
-        close = (b"connection", b"close")
-        self.config.encoded_headers.append(close)
-        self.server_state.default_headers = [*self.server_state.default_headers, close]
+        self._part_with_connections()
         until = time.monotonic() + self._gateway.settings.header_idle_ms / 1000
         while self.server_state.connections and time.monotonic() < until:  # noqa: ASYNC110 - uvicorn tells no end
             await asyncio.sleep(HAND_OVER_LOOK_SECONDS)
         if not self._told_to_stop:
             self._on_signal()
 
+    def _part_with_connections(self) -> None:
+        """Every answer is its connection's last from here on: behind one address the next one leads to another gateway."""
+        close = (b"connection", b"close")
+        self.config.encoded_headers.append(close)
+        self.server_state.default_headers = [*self.server_state.default_headers, close]
+
     async def _drain(self) -> None:
         settings = self._gateway.settings
         loop = asyncio.get_running_loop()
         begun = loop.time()
         _log.info("draining")
+        self._part_with_connections()
         try:
             async with asyncio.timeout(settings.drain_timeout_ms / 1000):
                 # From now on other gateways must not send requests here.

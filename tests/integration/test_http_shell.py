@@ -203,6 +203,20 @@ def test_readiness_returns_with_the_store(start: Callable[..., StubProcess]) -> 
     assert eventually(lambda: stub.get("/readyz").status_code == 200)
 
 
+def test_who_is_refused_by_a_gateway_that_ends_connects_anew(start: Callable[..., StubProcess]) -> None:
+    """Its answers end their connections, and ask for no longer wait than others: behind one address the next connection leads to
+    another gateway, while this one would refuse for its whole notice."""
+    stub = start("--drain-notice-ms", "5000", drain_seconds=0.5)
+    with httpx.Client() as client:
+        assert client.get(stub.url + "/readyz").headers.get("connection") != "close"
+        stub.process.send_signal(signal.SIGTERM)
+        assert eventually(lambda: stub.get("/readyz").status_code == 503, 2)
+        refusal = client.post(stub.url + "/v1/echo", content=b"x")
+    assert (refusal.status_code, refusal.json()["error_code"]) == (503, "DRAINING")
+    assert refusal.headers["connection"] == "close"
+    assert refusal.headers["retry-after"] == "1"
+
+
 def test_sigterm_drains_in_order(start: Callable[..., StubProcess]) -> None:
     """Readiness fails and new work is refused while the socket listens; waits and streams end with answers; exit status 0."""
     stub = start("--drain-notice-ms", "2500", drain_seconds=0.5)
