@@ -10,7 +10,7 @@ SHELL := /bin/sh
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup dist demo test conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-maintenance torture-spark torture-pipeline large-transactions gateway minio minio-server lint lint-infra images compose docker bench clean
+.PHONY: help setup dist demo test conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-maintenance torture-spark torture-pipeline large-transactions gateway minio minio-server lint lint-infra images compose docker kubernetes bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -108,6 +108,9 @@ compose: minio-server $(STAMP) ## Run compose.yaml's services without Docker, an
 
 docker: minio-server $(STAMP) ## Run compose.yaml on Docker, and kill gateways under load (root; apt-get install docker.io debootstrap)
 	.venv/bin/python infra/docker/line.py $(or $(DIRECTORY),$(or $(TIDELOG_CACHE),$(HOME)/.cache/tidelog)/docker) $(ARGS)
+
+kubernetes: minio-server $(STAMP) ## Run infra/kubernetes and the chart on a Kubernetes of its own, and disturb it under load (root, Go; its --help says what else)
+	.venv/bin/python infra/cluster/line.py $(or $(DIRECTORY),$(or $(TIDELOG_CACHE),$(HOME)/.cache/tidelog)/kubernetes) $(ARGS)
 
 minio-server:
 	@sh scripts/minio.sh install

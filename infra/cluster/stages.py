@@ -1,0 +1,125 @@
+"""What is tried beside disturbances: maintenance, a Spark job as a pod, policies, and the chart."""
+# ruff: noqa: INP001 - part of a program of its own
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import yaml
+from node import run as call
+from run import HERE, NAMESPACE, URL, Run
+
+from tidelog import Admin, Consumer, Producer
+
+CHART: Final = HERE.parent / "helm/tidelog"
+CHARTED: Final = "charted"
+FLIGHTS: Final = 400
+
+
+def walk(run: Run, url: str = URL, topic: str = "orders") -> None:
+    """Records through the Service and back."""
+    with Admin(url, **run.connection) as admin, Producer(url, linger_ms=0, **run.connection) as producer:
+        admin.create_topic(topic, 2)
+        for number in range(100):
+            producer.send(topic, str(number)).result()
+    with Consumer(topic, bootstrap_servers=url, auto_offset_reset="earliest", **run.connection) as consumer:
+        seen: list[Any] = []
+        while len(seen) < 100:
+            seen += consumer.poll(timeout_ms=10_000)
+    run.say(f"{len(seen)} records went to {url} and came back")
+
+
+def maintenance(run: Run) -> None:
+    """It makes rounds; killed, another one does."""
+
+    def rounds() -> list[dict[str, Any]]:
+        logs = run.node.kubectl("logs", "deployment/tidelog-maintenance", "--namespace", NAMESPACE, check=False)
+        events = [json.loads(line) for line in logs.splitlines() if line.startswith("{") and line.endswith("}")]
+        return [event for event in events if event.get("event") == "round"]
+
+    run.until("maintenance made a round", rounds)
+    before = {pod["metadata"]["name"] for pod in run.pods("tidelog-maintenance")}
+    with run.disturbance("maintenance deleted by force"):
+        selected = ("pod", "--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=tidelog-maintenance")
+        run.node.kubectl("delete", *selected, "--grace-period=0", "--force")
+        run.until(
+            "another one is there", lambda: {p["metadata"]["name"] for p in run.pods("tidelog-maintenance")} - before
+        )
+        found = run.until("it made a round, too", rounds)
+    if any(event["failed_topics"] for event in found):
+        raise SystemExit(f"maintenance failed with topics: {found}")
+
+
+def job(run: Run) -> None:
+    """A Spark job as a pod reads all flights."""
+    with Admin(URL, **run.connection) as admin, Producer(URL, **run.connection) as producer:
+        admin.create_topic("flights", 2)
+        for number in range(FLIGHTS):
+            flight = {"hour": number % 24, "carrier": f"T{number % 3}", "dep_delay": number % 60}
+            producer.send("flights", json.dumps(flight), key=str(number))
+    with run.disturbance("Spark job"):
+        run.apply("job")
+
+        def ended() -> str:
+            status = run.node.get("job", "flight-delays", "--namespace", NAMESPACE)["status"]
+            return "succeeded" if status.get("succeeded") else "failed" if status.get("failed") else ""
+
+        outcome = run.until("the Spark job has ended", ended)
+    if outcome != "succeeded":
+        raise SystemExit(run.node.kubectl("logs", "job/flight-delays", "--namespace", NAMESPACE)[-4000:])
+    run.say(f"the Spark job {outcome}", spark_job=outcome)
+
+
+def policies(run: Run) -> None:
+    """What the API has taken. A bridge enforces no policy of the network: that is said, not tried."""
+    taken = [each["metadata"]["name"] for each in run.node.get("networkpolicy", "--namespace", NAMESPACE)["items"]]
+    budget = run.node.get("pdb", "tidelog-gateway", "--namespace", NAMESPACE)["status"]
+    run.say(f"policies of the network: {taken}; disruptions allowed: {budget['disruptionsAllowed']}", policies=taken)
+    assert sorted(taken) == ["tidelog-gateway", "tidelog-maintenance"]
+
+
+def _objects(text: str) -> dict[tuple[str, str], Any]:
+    """By kind and name, without the namespaces, which Helm makes itself, and without the digests in names of maps."""
+    found = list(yaml.safe_load_all(re.sub(r"(tidelog-store)-[0-9a-z]{10}\b", r"\1", text)))
+    for each in found:
+        if each:
+            each["metadata"].pop("namespace", None)
+    return {(each["kind"], each["metadata"]["name"]): each for each in found if each and each["kind"] != "Namespace"}
+
+
+def chart(run: Run) -> None:
+    """It is linted, makes what the kustomization makes, and is installed, upgraded and removed, in a namespace of its own."""
+    settings = {
+        "images": {
+            "gateway": "docker.io/library/tidelog-gateway:line",
+            "spark": "docker.io/library/tidelog-spark:line",
+        },
+        "store": {"TIDELOG_STORE": f"s3://tidelog/{CHARTED}", "AWS_REGION": "us-east-1"},
+        "gateway": {"cpu": "250m", "replicasMin": 2, "replicasMax": 2},
+        "maintenance": {"cpu": "250m"},
+        "network": {"egress": [{"ports": [{"port": 9000}]}]},
+    }
+    values = run.node.state / "values.yaml"
+    values.write_text(yaml.safe_dump(settings))
+    helm = (run.programs / "helm", "--kubeconfig", run.node.state / "admin.yaml")
+    call(*helm, "lint", "--strict", CHART, "--namespace", NAMESPACE)
+    expected = _objects(run.node.kubectl("kustomize", str(HERE.parent / "kubernetes")))
+    made = _objects(call(*helm, "template", "tidelog", CHART, "--namespace", NAMESPACE))
+    if made != expected:
+        differ = [key for key in made.keys() | expected.keys() if made.get(key) != expected.get(key)]
+        raise SystemExit(f"the chart and the kustomization differ: {differ}")
+    run.say(f"the chart is well-formed, and its {len(made)} objects are the kustomization's")
+    run.node.kubectl("delete", "--kustomize", str(HERE / "overlays/job"))
+    run.node.kubectl("create", "namespace", CHARTED)
+    run.node.kubectl("label", "namespace", CHARTED, "pod-security.kubernetes.io/enforce=restricted")
+    run.secrets(CHARTED)
+    at = ("tidelog", CHART, "--namespace", CHARTED, "--values", values, "--wait", "--timeout", "5m")
+    call(*helm, "install", *at)
+    run.say("the chart is installed")
+    walk(run, f"https://tidelog.{CHARTED}.svc:8080", "charted")
+    call(*helm, "upgrade", *at, "--set", "gateway.settings.TIDELOG_LOG_LEVEL=info", "--set", "kafka.enabled=true")
+    walk(run, f"https://tidelog.{CHARTED}.svc:8080", "upgraded")
+    call(*helm, "uninstall", "tidelog", "--namespace", CHARTED, "--wait")
+    run.say("the chart was upgraded, and removed", chart=True)
