@@ -47,7 +47,7 @@ BENCHMARKS: Final = {
     "hop": ("security.hop",),
     "maintenance": ("maintenance.merging", "maintenance.long_history", "maintenance.keeping_up", "maintenance.memory"),
     "long-history": ("maintenance.long_history",),
-    "maintenance-memory": ("maintenance.large_memory",),
+    "maintenance-memory": ("maintenance.memory",),
     "manifests": ("maintenance.manifests",),
     "collect": ("collect.collect",),
 }

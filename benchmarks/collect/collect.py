@@ -39,7 +39,7 @@ def _shell(command: str) -> Callable[[], object]:
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One table."""
+    """Yield one table: ways of collecting the same files."""
     with (
         tempfile.TemporaryDirectory(prefix="tidelog-collect-") as directory,
         stores.directory() as store,

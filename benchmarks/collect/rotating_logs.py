@@ -23,7 +23,7 @@ _DIGITS = {"file": (0, 3), "generation": (4, 9), "number": (10, 19)}
 
 
 def make_lines(file: int, generation: int, first: int, count: int) -> bytes:
-    """``count`` lines of ``LINE_BYTES`` with their line breaks."""
+    """Return ``count`` lines of ``LINE_BYTES`` with their line breaks."""
     return b"".join(
         (b"%03d %05d %09d" % (file, generation, number) + _PADDING)[: LINE_BYTES - 1].ljust(LINE_BYTES - 1) + b"\n"
         for number in range(first, first + count)
@@ -44,7 +44,7 @@ class RotatingLogs:
         self._numbers = [0] * count
 
     def path(self, file: int) -> Path:
-        """A file's name."""
+        """Return a file's name."""
         return self._directory / f"service-{file:03}.log"
 
     def write(self, total_bytes: int, rotate_at_bytes: int, bytes_per_second: float, stop: threading.Event) -> None:
@@ -96,7 +96,7 @@ def _number(path: Path) -> int:
 
 
 def problems(values: list[pa.Array], written: Counter[tuple[int, int]]) -> list[str]:
-    """What is wrong with each partition's values, in order: lines missing, repeated, out of order, or changed."""
+    """Return what is wrong with each partition's values, in order: lines missing, repeated, out of order, or changed."""
     found: list[str] = []
     counted: Counter[tuple[int, int]] = Counter()
     for partition, column in enumerate(values):

@@ -36,7 +36,7 @@ from benchmarks.fetch.history_readers import (
     by_plan,
 )
 from benchmarks.fetch.rounds import P99, Costs, Round, by_gibibyte, latency, rate, ratio
-from benchmarks.fetch.small_traffic import KINDS, PAUSE_S, TOPIC, SmallTraffic, Span
+from benchmarks.fetch.small_traffic import KINDS, PAUSE_S, TOPIC, Span, small_traffic
 from benchmarks.harness.bodies import ARROW, arrow_body, values_of
 from benchmarks.harness.load import ask_all, request
 from benchmarks.harness.metrics import metrics
@@ -95,7 +95,7 @@ class Site:
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One table for each store: each content and way, ``seconds`` a round."""
+    """Yield one table for each store: each content and way, ``seconds`` a round."""
     for place in each(options.store):
         with place.reached():
             yield _measured(place, options)
@@ -178,7 +178,7 @@ class _Turns:
         self._content = content
         self._seconds = seconds
         self._traffic = {
-            name: stack.enter_context(contextlib.closing(SmallTraffic(site.server.port)))
+            name: stack.enter_context(contextlib.closing(small_traffic(site.server.port)))
             for name, site in sites.items()
             if name != ELSEWHERE
         }

@@ -6,19 +6,19 @@ They would be on other machines. Here they give way (SCHED_IDLE) to the gateway 
 from __future__ import annotations
 
 import http.client
-import multiprocessing
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 from urllib.parse import urlsplit
 
 from benchmarks.fetch.small_traffic import Span
 from benchmarks.harness.bodies import ARROW
 from benchmarks.harness.processes import call
+from benchmarks.harness.scenario import Standing
 from tidelog import Consumer, TopicPartition
 
 READERS: Final = 4
@@ -127,56 +127,36 @@ def _get(connections: dict[str, http.client.HTTPConnection], url: str, size_byte
             raise RuntimeError(f"status {answer.status}")
 
 
-def _process(channel: Any, read: Read, partitions: range) -> None:
+def _read_all(read: Read, partitions: range, work: Work) -> tuple[int, float]:
+    """Read partitions in a thread each; return bytes of values read in the span that counts, and CPU seconds."""
     # In one session with the gateway: Linux may weigh sessions against each other, and then this would say nothing.
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    channel.send(None)
-    while True:
-        try:
-            work = channel.recv()
-        except EOFError:
-            return
-        found = [0] * len(partitions)
-
-        def one(index: int, partition: int, work: Work = work, found: list[int] = found) -> None:
-            found[index] = read(work, partition)
-
-        threads = [threading.Thread(target=one, args=each) for each in enumerate(partitions)]
-        for thread in threads:
-            thread.start()
+    with ThreadPoolExecutor(len(partitions)) as threads:
+        reads = [threads.submit(read, work, partition) for partition in partitions]
         time.sleep(max(0.0, work.span.counted_from - time.monotonic()))
         before = time.process_time()
-        for thread in threads:
-            thread.join()
-        channel.send((sum(found), time.process_time() - before))
+        sizes = [each.result() for each in reads]
+    return sum(sizes), time.process_time() - before
 
 
 class Clients:
     """One process with four threads, or for plans, which are decoded there, four processes. They wait for ``begin``."""
 
     def __init__(self, read: Read) -> None:
-        context = multiprocessing.get_context("spawn")
         shares = [range(number, number + 1) for number in range(READERS)] if read is by_plan else [range(READERS)]
-        self._channels = []
-        for share in shares:
-            ours, theirs = context.Pipe()
-            context.Process(target=_process, args=(theirs, read, share), daemon=True).start()
-            theirs.close()
-            self._channels.append(ours)
-        for channel in self._channels:
-            channel.recv()
+        self._processes = [Standing(_read_all, read, share) for share in shares]
 
     def begin(self, work: Work) -> None:
         """Begin work in all of them, and return at once."""
-        for channel in self._channels:
-            channel.send(work)
+        for process in self._processes:
+            process.begin(work)
 
     def result(self) -> tuple[int, float]:
         """Return bytes of values read in the span that counts, and CPU seconds of all. Raises ``EOFError`` when one failed."""
-        results = [channel.recv() for channel in self._channels]
-        return sum(size for size, _ in results), sum(cpu for _, cpu in results)
+        sizes, seconds = zip(*(process.result() for process in self._processes), strict=True)
+        return sum(sizes), sum(seconds)
 
     def close(self) -> None:
         """End the processes."""
-        for channel in self._channels:
-            channel.close()
+        for process in self._processes:
+            process.close()

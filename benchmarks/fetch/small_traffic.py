@@ -6,7 +6,6 @@ Each request is due at a time that is fixed before. Latencies count from then, i
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any, Final
 import uvloop
 
 from benchmarks.groups.members import Gateway, Member
+from benchmarks.harness.scenario import Standing
 
 PAUSE_S: Final = 0.02
 """Between two small requests of a kind."""
@@ -22,7 +22,7 @@ KINDS: Final = ("produce", "tail", "heartbeat")
 TOPIC: Final = "live"
 
 Latencies = Mapping[str, list[float]]
-"""By kind."""
+"""Milliseconds by kind."""
 
 
 @dataclass(frozen=True)
@@ -34,38 +34,13 @@ class Span:
     until: float
 
 
-class SmallTraffic:
-    """At a gateway that has ``TOPIC``."""
-
-    def __init__(self, port: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._channel, theirs = context.Pipe()
-        context.Process(target=_process, args=(theirs, port), daemon=True).start()
-        theirs.close()
-        self._channel.recv()
-
-    def begin(self, span: Span) -> None:
-        """Begin a span, and return at once."""
-        self._channel.send(span)
-
-    def result(self) -> Latencies:
-        """Return the latencies of the span that began. Raises ``EOFError`` when it failed."""
-        found: Latencies = self._channel.recv()
-        return found
-
-    def close(self) -> None:
-        """End the process."""
-        self._channel.close()
+def small_traffic(port: int) -> Standing:
+    """Start the process of clients at a gateway that has ``TOPIC``; it takes spans, and gives ``Latencies``."""
+    return Standing(_in_span, port)
 
 
-def _process(channel: Any, port: int) -> None:
-    channel.send(None)
-    while True:
-        try:
-            span = channel.recv()
-        except EOFError:
-            return
-        channel.send(uvloop.run(_traffic(port, span)))
+def _in_span(port: int, span: Span) -> Latencies:
+    return uvloop.run(_traffic(port, span))
 
 
 async def _traffic(port: int, span: Span) -> Latencies:

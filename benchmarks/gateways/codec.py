@@ -33,7 +33,7 @@ ROUND_SECONDS = 0.15
 POSITIONS = Positions(next_offset=1_000, high_watermark=1_000, log_start_offset=0)
 FIRST_OFFSET = 1_234_567
 FIRST_MS = 1_763_683_200_000
-"""Of answers: in a topic that is used, and today."""
+"""The first offset and timestamp of answers, as in a topic that is used today."""
 
 
 class _Shape(msgspec.Struct):
@@ -132,7 +132,7 @@ def _stored(values: list[bytes]) -> pa.Table:
 
 
 def measure(_options: Options) -> Iterator[Table]:
-    """Two tables: decoding, and answers."""
+    """Yield two tables: decoding, and answers."""
     for title, cases in (("Decoding request bodies", decoding), ("Writing answers", answers)):
         table = Table(title, ["what", "records", "value", "µs CPU a record", "M records/s", "floor, µs"])
         for records, value_bytes in ((1, 100), (1_000, 100), (1_000, 1_000), (10_000, 100)):

@@ -13,7 +13,7 @@ from benchmarks.harness.stores import directory
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One table: small records and large ones, over 64 connections."""
+    """Yield one table: small records and large ones, over 64 connections."""
     table = Table(
         "Memory of the gateway under load, default settings", ["load", "largest resident size, MiB", "floor: idle, MiB"]
     )

@@ -28,7 +28,7 @@ KINDS = {"PUT": "put", "GET": "get", "LIST": "list", "HEAD": "head", "DELETE": "
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """Two tables: of this tree's gateway and, if given, of another's. None without MinIO, whose count this is."""
+    """Yield two tables: a loaded gateway and an idle one. Without MinIO, whose count this is, yield none."""
     if "minio" in options.store:
         with store("minio") as place:
             yield from _measured(place, options.seconds, options.beside)

@@ -20,7 +20,7 @@ COMMITS = (10, 1_000, 5_000)
 
 
 def measure(_options: Options) -> Iterator[Table]:
-    """One table: a new gateway, and its first description of a topic, by the number of commits."""
+    """Yield one table: a new gateway, and its first description of a topic, by the number of commits."""
     table = Table(
         "Start-up against commits in the log, directory store",
         ["commits", "start to ready, s", "first look at the topic, ms", "floor: a topic with one commit, ms"],

@@ -74,7 +74,7 @@ class _Row:
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One table. ``--beside``: gateways of the source there take turns with this one's."""
+    """Yield one table: each load at one worker and at two."""
     table = Table(
         f"Workers behind one port, directory store, JSON x {RECORDS:,} of {VALUE_BYTES} B, {CONNECTIONS} connections",
         [

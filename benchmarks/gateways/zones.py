@@ -37,7 +37,7 @@ _COLUMNS = [
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One table: topics with their own commits and topics at a journal, without zones and with them."""
+    """Yield one table: topics with their own commits and topics at a journal, without zones and with them."""
     table = Table(
         f"Between zones: {TOPICS} topics, three gateways in three zones, clients in one, records of {VALUE_BYTES} B",
         _COLUMNS,

@@ -34,7 +34,7 @@ CONNECTIONS = 400
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """Three tables; each on a store of its own. Ten thousand groups are ``swarm``."""
+    """Yield three tables, each of a gateway on a store of its own. Ten thousand groups are ``swarm``."""
     for one in (_rebalances, _commits, _many_members):
         with directory() as store, gateway(store) as server:
             yield one(server, store, options.seconds)
@@ -240,7 +240,7 @@ async def _phase(channel: Any, connections: Gateway, what: str, work: Any) -> No
 
 
 def _phases(table: Table, running: Running, server: Server, store: str) -> None:
-    """A row for each phase that the client announces."""
+    """Add a row for each phase that the client announces."""
     while "begins" in (mark := running.mark()):
         cpu, commits, started = server.cpu_seconds(), table_commits(store), time.perf_counter()
         found = running.mark()

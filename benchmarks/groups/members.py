@@ -149,7 +149,7 @@ async def settle(members: Sequence[Member], partition_count: int) -> float:
 
 
 async def steady(members: Sequence[Member], seconds: float, *, commits: bool) -> None:
-    """Each member heartbeats in its interval, and commits every ``COMMIT_EVERY_SECONDS`` if asked; spread evenly."""
+    """Let each member heartbeat in its interval, and commit every ``COMMIT_EVERY_SECONDS`` if asked; spread evenly."""
     started = time.perf_counter()
 
     async def repeat(first: float, pause: Callable[[], float], act: Callable[[float], Awaitable[Any]]) -> None:

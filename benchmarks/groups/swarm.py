@@ -40,7 +40,7 @@ _COLUMNS = (
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One table. The load lasts for four times as long as a group's interval, at least."""
+    """Yield one table. The load lasts at least four of a group's intervals."""
     seconds, groups = max(options.seconds, 4 * EVERY_SECONDS), GROUPS
     table = Table(
         f"{groups:,} groups of one member on one gateway, {PARTITIONS} partitions each, heartbeat and commit every 5 s",
@@ -149,7 +149,7 @@ async def _swarm(channel: Any, port: int, groups: int, seconds: float, joins: bo
 
 
 def _schedule(members: list[tuple[str, int]]) -> Iterator[tuple[float, int, str, bytes]]:
-    """When in an interval each request is due, whose it is, and its bytes."""
+    """Yield each request of an interval: when it is due, the number of its group, its method and its bytes."""
     offsets = [{"topic": "swarm", "partition": partition, "offset": 0} for partition in range(PARTITIONS)]
     for number, (member, generation) in enumerate(members):
         group = f"/v1/groups/group-{number}"
@@ -161,7 +161,7 @@ def _schedule(members: list[tuple[str, int]]) -> Iterator[tuple[float, int, str,
 
 
 async def _joined(port: int, groups: int) -> list[tuple[str, int]]:
-    """Each group's member and generation."""
+    """Join each group, and return its member and generation."""
     loop = asyncio.get_running_loop()
     found: dict[int, tuple[str, int]] = {}
     done = loop.create_future()

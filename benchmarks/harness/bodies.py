@@ -57,7 +57,7 @@ def values_of(content: str, count: int, value_bytes: int, seed: int) -> list[byt
 
 
 def _texts(content: str, count: int, value_bytes: int, seed: int) -> list[str]:
-    """The same as text; random ones in base64, of which zstd saves a quarter."""
+    """Return such values as text; random ones in base64, of which zstd saves a quarter."""
     values = values_of(content, count, value_bytes, seed)
     if content == "random":
         values = [base64.b64encode(value)[:value_bytes] for value in values]

@@ -36,7 +36,7 @@ VERSION_MAX: Final = 0xFFFFFFFF
 
 
 def classified(key: str) -> tuple[int, int, int, int]:
-    """CRC-32 of the root of the key's table, the version in its name, kind, owner."""
+    """Return the CRC-32 of the root of a key's table, the version in the key, its kind and its owner."""
     found = _OWNER.match(key)
     owner = len(OWNERS) - 1 if found is None else (found.lastindex or 1) - 1
     root = "" if found is None else found.group()

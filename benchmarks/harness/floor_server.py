@@ -14,7 +14,7 @@ ANSWER = b'{"topic":"bench","partitions":[{"partition":0,"base_offset":0,"last_o
 
 @app.get("/readyz")
 async def ready() -> Response:
-    """Answers once the server listens."""
+    """Answer once the server listens."""
     return Response(b"{}", media_type="application/json")
 
 

@@ -43,7 +43,7 @@ class _Exchange:
 
 @contextmanager
 def slowed(target: int) -> Iterator[int]:
-    """The port of a running proxy to this port."""
+    """Run a proxy to this port, and give its own port."""
     port = free_port()
     process = multiprocessing.get_context("spawn").Process(target=_process, args=(port, target))
     process.start()

@@ -30,7 +30,7 @@ class Store:
     name: str
     uri: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    """By which it is reached."""
+    """The variables by which the store is reached."""
     minio: Server | None = None
 
     @property

@@ -18,7 +18,7 @@ BATCH_BYTES = 1 << 20
 
 
 def confluent(address: str, topic: str) -> Callable[[list[bytes], int], None]:
-    """librdkafka, by confluent-kafka."""
+    """Return a function that sends with librdkafka, by confluent-kafka."""
     from confluent_kafka import Producer  # noqa: PLC0415 - each run needs one client
 
     producer = Producer(
@@ -51,7 +51,7 @@ def confluent(address: str, topic: str) -> Callable[[list[bytes], int], None]:
 
 
 def kafka_python(address: str, topic: str) -> Callable[[list[bytes], int], None]:
-    """kafka-python: all in Python, as our client is."""
+    """Return a function that sends with kafka-python, which is all in Python, as our client is."""
     from kafka import KafkaProducer  # noqa: PLC0415
 
     producer = KafkaProducer(bootstrap_servers=address, acks="all", linger_ms=LINGER_MS, batch_size=BATCH_BYTES)
@@ -67,7 +67,7 @@ def kafka_python(address: str, topic: str) -> Callable[[list[bytes], int], None]
 
 
 def stored(address: str, topic: str) -> int:
-    """Records in the new topic. It shows failures, since confluent-kafka is measured without callbacks."""
+    """Return the number of records in the new topic. It shows failures, as confluent-kafka is measured without callbacks."""
     from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415
 
     consumer = Consumer({"bootstrap.servers": address, "group.id": "watermarks"})

@@ -37,7 +37,7 @@ _PROGRAMS = Path(__file__).parent
 
 
 def measure(_options: Options) -> Iterator[Table]:
-    """Two tables: produce and both ways to consume; many topics."""
+    """Yield two tables: produce and both ways to consume; many topics."""
     title = f"Kafka's clients (confluent-kafka), {VALUE_BYTES} B values, no keys, 8 partitions"
     table = Table(title, list(SENT_COLUMNS))
     if not (kept() / "complete").exists():

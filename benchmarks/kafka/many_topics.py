@@ -22,7 +22,7 @@ WARM_UP_SECONDS = 10
 
 
 def send(producer: Producer, names: list[str], seconds: int) -> list[float]:
-    """A record a second to each topic; returns the latencies in milliseconds."""
+    """Send a record a second to each topic; return the latencies in milliseconds."""
     latencies: list[float] = []
     failed: list[Any] = []
 

@@ -127,7 +127,7 @@ def _measure_one(measured: Measured, gateway: CountedGateway, act: Callable[[], 
 
 
 def _operations(histories: Histories, gateways: Mapping[str, CountedGateway]) -> Iterator[tuple[str, Act, int]]:
-    """Name; act on one history in one turn; number of turns."""
+    """Yield the name of each operation, what it does on one history in one turn, and the number of turns."""
     rng = random.Random(1)
     places = rng.sample(histories.read_from, min(2 * COLD, len(histories.read_from)))
     offsets = {name: [place + rng.randrange(2 * RECORDS) for place in places] for name in gateways}

@@ -71,7 +71,7 @@ WINDOW_COMMITS: Final = 30
 WINDOWS: Final = 64
 HOUR_MS: Final = 3_600_000
 _FOOTER_BYTES: Final = 1_100
-"""Of a segment that is not made: the usual size for such a flush."""
+"""The size of the footer of a segment that is not made: usual for such a flush."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class _Backlog:
 
 
 def measure(_options: Options) -> Iterator[Table]:
-    """One table: a producer at full speed, first without maintenance, then beside it."""
+    """Yield one table: a producer at full speed, first without maintenance, then beside it."""
     seconds = LOAD_SECONDS
     table = Table(
         f"A gateway at full speed beside maintenance --every {EVERY}, one producer, Arrow x {LOAD_RECORDS:,} of "

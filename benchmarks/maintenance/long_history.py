@@ -18,7 +18,7 @@ FEW: Final = 100
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """Two tables: times, and requests and CPU. It takes some minutes, most of them to make the history."""
+    """Yield two tables: times, and requests and CPU. It takes some minutes, most of them to make the history."""
     commits = options.commits
     directory = Path(tempfile.mkdtemp(prefix="tidelog-bench-"))
     try:

@@ -135,7 +135,7 @@ def measured(act: Callable[[MemoryStore], Any], objects: dict[str, bytes]) -> tu
 
 
 def measure(_options: Options) -> Iterator[Table]:
-    """Two tables: loading such a topic, and writing its next checkpoint."""
+    """Yield two tables: loading such a topic, and writing its next checkpoint."""
     yield _loads(SEGMENTS)
     yield _writes(SEGMENTS)
 

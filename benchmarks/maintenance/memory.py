@@ -1,4 +1,4 @@
-"""The memory of maintenance of a topic of 1 GiB, in a Java heap that is too small for it.
+"""The memory of maintenance of a topic of so many GiB, in a Java heap that is too small for them.
 
 A GiB is of stored bytes: values are random, so that neither zstd nor the store makes them smaller. First the flushes are merged,
 tier by tier. Then the topic is set to ``cleanup.policy=compact`` and its keys are compacted. Each is one round in a process of
@@ -27,18 +27,18 @@ TOPIC: Final = "t"
 VALUE_BYTES: Final = 1024
 FLUSH_RECORDS: Final = 8 * 1024
 """Records of 8 MiB: a gateway's largest flushes."""
+SMALL_HEAP: Final = "512m"
+HEAP: Final = "1g"
+"""Java's, in a local session with default settings."""
 GIBIBYTE: Final = 1024**3
 MEBIBYTE: Final = 1024**2
 ROUND_SECONDS_MAX: Final = 3_600
 
 
-def measure(_options: Options) -> Iterator[Table]:
-    """One table: a GiB in a small heap."""
-    yield table_of(1, "512m")
-
-
-def table_of(gibibytes: float, heap: str) -> Table:
-    """Measure a topic of so many GiB, with a Java heap of this size."""
+def measure(options: Options) -> Iterator[Table]:
+    """Yield one table: a row for merging and one for compacting keys."""
+    gibibytes = options.gibibytes
+    heap = SMALL_HEAP if gibibytes <= 1 else HEAP
     table = Table(
         f"Memory of maintenance over {gibibytes:g} GiB of stored records, Java heap {heap}",
         [
@@ -55,7 +55,7 @@ def table_of(gibibytes: float, heap: str) -> Table:
         f"Values of {VALUE_BYTES:,} random bytes, each key twice on average, {PARTITIONS} partitions; resident sizes, so that "
         "what Python's workers share counts for each."
     )
-    return table
+    yield table
 
 
 def _round(table: Table, store: str, heap: str, name: str) -> None:

@@ -33,7 +33,7 @@ class Flushes:
 
 
 def measure(_options: Options) -> Iterator[Table]:
-    """One table: merges in this process, from memory to memory."""
+    """Yield one table: merges in this process, from memory to memory."""
     table = Table(
         "Merging, one core, by CPU time",
         [

@@ -52,7 +52,7 @@ class Maintenance:
 
     @property
     def cpu_seconds(self) -> float:
-        """User and system time so far of all its processes, including ended ones as far as they were seen."""
+        """CPU seconds so far of all its processes; of ended ones what was last seen."""
         return sum(self._cpu_seconds.values())
 
     def wait(self, seconds: float) -> None:
@@ -78,7 +78,7 @@ class Maintenance:
         self._end()
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """The reports so far with this event's name."""
+        """Return the reports so far with this event's name."""
         self._log.seek(0)
         lines = self._log.read().splitlines()
         found = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]

@@ -32,23 +32,23 @@ class Done:
         return self.records / self.seconds
 
     def latency_ms(self, fraction: float) -> float | None:
-        """The latency that this fraction of the records did not exceed; None: it was not measured."""
+        """Return the latency that this fraction of the records did not exceed; None if it was not measured."""
         if self.told_ms is not None:
             return self.told_ms[fraction]
         return percentile(self.latencies_ms, fraction) if self.latencies_ms else None
 
     def count(self, *kinds: str, of: str | None = None) -> int:
-        """Requests of these kinds, for all objects or those."""
+        """Return the number of requests of these kinds, for all objects or those of one kind."""
         found = self.requests.items()
         return sum(number for (kind, what), number in found if kind in kinds and of in {None, what})
 
     @property
     def dollars(self) -> float:
-        """Of the requests to the store, by S3's prices."""
+        """Dollars of the requests to the store, by S3's prices."""
         return sum(number * request_dollars(kind) for (kind, *_), number in self.requests.items())
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the figures for machines."""
         return {
             "records": self.records,
             "seconds": self.seconds,
@@ -58,7 +58,7 @@ class Done:
         }
 
     def costs(self) -> dict[str, Any]:
-        """What a gateway asked of its store, for machines; listings cost what PUTs do."""
+        """Return a gateway's requests to its store, for machines; listings cost what PUTs do."""
         return {
             "puts": self.count("PUT", "LIST"),
             "gets": self.count("GET", "HEAD"),
@@ -71,7 +71,7 @@ class Done:
 
 
 def done(what: str, records: int, seconds: float, counted: Counted, latencies_ms: Sequence[float] = ()) -> Done:
-    """Of a load whose requests were counted."""
+    """Return what a load did whose requests were counted."""
     return Done(
         what=what,
         records=records,

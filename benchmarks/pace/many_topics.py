@@ -19,7 +19,7 @@ _HOUR: Final = 3_600
 
 
 def measure(cases: Sequence[str], stores: Sequence[str], seconds: float, topics: int | None) -> list[dict[str, Any]]:
-    """The rows of one table, for machines. ``topics``: in place of the cases' own numbers."""
+    """Measure cases, and return the rows of their table for machines. ``topics``: in place of the cases' own numbers."""
     names = ("acknowledged/s", "p50 ms", "p99 ms", "not acknowledged", "PUT/s", "GET/s")
     table = Table("Many topics, with early flushes and without", ["load", "store", "flushes", *names, "$ an hour"])
     rows: list[dict[str, Any]] = []

@@ -22,17 +22,17 @@ _MORE_SECONDS_MAX: Final = 90
 
 
 def http(place: Place, load: str, seconds: float) -> Iterator[Done]:
-    """One connection, a record a request."""
+    """Send a record a request over one connection."""
     yield _http(place, load, seconds, 0.0)
 
 
 def each_100_ms(place: Place, load: str, seconds: float) -> Iterator[Done]:
-    """A record each 100 ms."""
+    """Send a record each 100 ms."""
     yield _http(place, load, seconds, 0.1)
 
 
 def each_2_s(place: Place, load: str, seconds: float) -> Iterator[Done]:
-    """A record each 2 s."""
+    """Send a record each 2 s."""
     yield _http(place, load, max(seconds, 2.0 * RARE_RECORDS_MIN - 1.0), 2.0)
 
 
@@ -52,23 +52,23 @@ def _http(place: Place, load: str, seconds: float, pause: float) -> Done:
 
 
 def sdk(place: Place, load: str, seconds: float) -> Iterator[Done]:
-    """``producer.send(...).result()`` in a loop."""
+    """Call ``producer.send(...).result()`` in a loop."""
     client, address = ("librdkafka", place.kafka) if place.http is None else ("sdk", f"http://127.0.0.1:{place.http}")
     yield _paced(place, load, _client(client, address, load, seconds, 0.0), seconds)
 
 
 def librdkafka(place: Place, load: str, seconds: float) -> Iterator[Done]:
-    """``produce()`` and ``flush()`` in a loop."""
+    """Call ``produce()`` and ``flush()`` in a loop."""
     yield _paced(place, load, _client("librdkafka", place.kafka, load, seconds, 0.0), seconds)
 
 
 def java_waits(place: Place, load: str, seconds: float) -> Iterator[Done]:
-    """Java's ``send().get()`` in a loop."""
+    """Call Java's ``send().get()`` in a loop."""
     yield _paced(place, load, java(str(_HERE / "Paced.java"), place.kafka, load, seconds), seconds)
 
 
 def fast_stream(place: Place, load: str, seconds: float) -> Iterator[Done]:
-    """FastStream publishes 100 records one by one; its rate ends when the last one is handled by its subscriber."""
+    """Publish 100 records with FastStream one by one; the rate ends when its subscriber has handled the last."""
     del seconds
     python = kept() / "python"
     if not (python / "requirements.txt").exists():

@@ -48,7 +48,7 @@ loads:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """1 where a load failed; one whose program is missing did not."""
+    """Measure the chosen loads. Return 1 if one failed; a load whose program is missing did not fail."""
     given = _parser().parse_args(arguments)
     rows: list[dict[str, Any]] = []
     with printed(as_json=given.json):
@@ -79,7 +79,7 @@ def _measured(loads: Sequence[str], given: argparse.Namespace) -> list[dict[str,
 
 
 def _tried(load: str, place: Place, seconds: float) -> tuple[list[Done], dict[str, str]]:
-    """What was measured, and why no more was."""
+    """Return what was measured, and why no more was."""
     print(f"... {load}, {place.name}", file=sys.stderr, flush=True)
     found: list[Done] = []
     try:

@@ -18,7 +18,7 @@ from tests.kafka_clients.tried.postgres import postgres
 from tests.kafka_clients.tried.programs import Failed, Missing, Running, kept, tool
 
 TRIED_RECORDS: Final = 2_000
-"""Of the first run of Java's performance test. It knows no seconds: each run tells how many records the next one needs."""
+"""Records of the first run of Java's performance test. It knows no seconds: each run tells the records of the next one."""
 TRIES_MAX: Final = 4
 RECORDS_MAX: Final = 20_000_000
 ROWS_A_SECOND: Final = 1_000
@@ -30,7 +30,7 @@ _SENT: Final = re.compile(
 
 
 def performance(place: Place, load: str, seconds: float) -> Iterator[Done]:
-    """kafka-producer-perf-test: 100 B, as fast as it can, with default settings."""
+    """Run kafka-producer-perf-test: 100 B, as fast as it can, with default settings."""
     place.make_topic(load)
     tried = _performance(place, load, TRIED_RECORDS)
     for _ in range(TRIES_MAX):
@@ -63,7 +63,7 @@ def _performance(place: Place, load: str, records: int) -> Done:
 
 
 def debezium_changes(place: Place, load: str, seconds: float) -> Iterator[Done]:
-    """Debezium (PostgreSQL) on Connect: a snapshot, and a transaction of as many rows; from first to last change read."""
+    """Run Debezium (PostgreSQL) on Connect: a snapshot, and a transaction of as many rows; from first to last change read."""
     if not (kept() / "plugins-debezium").exists():
         raise Missing("no Debezium: make kafka-clients gets it by Maven")
     rows = int(ROWS_A_SECOND * seconds)
@@ -114,7 +114,7 @@ class _Changes:
 
 
 def registry(place: Place, load: str, seconds: float) -> Iterator[Done]:
-    """Apicurio Registry, which keeps its schemas in a topic (kafkasql): one schema after the other is registered."""
+    """Register schemas one by one at Apicurio Registry, which keeps them in a topic (kafkasql)."""
     latencies_ms: list[float] = []
     with (
         tempfile.TemporaryDirectory(prefix="tidelog-bench-registry-") as scratch,

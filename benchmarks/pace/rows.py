@@ -10,7 +10,7 @@ from benchmarks.pace.places import BROKER, Place
 
 
 def new_table() -> Table:
-    """Without rows."""
+    """Return the table without rows."""
     columns = ["load", "store", "records/s", "p50 ms", "p99 ms", f"{BROKER} records/s", "p50 ms", "p99 ms"]
     columns += [f"of {BROKER}'s rate", "PUTs", "segments", "GETs", "PUT/s", "$ an hour", "$ a million records"]
     return Table("Clients that wait, default settings, beside Apache Kafka", columns)

@@ -19,7 +19,7 @@ FLUSH_MS = (0, 10, 50, 250)
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One table for each store: 4 connections, one record a request, 20 ms between requests."""
+    """Yield one table for each store: 4 connections, one record a request, 20 ms between requests."""
     for place in each(options.store):
         yield _measured(place, options.seconds)
 

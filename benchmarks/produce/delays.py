@@ -30,7 +30,7 @@ Times = npt.NDArray[np.int64]
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One table: storing, and the lateness of what is due."""
+    """Yield one table: storing, and the lateness of what is due."""
     with directory() as store, gateway(store) as server:
         yield _measured(server, options.waiting, options.rate, options.seconds)
 

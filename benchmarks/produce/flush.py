@@ -32,7 +32,7 @@ ROUNDS = 8
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One table for each store."""
+    """Yield one table for each store."""
     for place in each(options.store):
         yield _measured(place, options.seconds, options.beside)
 

@@ -40,11 +40,11 @@ class Shape:
 
     @property
     def label(self) -> str:
-        """What ``body`` is looked for in."""
+        """The text in which ``--body`` is looked for."""
         return f"{self.name}, {self.content}, {self.value_bytes} B"
 
     def requests(self) -> list[bytes]:
-        """The prepared bytes of its requests."""
+        """Return the prepared bytes of its requests."""
         make = arrow_requests if self.arrow else json_requests
         return make(self.records, self.value_bytes, content=self.content)
 
@@ -66,7 +66,7 @@ Done = tuple[float, float, float, int]
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One table for each store: all bodies beside the floor, or large ones at two sources."""
+    """Yield one table for each store: all bodies beside the floor, or large ones at two sources."""
     shapes = [shape for shape in SHAPES if options.body.lower() in shape.label.lower()]
     for place in each(options.store):
         if options.beside is None:

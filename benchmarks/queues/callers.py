@@ -109,7 +109,7 @@ async def _work(_channel: Any, port: int, queue: str, callers: int, batch: int, 
 
 
 def _settlements(records: Sequence[_Record]) -> bytes:
-    """Accept all, one range for each lease: its records are neighbours, in order."""
+    """Return the body that accepts all, one range for each lease: its records are neighbours, in order."""
     ranges: dict[str, dict[str, Any]] = {}
     for one in records:
         known = ranges.get(one.lease)

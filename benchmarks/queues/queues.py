@@ -33,7 +33,7 @@ LOADS = ((100, 64), (100, 128), (1_000, 64))
 """Bytes of a value, callers."""
 RABBITMQ_MESSAGES = 60_000
 BACKLOG_BYTES = 100_000
-"""Of a request that fills the topic."""
+"""The size of a request that fills the topic."""
 PARTITIONS = 16
 BACKLOG_S = 3
 SINGLES = 100
@@ -47,7 +47,7 @@ SETTINGS = ("--queues-bytes-max", str(64 * 1024 * 1024), "--tail-cache-bytes-max
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """Three tables; each gateway on a store of its own. ``--beside``: another source, whose batches are measured, too."""
+    """Yield three tables, each of a gateway on a store of its own. Only batches are measured at another source, too."""
     yield _batches(options.seconds, options.beside, beside_rabbitmq=options.beside_rabbitmq)
     for one in (_singles, _idle):
         with directory() as store, gateway(store, settings=SETTINGS) as server:

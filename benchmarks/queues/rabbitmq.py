@@ -54,7 +54,7 @@ class Node:
 
 @contextlib.contextmanager
 def node() -> Iterator[Node]:
-    """A node with an empty store."""
+    """Run a node with an empty store."""
     root = tempfile.mkdtemp(prefix="tidelog-bench-rabbitmq-")
     port, names_port = free_port(), free_port()
     (Path(root) / "enabled_plugins").write_text("[].\n")

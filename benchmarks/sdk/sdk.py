@@ -24,7 +24,7 @@ COMPRESSIONS = ("zstd", "uncompressed")
 
 
 def measure(_options: Options) -> Iterator[Table]:
-    """One table: every system with records of ``VALUE_BYTES``."""
+    """Yield one table: every system with records of ``VALUE_BYTES``."""
     title = f"SDK beside Kafka's clients, {VALUE_BYTES} B values, no keys, 8 partitions"
     table = Table(title, list(SENT_COLUMNS))
     for name in ("directory", "minio"):

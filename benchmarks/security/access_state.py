@@ -41,7 +41,7 @@ _QUIET_SECONDS: Final = (QUIET_LOOKS + 5) * LOOK_PAUSE_MS / 1000
 
 
 def measure(_options: Options) -> Iterator[Table]:
-    """The two tables."""
+    """Yield two tables: many ACLs, and revocation."""
     table = Table(f"Access: {ACLS:,} ACLs, loaded by a gateway", ["what", "measured", "bound", ""])
     with directory() as store:
         asyncio.run(_written(store))

@@ -45,7 +45,7 @@ class Still(SystemClock):
 
 
 def measure(_options: Options) -> Iterator[Table]:
-    """A table of microseconds by the body's size."""
+    """Yield one table: microseconds by the body's size."""
     table = Table(
         "A hop between gateways",
         [

@@ -20,7 +20,7 @@ ROUNDS: Final = 5
 
 
 def measure(_options: Options) -> Iterator[Table]:
-    """One table."""
+    """Yield one table."""
     table = Table("quotas: CPU a request", ["principal", "µs"])
     for name, cost in _costs():
         table.add(name, f"{cost:.2f}")

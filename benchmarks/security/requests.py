@@ -151,7 +151,7 @@ def _bearer(credential: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """Two tables: a request by hand, and over HTTP."""
+    """Yield two tables: a request by hand, and over HTTP."""
     yield asyncio.run(_by_hand(max(5, int(options.seconds * 5))))
     yield _over_http(options.seconds)
 

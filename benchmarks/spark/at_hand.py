@@ -28,19 +28,19 @@ class AtHandSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the format's name."""
         return NAME
 
     def schema(self) -> StructType:
-        """Kafka's columns, without headers, as ``format("tidelog")`` has them."""
+        """Return Kafka's columns, without headers, as ``format("tidelog")`` has them."""
         return StructType([field for field in KAFKA_SOURCE if field.name != "headers"])
 
     def reader(self, schema: StructType) -> _Reader:
-        """For ``spark.read``."""
+        """Return the reader for ``spark.read``."""
         return _Reader(int(self.options["rows"]), schema)
 
     def streamReader(self, schema: StructType) -> _StreamReader:  # noqa: N802 - Spark's name
-        """For ``spark.readStream``."""
+        """Return the reader for ``spark.readStream``."""
         return _StreamReader(int(self.options["rows"]), schema)
 
 
@@ -79,7 +79,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _tasks(rows: int) -> list[InputPartition]:
-    """Each with the number of its rows."""
+    """Return tasks, each with the number of its rows."""
     return [InputPartition(min(TASK_ROWS, rows - first)) for first in range(0, rows, TASK_ROWS)]
 
 

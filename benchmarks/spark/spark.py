@@ -44,7 +44,7 @@ NOTE: Final = (
 
 
 def measure(_options: Options) -> Iterator[Table]:
-    """Four tables; or one that says why there are none, without Kafka's source to compare with."""
+    """Yield four tables; or one that says why there are none, without Kafka's source to compare with."""
     if not (kept() / "spark" / "complete").exists():
         missing = f"Not measured: no Spark source for Kafka in {kept()}; run scripts/kafka.sh spark."
         print(missing, flush=True)

@@ -32,7 +32,7 @@ class Answers:
     record_bytes: Array
     codes: tuple[str, ...]
     cpu_seconds: float
-    """Of the load generator."""
+    """CPU seconds of the load generator."""
     connections: int
 
     def between(self, start: float, end: float) -> Answers:

@@ -28,7 +28,7 @@ LAG_MAX: Final = 1.2
 
 
 def measure(case: str, run: Run, options: Options) -> Outcome:
-    """One gateway, one record a second and topic; then a wait until everything should be drained."""
+    """Send one record a second and topic to one gateway, and wait until everything should be drained."""
     stream = Stream(topics=options.topics or TOPICS, per_second=1)
     with opened(run) as site:
         drains = site.knows("drain.ms", options.drain_ms)
@@ -59,7 +59,7 @@ def measure(case: str, run: Run, options: Options) -> Outcome:
 
 
 def table_lags(answers: Answers, names: Sequence[str], rows: Array, store: ObjectStore) -> tuple[Array, int]:
-    """Of each acknowledged record: ms from its acknowledgement to the commit of its table; and how many no commit has.
+    """Return ms from each record's acknowledgement to the commit of its table, and the number of records without one.
 
     A topic has one partition here, a request one record.
     """
@@ -81,7 +81,7 @@ def table_lags(answers: Answers, names: Sequence[str], rows: Array, store: Objec
 
 
 def next_offset(commit: bytes) -> int:
-    """The next offset of partition 0 that a commit sets; -1: none."""
+    """Return the next offset of partition 0 that a commit sets; -1 if it sets none."""
     for line in commit.splitlines():
         action = json.loads(line).get("txn")
         if action is not None and action["appId"] == "0":

@@ -24,7 +24,7 @@ COMMIT_MS_MAX: Final = 30
 
 
 def measure(case: str, run: Run, options: Options) -> Outcome:
-    """Bursts after the warm-up; medians of them."""
+    """Send bursts after the warm-up, and return medians of them."""
     stream = Stream(topics=options.topics or TOPICS, per_second=1 / BURST_SECONDS, at_once=True)
     warm_up = BURST_SECONDS * np.ceil(options.warm_up_seconds / BURST_SECONDS)
     bursts = max(2, round(options.seconds / BURST_SECONDS))
@@ -61,7 +61,7 @@ def measure(case: str, run: Run, options: Options) -> Outcome:
 
 
 def commits(rows: Array) -> dict[str, float]:
-    """Of one burst: commits to journals, or to topics without any; their largest, and its ms from the last segment before it."""
+    """Return a burst's commits to journals, or to topics without any; the largest, and its ms from the last segment before it."""
     segments = trace.puts(rows, "segment")["end"]
     kept = trace.puts(rows, "commit", "journal")
     if not len(kept):

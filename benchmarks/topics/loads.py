@@ -31,7 +31,7 @@ _CPU_MS_MAX: Final = 1.2
 
 
 def measure(case: str, run: Run, options: Options) -> Outcome:
-    """One load."""
+    """Measure one load."""
     streams = LOADS[case]
     if options.topics is not None and len(streams) == 1:
         streams = (replace(streams[0], topics=options.topics),)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
-import multiprocessing
 import time
 from array import array
 from collections import deque
@@ -18,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 import numpy as np
-import uvloop
 
 from benchmarks.harness.bodies import json_requests
 from benchmarks.harness.load import parse_head, request
+from benchmarks.harness.scenario import Running
 from benchmarks.topics.answers import ACKNOWLEDGED, CODES, UNANSWERED, Answers, Wakes
 from benchmarks.topics.schedule import Stream, due_times
 
@@ -261,7 +260,7 @@ class _Reader:
 
 
 def integer_member(body: bytes, name: bytes) -> int:
-    """The first non-negative integer behind ``"name":``; -1 without one."""
+    """Return the first non-negative integer behind ``"name":``; -1 without one."""
     start = body.find(name)
     if start < 0:
         return -1
@@ -273,13 +272,13 @@ def integer_member(body: bytes, name: bytes) -> int:
 
 
 def text_member(body: bytes, name: bytes) -> str:
-    """The text behind ``"name":"`` to the next quotation mark; empty without one."""
+    """Return the text behind ``"name":"`` to the next quotation mark; empty without one."""
     _, _, rest = body.partition(name)
     return rest.partition(b'"')[0].decode(errors="replace")
 
 
 async def drive(plan: Plan, starts_at: float) -> dict[str, Any]:
-    """Run the load in this process, from a monotonic time on; the arguments of ``Answers``, and the rows of ``Wakes``."""
+    """Run the load in this process from a monotonic time on; return the arguments of ``Answers``, and the rows of ``Wakes``."""
     requests = [
         json_requests(
             stream.records,
@@ -333,9 +332,9 @@ async def drive(plan: Plan, starts_at: float) -> dict[str, Any]:
 _COLUMNS: Final = ("due", "done", "code", "topic", "gateway", "offset", "record_bytes")
 
 
-def _process(channel: Any, plan: Plan, starts_at: float) -> None:
+async def _driven(_channel: Any, plan: Plan, starts_at: float) -> dict[str, Any]:
     gc.disable()
-    channel.send(uvloop.run(drive(plan, starts_at)))
+    return await drive(plan, starts_at)
 
 
 class Load:
@@ -345,23 +344,16 @@ class Load:
         self.plan = plan
         self.starts_at = time.monotonic() + START_SECONDS + len(plan.readers) / READERS_PER_SECOND
         """When the first request is due, in monotonic seconds."""
-        context = multiprocessing.get_context("spawn")
-        self._ours, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(target=_process, args=(theirs, plan, self.starts_at))
-        self._process.start()
-        theirs.close()
+        self._running = Running(_driven, plan, starts_at=self.starts_at)
 
     @property
     def ends_at(self) -> float:
-        """When the last request is due."""
+        """The monotonic second at which the last request is due."""
         return self.starts_at + self.plan.seconds
 
     def result(self) -> tuple[Answers, Wakes]:
         """Wait for the end. Raises ``EOFError`` when the process failed."""
-        try:
-            found = self._ours.recv()
-        finally:
-            self._process.join(ANSWER_SECONDS_MAX)
+        found = self._running.result()
         topic, gateway, start, end = found["wakes"][:, :4].astype(np.int64).T
         at, refused = found["wakes"][:, 4], found["refused_readers"]
         wakes = Wakes(topic=topic, gateway=gateway, start=start, end=end, at=at, refused_count=refused)

@@ -20,7 +20,7 @@ RSS_MIB_MAX: Final = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Of all cases."""
+    """The options of all cases."""
 
     seconds: float
     warm_up_seconds: float
@@ -28,7 +28,7 @@ class Options:
     """In place of a case's own number of topics."""
     drain_ms: int
     settings: Sequence[str] = ()
-    """Of the gateway, beside its defaults, where a load is measured."""
+    """Options of the gateway, where a load is measured; it has defaults for all others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Outcome:
     """The most that each of these figures should be."""
 
     def as_json(self) -> dict[str, Any]:
-        """For machines; a figure that there is none of is null."""
+        """Return the case for machines; a figure that was not measured is null."""
         figures = {name: _or_none(value) for name, value in self.figures.items()}
         return {
             "case": self.case,
@@ -55,7 +55,7 @@ class Outcome:
 
 
 def acknowledged(answers: Answers, start: float, end: float) -> dict[str, Figure]:
-    """The usual figures of requests due in ``[start, end)``."""
+    """Return the usual figures of requests due in ``[start, end)``."""
     chosen = answers.between(start, end)
     latency = chosen.latency_ms()
     refused = chosen.refused()
@@ -70,7 +70,7 @@ def acknowledged(answers: Answers, start: float, end: float) -> dict[str, Figure
 
 
 def shown(value: Figure) -> str:
-    """For people: three digits that count."""
+    """Return a figure for people: three digits that count."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
     if isinstance(value, float):
@@ -79,7 +79,7 @@ def shown(value: Figure) -> str:
 
 
 def tables(outcomes: Iterable[Outcome]) -> list[Table]:
-    """One table for each form of figures, printed as it is filled; then what was wanted."""
+    """Return one table for each form of figures, printed as it is filled; then what was wanted."""
     made: dict[tuple[str, ...], Table] = {}
     kept = []
     for outcome in outcomes:
@@ -106,7 +106,7 @@ def _wanted(outcomes: Sequence[Outcome]) -> Table:
 
 
 def ratios(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """PUTs with 1,000 topics against those with 10, of each run that measured both."""
+    """Return PUTs with 1,000 topics by those with 10, of each run that measured both."""
     found = {(outcome.run, outcome.case): outcome for outcome in outcomes}
     made = []
     for (run, case), many in found.items():

@@ -19,12 +19,12 @@ _COLOURS: Final = ("#2a6f97", "#bc4749", "#588157", "#e09f3e")
 
 
 def prices(document: str) -> dict[str, float]:
-    """Dollars of one PUT and one GET, from the table in docs/cost.md."""
+    """Return the dollars of one PUT and one GET, from the table in docs/cost.md."""
     return {verb: float(dollars) / 1_000 for verb, dollars in _PRICE.findall(document)}
 
 
 def dollars_a_month(figures: Mapping[str, object], price: Mapping[str, float]) -> float:
-    """Of requests to the store: those that were counted, for all that was due, had it been acknowledged at the same price."""
+    """Return dollars of the requests to the store, for all that was due, had it been acknowledged at the counted price."""
     puts, gets, due, acknowledged = (figures[name] for name in ("PUT/s", "GET/s", "due/s", "acknowledged/s"))
     assert isinstance(puts, float)
     assert isinstance(gets, float)

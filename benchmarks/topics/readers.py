@@ -25,11 +25,11 @@ PER_SECOND: Final = 50
 """Records of all topics together."""
 FIND_SECONDS: Final = 5.0
 _SETTINGS: Final = ("--connections-max", "4000")
-"""By default a gateway has 1,000."""
+"""A gateway has 1,000 by default."""
 
 
 def measure(case: str, run: Run, options: Options) -> Outcome:
-    """Readers alone, then with records."""
+    """Measure readers alone, then with records."""
     topics = options.topics or TOPICS
     stream = Stream(topics=topics, per_second=PER_SECOND / topics)
     waiting = tuple((topic, gateway) for gateway in range(2) for topic in range(topics))
@@ -84,7 +84,7 @@ def measure(case: str, run: Run, options: Options) -> Outcome:
 
 
 def owner_of(names: Sequence[str], asked: Sequence[Array]) -> Array:
-    """For each topic the gateway that commits it: the one with most commits to journals, or else its own; -1: unknown."""
+    """Return, for each topic, the gateway that commits it: with most commits to journals, or else to the topic; -1 if unknown."""
     if any(len(trace.puts(rows, "commit", "journal")) for rows in asked):
         return np.full(len(names), int(np.argmax(committers(asked))))
     found = {

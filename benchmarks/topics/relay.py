@@ -31,11 +31,11 @@ class Relay:
 
     @property
     def bytes(self) -> int:
-        """Passed on so far, in both directions, heads included."""
+        """Bytes passed on so far, in both directions, heads included."""
         return int(self._counted.value)
 
     def cpu_seconds(self) -> float:
-        """User and system time so far."""
+        """Return the CPU seconds of the relay so far."""
         return cpu_seconds(self._pid)
 
     def cut(self) -> None:
@@ -45,7 +45,7 @@ class Relay:
 
 @contextmanager
 def relay(targets: Sequence[int]) -> Iterator[Relay]:
-    """A running relay."""
+    """Run a relay."""
     context = multiprocessing.get_context("spawn")
     counted, is_cut = context.Value("Q", 0, lock=False), context.Value("b", 0, lock=False)
     ports = [free_port() for _ in targets]

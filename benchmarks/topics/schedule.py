@@ -33,7 +33,7 @@ class Stream:
 
 
 def due_times(streams: Sequence[Stream], seconds: float) -> Iterator[Due]:
-    """Every request due before ``seconds``, in order of time."""
+    """Yield every request due before ``seconds``, in order of time."""
     return heapq.merge(*(_due_times(stream, number, seconds) for number, stream in enumerate(streams)))
 
 
@@ -49,5 +49,5 @@ def _due_times(stream: Stream, stream_number: int, seconds: float) -> Iterator[D
 
 
 def topic_count(streams: Sequence[Stream]) -> int:
-    """The number of topics that the streams name."""
+    """Return the number of topics that the streams name."""
     return max(stream.first_topic + stream.topics for stream in streams)

@@ -20,7 +20,7 @@ IDLE_SECONDS: Final = 9.0
 
 
 def measure(case: str, run: Run, options: Options) -> Outcome:
-    """Half a MiB a second into each topic, in requests of 64 KiB."""
+    """Send half a MiB a second into each topic, in requests of 64 KiB."""
     stream = Stream(topics=options.topics or TOPICS, per_second=8, records=64, value_bytes=1024)
     seconds = options.warm_up_seconds + options.seconds
     count = CASES[case]
@@ -56,7 +56,7 @@ def measure(case: str, run: Run, options: Options) -> Outcome:
 def _aimed(
     site: Site, names: tuple[str, ...], stream: Stream, options: Options, commits: list[int], idling: list[float]
 ) -> dict[str, Figure]:
-    """All requests to one gateway, which is not the owner."""
+    """Send all requests to one gateway that is not the owner."""
     columns = (
         *("receiver, CPU ms/MiB", "owner, CPU ms/MiB", "owner beside receiver %"),
         *("idle owner, CPU ms/s", "owner beside receiver, idling of both counted %"),

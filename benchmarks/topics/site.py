@@ -37,7 +37,7 @@ class Run:
 
     @property
     def tree_name(self) -> str:
-        """The commit, with a plus when files differ from it."""
+        """The commit, with a plus if files differ from it."""
         return commit_of(self.tree)
 
 
@@ -55,7 +55,7 @@ class Sample:
 
     at: float
     cpu_seconds: tuple[float, ...]
-    """Of each gateway."""
+    """CPU seconds of each gateway."""
     store_cpu_seconds: float
     relayed_bytes: int
     relay_cpu_seconds: float

@@ -29,7 +29,7 @@ P50_MS_MAX: Final = 500
 
 
 def measure(case: str, run: Run, options: Options) -> Outcome:
-    """One gateway, one record a second and topic."""
+    """Send one record a second and topic to one gateway, and follow them by Spark."""
     stream = Stream(topics=options.topics or TOPICS, per_second=1)
     warm_up = max(WARM_UP_SECONDS, options.warm_up_seconds)
     seconds = warm_up + options.seconds
@@ -55,7 +55,7 @@ def measure(case: str, run: Run, options: Options) -> Outcome:
 
 
 def seen_at(lines: list[str]) -> dict[tuple[str, int], float]:
-    """When Spark first had each row, by topic and offset."""
+    """Return when Spark first had each row, by topic and offset."""
     found: dict[tuple[str, int], float] = {}
     for line in lines:
         if line.startswith("["):
@@ -66,7 +66,7 @@ def seen_at(lines: list[str]) -> dict[tuple[str, int], float]:
 
 
 def waits_ms(answers: Answers, names: tuple[str, ...], seen: dict[tuple[str, int], float]) -> tuple[Array, int]:
-    """Of each acknowledged record: ms from its acknowledgement to its row; and how many rows did not come."""
+    """Return ms from each record's acknowledgement to its row, and the number of rows that did not come."""
     kept = answers.acknowledged()
     columns = (kept.topic.tolist(), kept.offset.tolist(), kept.done.tolist())
     waits = [
@@ -79,7 +79,7 @@ def waits_ms(answers: Answers, names: tuple[str, ...], seen: dict[tuple[str, int
 
 @contextmanager
 def _rows(site: Site, names: tuple[str, ...]) -> Iterator[list[str]]:
-    """The stream, running; its lines are there behind the ``with`` block. Raises ``RuntimeError`` when it does not start."""
+    """Run the stream; its lines are complete behind the ``with`` block. Raises ``RuntimeError`` if it does not start."""
     program = [sys.executable, "-P", str(Path(__file__).with_name("spark_rows.py")), site.uri, ",".join(names)]
     environment = os.environ | {"PYTHONPATH": str(site.run.tree)}
     lines: list[str] = []

@@ -22,7 +22,7 @@ SECONDS_MAX: Final = 5
 
 
 def measure(case: str, run: Run, options: Options) -> Outcome:
-    """Two gateways, found by their commits; one record a second and topic."""
+    """Kill the gateway with most commits of two, under one record a second and topic."""
     stream = Stream(topics=options.topics or TOPICS, per_second=1)
     with opened(run, 2) as site:
         names = site.make_topics(stream.topics)
@@ -59,7 +59,7 @@ def _after(answers: Answers, killed_at: float, end: float) -> dict[str, Figure]:
 
 
 def recovery(answers: Answers, killed_at: float) -> dict[str, float]:
-    """Seconds from the kill until every topic had a later request acknowledged, and until no request was slow or refused.
+    """Return seconds from the kill until every topic had a later request acknowledged, and until none was slow or refused.
 
     Infinite where that did not come: also when a request of the last second was slow or refused.
     """

@@ -70,7 +70,7 @@ def _measured(cases: Sequence[str], runs: Sequence[Run], options: Options) -> It
 
 
 def _runs(given: argparse.Namespace) -> list[Run]:
-    """Every tree with every store and mode, but for modes that the tree does not have."""
+    """Return every tree with every store and mode, but for modes that the tree does not have."""
     made = []
     for tree in (*given.tree, ROOT):
         known = _modes(tree)
