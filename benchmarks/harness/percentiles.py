@@ -19,6 +19,6 @@ def percentile(values: Sequence[float] | Array, fraction: float) -> float:
     return float(np.partition(np.asarray(values), place)[place])
 
 
-def percentile_text(values: Sequence[float], fraction: float, digits: int = 1) -> str:
+def percentile_text(values: Sequence[float] | Array, fraction: float, digits: int = 1) -> str:
     """Return a percentile as a table's cell, empty if there are no values."""
     return f"{percentile(values, fraction):,.{digits}f}" if len(values) else ""

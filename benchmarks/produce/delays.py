@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from benchmarks.harness.bodies import ARROW, arrow_body
 from benchmarks.harness.options import Options
+from benchmarks.harness.percentiles import percentile_text
 from benchmarks.harness.processes import Server, gateway, make_topic
 from benchmarks.harness.report import Table
 from benchmarks.harness.stores import directory
@@ -66,7 +67,7 @@ def _measured(server: Server, waiting: int, rate: int, seconds: float) -> Table:
         _schedule(http, first_ms + (np.arange(due_count) * 1_000) // rate)
         stored_cpu_s = server.cpu_seconds()
         late = _lateness(http, due_count, first_ms + int(seconds * 1_000) + 30_000)
-    cells = [f"{np.percentile(late, share):.0f}" for share in (50, 99, 100)] if len(late) else ["-"] * 3
+    cells = [percentile_text(late, share, 0) or "-" for share in (0.5, 0.99, 1)]
     cpu = f"{stored_cpu_s:.1f} / {server.cpu_seconds() - stored_cpu_s:.1f}"
     memory = f"{server.rss_peak_bytes() / 1e6:.0f}"
     table.add(f"{waiting:,}", stored, f"{rate:,}", f"{len(late):,}", *cells, int((late < 0).sum()), memory, cpu)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import importlib
 import math
+import operator
 import re
+import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS, PROGRAMS, USUAL, main
+from benchmarks.harness.client import ClientFailed, told
+from benchmarks.harness.cpu import best_cpu_us, repeated
 from benchmarks.harness.metrics import Metrics
 from benchmarks.harness.pairs import BEFORE, THIS, Spread, in_turns, ratio, sources
 from benchmarks.harness.percentiles import percentile, percentile_text
 from benchmarks.harness.report import END, START, Table, with_results
+from benchmarks.harness.scenario import Standing
 from tests.support.tracked_files import ROOT, tracked_files
 
 CITED = re.compile(r"(?:python -m\s+benchmarks[\s.]+|`benchmarks\s+)([a-z0-9][^`\"|&\n]*)")
@@ -82,6 +89,49 @@ def test_results_are_replaced_by_title() -> None:
     assert written.startswith(f"head\n{START}\n")
     assert written.endswith(f"{END}\ntail\n")
     assert with_results(written, [("One", table.markdown("python -m benchmarks one", RUN))]) == written
+
+
+def test_a_standing_process_answers_each_order() -> None:
+    """Its start is no part of what is measured; where it fails, there is no figure."""
+    standing = Standing(operator.add, 1)
+    standing.begin(2)
+    assert standing.result() == 3
+    standing.begin(4)
+    assert standing.result() == 5
+    standing.begin("no number")
+    with pytest.raises(EOFError):
+        standing.result()
+
+
+def test_only_the_work_of_a_client_is_counted() -> None:
+    """Its preparations come before the signal, and the block around its work begins then."""
+    program = (
+        "import sys; given = sys.stdin.readline(); print('ready', flush=True)\n"
+        "if sys.stdin.readline() == 'go\\n': print('{\"seconds\": 7}')"
+    )
+    entered: list[str] = []
+
+    @contextmanager
+    def counting() -> Iterator[None]:
+        entered.append("begins")
+        yield
+        entered.append("ends")
+
+    assert told([sys.executable, "-c", program], given="values\n", counting=counting()) == {"seconds": 7}
+    assert entered == ["begins", "ends"]
+
+
+def test_a_client_that_fails_has_no_figures() -> None:
+    """What it complained of is told."""
+    with pytest.raises(ClientFailed, match="no broker"):
+        told([sys.executable, "-c", "raise SystemExit('no broker')"])
+
+
+def test_the_least_disturbed_round_counts() -> None:
+    """CPU of one call: a round that something else made longer decides nothing."""
+    rounds = iter([50_000, 0, 50_000])
+    found = best_cpu_us(lambda calls: sum(range(next(rounds) * calls)), calls=10, rounds=3)
+    assert 0 < found < best_cpu_us(repeated(lambda: sum(range(50_000))), calls=10, rounds=3)
 
 
 @pytest.mark.parametrize("module", sorted({module for modules in BENCHMARKS.values() for module in modules}))
