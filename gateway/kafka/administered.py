@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.bounds import LIST_LOADS_AT_ONCE
-from gateway.kafka.call import KafkaCall
+from gateway.kafka.call import Encoded, KafkaCall
 from gateway.kafka.errors import kafka_error
+from gateway.kafka.wire.messages import encoded_body
+from gateway.kafka.wire.splicing import with_field
 from gateway.problem import as_tidelog_error
 from log_format.access.acls import Operation, ResourceType
-from log_format.errors import TidelogError
+from log_format.errors import BackOff, TidelogError
 
 AT_ONCE: Final = LIST_LOADS_AT_ONCE
 """Number of resources of one request that are changed concurrently."""
@@ -88,6 +90,52 @@ async def each(
     Returns:
         The answer fields of each item, in the order of ``wanted``. An exception becomes its error code and message.
     """
+    return [answer async for answer in _answers(call, wanted, done)]
+
+
+async def each_encoded(
+    call: KafkaCall,
+    array: str,
+    wanted: Sequence[R],
+    done: Callable[[R], Awaitable[dict[str, Any]]],
+    named: Callable[[R], dict[str, Any]],
+) -> Encoded:
+    """Apply ``done`` to each item as ``each``, and encode the answer item by item.
+
+    For answers that are much longer than their requests: only the encoded bytes are held, in the caller's memory for answers, and
+    the event loop serves others after each item.
+
+    Args:
+        call: The request.
+        array: The name of the answer's last field, an array with an entry for each item.
+        wanted: The items.
+        done: Returns the answer fields of one item.
+        named: Returns the answer fields of an item that are told in any case. Once the memory is exhausted, an entry has only
+            these and the error.
+    """
+    room = call.answer_memory.reserve()
+    call.held.append(room)
+    pieces: list[bytes] = []
+
+    def encoded(values: dict[str, Any]) -> bytes:
+        return encoded_body(getattr(call.answer(**{array: [values]}), array)[0])
+
+    async for answer in _answers(call, wanted, done):
+        name = named(wanted[len(pieces)])
+        piece = encoded(name | answer)
+        try:
+            room.grow(len(piece))
+        except BackOff as problem:
+            piece = encoded(name | told_error(call, problem))
+        pieces.append(piece)
+        await asyncio.sleep(0)
+    return Encoded(tuple(with_field(call.answer(**{array: ()}), len(pieces), pieces)))
+
+
+async def _answers(
+    call: KafkaCall, wanted: Sequence[R], done: Callable[[R], Awaitable[dict[str, Any]]]
+) -> AsyncIterator[dict[str, Any]]:
+    """Yield the answer fields of each item, in order."""
 
     async def one(item: R) -> dict[str, Any]:
         try:
@@ -95,7 +143,6 @@ async def each(
         except Exception as error:  # noqa: BLE001 - one item's failure must not stop the others
             return told_error(call, error)
 
-    answers: list[dict[str, Any]] = []
     for start in range(0, len(wanted), AT_ONCE):
-        answers += await asyncio.gather(*(one(item) for item in wanted[start : start + AT_ONCE]))
-    return answers
+        for answer in await asyncio.gather(*(one(item) for item in wanted[start : start + AT_ONCE])):
+            yield answer

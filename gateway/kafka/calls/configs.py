@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from gateway.audit.topic import check_change
 from gateway.kafka import group_settings, topic_settings
-from gateway.kafka.administered import Right, administered, each
+from gateway.kafka.administered import Right, administered, each, each_encoded
 from gateway.kafka.brokers import node_id
 from gateway.kafka.call import Answer, KafkaCall
 from gateway.kafka.calls.coordinator import is_name
@@ -65,9 +65,9 @@ async def describe_configs(call: KafkaCall, request: Any) -> Answer:
             ]
         }
 
-    resources = _resources(request)
-    answers = await each(call, resources, described)
-    return call.answer(results=_named(resources, [{"configs": ()} | answer for answer in answers]))
+    return await each_encoded(
+        call, "results", _resources(request), described, lambda resource: {"configs": ()} | _name(resource)
+    )
 
 
 async def alter_configs(call: KafkaCall, request: Any) -> Answer:
@@ -213,12 +213,16 @@ def _described(one: Told, kind: int, *, with_synonyms: bool) -> dict[str, Any]:
 
 
 def _resources(request: Any) -> list[_Resource]:
-    return [_Resource(one.resource_type, one.resource_name, one) for one in request.resources]
+    """Return the resources of the request, each once."""
+    return [_Resource(one.resource_type, one.resource_name, one) for one in dict.fromkeys(request.resources)]
 
 
 def _named(resources: list[_Resource], answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    named = zip(resources, answers, strict=True)
-    return [answer | {"resource_type": resource.type, "resource_name": resource.name} for resource, answer in named]
+    return [answer | _name(resource) for resource, answer in zip(resources, answers, strict=True)]
+
+
+def _name(resource: _Resource) -> dict[str, Any]:
+    return {"resource_type": resource.type, "resource_name": resource.name}
 
 
 def _no_settings(resource_type: int) -> RequestRefused:

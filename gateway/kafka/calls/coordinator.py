@@ -84,9 +84,10 @@ def check_group(call: KafkaCall, group: str, operation: Operation) -> None:
 
 
 async def of_each(names: Sequence[T], told: Callable[[T], Awaitable[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Apply ``told`` to each name, up to ``NAMES_AT_ONCE`` concurrently, and return the results in order. Concurrent look-ups
-    share reads of the store, so a request with very many names costs few reads."""
-    return await side_by_side(told, names, at_once=NAMES_AT_ONCE)
+    """Apply ``told`` to each distinct name, up to ``NAMES_AT_ONCE`` concurrently, and return the results in order. A name that is
+    given twice has one result, so no answer is longer than what exists. Concurrent look-ups share reads of the store, so a
+    request with very many names costs few reads."""
+    return await side_by_side(told, dict.fromkeys(names), at_once=NAMES_AT_ONCE)
 
 
 def is_name(text: str) -> bool:

@@ -75,12 +75,12 @@ async def metadata(call: KafkaCall, request: Any) -> Answer:
     else:
         # Java sends an empty name with an id, where other clients send none: the id is used.
         ids = [getattr(one, "topic_id", None) for one in request.topics]
-        names = [
+        names = dict.fromkeys(  # a broker tells each once, too
             (topic_id, one.name if topic_id is None else None)
             for topic_id, one in zip(ids, request.topics, strict=True)
-        ]
+        )
         creates = getattr(request, "allow_auto_topic_creation", True) and call.gateway.settings.auto_create_topics > 0
-        told = await _named(call, names, leaders, operations=wants_operations, creates=creates)
+        told = await _named(call, [*names], leaders, operations=wants_operations, creates=creates)
     empty = call.answer(
         brokers=[
             {"node_id": one.node_id, "host": one.address.host, "port": one.address.port, "rack": one.zone}

@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.gateway import Gateway
 from gateway.kafka import topic_settings
-from gateway.kafka.administered import Right, administered, each
+from gateway.kafka.administered import Right, administered, each, each_encoded
 from gateway.kafka.call import Answer, KafkaCall
 from gateway.quotas.limits import PARTITIONS
 from log_format import limits
@@ -52,12 +52,7 @@ async def create_topics(call: KafkaCall, request: Any) -> Answer:
             state = await administered(call, right, lambda: create_topic(call, topic.name, count, config))
         return _made(None if state is None else call.known_topics.told(state), count, config)
 
-    answers = await each(call, request.topics, created)
-    return call.answer(
-        topics=[
-            _NOT_MADE | answer | {"name": topic.name} for topic, answer in zip(request.topics, answers, strict=True)
-        ]
-    )
+    return await each_encoded(call, "topics", request.topics, created, lambda topic: _NOT_MADE | {"name": topic.name})
 
 
 async def delete_topics(call: KafkaCall, request: Any) -> Answer:

@@ -44,6 +44,7 @@ async def list_transactions(call: KafkaCall, request: Any) -> Answer:
         error = kafka_error(refusal, COORDINATOR)
         return call.answer(error_code=error, unknown_state_filters=(), transaction_states=())
     longer_than_ms = getattr(request, "duration_filter", -1)
+    states, producer_ids = frozenset(request.state_filters), frozenset(request.producer_id_filters)
     found = [
         {
             "transactional_id": row.transactional_id,
@@ -51,8 +52,8 @@ async def list_transactions(call: KafkaCall, request: Any) -> Answer:
             "transaction_state": _STATES[row.state],
         }
         for row in rows
-        if (not request.state_filters or _STATES[row.state] in request.state_filters)
-        and (not request.producer_id_filters or _number(row) in request.producer_id_filters)
+        if (not states or _STATES[row.state] in states)
+        and (not producer_ids or _number(row) in producer_ids)
         and (longer_than_ms < 0 or (row.state == "open" and call.arrived_at_ms - row.began_at_ms > longer_than_ms))
         and call.allows("Describe", "transactional_id", row.transactional_id)
     ]
