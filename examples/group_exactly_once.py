@@ -24,7 +24,7 @@ def main(name: str, session_timeout_ms: int = 45_000) -> None:
         ) as consumer,
         contextlib.suppress(KeyboardInterrupt),
     ):
-        # Aborts an open transaction of an earlier process of this name.
+        # Abort an open transaction of an earlier process of this name.
         producer.init_transactions()
         while True:
             records = consumer.poll(timeout_ms=1_000, max_records=25)

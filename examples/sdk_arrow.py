@@ -1,4 +1,4 @@
-"""Arrow in, Arrow out: columns instead of records, for millions of them.
+"""Send and read Arrow tables: columns instead of single records, for millions of them.
 
 Start a gateway first (``tidelog serve --store ./log``), then ``python examples/sdk_arrow.py``. Needs pyarrow.
 """

@@ -1,4 +1,4 @@
-"""A topic, some records in, the same records out.
+"""Create a topic, send some records, and read them back.
 
 Start a gateway first (``tidelog serve --store ./log``), then ``python examples/sdk_first_steps.py``. ``TIDELOG_URL`` names a
 gateway elsewhere.
@@ -12,7 +12,7 @@ from tidelog import Admin, Consumer, Producer, TidelogError
 
 
 def main() -> None:
-    """Create, send, read."""
+    """Create a topic, send records, and read them."""
     with Admin() as admin:
         topic = admin.create_topic("orders", partition_count=4, exist_ok=True)
         print(f"{topic.name} has {topic.partition_count} partitions and lies in {topic.table_uri}")

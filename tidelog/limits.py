@@ -140,15 +140,15 @@ def fetched_bytes_max(bytes_max: int, records_max: int, *, as_json: bool) -> int
 
 
 SETTLEMENTS_MAX: Final = 10_000
-"""Settlements of one request (the contract's)."""
+"""Maximum number of settlements in one request, as in the API."""
 
 RECEIVE_RECORDS: Final = 100
-"""Records that a consumer of a queue takes at once, unless it is told otherwise: all of them are locked meanwhile."""
+"""Default number of records that a queue consumer receives at a time, all of which are locked meanwhile."""
 
 RECEIVE_BYTES: Final = 8 * 1024 * 1024
 
 RENEWALS_PER_LOCK: Final = 3
-"""A lock is renewed when a third of it is over, so two requests may fail before it ends."""
+"""Number of renewals per lock: a lock is renewed after a third of its time, so two requests may fail before it expires."""
 
 ITERATION_WAIT_MS: Final = 10_000
 """Waiting time of one poll of an endless iteration; new partitions are looked up between polls."""

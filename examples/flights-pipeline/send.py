@@ -1,4 +1,4 @@
-"""Flights of 2013, some of them damaged, into a topic: ``python send.py [--url URL] [--records N] [--damaged-each N]``."""
+"""Send the flights of 2013, some of them damaged, to a topic: ``python send.py [--url URL] [--records N] [--damaged-each N]``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAMAGES = (
     lambda text: b"\xff" + text,
     lambda _text: None,
 )
-"""Damages to a record's value, used in turn; None is a tombstone."""
+"""Ways to damage a record's value, used one after another; None is a tombstone."""
 
 
 def records(count: int, damaged_each: int) -> Iterator[tuple[bytes, bytes | None]]:

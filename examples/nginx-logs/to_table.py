@@ -1,4 +1,4 @@
-"""From a topic of nginx's lines to a Delta table: ``python to_table.py STORE TOPIC TABLE [--once]``; Ctrl-C ends it."""
+"""Convert a topic of nginx's log lines to a Delta table: ``python to_table.py STORE TOPIC TABLE [--once]``; Ctrl-C ends it."""
 
 from __future__ import annotations
 

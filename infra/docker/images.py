@@ -42,7 +42,7 @@ BASE_PACKAGES: Final = "ca-certificates,python3,python3-venv,python-is-python3"
 BUILD_SECONDS_MAX: Final = 1800
 RUN_SECONDS_MAX: Final = 900
 MEMORY_BYTES_MAX: Final = {"gateway": 960 << 20, "spark": 3 << 30, "emr": 3 << 30}
-"""As in ``infra/local/compose.yaml``; EMR's is Spark's."""
+"""Memory limits as in ``infra/local/compose.yaml``; EMR's is that of Spark."""
 EMR_USER: Final = "hadoop"
 FLIGHTS: Final = 400
 

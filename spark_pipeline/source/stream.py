@@ -51,7 +51,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topics: Topics | None = None
         self._view: TopicsView | None = None
         self._target: TopicsView | None = None
-        """With Trigger.AvailableNow: the topics at the query's beginning, whose ends are the query's end."""
+        """Topics at the query's beginning, whose ends are the query's end; only with Trigger.AvailableNow."""
         self._progress: GroupProgress | None = None
         self._noted: Positions | None = None
         self._batch_at: float | None = None

@@ -50,8 +50,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lock_ms: int = -1
     reason: str = ""
     begun: bool | None = None
-    """For a release, False: no program received the records, so the delivery does not count. For a renewal, True: it counts
-    from now on."""
+    """Whether a program has received the records. False, for a release: the delivery does not count. True, for a renewal: it
+    counts from now on."""
     first_offset: int
     last_offset: int
 

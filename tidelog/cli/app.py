@@ -108,7 +108,7 @@ def options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options before the command."""
+    """Process the options before the command."""
     del version_  # its callback has handled it
     if url is not None:
         _set_for(context, "TIDELOG_URL", url)

@@ -20,7 +20,7 @@ _PLACES_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordForm:
-    """What records carry besides their value.
+    """Form of records: what they carry besides their value.
 
     ``key``: pattern searched in each value. Its group ``key`` is the record's key, else its first group, else the whole match.
     A value without a match has no key. ``headers``: whether records have the headers ``file`` and ``line`` (and ``part``).

@@ -43,7 +43,7 @@ class Progress:
         return self._position is not None and (self.high_watermark is None or self._position < self.high_watermark)
 
     def seek(self, position: int | None, topic_id: str | None = None) -> None:
-        """Set the position, in the topic with this id or in whatever topic has the name, and drop fetched records."""
+        """Set the position, in the topic with this id (None: in whichever topic has the name), and drop fetched records."""
         self._position = position
         self.topic_id = topic_id
         self.high_watermark = None

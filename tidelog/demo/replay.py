@@ -33,7 +33,7 @@ class NotAcknowledged(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What the gateway has acknowledged."""
+    """Result of a replay: what the gateway has acknowledged."""
 
     summary: Summary
     acknowledgements: Acknowledgements

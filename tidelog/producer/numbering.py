@@ -31,7 +31,8 @@ from tidelog.errors import DeliveryTimeout, GatewayError, OutcomeUnknown
 _T = TypeVar("_T")
 
 TIMES_NUMBERED_MAX = 8
-"""How often one request gets a new number, after a refusal, a forgotten producer or a deleted topic voids the old one."""
+"""Maximum number of times that a request is numbered anew after a refusal, a forgotten producer or a deleted topic voids its
+number."""
 
 _PAUSE_S, _PAUSE_S_MAX = 0.01, 5.0
 

@@ -123,7 +123,7 @@ class SendingThreads:
             outcomes = self._sender.deliver(batch)
         except TidelogError as error:
             self._fail(batch, error)
-        except BaseException as error:  # the top of this thread: these records would never be finished
+        except BaseException as error:  # this thread's top level: otherwise these records would never be finished
             _logger.exception("a defect of the producer")
             defect = OutcomeUnknown(f"A defect of the producer: {error!r}")
             defect.__cause__ = error

@@ -15,7 +15,7 @@ from tidelog.http.transport import Transport
 
 
 class TopicFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a producer must know about a topic. ``asked_at``: monotonic seconds."""
+    """Facts about a topic that a producer needs. ``asked_at``: monotonic seconds."""
 
     partition_count: int
     record_bytes_max: int

@@ -28,7 +28,7 @@ class Transaction:
         self.transaction_id = transaction_id
         self.producer = producer
         self.failure: TidelogError | None = None
-        """Why the transaction can no longer be committed: a record sent in it is not part of it."""
+        """Reason why the transaction can no longer be committed: a record sent in it is not part of it."""
         self._topics: set[str] = set()
         self._held: list[Sendable] = []
         self._lock = threading.Lock()

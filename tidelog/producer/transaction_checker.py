@@ -20,7 +20,7 @@ Verdict = Literal["commit", "abort", "unknown"]
 Check = Callable[[OpenTransaction], Verdict]
 
 WAIT_MS: Final = 20_000
-"""How long a gateway holds a request open until there are transactions to check."""
+"""Time for which a gateway holds a request open until there are transactions to check."""
 PAUSE_S: Final = 1.0
 """Pause after a failed request."""
 

@@ -48,7 +48,7 @@ class QueueConsumer(Closing):
 
     A thread renews the locks of the records in hand: those received and not handed out yet; those that ``poll`` or an iteration
     handed out, until they are settled or the next ones are requested; and those that ``run`` handles. A record whose lock
-    expires all the same, because no gateway could be reached, is delivered again, and settling it raises ``LeaseExpired``.
+    expires nevertheless, because no gateway could be reached, is delivered again, and settling it raises ``LeaseExpired``.
 
     ``poll`` and iteration are for one thread at a time. Records may be settled from any thread.
 

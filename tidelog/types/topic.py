@@ -93,7 +93,7 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     started_at: int = 0
     owned_topics: int | tuple[str, ...] = ()
     zone: str | None = None
-    """Availability zone of the gateway; None if it was not told its zone."""
+    """Availability zone of the gateway; None if it has no such setting."""
 
 
 class Journals(msgspec.Struct, frozen=True, kw_only=True):

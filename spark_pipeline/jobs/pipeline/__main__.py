@@ -28,7 +28,7 @@ from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.session import LOCAL_CHECKPOINTS, session
 
 MESSAGE_CHARACTERS_MAX: Final = 1_000
-"""Level of Spark's own log that is shown."""
+"""Characters shown of an error of Spark."""
 
 _EXAMPLES: Final = """\
 examples:

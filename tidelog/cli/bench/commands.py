@@ -93,7 +93,7 @@ def consume(
     timeout: TimeoutOption = STREAM_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
-    """Read a topic from its beginning, and measure up to what was there at the start.
+    """Read a topic from its beginning to its current end, and measure.
 
     \b
     Examples:

@@ -37,7 +37,7 @@ def cat(
     token_file: TokenFileOption = None,
     timeout: TimeoutOption = ADMIN_TIMEOUT_S,
 ) -> None:
-    """Write one record's value, byte for byte, with nothing behind it.
+    """Write one record's value, byte for byte, with nothing after it.
 
     \b
     Examples:

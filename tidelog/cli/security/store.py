@@ -76,7 +76,7 @@ def _bucket(bucket: str) -> Iterator[Finding]:
         return
 
     def asked(call: Callable[[], Any], absent: str) -> tuple[Any, str]:
-        """The answer, or None where there is none; and why it could not be asked."""
+        """Return the answer, or None if there is none, and the reason why it could not be requested, or ""."""
         try:
             return call(), ""
         except ClientError as error:

@@ -18,7 +18,7 @@ from tidelog.types.record import TopicPartition
 
 _WAIT_MS = 10_000
 MADE_ANEW_S = 30
-"""How long a followed topic may be missing: whoever deletes it to recreate it does so immediately."""
+"""Seconds for which a followed topic may be missing: it is usually recreated right after its deletion."""
 _GONE_PAUSE_S = 0.2
 _FILTERED_WAIT_MS = 100
 """Waiting time of a poll before the end if the last records may be filtered out."""

@@ -35,7 +35,7 @@ _ROW = re.compile(r"/records/([0-9]+)(?:/(.+))?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """Where and how records are sent."""
+    """Destination of records, and the settings for sending them."""
 
     url: str | None
     token_file: Path | None
