@@ -1,7 +1,7 @@
-"""What a cluster is made of, built once into a directory: programs by Go, images by buildah.
+"""Build of a cluster's parts into a directory, once: programs by Go, images by buildah.
 
-``programs/`` pins Kubernetes, CoreDNS, metrics-server and Helm by version and hash. Images are built from Tidelog's Dockerfiles
-as they are, on a Debian by debootstrap in place of Python's image, and packed as archives for containerd.
+``programs/`` pins Kubernetes, CoreDNS, metrics-server and Helm by version and hash. Images are built from Tidelog's unchanged
+Dockerfiles, on a Debian by debootstrap instead of Python's image, and packed as archives for containerd.
 """
 # ruff: noqa: INP001, S603, S607, T201 - part of a program of its own that runs programs of the system
 
@@ -23,7 +23,7 @@ from images import Storage, base_of  # noqa: E402
 
 CACHE: Final = Path(os.environ.get("TIDELOG_CACHE") or Path.home() / ".cache/tidelog")
 KUBERNETES: Final = "1.34.4"
-"""As in ``programs/go.mod``."""
+"""Version of Kubernetes, as in ``programs/go.mod``."""
 SECONDS_MAX: Final = 7200
 PROGRAMS: Final = {
     "cluster": "./cluster",
@@ -36,7 +36,7 @@ IMAGES: Final = (*SYSTEM, "minio-stand-in", "tidelog-gateway", "tidelog-spark")
 
 
 def programs(directory: Path) -> Path:
-    """Where the programs are; built if ``programs/`` has changed since."""
+    """Return the directory of the programs, which are rebuilt if ``programs/`` has changed."""
     digest = hashlib.sha256(
         b"".join(path.read_bytes() for path in sorted((HERE / "programs").rglob("*.*")))
     ).hexdigest()
@@ -59,7 +59,7 @@ def programs(directory: Path) -> Path:
 
 
 def archives(directory: Path, built: Path) -> list[Path]:
-    """The images as archives, all built anew."""
+    """Build all images anew, and return their archives."""
     storage = Storage(directory)
     storage.call("rm", "--all")
     storage.call("rmi", "--prune", "--force")
@@ -88,7 +88,7 @@ def archives(directory: Path, built: Path) -> list[Path]:
 
 
 def packed(directory: Path) -> list[Path]:
-    """The archives that there are; raises SystemExit when one is missing."""
+    """Return the existing archives; raise SystemExit when one is missing."""
     found = [directory / f"archives/{name}.tar" for name in IMAGES]
     missing = [path.name for path in found if not path.exists()]
     if missing:

@@ -1,4 +1,4 @@
-"""What happens to gateways while records are on their way; each is a function of the run, and a row of its table."""
+"""Disturbances of gateways while records are in flight. Each is a function of the run, and a row of its table."""
 # ruff: noqa: INP001, S603, S607 - part of a program of its own
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from tidelog import Admin
 
 REST_SECONDS: Final = 20
 FILL: Final = "held = []\nwhile True: held.append(bytes(range(256)) * 4096 * 8)"
-"""What takes memory until the kernel ends the process that it was told to end first."""
+"""Program that allocates memory until the kernel kills the process that it was told to kill first."""
 SECRET_SECONDS_MAX: Final = 240
-"""The kubelet writes a changed secret into a pod with its next look at it, once a minute or two."""
+"""Time limit for a changed secret: the kubelet writes it into a pod at its next sync, once every minute or two."""
 KAFKA_RECORDS: Final = 200
 
 
 def rest(run: Run) -> None:
-    """Nothing, to compare with."""
+    """Do nothing, for comparison."""
     with run.disturbance("none"):
         time.sleep(REST_SECONDS)
 
 
 def rolling_update(run: Run) -> None:
-    """Each gateway is replaced by a new one."""
+    """Replace each gateway by a new one."""
     with run.disturbance("rolling update"):
         run.node.kubectl("rollout", "restart", "deployment/tidelog-gateway", "--namespace", NAMESPACE)
         _rolled(run)
@@ -48,7 +48,7 @@ def _rolled(run: Run) -> None:
 
 
 def _evict(run: Run, name: str) -> bool:
-    """Whether the API let the pod be evicted; it refuses what the budget forbids."""
+    """Evict the pod, and return whether the API allowed it; it refuses what the disruption budget forbids."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": NAMESPACE}}
     path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/eviction"
     return bool(
@@ -57,7 +57,7 @@ def _evict(run: Run, name: str) -> bool:
 
 
 def drain(run: Run) -> None:
-    """Every pod is evicted, as ``kubectl drain`` does it: as soon as the budget lets it. Never are two missing."""
+    """Evict every pod, like ``kubectl drain``, as soon as the budget allows it, and check that two are never missing."""
     names = [pod["metadata"]["name"] for pod in run.gateways()]
     refused, fewest = 0, len(names)
     with run.disturbance("drain"):
@@ -76,7 +76,7 @@ def drain(run: Run) -> None:
 
 
 def kill(run: Run) -> None:
-    """A gateway's process is killed: no drain, no last word."""
+    """Kill a gateway's process, which can't drain."""
     pod = run.gateways()[0]
     name = pod["metadata"]["name"]
     with run.disturbance("kill"):
@@ -86,7 +86,7 @@ def kill(run: Run) -> None:
 
 
 def delete(run: Run) -> None:
-    """A gateway's pod is deleted without any grace: its address is gone at once."""
+    """Delete a gateway's pod without a grace period: its address disappears immediately."""
     name = run.gateways()[0]["metadata"]["name"]
     with run.disturbance("pod deleted by force"):
         run.node.kubectl("delete", "pod", name, "--namespace", NAMESPACE, "--grace-period=0", "--force")
@@ -94,7 +94,7 @@ def delete(run: Run) -> None:
 
 
 def out_of_memory(run: Run) -> None:
-    """A gateway's container has used all its memory, by a process beside it: the kernel ends the gateway."""
+    """Fill the memory of a gateway's container by another process, so that the kernel kills the gateway."""
     pod = run.gateways()[0]
     name = pod["metadata"]["name"]
     with run.disturbance("out of memory"):
@@ -115,7 +115,7 @@ def out_of_memory(run: Run) -> None:
 
 
 def renew(run: Run) -> None:
-    """All gateways show a new certificate, and none was started again."""
+    """Renew the certificate, and check that all gateways present it without a restart."""
     context = ssl.create_default_context(cafile=run.connection["ca_file"])
     context.check_hostname = False
 
@@ -143,7 +143,7 @@ def _certificate(context: ssl.SSLContext, address: str) -> bytes:
 
 
 def kafka(run: Run) -> None:
-    """The component for Kafka's clients is turned on, and records go by its protocol and come back."""
+    """Enable the component for Kafka's clients, and check that records are sent and read by its protocol."""
     with run.disturbance("Kafka turned on"):
         run.apply("kafka")
         _rolled(run)
@@ -176,7 +176,7 @@ def kafka(run: Run) -> None:
 
 
 def scale(run: Run) -> None:
-    """The autoscaler reads what gateways use and adds one, and takes it away again."""
+    """Let the autoscaler, which reads the gateways' usage, add a gateway and remove it again."""
     with run.disturbance("scaled out and in"):
         run.until("the autoscaler knows what gateways use", lambda: "currentMetrics" in _autoscaler(run))
         _patch_autoscaler(run, {"minReplicas": 3, "maxReplicas": 4, "metrics": [_utilization(1)]})

@@ -1,13 +1,13 @@
-"""Runs ``infra/kubernetes`` on a real Kubernetes: ``line.py DIRECTORY [--built] [--json]`` (make kubernetes).
+"""Run ``infra/kubernetes`` on a real Kubernetes: ``line.py DIRECTORY [--built] [--json]`` (make kubernetes).
 
-A node with its control plane, in namespaces of its own (network, mounts, processes): all of it ends with this program, also when
-it fails, and other programs of the machine see nothing of it. Needs root, Go, and ``apt-get install containerd runc buildah
-debootstrap containernetworking-plugins iptables conntrack``. No registry of images is asked.
+It starts a node with its control plane in namespaces of their own (network, mounts, processes): all of them end with this
+program, even if it fails, and are invisible to other programs of the machine. Needs root, Go, and ``apt-get install containerd
+runc buildah debootstrap containernetworking-plugins iptables conntrack``. No image registry is used.
 
-Then: ``kubectl apply -k`` (``overlay/`` says what is not as in ``infra/kubernetes``), secrets by openssl, three gateways, records
-through the Service. Under load: a rolling update, a drain, a kill, a pod deleted by force, one out of memory, a renewed
-certificate, the component for Kafka's clients, the autoscaler. No record may fail, be lost or doubled. Then maintenance, and a
-Spark job as a pod. ``--built`` takes programs and images that an earlier run has left in DIRECTORY.
+Then: ``kubectl apply -k`` (``overlays/`` has the differences from ``infra/kubernetes``), secrets by openssl, three gateways,
+records through the Service. Under load: a rolling update, a drain, a kill, a pod deleted by force, one out of memory, a renewed
+certificate, the component for Kafka's clients, the autoscaler. No record may fail, be lost or duplicated. Then maintenance, and
+a Spark job as a pod. ``--built`` uses the programs and images of an earlier run in DIRECTORY.
 """
 # ruff: noqa: INP001, S603, S607, T201 - a program of its own that runs programs of the system
 
@@ -37,7 +37,8 @@ NAMESPACES: Final = (
     "unshare", "--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child=SIGKILL", "--mount-proc",
 )  # fmt: skip
 HIDDEN: Final = ("/var", "/opt", "/usr/libexec")
-"""Where parts of a cluster write whatever they are told: they see the machine's files, and what they write goes to the state."""
+"""Directories in which parts of a cluster write at fixed paths: they see the machine's files, and their writes go to the state
+directory."""
 STAGES: Final = {
     "rest": disturbances.rest,
     "update": disturbances.rolling_update,
@@ -54,7 +55,7 @@ STAGES: Final = {
 
 
 def hide(state: Path) -> None:
-    """Let this process's mounts be its own, and keep what is written beside the state out of the machine's directories."""
+    """Make this process's mounts private, and redirect writes in the machine's directories to the state directory."""
     subprocess.run(["mount", "--make-rshared", "/"], check=True)
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
     for path in HIDDEN:
@@ -69,7 +70,7 @@ def hide(state: Path) -> None:
 
 
 def deploy(run: Run) -> None:
-    """DNS, a source of metrics, a store; then Tidelog, as its own text says: secrets, and ``kubectl apply -k``."""
+    """Deploy DNS, a source of metrics and a store; then Tidelog as documented: secrets, and ``kubectl apply -k``."""
     for name in ("coredns", "metrics-server", "minio"):
         run.node.kubectl("apply", "--filename", str(HERE / f"system/{name}.yaml"))
     for name, of in (("coredns", "kube-system"), ("metrics-server", "kube-system")):
@@ -85,7 +86,7 @@ def deploy(run: Run) -> None:
 
 
 def inside(directory: Path, state: Path, names: list[str]) -> dict[str, Any]:
-    """What was found. All that runs is in this process's namespaces."""
+    """Run the cluster in this process's namespaces, and return the findings."""
     hide(state)
     node = Node(state, directory / "bin")
     try:
@@ -105,7 +106,7 @@ def inside(directory: Path, state: Path, names: list[str]) -> dict[str, Any]:
 
 
 def outside(directory: Path, arguments: list[str], *, built: bool) -> int:
-    """Build, and run the rest in namespaces of its own; nothing is left of it but DIRECTORY's programs and images."""
+    """Build, and run the rest in new namespaces, of which only DIRECTORY's programs and images remain; return the exit status."""
     missing = [program for program in NEEDED if shutil.which(program) is None]
     if missing or os.geteuid() != 0:
         print(f"needed: root, and {' '.join(missing or NEEDED)}", file=sys.stderr)

@@ -1,9 +1,10 @@
-"""Sends and reads records until SIGTERM, and tells each second: ``load.py URL CA_FILE TOKEN_FILE``.
+"""Send and read records until SIGTERM, and report every second: ``load.py URL CA_FILE TOKEN_FILE``.
 
 One line of JSON a second: ``second`` (since the epoch), ``sent``, ``received``, ``asked``, ``worst`` (seconds, of an
-acknowledgement, of a record's way to the reader, of a plain request), ``failed`` (what the SDK reported as failed), ``refused``
-(plain requests, each by a new connection and never repeated: what a client without retries sees) and ``problems``. The last
-line is ``{"acknowledged", "received", "lost", "twice"}``, when the reader has had a minute for what was acknowledged.
+acknowledgement, of a record's delivery to the reader, of a plain request), ``failed`` (failures reported by the SDK),
+``refused`` (failed plain requests, each by a new connection and never retried: what a client without retries sees) and
+``problems``. The last line is ``{"acknowledged", "received", "lost", "twice"}``, after the reader had up to a minute for
+acknowledged records.
 """
 # ruff: noqa: INP001, T201 - a program of its own
 
@@ -30,7 +31,7 @@ READ_SECONDS_MAX: Final = 60
 
 
 class Load:
-    """What was seen, second by second; for all threads."""
+    """Observations, second by second; thread-safe."""
 
     def __init__(self, url: str, ca_file: str, token_file: str) -> None:
         self._url, self._ca_file = url, ca_file
@@ -44,12 +45,12 @@ class Load:
         self.received: Counter[str] = Counter()
 
     def create(self) -> None:
-        """The topic."""
+        """Create the topic."""
         with Admin(self._url, **self._connection) as admin:
             admin.create_topic(TOPIC, PARTITIONS)
 
     def send(self, sender: int) -> None:
-        """One record after another."""
+        """Send one record after another."""
         number = 0
         with Producer(self._url, linger_ms=0, **self._connection) as producer:
             while not self.ended.is_set():
@@ -64,7 +65,7 @@ class Load:
                 self.ended.wait(PAUSE_SECONDS)
 
     def read(self) -> None:
-        """All records, as they come."""
+        """Read all records as they come."""
         with Consumer(TOPIC, bootstrap_servers=self._url, auto_offset_reset="earliest", **self._connection) as consumer:
             while not self.read_ended.is_set():
                 began = time.time()
@@ -79,7 +80,7 @@ class Load:
                     self._note("received", time.time() - sent)
 
     def ask(self) -> None:
-        """Plain requests: a client that opens a connection for each and repeats none."""
+        """Send plain requests, like a client that opens a connection for each and never retries."""
         while not self.ended.is_set():
             began = time.time()
             try:
@@ -95,7 +96,7 @@ class Load:
             self.ended.wait(2 * PAUSE_SECONDS)
 
     def tell(self, *, last: bool = False) -> None:
-        """Print the seconds that are over."""
+        """Print the completed seconds."""
         with self._lock:
             over = sorted(second for second in self._seconds if last or second < int(time.time()) - 1)
             lines = [{"second": second, **self._seconds.pop(second)} for second in over]

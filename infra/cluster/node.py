@@ -1,11 +1,11 @@
-"""One node of Kubernetes with its control plane, in the namespaces of this process: ``Node``.
+"""``Node``: one node of Kubernetes with its control plane, in the namespaces of this process.
 
-It is meant for a process that has namespaces of its own (network, mounts, processes): everything that it starts dies with them.
-What is left are files below the state's directory and groups of processes (``cgroups``), which ``remove_groups`` removes.
+The process must have namespaces of its own (network, mounts, processes): everything that it starts dies with them. What remains
+are files below the state directory and control groups, which ``remove_groups`` removes.
 
 * etcd, apiserver, controller manager, scheduler, kubelet and kube-proxy are one program (``programs/cluster``); containerd, runc
   and the CNI's programs are Debian's.
-* Pods are 10.98.0.0/24 at a bridge, Services 10.96.0.0/16, the node 10.99.0.1. There is no way out of the network.
+* Pods have 10.98.0.0/24 at a bridge, Services 10.96.0.0/16, the node 10.99.0.1. The network has no route to the outside.
 * The certificates are made by openssl and last for a day.
 """
 # ruff: noqa: INP001, S603, T201 - part of a program of its own that runs programs of the system
@@ -74,7 +74,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def run(*command: str | Path, standard_input: str | None = None, check: bool = True) -> str:
-    """The output of a program. Raises SystemExit with what it said when it fails."""
+    """Run a program and return its output. Raises SystemExit with the output when it fails."""
     done = subprocess.run(
         [str(word) for word in command],
         input=standard_input, capture_output=True, text=True, timeout=CALL_SECONDS_MAX, check=False,
@@ -86,7 +86,7 @@ def run(*command: str | Path, standard_input: str | None = None, check: bool = T
 
 
 class Authority:
-    """Certificates that trust one another, below one directory."""
+    """Certificate authority with its certificates, below one directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -99,7 +99,7 @@ class Authority:
         )  # fmt: skip
 
     def certify(self, name: str, subject: str, names: str) -> None:
-        """``name.crt`` and ``name.key`` for a subject and its names, as openssl writes both."""
+        """Create ``name.crt`` and ``name.key`` for a subject and its alternative names, both in openssl's syntax."""
         at = self.directory / name
         run("openssl", "req", *self._key, "-keyout", f"{at}.key", "-out", f"{at}.csr", "-subj", subject)
         _write(Path(f"{at}.names"), f"subjectAltName={names}\n")
@@ -110,23 +110,23 @@ class Authority:
 
 
 class Node:
-    """The cluster: ``start``, ``kubectl``, ``stop``. Logs and files lie below ``state``."""
+    """A cluster: ``start``, ``kubectl``, ``stop``. Logs and files are below ``state``."""
 
     def __init__(self, state: Path, programs: Path) -> None:
         self.state, self._program = state, programs / "cluster"
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def kubectl(self, *arguments: str, standard_input: str | None = None, check: bool = True) -> str:
-        """The output of a command of kubectl, as the cluster's administrator."""
+        """Run a command of kubectl as the cluster's administrator, and return its output."""
         config = ("--kubeconfig", str(self.state / "admin.yaml"))
         return run(self._program, "kubectl", *config, *arguments, standard_input=standard_input, check=check)
 
     def get(self, *arguments: str) -> Any:
-        """What ``kubectl get`` has for the arguments."""
+        """Return the result of ``kubectl get``."""
         return json.loads(self.kubectl("get", *arguments, "--output", "json"))
 
     def start(self, archives: list[Path]) -> None:
-        """Return when the node is ready and has the images."""
+        """Start the node, and return when it is ready and has the images."""
         self._network()
         self._credentials()
         self._begin("etcd", "etcd", "--data-dir", self.state / "etcd")
@@ -155,7 +155,7 @@ class Node:
         self._until("the node is ready", lambda: self.kubectl(*ready, check=False) == "True")
 
     def stop(self) -> None:
-        """End what was started; pods end with the namespaces."""
+        """End the started processes; pods end with the namespaces."""
         for process in reversed(self._running.values()):
             process.terminate()
         for process in reversed(self._running.values()):
@@ -165,7 +165,7 @@ class Node:
                 process.kill()
 
     def ended(self) -> list[str]:
-        """The parts of the cluster that have ended by themselves."""
+        """Return the parts of the cluster that have ended unexpectedly."""
         return [name for name, process in self._running.items() if process.poll() is not None]
 
     def _begin(self, log: str, *command: str | Path, program: str | Path | None = None) -> None:
@@ -262,21 +262,21 @@ class Node:
 
 
 def _hierarchies() -> list[Path]:
-    """Where groups of processes are made: one place, or with version 1 one for each kind of resource."""
+    """Return the roots of control groups: one, or with version 1 one per kind of resource."""
     if (GROUPS / "cgroup.controllers").exists():
         return [GROUPS]
     return [path for path in GROUPS.iterdir() if (path / "tasks").exists() or (path / "cgroup.procs").exists()]
 
 
 def memory_group(process: int) -> Path:
-    """The group by which a process's memory is bounded."""
+    """Return the control group that limits a process's memory."""
     lines = [line.split(":", 2) for line in Path(f"/proc/{process}/cgroup").read_text().splitlines()]
     paths = {kind: path for _, kinds, path in lines for kind in kinds.split(",")}
     return GROUPS / "memory" / paths["memory"][1:] if "memory" in paths else GROUPS / paths[""][1:]
 
 
 def make_groups() -> None:
-    """The groups below which pods are."""
+    """Create the control groups below which pods are."""
     for hierarchy in _hierarchies():
         group = hierarchy / GROUP
         group.mkdir(exist_ok=True)
@@ -286,7 +286,7 @@ def make_groups() -> None:
 
 
 def remove_groups() -> None:
-    """Nothing is left of them; their processes have ended, or are about to."""
+    """Remove the control groups; their processes have ended, or are about to."""
     deadline = time.monotonic() + GROUPS_END_SECONDS_MAX
     groups = [Path(group) for hierarchy in _hierarchies() for group, _, _ in os.walk(hierarchy / GROUP, topdown=False)]
     while groups:

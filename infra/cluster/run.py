@@ -1,4 +1,4 @@
-"""A run in the cluster: ``Run`` has the node, the load, and the table of what happened to the load under each disturbance."""
+"""``Run``: a run in the cluster, with the node, the load, and the table of the load's observations under each disturbance."""
 # ruff: noqa: INP001, S603, T201 - part of a program of its own that runs programs of the system
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SETTLE_SECONDS: Final = 5
 
 
 class Run:
-    """What the stages share."""
+    """State shared by the stages of a run."""
 
     def __init__(self, node: Node, programs: Path) -> None:
         self.node, self.programs = node, programs
@@ -37,12 +37,12 @@ class Run:
         self._load: subprocess.Popen[bytes] | None = None
 
     def say(self, what: str, **found: Any) -> None:
-        """A step is done."""
+        """Report a finished step."""
         self.report |= found
         print(f"{time.monotonic() - self._began:6.0f} s  {what}", file=sys.stderr, flush=True)
 
     def until(self, what: str, condition: Callable[[], Any], *, seconds_max: float = WAIT_SECONDS_MAX) -> Any:
-        """What the condition has, as soon as that is true."""
+        """Wait until the condition is true, and return its value."""
         deadline = time.monotonic() + seconds_max
         while not (found := condition()):
             if ended := self.node.ended():
@@ -56,7 +56,7 @@ class Run:
         return found
 
     def gateways(self) -> list[dict[str, Any]]:
-        """The gateways' pods that are ready and stay."""
+        """Return the gateways' pods that are ready and not being deleted."""
 
         def stays(pod: dict[str, Any]) -> bool:
             conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions", ())}
@@ -65,29 +65,29 @@ class Run:
         return [pod for pod in self.pods("tidelog-gateway") if stays(pod)]
 
     def pods(self, name: str) -> list[dict[str, Any]]:
-        """All pods of that name."""
+        """Return all pods of that name."""
         found: list[dict[str, Any]] = self.node.get(
             "pods", "--namespace", NAMESPACE, "--selector", f"app.kubernetes.io/name={name}"
         )["items"]
         return found
 
     def settled(self, count: int = 3) -> bool:
-        """As many gateways are ready, and no others are there."""
+        """Return whether exactly so many gateways are ready, and no others exist."""
         return len(self.gateways()) == count == len(self.pods("tidelog-gateway"))
 
     def apply(self, overlay: str) -> None:
-        """Apply one of the kustomizations beside this file."""
+        """Apply one of the kustomizations below ``overlays/``."""
         self.node.kubectl("apply", "--kustomize", str(HERE / "overlays" / overlay))
 
     def secret(self, name: str, *data: str, namespace: str = NAMESPACE) -> None:
-        """Make or replace a secret."""
+        """Create or replace a secret."""
         made = self.node.kubectl(
             "create", "secret", "generic", name, "--namespace", namespace, *data, "--dry-run=client", "--output", "yaml"
         )
         self.node.kubectl("apply", "--filename", "-", standard_input=made)
 
     def certify(self, namespace: str = NAMESPACE) -> None:
-        """A certificate that gateways share, as the secret ``tidelog-tls``."""
+        """Create a certificate that gateways share, as the secret ``tidelog-tls``."""
         names = ",".join(f"DNS:{service}.{namespace}.svc" for service in ("tidelog", "tidelog-kafka"))
         self.authority.certify("tls", "/CN=tidelog", names)
         at = self.authority.directory
@@ -95,7 +95,7 @@ class Run:
         self.secret("tidelog-tls", *files, namespace=namespace)
 
     def secrets(self, namespace: str = NAMESPACE) -> None:
-        """The three secrets, with one token for the whole run."""
+        """Create the three secrets, with one token for the whole run."""
         given = {
             "access": {"bootstrap-token": self.token, "cluster-key": secrets.token_hex(32)},
             "store": {
@@ -110,12 +110,12 @@ class Run:
 
     @property
     def connection(self) -> dict[str, Any]:
-        """How the SDK connects as ``User:bootstrap``."""
+        """Settings with which the SDK connects as ``User:bootstrap``."""
         return {"ca_file": str(self.authority.directory / "ca.crt"), "token_file": str(self.token_file)}
 
     @contextmanager
     def load(self) -> Iterator[None]:
-        """Records on their way all the while; at the end each one that was acknowledged must have been read, once."""
+        """Send records during the block; at its end each acknowledged one must have been read, once."""
         lines = self.node.state / "load"
         command = [sys.executable, str(HERE / "load.py"), URL, *self.connection.values()]
         with lines.open("wb") as written, (self.node.state / "load.log").open("wb") as log:
@@ -134,7 +134,7 @@ class Run:
 
     @contextmanager
     def disturbance(self, name: str) -> Iterator[None]:
-        """What the load sees from now on until it has settled is the row of that name."""
+        """Store the load's observations, from now on until it has settled, as the row of that name."""
         assert self._load is not None
         began = time.time()
         yield
@@ -165,14 +165,14 @@ class Run:
         self.say(f"{name}: {row}")
 
     def process(self, pod: dict[str, Any]) -> int:
-        """The first process of a pod's container, as this machine numbers it."""
+        """Return this machine's process id of the first process in a pod's container."""
         identity = pod["status"]["containerStatuses"][0]["containerID"].split("//")[1]
         tasks = run("ctr", "--address", self.node.state / "containerd.sock", "--namespace", "k8s.io", "tasks", "ls")
         (found,) = [line.split()[1] for line in tasks.splitlines() if line.startswith(identity)]
         return int(found)
 
     def restarts(self, name: str) -> int:
-        """How often a pod's container was started again."""
+        """Return how often a pod's container was restarted."""
         return int(
             self.node.get("pod", name, "--namespace", NAMESPACE)["status"]["containerStatuses"][0]["restartCount"]
         )

@@ -1,4 +1,4 @@
-"""What is tried beside disturbances: maintenance, a Spark job as a pod, policies, and the chart."""
+"""Stages other than disturbances: maintenance, a Spark job as a pod, policies, and the chart."""
 # ruff: noqa: INP001 - part of a program of its own
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FLIGHTS: Final = 400
 
 
 def walk(run: Run, url: str = URL, topic: str = "orders") -> None:
-    """Records through the Service and back."""
+    """Send records through the Service and read them back."""
     with Admin(url, **run.connection) as admin, Producer(url, linger_ms=0, **run.connection) as producer:
         admin.create_topic(topic, 2)
         for number in range(100):
@@ -32,7 +32,7 @@ def walk(run: Run, url: str = URL, topic: str = "orders") -> None:
 
 
 def maintenance(run: Run) -> None:
-    """It makes rounds; killed, another one does."""
+    """Check that maintenance makes rounds, and that another one takes over when it is killed."""
 
     def rounds() -> list[dict[str, Any]]:
         logs = run.node.kubectl("logs", "deployment/tidelog-maintenance", "--namespace", NAMESPACE, check=False)
@@ -53,7 +53,7 @@ def maintenance(run: Run) -> None:
 
 
 def job(run: Run) -> None:
-    """A Spark job as a pod reads all flights."""
+    """Run a Spark job as a pod, which reads all flights."""
     with Admin(URL, **run.connection) as admin, Producer(URL, **run.connection) as producer:
         admin.create_topic("flights", 2)
         for number in range(FLIGHTS):
@@ -73,7 +73,7 @@ def job(run: Run) -> None:
 
 
 def policies(run: Run) -> None:
-    """What the API has taken. A bridge enforces no policy of the network: that is said, not tried."""
+    """Report the policies that the API accepted. A bridge enforces no network policy, so enforcement is not tested."""
     taken = [each["metadata"]["name"] for each in run.node.get("networkpolicy", "--namespace", NAMESPACE)["items"]]
     budget = run.node.get("pdb", "tidelog-gateway", "--namespace", NAMESPACE)["status"]
     run.say(f"policies of the network: {taken}; disruptions allowed: {budget['disruptionsAllowed']}", policies=taken)
@@ -81,7 +81,7 @@ def policies(run: Run) -> None:
 
 
 def _objects(text: str) -> dict[tuple[str, str], Any]:
-    """By kind and name, without the namespaces, which Helm makes itself, and without the digests in names of maps."""
+    """Return objects by kind and name, without namespaces, which Helm creates itself, and without digests in names of maps."""
     found = list(yaml.safe_load_all(re.sub(r"(tidelog-store)-[0-9a-z]{10}\b", r"\1", text)))
     for each in found:
         if each:
@@ -90,7 +90,7 @@ def _objects(text: str) -> dict[tuple[str, str], Any]:
 
 
 def chart(run: Run) -> None:
-    """It is linted, makes what the kustomization makes, and is installed, upgraded and removed, in a namespace of its own."""
+    """Check that the chart is valid and equals the kustomization, and install, upgrade and remove it in its own namespace."""
     settings = {
         "images": {
             "gateway": "docker.io/library/tidelog-gateway:line",

@@ -1,8 +1,7 @@
-"""Makes the chart ``tidelog/`` from ``infra/kubernetes``: ``python infra/helm/chart.py [DIRECTORY]``.
+"""Create the chart ``tidelog/`` from ``infra/kubernetes``: ``python infra/helm/chart.py [DIRECTORY]``.
 
-``infra/kubernetes`` is the only source: templates are its files, in which the places named below are values, and the values'
-defaults are what stands there. A place that is no longer found ends this program, and a test compares what it makes with the
-chart that is committed.
+``infra/kubernetes`` is the only source: templates are its files, in which the places named below become values, with the files'
+texts as defaults. This program fails if a place is no longer found, and a test compares its output with the committed chart.
 """
 # ruff: noqa: INP001 - a program of its own
 
@@ -19,12 +18,12 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCE: Final = ROOT / "infra/kubernetes"
 HEAD: Final = "Made by infra/helm/chart.py from infra/kubernetes: change it there.\n"
 STORE: Final = "tidelog-store-{{ .Values.store | toJson | sha256sum | trunc 10 }}"
-"""As kustomize does it: other settings are another map, and so other pods."""
+"""Name of the map with a digest, as kustomize adds it: other settings give another map, and so other pods."""
 EGRESS: Final = "\n{{- with .Values.network.egress }}\n{{ toYaml . | nindent 4 }}\n{{- end }}\n"
 
 
 def _replaced(text: str, *changes: tuple[str, str]) -> str:
-    """The text with each place, which must be there once, as a template."""
+    """Return the text with each place, which must occur once, replaced by a template."""
     for old, new in changes:
         if text.count(old) != 1:
             raise SystemExit(f"{text.count(old)} times in infra/kubernetes, not once: {old!r}")
@@ -33,31 +32,31 @@ def _replaced(text: str, *changes: tuple[str, str]) -> str:
 
 
 def _account(name: str, value: str) -> tuple[str, str]:
-    """A service account that may be given annotations, by which clouds give it a role."""
+    """Return the replacement for a service account that may get annotations, by which clouds give it a role."""
     head = f"kind: ServiceAccount\nmetadata:\n  name: tidelog-{name}\n"
     annotations = "  annotations: {{- toYaml . | nindent 4 }}\n"
     return head, head + "  {{- with .Values." + value + ".roleAnnotations }}\n" + annotations + "  {{- end }}\n"
 
 
 def _if_kafka(text: str, otherwise: str = "") -> str:
-    """What is there with the listener for Kafka's clients alone."""
+    """Return a template that is included only with the listener for Kafka's clients."""
     other = f"{{{{- else }}}}\n{otherwise}" if otherwise else ""
     return f"{{{{- if .Values.kafka.enabled }}}}\n{text}{other}{{{{- end }}}}\n"
 
 
 def _listed(entry: Any, indent: int) -> str:
-    """An entry of a list, as block YAML."""
+    """Return an entry of a list, as block YAML."""
     lines = yaml.safe_dump([entry], sort_keys=False).splitlines(keepends=True)
     return "".join(" " * indent + line for line in lines)
 
 
 def _parts(name: str) -> dict[str, Any]:
-    """A file's objects by their kind, as far as there is one of it."""
+    """Return a file's objects by kind, where there is one of the kind."""
     return {each["kind"]: each for each in yaml.safe_load_all((SOURCE / name).read_text())}
 
 
 def _component() -> dict[str, Any]:
-    """What the component for Kafka's clients adds, by path."""
+    """Return what the component for Kafka's clients adds, by path."""
     component = yaml.safe_load((SOURCE / "kafka/kustomization.yaml").read_text())
     return {each["path"]: each["value"] for patch in component["patches"] for each in yaml.safe_load(patch["patch"])}
 
@@ -113,12 +112,12 @@ def _network(kafka: dict[str, Any]) -> str:
     first = "      ports:\n        - port: http\n    - from:\n"
     port = _listed(kafka["/spec/ingress/0/ports/-"], 8)
     text = _replaced(text, (first, "      ports:\n        - port: http\n" + _if_kafka(port) + "    - from:\n"))
-    # Each policy ends with what it lets out.
+    # Each policy ends with its egress rules.
     return "---\n".join(policy.rstrip("\n") + EGRESS for policy in text.split("---\n"))
 
 
 def _values(kafka: dict[str, Any]) -> str:
-    """The defaults, as they stand in the source."""
+    """Return the default values, which are the source's texts."""
     main = yaml.safe_load((SOURCE / "kustomization.yaml").read_text())
     images = {each["name"]: f"{each['newName']}:{each['newTag']}" for each in main["images"]}
     store = dict(literal.split("=", 1) for literal in main["configMapGenerator"][0]["literals"])
@@ -153,7 +152,7 @@ network:
 
 
 def files() -> dict[str, str]:
-    """The chart's files and their text."""
+    """Return the chart's files and their texts."""
     kafka = _component()
     (version,) = re.findall(r'^__version__ = "(.+)"$', (ROOT / "log_format/version.py").read_text(), re.MULTILINE)
     data = "data: {{- toYaml .Values.store | nindent 2 }}\n"
