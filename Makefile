@@ -10,7 +10,7 @@ SHELL := /bin/sh
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup dist demo test conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-maintenance torture-spark torture-pipeline large-transactions gateway minio minio-server lint lint-infra images compose docker kubernetes bench clean
+.PHONY: help setup dist demo test conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-maintenance torture-spark torture-pipeline large-transactions gateway minio minio-server lint lint-infra docker kubernetes bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -99,12 +99,6 @@ lint: $(STAMP) ## Check style, types and which package imports which
 
 lint-infra: $(STAMP) ## Check infra/ by its formats' own tools (fetched once), and apply it to an emulated AWS
 	@sh scripts/lint_infra.sh
-
-images: $(STAMP) ## Build the images without Docker, and run them (Linux, root: apt-get install buildah runc debootstrap)
-	.venv/bin/python infra/docker/images.py $(or $(DIRECTORY),$(or $(TIDELOG_CACHE),$(HOME)/.cache/tidelog)/images) $(ARGS)
-
-compose: minio-server $(STAMP) ## Run compose.yaml's services without Docker, and try them (apt-get install nginx-light prometheus)
-	@directory=$$(mktemp -d) && .venv/bin/python infra/local/rehearse.py "$$directory/line" && rm -rf "$$directory"
 
 docker: minio-server $(STAMP) ## Run compose.yaml on Docker, and kill gateways under load (root; apt-get install docker.io debootstrap)
 	.venv/bin/python infra/docker/line.py $(or $(DIRECTORY),$(or $(TIDELOG_CACHE),$(HOME)/.cache/tidelog)/docker) $(ARGS)

@@ -1,16 +1,15 @@
 """Run ``compose.yaml`` on Docker, unchanged, and simulate failures: ``line.py DIRECTORY [--built] [--json]`` (make docker).
 
 It uses the running Docker engine; if none answers it starts one, which ends with this program (needs root, and
-``apt-get install docker.io debootstrap``). No registry is used: the base of our images is a Debian by debootstrap with its own
-Python, and ``stand-ins/`` replaces MinIO's, nginx's and Prometheus' images. Grafana is left out.
+``apt-get install docker.io debootstrap``). ``engine.py`` builds our images from the Dockerfiles as they are, and stand-ins for
+those of others. Grafana is left out, but Prometheus is asked the dashboard's queries.
 
-Then: images from the Dockerfiles as they are, ``up --wait``, records through the proxy and back, the pipeline's result, rounds of
-maintenance, Prometheus' targets. Under load a gateway is stopped and returns at another address, the other one is killed, and
-one is killed by the kernel for lack of memory: no request may fail. Then all services stop, with success, and gateways come up
-with ``auth.yaml`` and with ``kafka.yaml``. ``--built`` uses the images of an earlier run. DIRECTORY keeps them: some 8 GB; the
-first run takes a quarter of an hour.
+Then: ``up --wait``, records through the proxy and back, the pipeline's result, rounds of maintenance, one of them by EMR's image,
+Prometheus' targets, rules and answers. Under load a gateway is stopped and returns at another address, the other one is killed,
+and one is killed by the kernel for lack of memory: no request may fail. Then all services stop, with success, and gateways come
+up with ``auth.yaml`` and with ``kafka.yaml``. ``--built`` uses the images of an earlier run. DIRECTORY keeps them.
 """
-# ruff: noqa: INP001, S603, S607, T201 - a program of its own that runs programs of the system
+# ruff: noqa: INP001, T201 - a program of its own
 
 from __future__ import annotations
 
@@ -18,162 +17,32 @@ import argparse
 import json
 import os
 import secrets
-import shutil
-import subprocess
+import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import confluent_kafka
 import urllib3
+import yaml
+from engine import ROOT, WAIT_SECONDS_MAX, Docker, build, engine, plugin, weigh
 
 from tidelog import Admin, Consumer, Producer, TidelogError
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-STAND_INS: Final = Path(__file__).parent / "stand-ins"
-CACHE: Final = Path(os.environ.get("TIDELOG_CACHE") or Path.home() / ".cache/tidelog")
+OBSERVABILITY: Final = ROOT / "infra/observability"
 URL: Final = "http://127.0.0.1:8080"
-BASE: Final = "python-stand-in:bookworm"
-PACKAGES: Final = "ca-certificates,python3,python3-venv,python-is-python3"
-SECONDS_MAX: Final = 1800
-WAIT_SECONDS_MAX: Final = 240
+PROMETHEUS: Final = "http://127.0.0.1:9090/api/v1"
 MUST_END_WELL: Final = ("gateway-1", "gateway-2", "maintenance", "example-topic", "example-pipeline")
 FILL: Final = "held = []\nwhile True: held.append(bytes(range(256)) * 4096 * 8)"
 """Program that allocates memory in a gateway's container until the kernel kills the process that it was told to kill first."""
 
+CALM_SECONDS: Final = 10
+
 _http = urllib3.PoolManager(retries=False)
-
-
-class Docker:
-    """Docker's command line for one engine, and the findings."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.environment = {**os.environ, "DOCKER_BUILDKIT": "1"}
-        self.report: dict[str, Any] = {}
-        self.overlay: tuple[Path, ...] = ()
-        self._began = time.monotonic()
-
-    def say(self, what: str, **found: Any) -> None:
-        """Report a finished step."""
-        self.report |= found
-        print(f"{time.monotonic() - self._began:6.0f} s  {what}", file=sys.stderr, flush=True)
-
-    def call(self, *arguments: str, check: bool = True, standard_input: Any = subprocess.DEVNULL) -> str:
-        """Run a command of Docker, and return its output."""
-        done = subprocess.run(
-            ["/usr/bin/docker" if Path("/usr/bin/docker").exists() else "docker", *arguments],
-            env=self.environment, stdin=standard_input, capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
-        )  # fmt: skip
-        if check and done.returncode:
-            raise SystemExit(f"docker {' '.join(arguments)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    def compose(self, *arguments: str, check: bool = True) -> str:
-        """Run a command of compose on the services, and return its output."""
-        files = (ROOT / "infra/local/compose.yaml", *self.overlay, STAND_INS / "compose.yaml")
-        return self.call(
-            "compose", *(word for file in files for word in ("--file", str(file))), *arguments, check=check
-        )
-
-    def state(self, service: str, what: str) -> str:
-        """Return one member of a container's description."""
-        return self.call("inspect", "--format", f"{{{{{what}}}}}", f"tidelog-{service}-1")
-
-    def address(self, container: str) -> str:
-        """Return the container's address in the services' network."""
-        return self.call("inspect", "--format", "{{.NetworkSettings.Networks.tidelog_default.IPAddress}}", container)
-
-    def until(self, what: str, condition: Callable[[], bool]) -> None:
-        """Wait until the condition holds."""
-        deadline = time.monotonic() + WAIT_SECONDS_MAX
-        while not condition():
-            if time.monotonic() > deadline:
-                raise SystemExit(
-                    f"not within {WAIT_SECONDS_MAX} s: {what}\n{self.compose('logs', '--tail', '8')[-6000:]}"
-                )
-            time.sleep(0.5)
-        self.say(what)
-
-
-@contextmanager
-def engine(docker: Docker) -> Iterator[None]:
-    """Use the engine that answers; else start one with its data below the directory."""
-    if docker.call("version", check=False):
-        docker.say("an engine answers", engine="found")
-        yield
-        return
-    directory = docker.directory
-    docker.environment["DOCKER_HOST"] = f"unix://{directory}/docker.sock"
-    command = ["dockerd", "--data-root", str(directory / "data"), "--exec-root", str(directory / "exec")]
-    command += ["--host", docker.environment["DOCKER_HOST"], "--pidfile", str(directory / "pid")]
-    with (directory / "dockerd.log").open("wb") as log:
-        daemon = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        docker.until(
-            "an engine was started", lambda: daemon.poll() is not None or bool(docker.call("version", check=False))
-        )
-        if daemon.poll() is not None:
-            raise SystemExit(f"dockerd ended: see {directory}/dockerd.log")
-        docker.report["engine"] = "started"
-        yield
-    finally:
-        daemon.terminate()
-        daemon.wait(60)
-
-
-def plugin(docker: Docker) -> None:
-    """Build compose with Go below the directory if Docker's command line lacks it."""
-    if not docker.call("compose", "version", check=False):
-        docker.environment["DOCKER_CONFIG"] = str(docker.directory / "config")
-    if not docker.call("compose", "version", check=False):
-        command = ["sh", str(ROOT / "scripts/compose_plugin.sh"), docker.environment["DOCKER_CONFIG"]]
-        subprocess.run(command, check=True, timeout=SECONDS_MAX)
-        docker.say("compose was built")
-
-
-def build(docker: Docker) -> None:
-    """Build the base, our images by their Dockerfiles, and the stand-ins."""
-    if not docker.call("image", "inspect", BASE, check=False):
-        debian = docker.directory / "debian"
-        shutil.rmtree(debian, ignore_errors=True)
-        subprocess.run(
-            ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(debian)],
-            check=True, stdout=subprocess.DEVNULL, timeout=SECONDS_MAX,
-        )  # fmt: skip
-        certificates = "usr/local/share/ca-certificates"
-        shutil.copytree(f"/{certificates}", debian / certificates, dirs_exist_ok=True)
-        subprocess.run(["chroot", str(debian), "update-ca-certificates"], check=True, capture_output=True)
-        with subprocess.Popen(["tar", "-C", str(debian), "-c", "."], stdout=subprocess.PIPE) as packed:
-            docker.call("import", "--change", 'CMD ["python3"]', "-", BASE, standard_input=packed.stdout)
-        shutil.rmtree(debian)
-        docker.say("the base was made")
-    context = docker.directory / "stand-ins"
-    shutil.copytree(STAND_INS, context, dirs_exist_ok=True)
-    shutil.copy(CACHE / "bin/minio", context)
-    given = ("--quiet", "--build-arg", f"BASE={BASE}")
-    for name in ("minio", "nginx", "prometheus"):
-        dockerfile = str(context / "stand-ins.Dockerfile")
-        docker.call("build", *given, "--file", dockerfile, "--target", name, "--tag", f"{name}-stand-in", str(context))
-        docker.say(f"{name}: a stand-in")
-    for name in ("gateway", "spark"):
-        dockerfile = str(ROOT / f"infra/docker/{name}.Dockerfile")
-        docker.call("build", *given, "--file", dockerfile, "--tag", f"tidelog-{name}", str(ROOT))
-        docker.say(f"tidelog-{name}: built")
-
-
-def weigh(docker: Docker) -> None:
-    """Report the sizes of our images without their base."""
-    sizes = {
-        name: int(docker.call("image", "inspect", "--format", "{{.Size}}", name))
-        for name in (BASE, "tidelog-gateway", "tidelog-spark")
-    }
-    beside = {name: (size - sizes[BASE]) // 10**6 for name, size in sizes.items() if name != BASE}
-    docker.say(f"megabytes beside the base: {beside}", megabytes=beside)
 
 
 def walk(docker: Docker) -> None:
@@ -189,42 +58,116 @@ def walk(docker: Docker) -> None:
     docker.say(f"{len(seen)} records went to the proxy and came back", records=len(seen))
     result = ("exec", "tidelog-example-pipeline-1", "cat", "delays/result.json")
     docker.until("the pipeline has a result", lambda: len(docker.call(*result, check=False)) > len("[]"))
-    docker.until("maintenance made a round", lambda: '"event": "round"' in docker.compose("logs", "maintenance"))
+    docker.until(
+        "maintenance made a round", lambda: bool(_rounds(docker.compose("logs", "--no-log-prefix", "maintenance")))
+    )
+    watched(docker)
+
+
+def _rounds(output: str) -> list[dict[str, Any]]:
+    """Return maintenance's reports of its rounds, none of which may have failed with a topic."""
+    events = [json.loads(line) for line in output.splitlines() if line.startswith("{") and line.endswith("}")]
+    found = [event for event in events if event.get("event") == "round"]
+    assert not any(event["failed_topics"] for event in found), output
+    return found
+
+
+def on_emr(docker: Docker) -> None:
+    """Let EMR's image make a round as EMR would start it: with its user, and the Python that Terraform names."""
+    services = json.loads(docker.compose("config", "--format", "json"))["services"]
+    environment = [f"--env={name}={value}" for name, value in services["maintenance"]["environment"].items()]
+    contained = ("--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--memory=3g")
+    command = (
+        "/opt/tidelog/bin/python",
+        "/opt/tidelog/maintenance.py",
+        "--store",
+        "s3://tidelog/log",
+        "--once",
+        "--json",
+    )
+    options = ("run", "--rm", "--network=tidelog_default", *contained, *environment, "tidelog-emr")
+    assert _rounds(docker.call(*options, *command, "--workers", "local"))
+    docker.say("EMR's image made a round", emr=True)
+
+
+def watched(docker: Docker) -> None:
+    """Check that Prometheus reaches its targets, evaluates every rule, and answers the dashboard's queries."""
+
+    def asked(path: str, **fields: str) -> Any:
+        answer = _http.request("GET", f"{PROMETHEUS}/{path}", fields=fields, timeout=30)
+        assert answer.status == 200, f"{path} {fields}: {answer.status} {answer.data[:500]!r}"
+        return json.loads(answer.data)["data"]
+
+    def rules() -> dict[str, str]:
+        return {rule["name"]: rule["health"] for group in asked("rules")["groups"] for rule in group["rules"]}
 
     def targets() -> set[str]:
-        answer = _http.request("GET", "http://127.0.0.1:9090/api/v1/targets", timeout=30)
-        return {target["health"] for target in json.loads(answer.data)["data"]["activeTargets"]}
+        return {target["health"] for target in asked("targets")["activeTargets"]}
 
     docker.until("Prometheus reaches all that it watches", lambda: targets() == {"up"})
+    docker.until("Prometheus evaluates every rule", lambda: set(rules().values()) == {"ok"})
+    written = yaml.safe_load((OBSERVABILITY / "alerts.yaml").read_text())["groups"]
+    assert set(rules()) == {rule["alert"] for group in written for rule in group["rules"]}
+    panels = json.loads((OBSERVABILITY / "grafana/dashboards/tidelog.json").read_text())["panels"]
+    queries = [each["expr"].replace("$__rate_interval", "1m") for panel in panels for each in panel.get("targets", [])]
+    answered = [query for query in queries if asked("query", query=query)["result"]]
+    docker.say(f"{len(answered)} of the dashboard's {len(queries)} questions have figures", answered=len(answered))
+    assert len(answered) > len(queries) // 2, answered
 
 
-@contextmanager
-def load(docker: Docker) -> Iterator[dict[str, Any]]:
-    """Run a producer that sends one record after another to the proxy; at the end none may have failed."""
-    found: dict[str, Any] = {"acknowledged": 0, "failed": [], "worst_seconds": 0.0}
-    ended = threading.Event()
+class Load:
+    """A producer that sends one record after another to the proxy: how long each took, by what happened meanwhile."""
 
-    def send() -> None:
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.failed: list[str] = []
+        self.table: dict[str, dict[str, Any]] = {}
+        self._ended = threading.Event()
+
+    def send(self) -> None:
+        """Send until the end."""
         with Producer(URL, linger_ms=0) as producer:
-            while not ended.is_set():
+            while not self._ended.is_set():
                 began = time.monotonic()
                 try:
                     producer.send("orders", "x").result()
-                    found["acknowledged"] += 1
                 except TidelogError as problem:
-                    found["failed"].append(repr(problem)[:300])
-                found["worst_seconds"] = max(found["worst_seconds"], round(time.monotonic() - began, 2))
+                    self.failed.append(repr(problem)[:300])
+                self.seconds.append(time.monotonic() - began)
 
-    sender = threading.Thread(target=send)
+    def end(self) -> None:
+        """Send no more."""
+        self._ended.set()
+
+    @contextmanager
+    def during(self, what: str) -> Iterator[None]:
+        """Note what the requests took that ended within this block. At least one must have."""
+        since, failed = len(self.seconds), len(self.failed)
+        yield
+        taken = sorted(self.seconds[since:])
+        assert taken, f"nothing was acknowledged: {what}"
+        figures = {"median": statistics.median(taken), "p99": taken[len(taken) * 99 // 100], "worst": taken[-1]}
+        self.table[what] = {
+            "requests": len(taken), "failed": len(self.failed) - failed,
+            **{f"{name}_ms": round(value * 1000) for name, value in figures.items()},
+        }  # fmt: skip
+
+
+@contextmanager
+def load(docker: Docker) -> Iterator[Load]:
+    """Run a load in which no request may fail."""
+    found = Load()
+    sender = threading.Thread(target=found.send)
     sender.start()
     try:
         yield found
     finally:
-        ended.set()
+        found.end()
         sender.join(WAIT_SECONDS_MAX)
-    docker.say(f"under load: {found}", load=found)
-    if found["failed"] or not found["acknowledged"]:
-        raise SystemExit(f"requests failed: {found}")
+    for what, figures in found.table.items():
+        docker.say(f"under load: {what}: {figures}", load=found.table)
+    if found.failed:
+        raise SystemExit(f"requests failed: {found.failed}")
 
 
 def misfortune(docker: Docker) -> None:
@@ -237,28 +180,31 @@ def misfortune(docker: Docker) -> None:
         return int(docker.state(name, ".RestartCount")) > starts and healthy(name)
 
     with load(docker) as found:
-        before = docker.address("tidelog-gateway-1-1")
-        docker.compose("stop", "gateway-1")
-        taker = docker.call(
-            "run", "--detach", "--rm", "--network", "tidelog_default", "--entrypoint", "sleep", "tidelog-gateway", "600"
-        )
-        docker.compose("start", "gateway-1")
-        docker.until("a gateway was stopped and started", lambda: healthy("gateway-1"))
+        with found.during("nothing"):
+            time.sleep(CALM_SECONDS)
+        with found.during("a gateway is stopped, and comes back at another address"):
+            before = docker.address("tidelog-gateway-1-1")
+            docker.compose("stop", "gateway-1")
+            command = ("--network", "tidelog_default", "--entrypoint", "sleep", "tidelog-gateway", "600")
+            taker = docker.call("run", "--detach", "--rm", *command)
+            docker.compose("start", "gateway-1")
+            docker.until("a gateway was stopped and started", lambda: healthy("gateway-1"))
         assert docker.address("tidelog-gateway-1-1") != before, "its address was to be taken by another container"
         docker.call("kill", taker)
-        starts, sent = int(docker.state("gateway-2", ".RestartCount")), found["acknowledged"]
-        os.kill(int(docker.state("gateway-2", ".State.Pid")), 9)
-        docker.until("a gateway was killed, and is back", lambda: again("gateway-2", starts))
-        assert found["acknowledged"] > sent, "the gateway at another address took nothing"
-        starts = int(docker.state("gateway-2", ".RestartCount"))
-        pid = docker.state("gateway-2", ".State.Pid")
-        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
-        docker.call("exec", "tidelog-gateway-2-1", "python", "-c", FILL, check=False)
-        docker.until("a gateway ran out of memory, and is back", lambda: again("gateway-2", starts))
+        with found.during("the other gateway is killed"):
+            starts = int(docker.state("gateway-2", ".RestartCount"))
+            os.kill(int(docker.state("gateway-2", ".State.Pid")), 9)
+            docker.until("a gateway was killed, and is back", lambda: again("gateway-2", starts))
+        with found.during("the kernel ends a gateway for want of memory"):
+            starts = int(docker.state("gateway-2", ".RestartCount"))
+            pid = docker.state("gateway-2", ".State.Pid")
+            Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
+            docker.call("exec", "tidelog-gateway-2-1", "python", "-c", FILL, check=False)
+            docker.until("a gateway ran out of memory, and is back", lambda: again("gateway-2", starts))
 
 
 def _acknowledged(port: int) -> list[Any]:
-    """Return the errors, None for none, of one record that a Kafka client sends to a gateway's port."""
+    """The errors, None for none, of one record that a Kafka client sends to a gateway's port."""
     told: list[Any] = []
 
     def note(error: Any, message: Any) -> None:
@@ -272,8 +218,7 @@ def _acknowledged(port: int) -> list[Any]:
 
 
 def overlays(docker: Docker) -> None:
-    """Check gateways with access control, where no request passes without a token, and with Kafka listeners, where each broker
-    serves records."""
+    """The gateways with rights, and with a listener for Kafka's clients: no request without a token; records by each broker."""
     token = f"tl_bootstrap_{secrets.token_urlsafe(32)}"
     docker.environment |= {"BOOTSTRAP_TOKEN": token, "CLUSTER_KEY": secrets.token_hex(32)}
     for name in ("auth", "kafka"):
@@ -292,7 +237,7 @@ def overlays(docker: Docker) -> None:
 
 
 def main(directory: Path, *, built: bool) -> dict[str, Any]:
-    """Return the findings; raise SystemExit when something does not work."""
+    """What was found; raises SystemExit when something does not work."""
     directory.mkdir(parents=True, exist_ok=True)
     docker = Docker(directory)
     with ExitStack() as ends:
@@ -305,6 +250,7 @@ def main(directory: Path, *, built: bool) -> dict[str, Any]:
         docker.compose("up", "--no-build", "--wait", "--wait-timeout", str(WAIT_SECONDS_MAX))
         docker.say("all services are well")
         walk(docker)
+        on_emr(docker)
         misfortune(docker)
         docker.compose("stop")
         codes = {name: int(docker.state(name, ".State.ExitCode")) for name in MUST_END_WELL}
@@ -313,6 +259,7 @@ def main(directory: Path, *, built: bool) -> dict[str, Any]:
             raise SystemExit(f"not all ended well: {codes}\n{docker.compose('logs', '--tail', '8')[-4000:]}")
         docker.compose("down", "--volumes")
         overlays(docker)
+    docker.say("all of it works", minutes=docker.minutes())
     return docker.report
 
 

@@ -21,6 +21,10 @@ COPY --from=forky /nginx /
 ENTRYPOINT ["/usr/sbin/nginx", "-e", "/dev/stderr", "-g", "daemon off;"]
 STOPSIGNAL SIGQUIT
 
+FROM ${BASE} AS emr
+# EMR's own has Spark, too, which maintenance by its image does not need.
+RUN useradd --create-home hadoop
+
 FROM ${BASE} AS prometheus
 RUN apt-get update -qq && apt-get install -qq -y --no-install-recommends prometheus > /dev/null \
     && mkdir -p /prometheus && chown nobody:nogroup /prometheus

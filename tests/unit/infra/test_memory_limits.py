@@ -53,7 +53,7 @@ def test_pods_have_memory_for_a_gateway_and_its_reader_of_history() -> None:
 
 
 def test_containers_of_compose_have_memory_for_a_gateway_and_its_reader_of_history() -> None:
-    """Also with rights, and with Kafka's listener. Images are tried within the same limit."""
+    """Also with rights, and with Kafka's listener."""
     limits_of = {
         name: _mebibytes(
             yaml.safe_load((INFRA / f"local/{name}.yaml").read_text())["services"]["gateway-1"]["mem_limit"]
@@ -63,7 +63,6 @@ def test_containers_of_compose_have_memory_for_a_gateway_and_its_reader_of_histo
     assert limits_of["compose"] > _together_bytes()
     assert limits_of["auth"] > _together_bytes(auth="on")
     assert limits_of["kafka"] > _together_bytes(**KAFKA)
-    assert f'"gateway": {limits_of["compose"] >> 20} << 20' in (INFRA / "docker/images.py").read_text()
 
 
 def test_tasks_of_terraform_have_memory_for_a_gateway_and_its_reader_of_history() -> None:

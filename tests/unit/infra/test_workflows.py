@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import yaml
+
 WORKFLOWS = Path(__file__).resolve().parents[3] / ".github"
 USES = re.compile(r"^\s*(?:-\s+)?[\"']?uses[\"']?\s*:\s*(?P<action>.*?)\s*$", re.MULTILINE)
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
@@ -30,3 +32,14 @@ def test_what_is_not_pinned_is_found() -> None:
     text = "".join(f"      - uses: {each}\n" for each in bad)
     assert unpinned(text) == bad
     assert unpinned(f"    - uses: a/b/c@{commit} # v1.2.3\n      uses: ./local\n") == []
+
+
+def test_what_runs_for_real_has_a_workflow_and_is_no_part_of_the_tests() -> None:
+    """Each target that a matrix names is one of the Makefile's, and ``make test`` does not wait for it."""
+    makefile = (WORKFLOWS.parent / "Makefile").read_text()
+    job = yaml.safe_load((WORKFLOWS / "workflows/infra.yml").read_text())["jobs"]["run"]
+    targets = job["strategy"]["matrix"]["target"]
+    needed = dict(re.findall(r"^([a-z-]+):(?: (.*?))? ##", makefile, re.MULTILINE))
+    assert targets == ["docker", "kubernetes"]
+    assert [target for target in targets if target not in needed] == []
+    assert not set(targets) & set(needed["test"].split())
