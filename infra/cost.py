@@ -300,7 +300,7 @@ def _table(load: Load) -> list[str]:
     return [
         f"## {load.mib_per_second} MiB/s into {load.topics:,} topics",
         "",
-        f"{each:,.1f} flushes a second; {together:,.1f} with a journal, its drains included. Kafka on three {load.broker}.",
+        f"{each:,.1f} flushes a second; {together:,.1f} with a journal, its drains included.\nKafka on three {load.broker}.",
         "",
         "| | own | shared | shared, in zones | Kafka |",
         "|---|---|---|---|---|",
