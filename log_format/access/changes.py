@@ -25,10 +25,9 @@ from log_format.access.row import (
     rows,
 )
 from log_format.access.state import NAME, AccessState, snapshot
-from log_format.delta.change import Proposal
-from log_format.delta.system_table import CompactTable, Contents, written
+from log_format.delta.system_table import CompactTable, Contents, SystemTable
+from log_format.delta.system_table import Decide as SharedDecide
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
-from log_format.ids import NewId
 
 SECRETS_MAX: Final = 2
 """Most live secrets of a token: clients change from one to the other at their own time."""
@@ -166,37 +165,25 @@ AccessDecision = CreateToken | RotateToken | DeleteToken | PutRole | DeleteRole 
 """Change to tokens, roles, ACLs or quotas. ``decide`` is pure: it returns what to write (perhaps nothing), or the refusal."""
 
 
-class Decide:
-    """A change that commits several decisions. The result has an outcome for each."""
+class Decide(SharedDecide[AccessState, AccessDecision, Outcome]):
+    """A change that commits several decisions about tokens, roles, ACLs and quotas."""
 
-    def __init__(self, decisions: Sequence[AccessDecision], new_id: NewId) -> None:
-        assert decisions
-        self._decisions = tuple(decisions)
-        self._new_id = new_id
+    table = SystemTable(name=NAME, schema=SCHEMA, directory="rows")
 
-    def propose(self, state: AccessState, now_ms: int) -> Proposal[Sequence[Outcome]]:
-        """Propose one ``add`` with the rows; no actions if no decision needs a row. Refusals are in the result."""
+    def judge(
+        self, decisions: Sequence[AccessDecision], state: AccessState, now_ms: int
+    ) -> tuple[list[Outcome], Contents | None]:
+        """Return what each decision changed."""
         outcomes: list[Outcome] = []
         changes: list[AccessChanges] = []
         ahead = state
-        for decision in self._decisions:
+        for decision in decisions:
             outcome = decision.decide(ahead, now_ms)
             outcomes.append(outcome)
             if isinstance(outcome, Decided) and outcome.changes:
                 ahead = ahead.after((outcome.changes,))
                 changes.append(outcome.changes)
-        if not changes:
-            return Proposal(operation="WRITE", actions=(), result=outcomes)
-        return written(
-            state,
-            _contents(changes, now_ms),
-            outcomes,
-            name=NAME,
-            schema=SCHEMA,
-            directory="rows",
-            new_id=self._new_id,
-            now_ms=now_ms,
-        )
+        return outcomes, _contents(changes, now_ms) if changes else None
 
 
 class Compact(CompactTable[AccessState]):

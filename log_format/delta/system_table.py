@@ -6,11 +6,11 @@ All system tables share this. Each defines its own rows.
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Generic, Self, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +19,7 @@ from log_format.delta.actions import PROTOCOL, Action, Add, Commit, MetaData, Re
 from log_format.delta.change import Proposal
 from log_format.delta.table import NO_LOG
 from log_format.delta.table_schema import schema_string
-from log_format.errors import CorruptData
+from log_format.errors import CorruptData, TidelogError
 from log_format.ids import NewId
 
 
@@ -58,6 +58,9 @@ class SystemTableState:
 
 
 T = TypeVar("T")
+DecisionT = TypeVar("DecisionT")
+OutcomeT = TypeVar("OutcomeT")
+ChangesT = TypeVar("ChangesT")
 StateT_contra = TypeVar("StateT_contra", bound=SystemTableState, contravariant=True)
 
 
@@ -110,34 +113,78 @@ def data_file(
     return StagedRows(path=path, data=contents.data), add
 
 
-def written(
-    state: SystemTableState,
-    contents: Contents,
-    result: T,
-    *,
-    name: str,
-    schema: pa.Schema,
-    directory: str,
-    new_id: NewId,
-    now_ms: int,
-) -> Proposal[T]:
-    """Propose one ``add`` with the contents; the first commit also creates the table.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemTable:
+    """What distinguishes a system table. ``directory``: that of its data files, relative to the table."""
+
+    name: str
+    schema: pa.Schema
+    directory: str
+
+
+class Decide(ABC, Generic[StateT_contra, DecisionT, OutcomeT]):
+    """A change that commits several decisions. The result has an outcome for each."""
+
+    table: ClassVar[SystemTable]
+
+    def __init__(self, decisions: Sequence[DecisionT], new_id: NewId) -> None:
+        assert decisions
+        self._decisions = tuple(decisions)
+        self._new_id = new_id
+
+    @abstractmethod
+    def judge(
+        self, decisions: Sequence[DecisionT], state: StateT_contra, now_ms: int
+    ) -> tuple[list[OutcomeT], Contents | None]:
+        """Return an outcome for each decision, judged with the decisions before it applied, and the rows that they write
+        together; None if they write none."""
+
+    def propose(self, state: StateT_contra, now_ms: int) -> Proposal[Sequence[OutcomeT]]:
+        """Propose one ``add`` with the rows; no actions if no decision needs a row. Refusals are in the result.
+
+        The first commit also creates the table.
+        """
+        outcomes, contents = self.judge(self._decisions, state, now_ms)
+        if contents is None:
+            return Proposal(operation="WRITE", actions=(), result=outcomes)
+        path = f"{self.table.directory}/{self._new_id()}.parquet"
+        file, add = data_file(state, contents, path, now_ms, data_change=True)
+        actions: list[Action] = [add]
+        if state.version == NO_LOG:
+            actions = [PROTOCOL, table_metadata(self.table.name, self.table.schema, self._new_id(), now_ms), add]
+        return Proposal(operation="WRITE", actions=actions, result=outcomes, segment=file)
+
+
+def judged_in_order(
+    decisions: Iterable[DecisionT],
+    decide: Callable[[DecisionT], ChangesT | TidelogError],
+    take: Callable[[ChangesT], None],
+    subject: Callable[[DecisionT], T],
+) -> tuple[list[T | TidelogError], list[ChangesT]]:
+    """Judge decisions, each with the changes of those before it applied.
 
     Args:
-        state: the table's state.
-        contents: content and tags of the data file.
-        result: result of the proposal.
-        name: the table's name.
-        schema: columns of the data file.
-        directory: directory of the data file, relative to the table.
-        new_id: source of unique ids.
-        now_ms: ms since the epoch.
+        decisions: in the order of their commit.
+        decide: returns what a decision writes, perhaps nothing, or its refusal.
+        take: applies changes that are not empty.
+        subject: returns the state of what a decision changes. It is the outcome as of that decision: a later one of the same
+            commit may delete the subject without undoing this one.
+
+    Returns:
+        An outcome for each decision, and the changes that are not empty.
     """
-    file, add = data_file(state, contents, f"{directory}/{new_id()}.parquet", now_ms, data_change=True)
-    actions: list[Action] = [add]
-    if state.version == NO_LOG:
-        actions = [PROTOCOL, table_metadata(name, schema, new_id(), now_ms), add]
-    return Proposal(operation="WRITE", actions=actions, result=result, segment=file)
+    outcomes: list[T | TidelogError] = []
+    written: list[ChangesT] = []
+    for decision in decisions:
+        changes = decide(decision)
+        if isinstance(changes, TidelogError):
+            outcomes.append(changes)
+            continue
+        if changes:
+            take(changes)
+            written.append(changes)
+        outcomes.append(subject(decision))
+    return outcomes, written
 
 
 def table_metadata(name: str, schema: pa.Schema, table_id: str, now_ms: int) -> MetaData:

@@ -15,7 +15,8 @@ import msgspec
 
 from log_format.delta.actions import Add
 from log_format.delta.change import Proposal
-from log_format.delta.system_table import CompactTable, Contents, written
+from log_format.delta.system_table import CompactTable, Contents, SystemTable, judged_in_order
+from log_format.delta.system_table import Decide as SharedDecide
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.groups.row import (
     SCHEMA,
@@ -28,7 +29,6 @@ from log_format.groups.row import (
     encode_tag,
 )
 from log_format.groups.state import NAME, Group, GroupsEdit, GroupsState, GroupsView, snapshot
-from log_format.ids import NewId
 
 Outcome = Group | TidelogError
 """Group after the decision, or the error if nothing was decided."""
@@ -204,43 +204,30 @@ GroupDecision = Claim | Regroup | CommitOffsets | Settle | Delete | EraseOffsets
 ``group`` then."""
 
 
-class Decide:
-    """A change that commits several decisions. The result has an outcome for each."""
+class Decide(SharedDecide[GroupsState, GroupDecision, Outcome]):
+    """A change that commits several decisions about groups."""
 
-    def __init__(self, decisions: Sequence[GroupDecision], new_id: NewId) -> None:
-        assert decisions
-        self._decisions = tuple(decisions)
-        self._new_id = new_id
+    table = SystemTable(name=NAME, schema=SCHEMA, directory="offsets")
+
+    def judge(
+        self, decisions: Sequence[GroupDecision], state: GroupsState, now_ms: int
+    ) -> tuple[list[Outcome], Contents | None]:
+        """Return the groups after their decisions."""
+        ahead = GroupsEdit(state)
+        outcomes, changes = judged_in_order(
+            decisions,
+            lambda decision: decision.decide(ahead, now_ms),
+            ahead.take,
+            lambda decision: ahead.group(decision.group),
+        )
+        self._ahead = ahead
+        return outcomes, _contents(changes) if changes else None
 
     def propose(self, state: GroupsState, now_ms: int) -> Proposal[Sequence[Outcome]]:
-        """Propose one ``add`` with the rows; no actions if no decision needs a row. Refusals are in the result."""
-        all_changes: list[GroupChanges] = []
-        outcomes: list[Outcome] = []
-        ahead = GroupsEdit(state)
-        for decision in self._decisions:
-            decided = decision.decide(ahead, now_ms)
-            if isinstance(decided, TidelogError):
-                outcomes.append(decided)
-                continue
-            if decided:
-                ahead.take(decided)
-                all_changes.append(decided)
-            # The outcome as of now, since a later decision of this commit may delete the group without undoing this one.
-            outcomes.append(ahead.group(decision.group))
-        if not all_changes:
-            return Proposal(operation="WRITE", actions=(), result=outcomes)
-        proposal = written(
-            state,
-            _contents(all_changes),
-            outcomes,
-            name=NAME,
-            schema=SCHEMA,
-            directory="offsets",
-            new_id=self._new_id,
-            now_ms=now_ms,
-        )
+        """See ``SharedDecide``; the state after the commit is given, too, since it was made by judging."""
+        proposal = super().propose(state, now_ms)
         adds = [action for action in proposal.actions if isinstance(action, Add)]
-        return replace(proposal, after=state.edited(ahead).with_files(adds))
+        return replace(proposal, after=state.edited(self._ahead).with_files(adds)) if adds else proposal
 
 
 class Compact(CompactTable[GroupsState]):

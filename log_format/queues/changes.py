@@ -14,10 +14,9 @@ from typing import Protocol
 
 import msgspec
 
-from log_format.delta.change import Proposal
-from log_format.delta.system_table import CompactTable, Contents, written
+from log_format.delta.system_table import CompactTable, Contents, SystemTable, judged_in_order
+from log_format.delta.system_table import Decide as SharedDecide
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
-from log_format.ids import NewId
 from log_format.limits import QUEUE_TOPICS_MAX
 from log_format.queues.row import (
     SCHEMA,
@@ -291,40 +290,23 @@ class DeleteQueue:
         return QueueChanges(deleted=(self.queue,))
 
 
-class Decide:
-    """A change that commits several decisions. The result has an outcome for each."""
+class Decide(SharedDecide[QueuesState, QueueDecision, Outcome]):
+    """A change that commits several decisions about queues."""
 
-    def __init__(self, decisions: Sequence[QueueDecision], new_id: NewId) -> None:
-        assert decisions
-        self._decisions = tuple(decisions)
-        self._new_id = new_id
+    table = SystemTable(name=NAME, schema=SCHEMA, directory="settlements")
 
-    def propose(self, state: QueuesState, now_ms: int) -> Proposal[Sequence[Outcome]]:
-        """Propose one ``add`` with the rows; no actions if no decision needs a row. Refusals are in the result."""
-        all_changes: list[QueueChanges] = []
-        outcomes: list[Outcome] = []
+    def judge(
+        self, decisions: Sequence[QueueDecision], state: QueuesState, now_ms: int
+    ) -> tuple[list[Outcome], Contents | None]:
+        """Return the queues after their decisions."""
         ahead = QueuesEdit(state)
-        for decision in self._decisions:
-            decided = decision.decide(ahead, now_ms)
-            if isinstance(decided, TidelogError):
-                outcomes.append(decided)
-                continue
-            if decided:
-                ahead.take(decided)
-                all_changes.append(decided)
-            outcomes.append(ahead.queue(decision.queue))
-        if not all_changes:
-            return Proposal(operation="WRITE", actions=(), result=outcomes)
-        return written(
-            state,
-            _contents(all_changes, ahead, now_ms),
-            outcomes,
-            name=NAME,
-            schema=SCHEMA,
-            directory="settlements",
-            new_id=self._new_id,
-            now_ms=now_ms,
+        outcomes, changes = judged_in_order(
+            decisions,
+            lambda decision: decision.decide(ahead, now_ms),
+            ahead.take,
+            lambda decision: ahead.queue(decision.queue),
         )
+        return outcomes, _contents(changes, ahead, now_ms) if changes else None
 
 
 class Compact(CompactTable[QueuesState]):

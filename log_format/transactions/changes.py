@@ -14,10 +14,9 @@ from typing import Protocol
 import msgspec
 
 from log_format import limits
-from log_format.delta.change import Proposal
-from log_format.delta.system_table import Contents, written
+from log_format.delta.system_table import Contents, SystemTable
+from log_format.delta.system_table import Decide as SharedDecide
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
-from log_format.ids import NewId
 from log_format.topic.appended import Duplicate
 from log_format.topic.producer_id import is_numbered
 from log_format.topic.producers import ProducerStamp, SequenceCheck, out_of_order
@@ -263,37 +262,28 @@ def is_told(row: TransactionRow, epoch: int, owner: str) -> bool:
     return epoch < row.epoch and owner in row.owners
 
 
-class Decide:
-    """A change that commits several decisions. The result has an outcome for each."""
+class Decide(SharedDecide[TransactionsState, Decision, Outcome]):
+    """A change that commits several decisions about transactions."""
 
-    def __init__(self, decisions: Sequence[Decision], new_id: NewId) -> None:
-        assert decisions
-        self._decisions = tuple(decisions)
-        self._new_id = new_id
+    table = SystemTable(name=NAME, schema=SCHEMA, directory="decisions")
 
-    def propose(self, state: TransactionsState, now_ms: int) -> Proposal[Sequence[Outcome]]:
-        """Propose one ``add`` with the rows; no actions if no decision needs a row. Refusals are in the result."""
+    def judge(
+        self, decisions: Sequence[Decision], state: TransactionsState, now_ms: int
+    ) -> tuple[list[Outcome], Contents | None]:
+        """Return the transactions after their decisions."""
         rows: list[TransactionRow] = []
         outcomes: list[Outcome] = []
         ahead = TransactionsEdit(state)
-        for decision in self._decisions:
+        for decision in decisions:
             more, outcome = decision.decide(ahead, now_ms)
             for row in more:
                 ahead.take(row)
             rows += more
             outcomes.append(outcome)
         if not rows:
-            return Proposal(operation="WRITE", actions=(), result=outcomes)
-        contents = Contents(data=encode_rows(rows), row_count=len(rows), tags={TAG_TRANSACTIONS: encode_tag(rows)})
-        return written(
-            state,
-            contents,
-            outcomes,
-            name=NAME,
-            schema=SCHEMA,
-            directory="decisions",
-            new_id=self._new_id,
-            now_ms=now_ms,
+            return outcomes, None
+        return outcomes, Contents(
+            data=encode_rows(rows), row_count=len(rows), tags={TAG_TRANSACTIONS: encode_tag(rows)}
         )
 
 
