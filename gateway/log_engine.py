@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-from prometheus_client import CollectorRegistry
 
 from gateway.access.rights import OPEN, Rights
 from gateway.access.watch import AccessWatch
@@ -30,7 +28,7 @@ from gateway.engine.fetching import Fetching
 from gateway.engine.following import Following
 from gateway.engine.foreign_watch import ForeignWatch
 from gateway.engine.history import History
-from gateway.engine.journal_peers import JournalPeers, NoPeers
+from gateway.engine.journal_peers import JournalPeers
 from gateway.engine.locating import Locating
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
@@ -39,22 +37,20 @@ from gateway.engine.moving import MovingParts
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic, TopicParts
-from gateway.engine.pool import MakeExecutor, Pool
+from gateway.engine.pool import Pool
 from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.tail_cache import TailCache
-from gateway.engine.threads import Threads
 from gateway.engine.waiting import Draining, WaitingPlaces
+from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.finishing.finishing import Finishing
-from gateway.groups.bounds import GroupBounds
 from gateway.groups.calls.groups import Groups
 from gateway.journals import lag
 from gateway.journals.modes import Modes
 from gateway.journals.times_ahead import TimesAhead
 from gateway.journals.upkeep import JournalUpkeep
 from gateway.memory_budget import MemoryBudget, Reservation
-from gateway.queues.bounds import QueueBounds
 from gateway.queues.queues import Queues, QueueSources
 from gateway.scheduled.delayed import Delayed
 from gateway.tables.access import AccessTable
@@ -65,9 +61,7 @@ from gateway.transactions.preparing import Preparing
 from gateway.transactions.sweeping import Sweeping
 from gateway.transactions.transactions import Transactions
 from log_format import layout
-from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY
-from log_format.ids import NewId, random_id
 from log_format.journal.reader import JournalReader
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
@@ -87,26 +81,17 @@ def _warm_up() -> None:
     decode_row_group(footer, 0, segment.data[: segment.footer_start][footer.row_groups[0].start :])
 
 
-def _access(
-    store: ObjectStore,
-    clock: Clock,
-    new_id: NewId,
-    *,
-    jitter: Callable[[], float],
-    bounds: EngineBounds,
-    make_executor: MakeExecutor,
-    metrics: EngineMetrics,
-) -> TableAccess:
-    load_pool = Pool("load", LOAD_THREADS, make_executor)
+def _access(given: EngineParts, bounds: EngineBounds, metrics: EngineMetrics) -> TableAccess:
+    load_pool = Pool("load", LOAD_THREADS, given.make_executor)
     return TableAccess(
-        store=store,
-        clock=clock,
-        new_id=new_id,
-        jitter=jitter,
+        store=given.store,
+        clock=given.clock,
+        new_id=given.new_id,
+        jitter=given.jitter,
         bounds=bounds,
-        look_pool=Pool("look", LOOK_THREADS, make_executor),
+        look_pool=Pool("look", LOOK_THREADS, given.make_executor),
         load_pool=load_pool,
-        write_pool=Pool("write", bounds.write_threads, make_executor),
+        write_pool=Pool("write", bounds.write_threads, given.make_executor),
         metrics=metrics,
         fetch_all=load_pool.map,
     )
@@ -176,44 +161,23 @@ def _reading(access: TableAccess, parts: TopicParts, cold_store: ObjectStore) ->
 
 
 class LogEngine:
-    """One gateway's engine. Used on the event loop only.
+    """One gateway's engine. Used on the event loop only."""
 
-    ``store`` takes the writes and the looks at logs. ``cold_store`` is the same store over connections of its own, so that
-    readers of old records and writers never wait for each other.
-    """
-
-    def __init__(
-        self,
-        store: ObjectStore,
-        cold_store: ObjectStore,
-        *,
-        bounds: EngineBounds,
-        ownership: Ownership,
-        clock: Clock,
-        registry: CollectorRegistry,
-        request_memory: MemoryBudget,
-        group_bounds: GroupBounds = GroupBounds(),  # noqa: B008 - frozen
-        queue_bounds: QueueBounds = QueueBounds(),  # noqa: B008 - frozen
-        journal_peers: JournalPeers = NoPeers(),  # noqa: B008 - it has no state
-        super_users: Collection[str] | None = None,
-        new_id: NewId = random_id,
-        jitter: Callable[[], float] = random.random,
-        make_executor: MakeExecutor = Threads,
-    ) -> None:
-        """``request_memory``: budget for staged and published records. ``super_users`` None: rights are not enforced."""
+    def __init__(self, given: EngineParts, settings: EngineSettings) -> None:
+        """Set up without starting a task or asking the store."""
+        store, cold_store, ownership = given.store, given.cold_store, given.ownership
+        clock, new_id, registry, bounds = given.clock, given.new_id, given.registry, settings.bounds
         self.clock, self.bounds, self._draining = clock, bounds, Draining()
         self._metrics = EngineMetrics(registry)
         self._times_ahead = TimesAhead(tells=False)
-        self._access = _access(
-            store, clock, new_id, jitter=jitter, bounds=bounds, make_executor=make_executor, metrics=self._metrics
-        )
+        self._access = _access(given, bounds, self._metrics)
         self.access_table = AccessTable(self._access)
-        self.rights = OPEN if super_users is None else Rights(self.access_table, super_users)
+        self.rights = OPEN if settings.super_users is None else Rights(self.access_table, settings.super_users)
         self._tail, self._places = _tail(bounds, self._metrics), _places(bounds, self._metrics)
         self._access_watch = AccessWatch(self.access_table, self._places)
-        self._cold_pool = Pool("read", bounds.read_threads, make_executor)
+        self._cold_pool = Pool("read", bounds.read_threads, given.make_executor)
         topics: OrderedDict[str, OpenTopic] = OrderedDict()
-        self.journals = _journals(self._access, self._tail, journal_peers, ownership, topics)
+        self.journals = _journals(self._access, self._tail, given.journal_peers, ownership, topics)
         cold = JournalReader(cold_store, cache_bytes=bounds.journal_cache_bytes_max), self._cold_pool
         parts = _topic_parts(self._access, self.journals, cold, ownership=ownership, draining=self._draining)
         self.topics = TopicRegistry(parts, topics)
@@ -223,7 +187,7 @@ class LogEngine:
             self.topics, self._access, self.journals, cold_store=cold_store, cold_pool=self._cold_pool
         )
         self.producer_ids = ids = ProducerIds(store, pool=self._access.look_pool, clock=clock, new_id=new_id)
-        self._finishing = finishing = Finishing(self._access, self.topics, request_memory)
+        self._finishing = finishing = Finishing(self._access, self.topics, given.request_memory)
         self.groups = Groups(
             *(self._access, self._finishing, self.topics),
             administration=self.administration,
@@ -233,10 +197,12 @@ class LogEngine:
             ownership=ownership,
             rights=self.rights,
             registry=registry,
-            bounds=group_bounds,
+            bounds=settings.groups,
         )
         sources = QueueSources(self.topics, self.locating, self.reading, self._places, self._draining)
-        self.queues = Queues(self._access, finishing, sources, ids, ownership, registry=registry, bounds=queue_bounds)
+        self.queues = Queues(
+            self._access, finishing, sources, ids, ownership, registry=registry, bounds=settings.queues
+        )
         deciding = (finishing, Preparing(self.groups.committed, finishing, self.topics, clock=clock), ids)
         self.transactions = Transactions(*deciding, self.queues.coordinator, clock=clock, new_id=new_id)
         self.kafka_transactions = KafkaTransactions(self.transactions, finishing, ids, clock=clock)
@@ -246,8 +212,8 @@ class LogEngine:
         self.sweeping = Sweeping(finishing, ownership, clock=clock, bounds=bounds)
         self.journal_upkeep = JournalUpkeep(self.journals, self.topics, self._access, ownership)
         self.modes = Modes(self.journals, self.topics, self._access)
-        delaying = (self._access, self.topics, ownership, finishing.transactions, make_executor)
-        self.delayed = Delayed(*delaying, memory=request_memory, registry=registry)
+        delaying = (self._access, self.topics, ownership, finishing.transactions, given.make_executor)
+        self.delayed = Delayed(*delaying, memory=given.request_memory, registry=registry)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 

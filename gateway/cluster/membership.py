@@ -19,6 +19,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -55,6 +56,30 @@ LEAVE_MS_MAX: Final = 2_000
 _log = logging.getLogger("gateway.cluster")
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which gateway this is, and which start of it."""
+
+    gateway_id: str
+    url: str
+    """Address that ``Membership.start`` will likely give."""
+    instance: str
+    """New with each start."""
+    started_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beating:
+    """How a gateway beats, and what its heartbeat says and proves."""
+
+    beat_ms: int
+    journals: bool = True
+    """Whether the gateway takes part in journals."""
+    key_file: tuple[bytes, ...] | None = None
+    """Keys of the setting ``cluster_key_file``, if any."""
+    leases_until_abandoned: int = LEASES_UNTIL_ABANDONED
+
+
 class Membership:
     """This gateway's heartbeat and its looks. Used on the event loop only. Call ``start`` once the gateway listens; ``leave``
     when it ends."""
@@ -63,51 +88,38 @@ class Membership:
         self,
         store: ObjectStore,
         peers: Peers,
+        identity: Identity,
+        beating: Beating,
         *,
-        own_id: str,
-        url: str,
-        started_at_ms: int,
         owned_topic_count: Callable[[], int],
         clock: Clock,
-        beat_ms: int,
         registry: CollectorRegistry,
-        instance: str,
-        journals: bool = True,
         quotas: Quotas | None = None,
-        key_file: tuple[bytes, ...] | None = None,
-        leases_until_abandoned: int = LEASES_UNTIL_ABANDONED,
     ) -> None:
-        """Set up without beating.
-
-        Args:
-            url: address that ``start`` will likely give.
-            instance: new with each start.
-            journals: the setting.
-            quotas: None with ``auth=off``.
-            key_file: keys of the setting ``cluster_key_file``, if any.
-        """
+        """Set up without beating. ``quotas``: None with ``auth=off``."""
+        beat_ms = beating.beat_ms
         self._store = store
         self._peers = peers
-        self._own_id = own_id
-        self._url = url
+        self._own_id = identity.gateway_id
+        self._url = identity.url
         self._kafka: str | None = None
-        self._started_at_ms = started_at_ms
+        self._started_at_ms = identity.started_at_ms
         self._owned_topic_count = owned_topic_count
         self._clock = clock
         self._beat_ms = beat_ms
-        self._journals = journals
+        self._journals = beating.journals
         self._quotas = quotas
         self._demands: Demands = {}
-        self._key_file = key_file
+        self._key_file = beating.key_file
         self._keys: ClusterKeys | None = None
         self._reader = HeartbeatReader(
             store,
-            own_id=own_id,
-            litter_ms=beat_ms * BEATS_PER_LEASE * leases_until_abandoned,
+            own_id=identity.gateway_id,
+            litter_ms=beat_ms * BEATS_PER_LEASE * beating.leases_until_abandoned,
             step_ms_max=beat_ms * 2,
         )
         self._ignored_count = 0
-        self._instance = instance
+        self._instance = identity.instance
         self._beat = 0
         self._lonely_beats = 0
         self._quiet_beats = 0

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import secrets
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -26,11 +27,12 @@ from gateway.audit.recording import Recording
 from gateway.audit.trail import AuditTrail
 from gateway.certificate import Certificate, PeerTrust
 from gateway.cluster.keys import read_key_file
-from gateway.cluster.membership import Membership
+from gateway.cluster.membership import Beating, Identity, Membership
 from gateway.cluster.ownership import Mode, Ownership
 from gateway.cluster.peers import Peers
 from gateway.counted_store import StoreRequests
 from gateway.engine.bounds import FLUSH_REQUESTS_MIN, LOAD_THREADS, LOOK_THREADS, EngineBounds
+from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import PeerConnections
 from gateway.forwarding.forwarding import Forwarding
@@ -77,6 +79,27 @@ records."""
 _log = logging.getLogger("gateway.process.assembly")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayParts:
+    """What a gateway is put together from. Simulations and tests replace parts of it."""
+
+    store: ObjectStore
+    engine: LogEngine
+    ownership: Ownership
+    connections: PeerConnections
+    breaker: Breaker
+    hops: Hops
+    clock: Clock
+    metrics: Metrics
+    request_memory: MemoryBudget
+    codec_pool: Executor
+    compression_pool: Executor
+    key_file: tuple[bytes, ...] | None = None
+    """Keys of the setting ``cluster_key_file``."""
+    lane: Lane | None = None
+    """Readers of history in processes of their own."""
+
+
 def assemble(settings: Settings) -> Gateway:
     """Return the gateway that the settings describe. The store is accessed only to prove that it can keep a log.
 
@@ -110,22 +133,22 @@ def assemble(settings: Settings) -> Gateway:
     connections = PeerConnections(max(1, settings.connections_max // 2), _trust(settings))
     breaker = Breaker(ownership.peers, connections, clock)
     engine = LogEngine(
-        store,
-        cold_store,
-        bounds=_bounds(settings),
-        ownership=ownership,
-        clock=clock,
-        registry=metrics.registry,
-        request_memory=request_memory,
-        journal_peers=JournalPeering(ownership, connections, breaker, hops),
-        super_users=_super_users(settings),
+        EngineParts(
+            store=store,
+            cold_store=cold_store,
+            ownership=ownership,
+            clock=clock,
+            registry=metrics.registry,
+            request_memory=request_memory,
+            journal_peers=JournalPeering(ownership, connections, breaker, hops),
+        ),
+        EngineSettings(bounds=_bounds(settings), super_users=_super_users(settings)),
     )
-    return put_together(
-        settings,
-        store,
-        engine,
-        ownership,
-        connections,
+    parts = GatewayParts(
+        store=store,
+        engine=engine,
+        ownership=ownership,
+        connections=connections,
         breaker=breaker,
         hops=hops,
         clock=clock,
@@ -136,55 +159,37 @@ def assemble(settings: Settings) -> Gateway:
         key_file=_key_file(settings.cluster_key_file),
         lane=_lane(settings, requests, metrics),
     )
+    return put_together(settings, parts)
 
 
-def put_together(
-    settings: Settings,
-    store: ObjectStore,
-    engine: LogEngine,
-    ownership: Ownership,
-    connections: PeerConnections,
-    *,
-    breaker: Breaker,
-    hops: Hops,
-    clock: Clock,
-    metrics: Metrics,
-    request_memory: MemoryBudget,
-    codec_pool: Executor,
-    compression_pool: Executor,
-    key_file: tuple[bytes, ...] | None = None,
-    lane: Lane | None = None,
-) -> Gateway:
-    """Return the gateway with the given engine and parts. Raise ``SettingsError`` for a certificate that can't be used."""
+def put_together(settings: Settings, parts: GatewayParts) -> Gateway:
+    """Return the gateway with the given parts. Raise ``SettingsError`` for a certificate that can't be used."""
+    store, engine, ownership, connections = parts.store, parts.engine, parts.ownership, parts.connections
+    clock, metrics, hops = parts.clock, parts.metrics, parts.hops
     quotas = None if settings.auth == "off" else _quotas(settings, engine, clock)
     membership = Membership(
         store,
         ownership.peers,
-        own_id=settings.gateway_id,
-        url=settings.url,
-        started_at_ms=clock.now_ms(),
+        Identity(settings.gateway_id, settings.url, hops.instance, clock.now_ms()),
+        Beating(settings.heartbeat_ms, journals=settings.journals == "on", key_file=parts.key_file),
         owned_topic_count=lambda: engine.owned_topic_count,
         clock=clock,
-        beat_ms=settings.heartbeat_ms,
         registry=metrics.registry,
-        instance=hops.instance,
-        journals=settings.journals == "on",
         quotas=quotas,
-        key_file=key_file,
     )
     forwarding = Forwarding(
-        *(ownership, connections, breaker, engine.topics, hops),
+        *(ownership, connections, parts.breaker, engine.topics, hops),
         store_answers=engine.store_answers,
         rights=engine.rights,
         request_bytes_max=settings.request_bytes_max,
-        request_memory=request_memory,
+        request_memory=parts.request_memory,
         clock=clock,
         registry=metrics.registry,
     )
     return Gateway(
         rights=engine.rights,
         vending=Vending(store.uri, settings),
-        lane=lane,
+        lane=parts.lane,
         sql=statements_of(settings),
         recording=None if settings.audit_mode == "off" else _recording(settings, engine, clock, metrics),
         quotas=quotas,
@@ -193,17 +198,17 @@ def put_together(
         store_uri=store.uri,
         clock=clock,
         metrics=metrics,
-        request_memory=request_memory,
+        request_memory=parts.request_memory,
         answer_memory=_answer_memory(settings),
         body_limits=BodyLimits(bytes_max=settings.request_bytes_max, total_ms=settings.body_total_ms),
-        codec_pool=codec_pool,
-        compression_pool=compression_pool,
+        codec_pool=parts.codec_pool,
+        compression_pool=parts.compression_pool,
         engine=engine,
         activity=Activity(metrics.registry, clock),
         membership=membership,
         peers=ownership.peers,
         forwarding=forwarding,
-        queue_peers=QueuePeering(ownership, PeerMessages(ownership.peers, connections, breaker, hops)),
+        queue_peers=QueuePeering(ownership, PeerMessages(ownership.peers, connections, parts.breaker, hops)),
         hops=hops,
         certificate=_certificate(settings),
         peer_trust=connections.trust,

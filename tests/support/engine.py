@@ -18,6 +18,7 @@ from gateway.engine.bounds import EngineBounds
 from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits, StartWord
 from gateway.engine.journal_peers import JournalPeers, NoPeers
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.groups.bounds import GroupBounds
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, MemoryBudget
@@ -143,16 +144,20 @@ def make_gateway(
     store = store or FaultyStore(objects)
     clock, request_memory, registry = clock or SystemClock(), MemoryBudget(1 << 30, "tests"), CollectorRegistry()
     engine = LogEngine(
-        store,
-        store,
-        bounds=EngineBounds(write_threads=4, read_threads=4, journals=journals, **bounds),
-        ownership=ownership or Ownership("a", Peers(clock), "preferred"),
-        clock=clock,
-        registry=registry,
-        request_memory=request_memory,
-        group_bounds=group_bounds,
-        journal_peers=journal_peers,
-        super_users=super_users,
-        queue_bounds=queue_bounds,
+        EngineParts(
+            store=store,
+            cold_store=store,
+            ownership=ownership or Ownership("a", Peers(clock), "preferred"),
+            clock=clock,
+            registry=registry,
+            request_memory=request_memory,
+            journal_peers=journal_peers,
+        ),
+        EngineSettings(
+            bounds=EngineBounds(write_threads=4, read_threads=4, journals=journals, **bounds),
+            groups=group_bounds,
+            queues=queue_bounds,
+            super_users=super_users,
+        ),
     )
     return Gateway(store, engine, request_memory, registry)

@@ -13,7 +13,7 @@ from gateway.forwarding.hop import Hops
 from gateway.gateway import Gateway
 from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
-from gateway.process.assembly import put_together
+from gateway.process.assembly import GatewayParts, put_together
 from gateway.settings import Settings
 from log_format.clock import SystemClock
 from log_format.stores.memory import MemoryStore
@@ -24,12 +24,11 @@ def lone_gateway(settings: Settings, engine: Any) -> Gateway:
     clock = SystemClock()
     ownership = Ownership(settings.gateway_id, Peers(clock), "off")
     connections = PeerConnections(1)
-    return put_together(
-        settings,
-        MemoryStore(settings.store.removeprefix("memory://")),
-        engine,
-        ownership,
-        connections,
+    parts = GatewayParts(
+        store=MemoryStore(settings.store.removeprefix("memory://")),
+        engine=engine,
+        ownership=ownership,
+        connections=connections,
         breaker=Breaker(ownership.peers, connections, clock),
         hops=Hops(ownership.peers, clock, instance="lone"),
         clock=clock,
@@ -38,3 +37,4 @@ def lone_gateway(settings: Settings, engine: Any) -> Gateway:
         codec_pool=ThreadPoolExecutor(settings.codec_threads),
         compression_pool=ThreadPoolExecutor(1),
     )
+    return put_together(settings, parts)

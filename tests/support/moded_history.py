@@ -16,6 +16,7 @@ from gateway.app import create_app
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
 from gateway.engine.bounds import EngineBounds
+from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
@@ -54,13 +55,15 @@ class History:
     def _engine(self, name: str) -> LogEngine:
         clock = SystemClock()
         return LogEngine(
-            self.store,
-            self.store,
-            bounds=EngineBounds(),
-            ownership=Ownership(name, Peers(clock), "off"),
-            clock=clock,
-            registry=Metrics().registry,
-            request_memory=MemoryBudget(1 << 28, "tests"),
+            EngineParts(
+                store=self.store,
+                cold_store=self.store,
+                ownership=Ownership(name, Peers(clock), "off"),
+                clock=clock,
+                registry=Metrics().registry,
+                request_memory=MemoryBudget(1 << 28, "tests"),
+            ),
+            EngineSettings(bounds=EngineBounds()),
         )
 
     def _client(self, engine: LogEngine) -> httpx.AsyncClient:

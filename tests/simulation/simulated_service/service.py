@@ -16,6 +16,7 @@ from unittest import mock
 from gateway.app import GatewayApplication, create_app
 from gateway.cluster.ownership import Ownership
 from gateway.engine.bounds import EngineBounds
+from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import PeerConnections
 from gateway.forwarding.hop import Hops
@@ -24,7 +25,7 @@ from gateway.kafka.listening.listener import KafkaListener
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from gateway.metrics import Metrics
-from gateway.process.assembly import put_together
+from gateway.process.assembly import GatewayParts, put_together
 from gateway.queues.bounds import QueueBounds
 from gateway.settings import Settings
 from log_format.ids import NewId
@@ -132,25 +133,24 @@ class Service:
         ownership, connections = self._among(cluster, ownership or alone(machine.name, clock), clock, chance)
         self.hops = Hops(ownership.peers, clock, instance=new_id())
         self.engine = LogEngine(
-            _as_store(client),
-            _as_store(client),
-            bounds=bounds,
-            ownership=ownership,
-            clock=clock,
-            registry=metrics.registry,
-            request_memory=request_memory,
-            group_bounds=group_bounds,
-            queue_bounds=EVENTFUL_QUEUES,
-            new_id=new_id,
-            jitter=chance.random,
-            make_executor=make_executor,
+            EngineParts(
+                store=_as_store(client),
+                cold_store=_as_store(client),
+                ownership=ownership,
+                clock=clock,
+                registry=metrics.registry,
+                request_memory=request_memory,
+                new_id=new_id,
+                jitter=chance.random,
+                make_executor=make_executor,
+            ),
+            EngineSettings(bounds=bounds, groups=group_bounds, queues=EVENTFUL_QUEUES),
         )
-        whole = put_together(
-            settings,
-            _as_store(client),
-            self.engine,
-            ownership,
-            connections,
+        parts = GatewayParts(
+            store=_as_store(client),
+            engine=self.engine,
+            ownership=ownership,
+            connections=connections,
             breaker=Breaker(ownership.peers, connections, clock),
             hops=self.hops,
             clock=clock,
@@ -159,6 +159,7 @@ class Service:
             codec_pool=make_executor(settings.codec_threads, "codec"),
             compression_pool=make_executor(1, "compression"),
         )
+        whole = put_together(settings, parts)
         self.app: GatewayApplication = create_app(whole)
         self.kafka = KafkaListener(whole) if with_kafka else None
         scheduler.start(f"{machine.name} loop", machine, self.loop.live)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.cluster.membership import BEATS_PER_LEASE, LIST_BEATS, LONELY_BEATS, Membership
+from gateway.cluster.membership import BEATS_PER_LEASE, LIST_BEATS, LONELY_BEATS, Beating, Identity, Membership
 from gateway.cluster.peers import Peers
 from gateway.quotas.limits import REQUESTS
 from gateway.quotas.quotas import Quotas
@@ -73,21 +73,23 @@ def join() -> Iterator[Callable[..., Membership]]:
     with ExitStack() as ended:
 
         def joined(
-            store: MemoryStore, name: str, clock: Clock | None = None, zone: str | None = None, **more: Any
+            store: MemoryStore,
+            name: str,
+            clock: Clock | None = None,
+            zone: str | None = None,
+            quotas: Quotas | None = None,
+            **more: Any,
         ) -> Membership:
             clock = clock or SystemClock()
             membership = Membership(
                 store,
                 Peers(clock, zone),
-                own_id=name,
-                url="http://not-yet-known:1",
-                started_at_ms=0,
+                Identity(name, "http://not-yet-known:1", secrets.token_hex(8), 0),
+                Beating(BEAT_MS, **more),
                 owned_topic_count=lambda: 0,
                 clock=clock,
-                beat_ms=BEAT_MS,
                 registry=CollectorRegistry(),
-                instance=secrets.token_hex(8),
-                **more,
+                quotas=quotas,
             )
             membership.start(f"http://{name}:1")
             ended.callback(membership._thread.shutdown)

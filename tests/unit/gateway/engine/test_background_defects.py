@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.app import create_app
-from gateway.cluster.membership import Membership
+from gateway.cluster.membership import Beating, Identity, Membership
 from gateway.cluster.peers import Peers
 from gateway.groups.bounds import GroupBounds
 from gateway.groups.calls.groups import Groups, Joining
@@ -130,14 +130,11 @@ async def test_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
     membership = Membership(
         make_gateway().store,
         Peers(clock),
-        own_id="a",
-        url="http://a",
-        started_at_ms=0,
+        Identity("a", "http://a", "i", 0),
+        Beating(1),
         owned_topic_count=lambda: 0,
         clock=clock,
-        beat_ms=1,
         registry=CollectorRegistry(),
-        instance="i",
     )
     failing = Failing(lambda: asyncio.sleep(0))
     monkeypatch.setattr(membership, "_round", failing)

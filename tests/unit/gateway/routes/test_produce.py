@@ -16,6 +16,7 @@ from gateway.engine.appending import Appending, PendingBatch
 from gateway.engine.bounds import EngineBounds
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.sequencing import Sequencing
+from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.gateway import Gateway
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
@@ -32,13 +33,15 @@ VALUE = b"x" * 1000
 def made_gateway() -> Gateway:
     store, clock = MemoryStore(), SystemClock()
     engine = LogEngine(
-        store,
-        store,
-        bounds=EngineBounds(),
-        ownership=Ownership("a", Peers(clock), "off"),
-        clock=clock,
-        registry=CollectorRegistry(),
-        request_memory=MemoryBudget(1 << 30, "tests"),
+        EngineParts(
+            store=store,
+            cold_store=store,
+            ownership=Ownership("a", Peers(clock), "off"),
+            clock=clock,
+            registry=CollectorRegistry(),
+            request_memory=MemoryBudget(1 << 30, "tests"),
+        ),
+        EngineSettings(bounds=EngineBounds()),
     )
     return lone_gateway(Settings(store="memory://x", log_level="error"), engine)
 
