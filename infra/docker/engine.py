@@ -1,4 +1,4 @@
-"""A Docker engine for ``line.py``: the running one, or one of its own. Build our images, and stand-ins for those of others.
+"""Docker engine for ``line.py``, either the running one or a new one; and builds of our images and of stand-ins for others'.
 
 No registry is used: the base of our images is a Debian by debootstrap with its own Python, and ``stand-ins/`` replaces MinIO's,
 nginx's, Prometheus' and EMR's images.
@@ -24,10 +24,10 @@ STAND_INS: Final = Path(__file__).parent / "stand-ins"
 CACHE: Final = Path(os.environ.get("TIDELOG_CACHE") or Path.home() / ".cache/tidelog")
 BASE: Final = "python-stand-in:bookworm"
 BASES: Final = {"gateway": BASE, "spark": BASE, "emr": "emr-stand-in"}
-"""Our images, and the base of each."""
+"""Base image of each of our images."""
 SECONDS_MAX: Final = 3600
 WAIT_SECONDS_MAX: Final = 480
-"""Where Spark starts on a busy machine; other waits take seconds."""
+"""Limit of a wait: needed where Spark starts on a busy machine; other waits take seconds."""
 
 
 class Docker:
@@ -46,7 +46,7 @@ class Docker:
         print(f"{time.monotonic() - self._began:6.0f} s  {what}", file=sys.stderr, flush=True)
 
     def minutes(self) -> float:
-        """Return how long it has taken so far."""
+        """Return the minutes elapsed since the beginning."""
         return round((time.monotonic() - self._began) / 60, 1)
 
     def call(self, *arguments: str, check: bool = True, standard_input: Any = subprocess.DEVNULL) -> str:

@@ -1,7 +1,7 @@
-"""Build images from their Dockerfiles without Docker and without a registry: what ``line.py`` and ``infra/cluster`` share.
+"""Builds of images from their Dockerfiles without Docker and without a registry, shared by ``line.py`` and ``infra/cluster``.
 
-The base is a Debian of the same release, by debootstrap, with Debian's own (older) Python and this machine's certificates. All
-else is as the Dockerfiles say.
+The base is a Debian of the same release, by debootstrap, with Debian's own (older) Python and this machine's certificates.
+Everything else follows the Dockerfiles.
 """
 # ruff: noqa: INP001, S603, T201 - part of programs that run programs of the system
 

@@ -1,8 +1,8 @@
 """Run ``compose.yaml`` on Docker, unchanged, and simulate failures: ``line.py DIRECTORY [--built] [--json]`` (make docker).
 
 It uses the running Docker engine; if none answers it starts one, which ends with this program (needs root, and
-``apt-get install docker.io debootstrap``). ``engine.py`` builds our images from the Dockerfiles as they are, and stand-ins for
-those of others. Grafana is left out, but Prometheus is asked the dashboard's queries.
+``apt-get install docker.io debootstrap``). ``engine.py`` builds our images from the unchanged Dockerfiles, and stand-ins for
+others' images. Grafana is left out, but Prometheus is asked the dashboard's queries.
 
 Then: ``up --wait``, records through the proxy and back, the pipeline's result, rounds of maintenance, one of them by EMR's image,
 Prometheus' targets, rules and answers. Under load a gateway is stopped and returns at another address, the other one is killed,
@@ -116,7 +116,7 @@ def watched(docker: Docker) -> None:
 
 
 class Load:
-    """A producer that sends one record after another to the proxy: how long each took, by what happened meanwhile."""
+    """Producer that sends one record after another to the proxy, and records the latencies by concurrent event."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -125,7 +125,7 @@ class Load:
         self._ended = threading.Event()
 
     def send(self) -> None:
-        """Send until the end."""
+        """Send records until ``end`` is called."""
         with Producer(URL, linger_ms=0) as producer:
             while not self._ended.is_set():
                 began = time.monotonic()
@@ -141,7 +141,7 @@ class Load:
 
     @contextmanager
     def during(self, what: str) -> Iterator[None]:
-        """Note what the requests took that ended within this block. At least one must have."""
+        """Record the latencies of the requests that end within this block, of which there must be at least one."""
         since, failed = len(self.seconds), len(self.failed)
         yield
         taken = sorted(self.seconds[since:])
@@ -204,7 +204,7 @@ def misfortune(docker: Docker) -> None:
 
 
 def _acknowledged(port: int) -> list[Any]:
-    """The errors, None for none, of one record that a Kafka client sends to a gateway's port."""
+    """Return the errors, None for none, of one record that a Kafka client sends to a gateway's port."""
     told: list[Any] = []
 
     def note(error: Any, message: Any) -> None:
@@ -218,7 +218,8 @@ def _acknowledged(port: int) -> list[Any]:
 
 
 def overlays(docker: Docker) -> None:
-    """The gateways with rights, and with a listener for Kafka's clients: no request without a token; records by each broker."""
+    """Check gateways with access control, where no request passes without a token, and with Kafka listeners, where each broker
+    serves records."""
     token = f"tl_bootstrap_{secrets.token_urlsafe(32)}"
     docker.environment |= {"BOOTSTRAP_TOKEN": token, "CLUSTER_KEY": secrets.token_hex(32)}
     for name in ("auth", "kafka"):
@@ -237,7 +238,7 @@ def overlays(docker: Docker) -> None:
 
 
 def main(directory: Path, *, built: bool) -> dict[str, Any]:
-    """What was found; raises SystemExit when something does not work."""
+    """Return the findings; raise SystemExit when something does not work."""
     directory.mkdir(parents=True, exist_ok=True)
     docker = Docker(directory)
     with ExitStack() as ends:
