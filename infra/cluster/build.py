@@ -64,7 +64,6 @@ def archives(directory: Path, built: Path) -> list[Path]:
     storage.call("rm", "--all")
     storage.call("rmi", "--prune", "--force")
     context = directory / "stand-ins"
-    shutil.copytree(HERE, context / "cluster", dirs_exist_ok=True)
     shutil.copytree(ROOT / "infra/docker/stand-ins", context, dirs_exist_ok=True)
     for program in (CACHE / "bin/minio", built / "pause", built / "coredns", built / "cluster"):
         shutil.copy(program, context)

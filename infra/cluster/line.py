@@ -99,6 +99,7 @@ def inside(directory: Path, state: Path, names: list[str]) -> dict[str, Any]:
         with run.load():
             for name in names:
                 STAGES[name](run)
+        print(run.table(), file=sys.stderr, flush=True)
         stages.chart(run)
         return run.report
     finally:

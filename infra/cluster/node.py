@@ -56,6 +56,7 @@ authorization: {{mode: Webhook}}
 cgroupDriver: cgroupfs
 cgroupRoot: /{group}
 failSwapOn: false
+imageGCHighThresholdPercent: 100 # no image could be had again
 failCgroupV1: false
 clusterDNS: ["{dns}"]
 clusterDomain: cluster.local

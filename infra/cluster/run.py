@@ -164,6 +164,34 @@ class Run:
         self.report["disturbances"][name] = row
         self.say(f"{name}: {row}")
 
+    def table(self) -> str:
+        """The disturbances, as docs/deploy.md has them."""
+        head = [
+            "disturbance",
+            "seconds",
+            "sent",
+            "failed",
+            "worst acknowledgement",
+            "worst way to the reader",
+            "plain",
+            "refused",
+        ]
+        rows = [head, ["---"] * len(head)]
+        for name, row in self.report["disturbances"].items():
+            worst = [f"{row['worst'].get(what, 0):.1f} s" for what in ("sent", "received")]
+            rows.append(
+                [
+                    name,
+                    row["seconds"],
+                    row["sent"],
+                    row["failed"],
+                    *worst,
+                    row["asked"] + row["refused"],
+                    row["refused"],
+                ]
+            )
+        return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
+
     def process(self, pod: dict[str, Any]) -> int:
         """Return this machine's process id of the first process in a pod's container."""
         identity = pod["status"]["containerStatuses"][0]["containerID"].split("//")[1]
