@@ -10,7 +10,7 @@ SHELL := /bin/sh
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup dist demo test conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-maintenance torture-spark torture-pipeline large-transactions gateway minio minio-server lint lint-infra docker kubernetes bench clean
+.PHONY: help setup dist demo test quick conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-maintenance torture-spark torture-pipeline large-transactions gateway minio minio-server lint lint-infra docker kubernetes bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -32,6 +32,9 @@ test: minio-server browser $(STAMP) ## Run every check and every test (needs Go 
 	@nice $(MAKE) --no-print-directory lint & lint=$$!; \
 	.venv/bin/python -P scripts/run_tests.py -n $(or $(WORKERS),5) --dist loadfile $(ARGS); tests=$$?; \
 	wait $$lint && exit $$tests
+
+quick: $(STAMP) ## Check what changed within a minute: style, types, unit and property tests that the change concerns
+	@.venv/bin/python scripts/quick.py $(BASE)
 
 conformance-auth: $(STAMP) ## Run the black-box suite with auth=on, as a caller with the rights that it needs (part of test)
 	.venv/bin/pytest tests/conformance/http_api -k least-rights $(ARGS)
