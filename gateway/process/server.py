@@ -160,7 +160,11 @@ class GatewayServer(uvicorn.Server):
             except OSError as error:
                 _log.error("the listener for Kafka's clients (kafka_listen) can't be had: %s", error)
                 sys.exit(STARTUP_FAILURE)
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except SystemExit:  # uvicorn has said why
+            _log.error("the gateway's own address (host, port) can't be had: --port names another, 0 any that is free")
+            raise
         if self._operations is not None:
             await self._operations.serve()
         if self._kafka is not None:

@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, NDJSON, PARQUET
 from gateway.engine.fetch_answer import FetchFrom, FetchLimits, StartWord
 from gateway.http import fields
+from gateway.http.validation import faults
 from gateway.openapi.problems import Problem, problems
 from gateway.openapi.schemas import Record, binary, integer_headers, text
 from gateway.routes.filter_fields import Filter, FilterQuery
@@ -94,7 +95,9 @@ _EVENT_ID: Final = re.compile(r"([0-9]{1,19})(?:@([A-Za-z0-9_-]{1,64}))?")
 def _event_id(text: str) -> str:
     match = _EVENT_ID.fullmatch(text)
     if match is None or int(match[1]) > fields.INT64_MAX:
-        raise ValueError(text)
+        raise faults(
+            [((), f"must be an integer from 0 to {fields.INT64_MAX}, or one with @ and a topic's id behind it")]
+        )
     return text
 
 
@@ -106,7 +109,6 @@ class FetchHeaders(fields.Headers):
     last_event_id: Annotated[
         str | None,
         fields.NotNull(),
-        fields.Says(f"must be an integer from 0 to {fields.INT64_MAX}, or one with @ and a topic's id behind it"),
         AfterValidator(_event_id),
         WithJsonSchema({"type": "string", "pattern": f"^{_EVENT_ID.pattern}$"}),
         Field(alias="Last-Event-ID", description="For event streams: where to go on. It wins over `offset`"),

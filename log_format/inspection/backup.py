@@ -98,6 +98,11 @@ def copy_log(
         raise RequestRefused("A version needs one topic: each table counts its own.")
     _refuse_another_log(source, target, _tables_of(target) if topics is None else map(layout.topic_root, topics))
     target.put(layout.COPYING, b"{}")
+    if any(source.list(layout.COPYING)):
+        target.delete(layout.COPYING)
+        raise RequestRefused(
+            "The target is the source itself, by whatever name: copy into another directory or prefix."
+        )
     if topics is None:
         # The key that proves producer ids comes first.
         _copy_all(source, target, _keys(source, layout.CLUSTER_KEY))

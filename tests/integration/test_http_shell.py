@@ -260,11 +260,12 @@ def test_a_second_signal_ends_the_process_at_once(start: Callable[..., StubProce
 
 
 def test_a_port_in_use_is_said_and_fails(start: Callable[..., StubProcess]) -> None:
-    """The second server on a port ends with a status and a reason, and the first goes on."""
+    """The second server on a port ends with a status, a reason and what to do, and the first goes on."""
     stub = start()
     status, errors = ended([*STUB, "--port", str(stub.port)], os.environ)
     assert status == 3
     assert "address already in use" in errors
+    assert "--port names another" in errors
     assert stub.get("/healthz").status_code == 200
 
 

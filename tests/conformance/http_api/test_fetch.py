@@ -226,6 +226,10 @@ def test_event_streams_out_of_range_are_problems(api: Api) -> None:
         assert (problem["log_start_offset"], problem["high_watermark"]) == (2, 3)
         headers = {"accept": "text/event-stream", "last-event-id": str(offset)}
         api.refused(api.http.get(path, headers=headers), status, "OFFSET_OUT_OF_RANGE")
+    headers["last-event-id"] = "x"
+    problem = api.refused(api.http.get(path, headers=headers), 400, "INVALID_REQUEST")
+    assert problem["errors"][0]["where"] == "Last-Event-ID"
+    assert problem["errors"][0]["what"].startswith("must be an integer from 0")
 
 
 def test_several_partitions(api: Api) -> None:

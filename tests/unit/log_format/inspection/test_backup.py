@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from log_format.scheduled.due import list_due
 from log_format.scheduled.filing import put_object
 from log_format.scheduled.lookup import scheduled_id, waiting
 from log_format.store import ObjectInfo, ObjectStore
+from log_format.stores import open_store
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Append
 from log_format.topic.changes import CreateTopic
@@ -122,6 +124,19 @@ def test_a_copy_into_a_log_that_has_gone_on_is_refused() -> None:
         list(copy_log(source, target, CLOCK))
     assert dict(everything(target)) == before
     assert verify_topic(target, TOPIC).ok
+
+
+def test_a_copy_onto_itself_is_refused(tmp_path: Path) -> None:
+    """By another name of the directory, too: it would be taken for a backup, and there would be none."""
+    (tmp_path / "log").mkdir()
+    (tmp_path / "other-name").symlink_to(tmp_path / "log")
+    source, target = (open_store(f"file://{tmp_path}/{name}") for name in ("log", "other-name"))
+    create(source)
+    before = dict(everything(source))
+    for store in (source, target):
+        with pytest.raises(RequestRefused, match="the source itself"):
+            list(copy_log(source, store, CLOCK))
+    assert dict(everything(source)) == before
 
 
 def test_a_copy_that_broke_off_is_not_taken_for_whole() -> None:
