@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import uvloop
 
-from benchmarks.groups.members import Gateway, Member
+from benchmarks.groups.members import Member
+from benchmarks.harness.json_calls import Gateway
 from benchmarks.harness.scenario import Standing
 
 PAUSE_S: Final = 0.02

@@ -12,8 +12,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.groups.members import Gateway, Member, counted, settle, steady, table_commits
+from benchmarks.groups.members import Member, settle, steady, table_commits
 from benchmarks.harness.bodies import json_requests
+from benchmarks.harness.json_calls import Gateway, counted
 from benchmarks.harness.load import run_load
 from benchmarks.harness.options import Options
 from benchmarks.harness.percentiles import percentile_text

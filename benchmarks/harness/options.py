@@ -59,5 +59,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--waiting", type=int, default=200_000, help="delays: records that wait (default 200000)")
     parser.add_argument("--rate", type=int, default=5_000, help="delays: records due a second (default 5000)")
     parser.add_argument("--commits", type=int, default=200_000, help="long-history: of the history (default 200000)")
-    parser.add_argument("--gibibytes", type=float, default=1, help="maintenance-memory: of the topic (default 1)")
+    parser.add_argument(
+        "--gibibytes",
+        type=float,
+        default=1,
+        help="maintenance-memory: of the topic (default 1); of much less no keys are compacted",
+    )
     parser.add_argument("--megabytes", type=int, default=400, help="collect: log lines (default 400)")

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.groups.members import Gateway
 from benchmarks.harness.bodies import json_requests
+from benchmarks.harness.json_calls import Gateway
 from benchmarks.harness.load import run_load
 from benchmarks.harness.metrics import STORE_REQUESTS, metrics
 from benchmarks.harness.options import Options
