@@ -12,6 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gateway.process.worker_count import shared_out
+from gateway.settings import Settings
 from tests.support.forked import GATEWAY, ended
 from tests.support.gateway_process import GatewayProcess, running_gateway
 
@@ -45,6 +47,19 @@ def test_wrong_settings_end_with_a_reason(arguments: list[str], environment: dic
     assert status == 2
     assert said in errors
     assert errors.count("\n") == 1
+
+
+def test_a_share_of_the_memory_takes_the_largest_request(tmp_path: Path) -> None:
+    """One of many workers, or a gateway in a small container, takes a body of the largest size and of the smallest records."""
+    settings = Settings(store="x")
+    record = b'{"value":""},'
+    body = b'{"records":[' + (record * (settings.request_bytes_max // len(record) - 2))[:-1] + b"]}"
+    share = f"--in-flight-bytes-max={shared_out(settings, 64)['in_flight_bytes_max']}"
+    with running_gateway(tmp_path / "store", tmp_path / "log", share) as gateway:
+        url = f"{gateway.url}/v1/topics"
+        assert httpx.post(url, json={"name": "large", "partition_count": 2}).status_code == 201
+        headers = {"content-type": "application/json"}
+        assert httpx.post(f"{url}/large/records", content=body, headers=headers, timeout=120).status_code == 200
 
 
 def test_memory_stays_below_its_bound_under_any_load(gateway: GatewayProcess) -> None:

@@ -19,7 +19,7 @@ def test_settings_that_fit_are_left_alone(caplog: pytest.LogCaptureFixture) -> N
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize("mebibytes", [512, 600, 700, 800])
+@pytest.mark.parametrize("mebibytes", [520, 600, 700, 800])
 def test_bounds_come_down_to_the_limit(mebibytes: int, caplog: pytest.LogCaptureFixture) -> None:
     """The stated bound is within the limit then, and the log says by which settings. Nothing that all gateways must share is
     changed, and the largest request still fits."""
@@ -47,7 +47,7 @@ def test_what_was_given_by_name_stays(caplog: pytest.LogCaptureFixture) -> None:
     """An operator's word is kept, and what it may cost is said."""
     given = Settings(store="memory:", readers=1, in_flight_bytes_max=36 * MEBIBYTE, answer_bytes_max=64 * MEBIBYTE)
     with caplog.at_level(logging.WARNING):
-        found = fitted(given, 512 * MEBIBYTE)
+        found = fitted(given, 520 * MEBIBYTE)
     assert (found.readers, found.in_flight_bytes_max, found.answer_bytes_max) == (1, 36 * MEBIBYTE, 64 * MEBIBYTE)
     assert f"may still take {bound_bytes(found) // MEBIBYTE} MiB" in caplog.text
 

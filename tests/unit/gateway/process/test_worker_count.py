@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.process.machine import Machine
-from gateway.process.worker_count import all_bytes, default_workers, worker_arguments
+from gateway.process.worker_count import all_bytes, default_workers, shared_out, worker_arguments
 from gateway.settings import Settings
 
 GIB = 1 << 30
@@ -41,6 +41,14 @@ def test_the_bounds_are_of_what_each_may_hold() -> None:
     assert all_bytes(given, 2) < 2 * all_bytes(given, 1)
     assert all_bytes(settings(readers=0), 4) <= all_bytes(given, 4) - 4 * 256 * (1 << 20)
     assert all_bytes(settings(sql="off"), 4) == all_bytes(given, 4) - 4 * 512 * (1 << 20)
+
+
+def test_a_share_holds_the_largest_request() -> None:
+    """However many share the memory: else a request that one gateway takes would be refused for ever. Nor is a share more than
+    there is."""
+    whole = settings()
+    assert {shared_out(whole, count)["in_flight_bytes_max"] for count in (2, 4, 64)} == {28 << 20}
+    assert shared_out(settings(in_flight_bytes_max=20 << 20), 4)["in_flight_bytes_max"] == 20 << 20
 
 
 @pytest.mark.parametrize(
