@@ -239,11 +239,10 @@ class TopicUpkeep:
         keys_compacted: Mapping[int, int] = _NOTHING,
     ) -> RewriteOutcome:
         """Replace the old segments by the new ones, if the old ones are still in the table."""
-        assert state.topic_id is not None
         if done.is_unchanged:
             return RewriteOutcome.COMMITTED
         change = Rewrite(
-            topic_id=state.topic_id,
+            topic_id=state.existing_id,
             sources=[source.segment for source in task.sources],
             source_record_count=task.record_count,
             added=done.added,

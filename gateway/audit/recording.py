@@ -145,11 +145,10 @@ class Recording:
     async def _append(self, entries: list[Entry]) -> None:
         topic = await self._topic()
         state = topic.existing()
-        assert state.topic_id is not None
         if self._stamp is None:
             self._stamp = ProducerStamp(await self._producer_ids.issue(), PLAIN_EPOCH, 0)
         batch = Batch(
-            topic_id=state.topic_id,
+            topic_id=state.existing_id,
             records=_records(entries),
             partitions=np.zeros(len(entries), np.int32),
             record_bytes_max=max(len(entry.value) for entry in entries),

@@ -125,11 +125,10 @@ class Locating:
             return topic
         try:
             state = topic.existing_with(wanted.partition)
-            assert state.topic_id is not None
             offset = await self._offset(topic, state, wanted)
         except TidelogError as error:
             return error
-        return ReadFrom(topic, state.topic_id, wanted.partition, offset, wanted.filter, wanted.bytes_max)
+        return ReadFrom(topic, state.existing_id, wanted.partition, offset, wanted.filter, wanted.bytes_max)
 
     async def _offset(self, topic: OpenTopic, state: TopicState, wanted: FetchFrom) -> int:
         log_start, high_watermark = state.log_start(wanted.partition), state.high_watermark(wanted.partition)

@@ -123,8 +123,7 @@ class Reading:
 
     def is_at_tail(self, state: TopicState, partition: int, offset: int) -> bool:
         """Return whether the record at the offset is among the newest, which are in memory or just about to be."""
-        assert state.topic_id is not None
-        return self._tail.begins_by(state.topic_id, partition, offset)
+        return self._tail.begins_by(state.existing_id, partition, offset)
 
     def count_history(self, record_count: int) -> None:
         """Count old records that another process read; 0: the store gave that process none."""
@@ -161,7 +160,6 @@ class Reading:
 
     def _take_from_memory(self, state: TopicState, partition: int, found: Records, limits: ReadLimits) -> bool | None:
         """Take what fits and is in memory; return False when the next record is in the store, None after one step of a filter."""
-        assert state.topic_id is not None
         end, compacted_end = state.high_watermark(partition), state.keys_compacted[partition]
         step_end = found.looked_bytes + LOOK_STEP_BYTES
         while (offset := found.next_offset) < end:
@@ -169,11 +167,11 @@ class Reading:
             if found.record_count >= limits.records_max or has_looked:
                 found.is_full = True
                 return True
-            run = self._tail.find(state.topic_id, partition, offset) if offset >= compacted_end else None
+            run = self._tail.find(state.existing_id, partition, offset) if offset >= compacted_end else None
             if run is not None:
                 fits = self._take_from_tail(run, found, limits)
             else:
-                piece = self._ahead.find(state.topic_id, partition, offset)
+                piece = self._ahead.find(state.existing_id, partition, offset)
                 if piece is None:
                     return False
                 if offset < compacted_end and not state.manifest.has_all((piece.path,)):
@@ -213,7 +211,6 @@ class Reading:
         self, topic: OpenTopic, state: TopicState, partition: int, found: Records, limits: ReadLimits
     ) -> bool:
         """Take what fits of the next run in the store; return False when not even the next record fits."""
-        assert state.topic_id is not None
         end = state.high_watermark(partition)
         offset = found.next_offset
         located = state.manifest.find(partition, offset)
@@ -262,7 +259,7 @@ class Reading:
                 break
             await asyncio.sleep(0)  # The next step of a filter follows.
         if found.next_offset < piece.end_offset:
-            self._ahead.add(state.topic_id, partition, piece)
+            self._ahead.add(state.existing_id, partition, piece)
         return fits
 
     async def _from_segment(
@@ -289,9 +286,8 @@ class Reading:
     def _in_journal(self, run: Located, state: TopicState, partition: int) -> pa.Table:
         """Return all records of a run that only a journal has. Raises ``CorruptData``, ``StoreUnavailable``."""
         assert run.journal is not None
-        assert state.topic_id is not None
         return self._journals.read(
-            JournalRunPlace(run.journal, run.segment, state.topic_id, partition, run.base_offset)
+            JournalRunPlace(run.journal, run.segment, state.existing_id, partition, run.base_offset)
         )
 
     async def _on_store(self, read: Callable[[Located], T], located: Located) -> T:

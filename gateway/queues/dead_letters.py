@@ -74,8 +74,7 @@ class DeadLetters:
 
     async def proofs(self, queue: LiveQueue, letters: TopicState) -> LetterProofs:
         """Return the proofs of the queue's letters in this topic. Raises ``BackOff``."""
-        assert letters.topic_id is not None
-        return LetterProofs(await self._producer_ids.key_for(PURPOSE), queue.queue_id, letters.topic_id)
+        return LetterProofs(await self._producer_ids.key_for(PURPOSE), queue.queue_id, letters.existing_id)
 
     async def move(self, queue: LiveQueue) -> bool:
         """Move some dead records of one partition; return False if there are none that can be moved. Raises ``TidelogError``."""
@@ -150,11 +149,10 @@ class DeadLetters:
 def routed(records: pa.Table, state: TopicState, turn: int) -> StagedRecords:
     """Return the records (``BATCH_SCHEMA``) routed for a topic: to partitions by key, without a key to partition ``turn`` modulo
     their number."""
-    assert state.topic_id is not None
     chosen = partition_for_keys(records.column("key"), state.partition_count)
     partitions = np.where(chosen < 0, np.int32(turn % state.partition_count), chosen).astype(np.int32)
     return StagedRecords(
-        topic=state.topic, topic_id=state.topic_id, records=records.combine_chunks(), partitions=partitions
+        topic=state.topic, topic_id=state.existing_id, records=records.combine_chunks(), partitions=partitions
     )
 
 

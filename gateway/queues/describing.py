@@ -148,6 +148,5 @@ class Describing(Collector):
 
 def _share(queue: LiveQueue, topic: OpenTopic, partition: int) -> tuple[Share, int]:
     state = topic.state
-    assert state.topic_id is not None
-    share = queue.share(topic.name, (state.topic_id, partition), state.log_start(partition))
+    share = queue.share(topic.name, (state.existing_id, partition), state.log_start(partition))
     return share, state.high_watermark(partition)

@@ -62,7 +62,7 @@ class Leases:
         lease = Lease(f"{self._epoch}-{next(self._number)}", share, dict.fromkeys(parts))
         ordered = sorted(parts, key=lambda held: held.first)
         for held in ordered:
-            held.lease, held.state = lease, LEASED
+            held.leased_by, held.state = lease, LEASED
         self.lock(lease, ordered, lock_ms)
         if len(ordered) > 1:
             gaps = uncovered(ordered[0].first, ordered[-1].last, [(one.first, one.last) for one in ordered])
@@ -121,7 +121,6 @@ class Leases:
         """Mark parts as leased again after a change of them failed; their locks may have ended meanwhile."""
         for part in parts:
             part.state = LEASED
-            assert part.lease is not None
             self._expect_end(part.lease, part.deadline_ms)
 
     def ended(self) -> list[Held]:

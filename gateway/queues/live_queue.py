@@ -283,7 +283,7 @@ class LiveQueue:
             self._partitions.preparing.discard(pending.pending_id)
         self._note_ended(checked, pending.transaction_id)
         self._partitions.wait_for(pending.pending_id, held)
-        self.leases.forget_empty(dict.fromkeys(part.lease for part in held if part.lease is not None))
+        self.leases.forget_empty(dict.fromkeys(part.leased_by for part in held if part.leased_by is not None))
         self.follow()
 
     def _undone(self, held: Sequence[Held], problem: TidelogError) -> None:
@@ -298,7 +298,6 @@ class LiveQueue:
         self._note_ended(checked, transaction_id)
         leases: dict[Lease, None] = {}
         for part in (part for one in checked for part in one.parts):
-            assert part.lease is not None
             leases[part.lease] = None
             part.lease.share.let_go(part)
         self.leases.forget_empty(leases)
@@ -310,7 +309,6 @@ class LiveQueue:
         for one in checked:
             ended_as = how(one.settlement, transaction_id)
             for part in one.parts:
-                assert part.lease is not None
                 part.lease.ended.append((part.first, part.last, ended_as))
 
     # Writing
@@ -378,7 +376,6 @@ class LiveQueue:
         self._parts.metrics.ended_locks.inc(len(ended))
         self.drops.tell(dropped_at_end(ended, settings))
         for part in ended:
-            assert part.lease is not None
             part.lease.share.let_go(part)
             self.leases.forget_empty([part.lease])
         self.follow()

@@ -68,7 +68,6 @@ def runs_of(checked: Iterable[Checked], settings: QueueSettings, now_ms: int) ->
     runs: dict[Share, list[Run]] = {}
     for one in checked:
         for part in one.parts:
-            assert part.lease is not None
             runs.setdefault(part.lease.share, []).append(_settled(one.settlement, part, settings, now_ms))
     return {share: joined(some) for share, some in runs.items()}
 
@@ -77,7 +76,6 @@ def runs_of_ended(parts: Iterable[Held], settings: QueueSettings, now_ms: int) -
     """Return the runs of records whose locks have ended."""
     runs: dict[Share, list[Run]] = {}
     for part in parts:
-        assert part.lease is not None
         runs.setdefault(part.lease.share, []).append(_ended(part, settings, now_ms))
     return {share: joined(some) for share, some in runs.items()}
 
@@ -126,7 +124,6 @@ def dropped_of(share: Share, held: Held, deliveries: int, reason: str) -> Droppe
 
 
 def _lost(part: Held, reason: str) -> Dropped:
-    assert part.lease is not None
     return dropped_of(part.lease.share, part, part.count + 1, reason)
 
 
@@ -134,7 +131,6 @@ def given_back(checked: Iterable[Checked], settings: QueueSettings) -> dict[Shar
     """Return the runs of the same records if their transaction is aborted: they are released immediately."""
     runs: dict[Share, list[Run]] = {}
     for part in (part for one in checked for part in one.parts):
-        assert part.lease is not None
         run = released(settings, (part.first, part.last), part.count + 1, now_ms=0, delay_ms=0)
         runs.setdefault(part.lease.share, []).append(run)
     return {share: joined(some) for share, some in runs.items()}

@@ -59,7 +59,6 @@ class Partitions:
         """Let these ranges of leases wait for a transaction."""
         kept = self._pending[pending_id] = []
         for part in held:
-            assert part.lease is not None
             part.state, part.pending_id = PENDING, pending_id
             part.lease.parts.pop(part, None)
             kept.append((part.lease.share, part))

@@ -194,8 +194,7 @@ class Queues:
             topic = await self._existing(one, arrival_ms)
             is_new = one not in queue.settings.topics
             initial = await self._starts(name, topic, queue.settings.start) if is_new else []
-            assert topic.state.topic_id is not None
-            change = PartitionChange(queue=name, topic=one, topic_id=topic.state.topic_id, partition=0)
+            change = PartitionChange(queue=name, topic=one, topic_id=topic.state.existing_id, partition=0)
             by_partition = {each.partition: each.start_offset for each in initial} | dict(offsets)
             changes += [
                 msgspec.structs.replace(change, partition=partition, start_offset=offset)
@@ -275,7 +274,6 @@ class Queues:
     async def _starts(self, queue: str, topic: OpenTopic, start: str | int) -> list[PartitionChange]:
         """Return where the queue begins in each partition, except those where it begins at offset 0."""
         state = topic.state
-        assert state.topic_id is not None
         if start == EARLIEST:
             return []
         if start == LATEST:
@@ -292,7 +290,7 @@ class Queues:
                 if not isinstance(one, ReadFrom):
                     raise one
                 offsets.append(one.offset)
-        change = PartitionChange(queue=queue, topic=topic.name, topic_id=state.topic_id, partition=0)
+        change = PartitionChange(queue=queue, topic=topic.name, topic_id=state.existing_id, partition=0)
         return [
             msgspec.structs.replace(change, partition=partition, start_offset=offset)
             for partition, offset in enumerate(offsets)
@@ -312,6 +310,7 @@ def default_settings(topics: Iterable[str]) -> QueueSettings:
 
 def _ends(topic: OpenTopic) -> tuple[RedrivePosition, ...]:
     state = topic.state
-    assert state.topic_id is not None
     ends = [state.high_watermark(partition) for partition in range(state.partition_count)]
-    return tuple(RedrivePosition(state.topic_id, partition, end, end) for partition, end in enumerate(ends) if end > 0)
+    return tuple(
+        RedrivePosition(state.existing_id, partition, end, end) for partition, end in enumerate(ends) if end > 0
+    )

@@ -201,8 +201,7 @@ class Receiving:
                 await asyncio.sleep(0)
             if not take.has_room:
                 return
-            assert state.topic_id is not None
-            share = queue.share(topic.name, (state.topic_id, partition), state.log_start(partition))
+            share = queue.share(topic.name, (state.existing_id, partition), state.log_start(partition))
             end = state.high_watermark(partition)
             share.guard(end if is_quiet else None)
             if is_fragmented:

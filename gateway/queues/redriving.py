@@ -130,8 +130,7 @@ class Redriving:
     async def _next(self, judging: _Judging, letters: OpenTopic, partition: int) -> _Piece | None:
         """Return what the next transaction produces; None at the end of the partition."""
         state = letters.state
-        assert state.topic_id is not None
-        begin = RedrivePosition(state.topic_id, partition, 0)
+        begin = RedrivePosition(state.existing_id, partition, 0)
         position = judging.queue.queue.positions.get(begin.key, begin)
         offset = max(state.log_start(partition), position.next_offset)
         limits = ReadLimits(records_max=PUBLISHED_RECORDS_MAX, bytes_max=PUBLISHED_BYTES_MAX)

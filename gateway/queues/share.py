@@ -63,7 +63,8 @@ class Held:
     last: int
     count: int
     state: str = BUSY
-    lease: Lease | None = None
+    leased_by: Lease | None = None
+    """Lease of the range; None for one without a lease. ``lease`` is for ranges that are known to have one."""
     pending_id: str | None = None
     deadline_ms: int = 0
     lock_ms: int = 0
@@ -71,9 +72,15 @@ class Held:
     is_begun: bool = True
     """Whether the end of the range's lock counts as a delivery."""
 
+    @property
+    def lease(self) -> Lease:
+        """Lease of a range that is leased, or waits for a transaction."""
+        assert self.leased_by is not None
+        return self.leased_by
+
     def counted(self) -> int:
         """Return the number of records in the range."""
-        offsets = None if self.lease is None else self.lease.offsets
+        offsets = None if self.leased_by is None else self.leased_by.offsets
         if offsets is None:
             return self.last - self.first + 1
         return int(np.searchsorted(offsets, self.last, "right") - np.searchsorted(offsets, self.first))
@@ -264,8 +271,8 @@ class Share:
         assert self._held[at] is held
         del self._firsts[at], self._held[at]
         self.in_flight -= held.record_count
-        if held.lease is not None:
-            held.lease.parts.pop(held, None)
+        if held.leased_by is not None:
+            held.leased_by.parts.pop(held, None)
         self._hint = min(self._hint, max(held.first, self.start))
         self.scanned_to = min(self.scanned_to, held.first)
 
@@ -281,13 +288,20 @@ class Share:
     def _cut(self, held: Held, at_offset: int) -> Held:
         """Cut a range in two; return the second."""
         rest = Held(
-            at_offset, held.last, held.count, held.state, held.lease, held.pending_id, held.deadline_ms, held.lock_ms
+            at_offset,
+            held.last,
+            held.count,
+            held.state,
+            held.leased_by,
+            held.pending_id,
+            held.deadline_ms,
+            held.lock_ms,
         )
         rest.is_begun = held.is_begun
         held.last = at_offset - 1
         self.count(held, held.counted())
-        if rest.lease is not None:
-            rest.lease.parts[rest] = None
+        if rest.leased_by is not None:
+            rest.leased_by.parts[rest] = None
         return self.hold(rest)
 
     def of_lease(self, lease: Lease, first: int, last: int) -> list[Held] | None:
@@ -299,9 +313,9 @@ class Share:
                 break
             if held.last < first:
                 continue
-            if held.lease is lease and held.state == PENDING:
+            if held.leased_by is lease and held.state == PENDING:
                 continue  # This part is settled in a transaction.
-            if held.lease is not lease or held.state != LEASED:
+            if held.leased_by is not lease or held.state != LEASED:
                 return None
             found.append(held)
         return found

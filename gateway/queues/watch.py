@@ -125,8 +125,7 @@ class Watch:
 
     async def _look_for_expiry(self, queue: LiveQueue, topic: OpenTopic, partition: int) -> None:
         state = topic.state
-        assert state.topic_id is not None
-        key = (state.topic_id, partition)
+        key = (state.existing_id, partition)
         end = state.high_watermark(partition)
         if key not in queue.shares and end == state.log_start(partition):
             return

@@ -174,7 +174,6 @@ def batch_of(
 
     ``is_stored``: an earlier try stored them, so the topic's settings are not checked. Raises ``RequestRefused``.
     """
-    assert state.topic_id is not None
     if incoming.single is not None and incoming.partitions is None and incoming.delays is None:
         batch = _of_single(incoming.single, state, routing, is_stored=is_stored)
         if batch is not None:
@@ -183,7 +182,7 @@ def batch_of(
         raise UnknownPartition(state.topic, routing.partition, state.partition_count)
     if not len(incoming):
         # The sequence is used up by an empty request, too.
-        return RoutedRecords(None if routing.stamp is None else _nothing(state.topic_id, routing.stamp))
+        return RoutedRecords(None if routing.stamp is None else _nothing(state.existing_id, routing.stamp))
     largest_bytes = largest_record_bytes(incoming.records)
     if not is_stored:
         if largest_bytes > state.config.integer("max.message.bytes"):
@@ -210,7 +209,7 @@ def batch_of(
         log_append_time=state.config.choice("message.timestamp.type") == "LogAppendTime",
     )
     batch = Batch(
-        topic_id=state.topic_id,
+        topic_id=state.existing_id,
         records=records,
         partitions=partitions,
         record_bytes_max=largest_bytes,
@@ -223,7 +222,6 @@ def batch_of(
 
 def _of_single(record: SingleRecord, state: TopicState, routing: Routing, *, is_stored: bool) -> Batch | None:
     """Return the batch of a request's only record; None if it may have to be refused, for which ``batch_of`` finds the reason."""
-    assert state.topic_id is not None
     config, count = state.config, state.partition_count
     partition, key = routing.partition, record.key
     if partition is None:
@@ -237,7 +235,7 @@ def _of_single(record: SingleRecord, state: TopicState, routing: Routing, *, is_
     if record.timestamp_ms is None or config.choice("message.timestamp.type") == "LogAppendTime":
         record = SingleRecord(routing.arrived_at_ms, key, record.value)
     return Batch(
-        topic_id=state.topic_id,
+        topic_id=state.existing_id,
         records=record,
         partitions=partition,
         record_bytes_max=record.size_bytes,

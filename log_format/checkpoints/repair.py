@@ -170,13 +170,14 @@ class LeaveOutSegments:
 
 def _without_lost_segments(store: ObjectStore, log: TopicLog, new_id: NewId, *, is_dry_run: bool) -> Repair:
     state = log.state
-    assert state.topic_id is not None
     listed = {segment.path for segment in state.manifest.segments()}
     gone = sorted(listed - stored_paths(store, log.topic))
     gaps: list[Gap] = []
     version = None
     step = limits.REMOVES_PER_COMMIT_MAX
-    for change in (LeaveOutSegments(state.topic_id, gone[first : first + step]) for first in range(0, len(gone), step)):
+    for change in (
+        LeaveOutSegments(state.existing_id, gone[first : first + step]) for first in range(0, len(gone), step)
+    ):
         if is_dry_run:
             gaps += change.propose(state, 0).result
             continue

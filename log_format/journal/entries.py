@@ -85,11 +85,10 @@ _DECODER: Final = msgspec.json.Decoder(list[Entry])
 
 def attach(state: TopicState) -> Attach:
     """Return the entry that attaches a topic, from the state of its own log with that attachment."""
-    assert state.topic_id is not None
     assert state.attachment is not None
     config = state.config
     return Attach(
-        topic_id=state.topic_id,
+        topic_id=state.existing_id,
         name=state.topic,
         number=state.attachment.number,
         first=state.attachment.first,

@@ -272,9 +272,8 @@ def _check_partition_count(count: object) -> None:
 
 def moved_metadata(state: TopicState, move: Move) -> MetaData:
     """Return the topic's metadata for the place that the move takes it to."""
-    assert state.topic_id is not None
     return _metadata(
-        state.topic_id,
+        state.existing_id,
         state.topic,
         state.partition_count,
         state.config,

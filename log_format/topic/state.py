@@ -120,6 +120,13 @@ class TopicState:
         """Whether the topic exists."""
         return self.topic_id is not None
 
+    @property
+    def existing_id(self) -> str:
+        """Id of a topic that exists. Raises ``UnknownTopic`` for another."""
+        if self.topic_id is None:
+            raise UnknownTopic(self.topic)
+        return self.topic_id
+
     def other_than(self, topic_id: str | None) -> UnknownTopic | TopicReplaced | None:
         """Return the error to raise if this is not the incarnation ``topic_id``, else None."""
         if self.topic_id is None:

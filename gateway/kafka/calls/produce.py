@@ -1,9 +1,11 @@
 """Produce: batches of several topics and partitions, each with its own answer.
 
-1. The batches of one connection are submitted in the order in which they came. Their commits are awaited beside later requests.
-2. Each partition's batch stands or falls alone. Those of one topic, and of topics at one journal, share commits as HTTP's do.
+1. The batches of one connection are submitted in the order in which they came. Later requests begin before earlier ones are
+   committed.
+2. Each partition's batch is accepted or refused by itself. Batches of one topic, and of topics at one journal, share commits as
+   HTTP's do.
 3. A batch is one of magic 2, as from every client since 2017. Its records are checked before any is submitted.
-4. The producer's bytes stay beside the records in the tail where they are worth it: consumers there get them as they are.
+4. The tail cache also keeps the producer's bytes of large batches, so that consumers at the tail get them without encoding.
 5. With acks=0 there is no answer. A batch that can't be taken closes the connection, as a broker does.
 
 Source: KIP-98 (batches), KIP-516 (topic ids); Kafka's ``LogValidator``.
@@ -41,12 +43,15 @@ from log_format.topic.config import check_topic_name
 
 INLINE_BYTES_MAX: Final = 160 * 1024
 INLINE_RECORDS_MAX: Final = 8_192
-"""A request that has more, or is compressed, is decoded in a thread. Java's producer sends 16 KiB for each of some partitions."""
+"""A request with more bytes or records, or with compressed ones, is decoded in a thread. Java's producer sends 16 KiB for each
+partition."""
 ORIGINAL_RECORDS_MIN: Final = 16
 ORIGINAL_BYTES_MIN: Final = 4 * 1024
-"""Of records, decompressed. Batches with less than both are encoded anew, many as one: that takes less than many small ones."""
+"""Least records or decompressed bytes of a batch whose bytes are kept. Smaller batches are merged and encoded anew for a reader:
+one large batch costs a reader less than many small ones."""
 FRAME_PART_MIN: Final = 0.9
-"""A batch that is so much of its frame is kept as a part of it, others are copied: a part keeps the whole frame in memory."""
+"""Share of its frame above which a batch is kept as a view of the frame. A smaller batch is copied, since a view keeps the whole
+frame in memory."""
 _ACKS: Final = (-1, 0, 1)
 _TIMESTAMP: Final = BATCH_SCHEMA.get_field_index("timestamp")
 
@@ -55,7 +60,7 @@ async def produce(call: KafkaCall, request: Any) -> Answer | Later:
     """Admit, decode, submit; then answer once all is committed."""
     acks = request.acks
     admitted = await _admit_all(call, request)
-    del request  # with the frame's bytes: what is left are the records
+    del request  # It holds the frame's bytes; the decoded records do not.
     if _is_large(admitted):
         pool = call.gateway.codec_pool
         decoded = await asyncio.get_running_loop().run_in_executor(pool, decode_all, call, admitted)
@@ -110,7 +115,7 @@ async def _admit(
             return Answered(place, KafkaError.unknown_topic_or_partition)
         open_topic = await call.engine.open_topic(name, place.index)
         state = open_topic.existing_own()
-        if state.topic_id is None or not call.known_topics.is_of(place.topic_id, state):
+        if not call.known_topics.is_of(place.topic_id, state):
             return Answered(place, KafkaError.unknown_topic_id)
         batch = memoryview(b"") if records is None else records
         head = read_head(batch)
@@ -127,7 +132,7 @@ async def _admit(
         return Answered(place, KafkaError.unsupported_for_message_format)
     except Malformed:
         return Answered(place, KafkaError.invalid_record)
-    return Admitted(place, name, open_topic, state, state.topic_id, head, batch, stamped)
+    return Admitted(place, name, open_topic, state, head, batch, stamped)
 
 
 async def _submit_all(call: KafkaCall, parts: Sequence[Decoded | Answered]) -> list[Submitted | Staged | Answered]:
@@ -148,7 +153,7 @@ async def _submit(call: KafkaCall, part: Decoded) -> Submitted | Staged | Answer
         append_time_ms = call.arrived_at_ms
         records = _at_time(records, append_time_ms)
     batch = Batch(
-        topic_id=admitted.topic_id,
+        topic_id=admitted.state.existing_id,
         records=records,
         partitions=place.index,
         record_bytes_max=part.largest_bytes,

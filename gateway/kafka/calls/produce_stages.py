@@ -44,7 +44,6 @@ class Admitted:
     name: str
     open_topic: OpenTopic
     state: TopicState
-    topic_id: str
     head: BatchHead
     batch: memoryview
     """The whole batch, its head included, as the producer encoded it: a part of the request's frame."""

@@ -34,7 +34,7 @@ PLAIN = QueueSettings(
 
 def held(count: int, *, is_begun: bool = True) -> Held:
     share = Share("q", "t", ("t-id", 3), Settled("t"))
-    return Held(4, 5, count, lease=Lease("1-1", share), is_begun=is_begun)
+    return Held(4, 5, count, leased_by=Lease("1-1", share), is_begun=is_begun)
 
 
 def checked(action: str, count: int, **more: object) -> Checked:

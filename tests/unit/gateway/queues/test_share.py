@@ -64,7 +64,7 @@ def test_offsets_without_a_record_go_with_the_record_before_them() -> None:
     one = share()
     held = one.hold(Held(0, 9, 0))
     lease = Lease("1-1", one, {held: None}, offsets=np.array([2, 5], np.int64))
-    held.lease, held.state = lease, LEASED
+    held.leased_by, held.state = lease, LEASED
     one.count(held, 2)
     assert lease.whole(2, 2) == (0, 4)
     assert lease.whole(5, 5)[0] == 5
