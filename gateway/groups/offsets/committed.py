@@ -213,7 +213,7 @@ class Committed:
             state = states[one.topic]
             if one.topic_id not in (None, state.topic_id):
                 continue
-            if one.partition >= state.partition_count:
+            if not 0 <= one.partition < state.partition_count:
                 raise UnknownPartition(one.topic, one.partition, state.partition_count)
             rows.append(_row(name, state, one, member_id, generation))
         return tuple(rows)

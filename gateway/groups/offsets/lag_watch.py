@@ -229,7 +229,7 @@ def _behind(group: str, topic: OpenTopic, rows: Sequence[OffsetRow]) -> _Behind 
     oldest_ms = 0
     for row in rows:
         position = row.position
-        if position is None or row.topic_id != state.topic_id or row.partition >= state.partition_count:
+        if position is None or row.topic_id != state.topic_id or not 0 <= row.partition < state.partition_count:
             continue
         counted += 1
         record_count += max(0, state.high_watermark(row.partition) - position)

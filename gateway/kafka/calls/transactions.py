@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
 
+from gateway.groups.bounds import METADATA_BYTES_MAX
 from gateway.kafka.call import Answer, KafkaCall, Later, later
 from gateway.kafka.calls.coordinator import is_name
 from gateway.kafka.errors import COORDINATOR, kafka_error
@@ -141,15 +142,20 @@ async def add_offsets_to_txn(call: KafkaCall, request: Any) -> Answer:
 async def txn_offset_commit(call: KafkaCall, request: Any) -> Answer:
     """Stage offsets of a group, checked against the group's present members."""
     found = {
-        topic.name: [(one.partition_index, KafkaError.none) for one in topic.partitions] for topic in request.topics
+        topic.name: [
+            (one.partition_index, KafkaError.offset_metadata_too_large if _is_too_large(one) else KafkaError.none)
+            for one in topic.partitions
+        ]
+        for topic in request.topics
     }
     try:
         call.require("Write", "transactional_id", request.transactional_id)
         call.require("Read", "group", request.group_id)
         for topic in request.topics:
             call.require("Read", "topic", topic.name)
-        member = await _member(call, request)
-        await call.engine.kafka_transactions.stage_offsets(_producing(call, request), _offsets(request, *member))
+        offsets = _offsets(request, *await _member(call, request))
+        if offsets.offsets:
+            await call.engine.kafka_transactions.stage_offsets(_producing(call, request), offsets)
     except TidelogError as refusal:
         code = _error(refusal)
         found = {name: [(partition, code) for partition, _ in many] for name, many in found.items()}
@@ -193,8 +199,13 @@ def _offsets(request: Any, member_id: str | None, generation: int | None) -> Sta
             )
             for topic in request.topics
             for one in topic.partitions
+            if not _is_too_large(one)
         ),
     )
+
+
+def _is_too_large(offset: Any) -> bool:
+    return len((offset.committed_metadata or "").encode()) > METADATA_BYTES_MAX
 
 
 @later

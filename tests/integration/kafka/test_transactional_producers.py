@@ -235,6 +235,34 @@ def test_a_rebalance_does_not_undo_a_transactions_offsets(gateway: KafkaGateway)
         assert fetched(is_stable=True) == fetched(is_stable=False) == (KafkaError.none, 5)
 
 
+def test_offsets_in_a_transaction_are_of_partitions_that_are_there(gateway: KafkaGateway) -> None:
+    """A partition below 0 is unknown as one above the last, and metadata have the bound of OffsetCommit: as by a broker."""
+    topic, group = gateway.topic("there", 2), "there"
+    with Wire(gateway.kafka) as wire:
+        init = {"transactional_id": "there", "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+        begun = wire.call("init_producer_id", 4, **init)
+        producer = {
+            "transactional_id": "there", "producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch,
+        }  # fmt: skip
+        assert wire.call("add_offsets_to_txn", 3, **producer, group_id=group).error_code is KafkaError.none
+
+        def sent(*partitions: int, metadata: str = "") -> list[KafkaError]:
+            places = [
+                {"partition_index": one, "committed_offset": 5, "committed_metadata": metadata} for one in partitions
+            ]
+            places += [{"partition_index": 1, "committed_offset": 7, "committed_metadata": ""}]
+            offsets = {"group_id": group, "topics": [{"name": topic, "partitions": places}]}
+            answer = wire.call("txn_offset_commit", 3, **producer, **offsets, generation_id=-1, member_id="")
+            return [one.error_code for one in answer.topics[0].partitions]
+
+        unknown = KafkaError.unknown_topic_or_partition
+        assert sent(2) == sent(-1) == sent(-(2**31)) == [unknown, unknown]
+        assert sent(0, metadata="x" * 4_097) == [KafkaError.offset_metadata_too_large, KafkaError.none]
+        assert wire.call("end_txn", 3, **producer, committed=True).error_code is KafkaError.none
+    told = gateway.http.get(f"/v1/groups/{group}/offsets").json()["offsets"]
+    assert [(one["partition"], one["offset"]) for one in told] == [(1, 7)]
+
+
 @pytest.mark.parametrize("version", range(4))
 def test_partitions_join_a_transaction_together_or_not_at_all(gateway: KafkaGateway, version: int) -> None:
     """Where one is unknown it is told so, the others that nothing was tried, and no transaction is begun: as by a broker."""
