@@ -130,11 +130,13 @@ def outside(directory: Path, arguments: list[str], *, built: bool) -> int:
         if code == 0:
             shutil.rmtree(state)
         else:
-            print(f"what it wrote is in {state}", file=sys.stderr)
+            for images in state.glob("containerd*/"):
+                shutil.rmtree(images)
+            print(f"what it wrote is in {state}, but for the images", file=sys.stderr)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(
         f"built in {minutes:.1f} minutes, all in {(time.monotonic() - began) / 60:.1f}; "
-        f"{(used.ru_utime + used.ru_stime) / 60:.1f} minutes of a core",
+        f"{(used.ru_utime + used.ru_stime) / 60:.1f} minutes of a core, without what pods used",
         file=sys.stderr,
     )
     return code
