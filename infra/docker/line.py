@@ -6,8 +6,9 @@ others' images. Grafana is left out, but Prometheus is asked the dashboard's que
 
 Then: ``up --wait``, records through the proxy and back, the pipeline's result, rounds of maintenance, one of them by EMR's image,
 Prometheus' targets, rules and answers. Under load a gateway is stopped and returns at another address, the other one is killed,
-and one is killed by the kernel for lack of memory: no request may fail. Then all services stop, with success, and gateways come
-up with ``auth.yaml`` and with ``kafka.yaml``. ``--built`` uses the images of an earlier run. DIRECTORY keeps them.
+and one is killed by the kernel for lack of memory: no request may fail. A gateway in a small container gets more than it can
+hold: it may refuse, but must not end. Then all services stop, with success, and gateways come up with ``auth.yaml`` and with
+``kafka.yaml``. ``--built`` uses the images of an earlier run. DIRECTORY keeps them.
 """
 # ruff: noqa: INP001, T201 - a program of its own
 
@@ -21,7 +22,9 @@ import statistics
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +44,12 @@ FILL: Final = "held = []\nwhile True: held.append(bytes(range(256)) * 4096 * 8)"
 """Program that allocates memory in a gateway's container until the kernel kills the process that it was told to kill first."""
 
 CALM_SECONDS: Final = 10
+STARVED_SECONDS: Final = 20
+SMALL_URL: Final = "http://127.0.0.1:8089"
+LARGE_BYTES: Final = 15_000_000
+"""Size of a body: almost ``request_bytes_max``, of the smallest records, which take the most memory."""
+STORE_THREADS_MAX: Final = 16
+"""Threads of the pipeline's two pools for the store: S3A's own default is 96 for each."""
 
 _http = urllib3.PoolManager(retries=False)
 
@@ -58,6 +67,11 @@ def walk(docker: Docker) -> None:
     docker.say(f"{len(seen)} records went to the proxy and came back", records=len(seen))
     result = ("exec", "tidelog-example-pipeline-1", "cat", "delays/result.json")
     docker.until("the pipeline has a result", lambda: len(docker.call(*result, check=False)) > len("[]"))
+    used = json.loads(docker.call("stats", "--no-stream", "--format", "{{json .}}", "tidelog-example-pipeline-1"))
+    docker.say(f"the pipeline has {used['PIDs']} threads and {used['MemUsage']}", pipeline_threads=int(used["PIDs"]))
+    names = docker.call("exec", "tidelog-example-pipeline-1", "sh", "-c", "cat /proc/[0-9]*/task/*/comm; true")
+    of_store = [name for name in names.splitlines() if name.startswith(("s3a-transfer", "s3-analytics"))]
+    assert 0 < len(of_store) <= STORE_THREADS_MAX, of_store
     docker.until(
         "maintenance made a round", lambda: bool(_rounds(docker.compose("logs", "--no-log-prefix", "maintenance")))
     )
@@ -136,7 +150,7 @@ class Load:
                 self.seconds.append(time.monotonic() - began)
 
     def end(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         self._ended.set()
 
     @contextmanager
@@ -203,6 +217,42 @@ def misfortune(docker: Docker) -> None:
             docker.until("a gateway ran out of memory, and is back", lambda: again("gateway-2", starts))
 
 
+def starved(docker: Docker) -> None:
+    """Overload a gateway whose container has less memory than its settings may use: it may refuse, but must not end."""
+    services = json.loads(docker.compose("config", "--format", "json"))["services"]
+    own = {"TIDELOG_STORE": "s3://tidelog/small", "TIDELOG_LOG_LEVEL": "warning"}
+    environment = [f"--env={name}={value}" for name, value in (services["gateway-1"]["environment"] | own).items()]
+    options = ("--network=tidelog_default", "--publish=127.0.0.1:8089:8080", "--memory=448m", "--memory-swap=448m")
+    name = docker.call("run", "--detach", "--read-only", "--cap-drop=ALL", *options, *environment, "tidelog-gateway")
+    docker.until(
+        "a small gateway is well",
+        lambda: docker.call("inspect", "--format", "{{.State.Health.Status}}", name) == "healthy",
+    )
+    body = b'{"records":[' + b",".join([b'{"value":"x"}'] * (LARGE_BYTES // 14)) + b"]}"
+    statuses: Counter[int] = Counter()
+    ends = time.monotonic() + STARVED_SECONDS
+
+    def send() -> None:
+        while time.monotonic() < ends:
+            headers = {"content-type": "application/json"}
+            answer = _http.request(
+                "POST", f"{SMALL_URL}/v1/topics/large/records", body=body, headers=headers, timeout=120
+            )
+            statuses[answer.status] += 1
+
+    with Admin(SMALL_URL) as admin:
+        admin.create_topic("large", 2)
+    with ThreadPoolExecutor(6) as pool:
+        for sent in [pool.submit(send) for _ in range(6)]:
+            sent.result()
+    state = json.loads(docker.call("inspect", "--format", "{{json .State}}", name))
+    docker.say(f"a small gateway answered {dict(statuses)}", small=dict(statuses))
+    assert (state["Running"], state["OOMKilled"]) == (True, False), f"{state}\n{docker.call('logs', name)[-3000:]}"
+    assert statuses[200], statuses
+    assert set(statuses) <= {200, 503}, statuses
+    docker.call("rm", "--force", "--volumes", name)
+
+
 def _acknowledged(port: int) -> list[Any]:
     """Return the errors, None for none, of one record that a Kafka client sends to a gateway's port."""
     told: list[Any] = []
@@ -253,6 +303,7 @@ def main(directory: Path, *, built: bool) -> dict[str, Any]:
         walk(docker)
         on_emr(docker)
         misfortune(docker)
+        starved(docker)
         docker.compose("stop")
         codes = {name: int(docker.state(name, ".State.ExitCode")) for name in MUST_END_WELL}
         docker.say(f"stopped: {codes}", ended_with=codes)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Takes out of an environment what no program of an image uses: slim.sh /opt/tidelog/lib. Needs binutils.
+# Takes out of an environment what no program of an image uses: slim.sh /opt/tidelog/lib [gateway]. Needs binutils.
 #
 # What is left still imports, and says who is missing: pyarrow without its own S3 and Flight (the log's stores are boto3's), boto3 with
 # the descriptions of the services that are asked. Links are not followed, so that a borrowed package stays whole.
@@ -10,10 +10,29 @@ find "$1" -depth -type d \( -name tests -o -name __pycache__ -o -path '*/pyarrow
 find "$1" -type f \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.[ah]' \) -delete
 find "$1" -type f -path '*/pyarrow/*' \( -name '*flight*' -o -name 'libarrow_s3.*' -o -name '_s3fs.*' -o -name '_pyarrow_cpp_tests.*' \
     -o -name 'libarrow_python*.so' -o -name 'libarrow_python*.so.*.*' \) -delete
-# The same module twice: C's API is what CPython uses.
+find "$1" -type f -path '*/pyarrow/*' \( -name '_substrait.*' -o -name '_azurefs.*' -o -name '_gcsfs.*' -o -name '_hdfs.*' \) -delete
+# The same module twice: C's API is what CPython uses. Only its compiled part is imported, by cryptography.
 find "$1" -type f -path '*/zstandard/_cffi.*' -delete
+find "$1" -depth -type d \( -path '*/site-packages/cffi' -o -path '*/site-packages/pycparser' \) -exec rm -r {} +
+# Lexers of 500 languages: rich shows tracebacks of Python and commands of a shell.
+find "$1" -type f -path '*/pygments/lexers/*' ! -name '__init__.py' ! -name '_mapping.py' ! -name 'python.py' ! -name 'shell.py' \
+    ! -name 'special.py' -delete
 # Descriptions of 400 services of AWS.
 find "$1" -depth -type d -path '*/botocore/data/*' ! -path '*/data/s3' ! -path '*/data/s3/*' ! -path '*/data/sso*' ! -path '*/data/sts' \
     ! -path '*/data/sts/*' ! -path '*/data/signin*' -exec rm -r {} +
+# A gateway counts and copies arrays; jobs of Spark's users may do more. Packages of others are there once, compiled: a traceback still
+# names their files and lines.
+if [ "${2:-}" = gateway ]; then
+    find "$1" -depth -type d \( -path '*/numpy/random' -o -path '*/numpy/fft' -o -path '*/numpy/polynomial' -o -path '*/numpy/testing' \) \
+        -exec rm -r {} +
+    find "$1" -type f -path '*/numpy/_core/*' \( -name '_simd.*' -o -name '*_tests.*' \) -delete
+    for each in "$1"/python*/site-packages/*; do
+        case ${each##*/} in compaction | gateway | log_format | spark_pipeline | tidelog) continue ;; esac
+        if [ ! -L "$each" ]; then
+            "$1/../bin/python" -m compileall -q -b "$each"
+            find "$each" -type f -name '*.py' -delete
+        fi
+    done
+fi
 # Symbols for debuggers. The libraries that numpy brings are left alone: their sections were moved after they were linked.
 find "$1" -type f -name '*.so*' ! -path '*/numpy.libs/*' -exec strip --strip-unneeded {} +

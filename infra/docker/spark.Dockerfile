@@ -13,10 +13,10 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=igno
 WORKDIR /build
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends binutils openjdk-17-jre-headless && rm -rf /var/lib/apt/lists/*
-COPY infra/docker/build.lock infra/docker/spark.lock infra/docker/slim.sh ./
+COPY infra/docker/build.lock infra/docker/spark.lock ./
 RUN python -m venv /opt/build && /opt/build/bin/pip install --quiet --require-hashes -r build.lock
 RUN python -m venv --without-pip /opt/tidelog && /opt/build/bin/pip --python /opt/tidelog install --quiet --require-hashes --no-compile -r spark.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE infra/docker/slim.sh ./
 COPY compaction compaction
 COPY gateway gateway
 COPY log_format log_format

@@ -57,6 +57,12 @@ STATE_PARTITIONS: Final = 2
 """Partitions of the state, which has some thousand rows. Each further one would add a task and some files to every
 micro-batch."""
 
+STORE_THREADS: Final = {
+    "spark.hadoop.fs.s3a.threads.max": "8",
+    "spark.hadoop.fs.s3a.analytics.accelerator.physicalio.thread.pool.size": "8",
+}
+"""For S3A, whose two pools grow to 96 threads each and never shrink: a micro-batch reads a few small objects."""
+
 POLL_SECONDS: Final = 0.1
 """Interval at which the job checks whether it may end."""
 
@@ -206,7 +212,7 @@ def main(arguments: list[str] | None = None) -> int:
     output = Output(chosen.output, chosen.records)
     end_at_signals(output)
     checkpoint = chosen.checkpoint or (chosen.output / "checkpoint").absolute().as_uri()
-    config = {"spark.sql.shuffle.partitions": str(STATE_PARTITIONS)}
+    config = {"spark.sql.shuffle.partitions": str(STATE_PARTITIONS), **STORE_THREADS}
     if chosen.checkpoint is None:
         config |= LOCAL_CHECKPOINTS
     spark = session(chosen.store, app_name="flight_delays", master=chosen.master, config=config)
