@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gateway.groups.calls import beside_others
 from gateway.groups.classic.group import ClassicGroup
@@ -120,22 +121,35 @@ async def _removed(
     group: LiveGroup, leaving: Sequence[tuple[str, str | None]], owner: str
 ) -> list[TidelogError | None]:
     """Take members out to which the gateway assigns partitions; an operator removes static ones this way."""
-    found: list[MemberRow | TidelogError] = [_leaving(group, *one, owner) for one in leaving]
+    members = _Members(
+        {one.member_id: one for one in group.row.members},
+        {one.instance_id: one for one in group.row.members if one.instance_id is not None},
+    )
+    found = [_leaving(group.name, members, *one, owner) for one in leaving]
     leaves = [one.member_id for one in found if isinstance(one, MemberRow)]
     if leaves:
         await group.leave(leaves)
     return [None if isinstance(one, MemberRow) else one for one in found]
 
 
-def _leaving(group: LiveGroup, member_id: str, instance_id: str | None, owner: str) -> MemberRow | TidelogError:
+class _Members(NamedTuple):
+    """A group's members. Requests name many, and a group has many, so neither is searched for each of the other."""
+
+    by_id: Mapping[str, MemberRow]
+    by_instance: Mapping[str, MemberRow]
+
+
+def _leaving(
+    group: str, members: _Members, member_id: str, instance_id: str | None, owner: str
+) -> MemberRow | TidelogError:
     """Return the member that is named by id, by instance id, or by both; its refusal if there is none."""
-    named = [one for one in group.row.members if instance_id is not None and one.instance_id == instance_id]
+    named = None if instance_id is None else members.by_instance.get(instance_id)
     if not member_id:
-        is_own = named and not is_anothers(named[0].reader, owner)
-        return named[0] if is_own else unknown_member(group.name, member_id)
-    if named and named[0].member_id != member_id:
-        return fenced_member(group.name, member_id)
-    for one in group.row.members if instance_id is None else named:
-        if one.member_id == member_id and not is_anothers(one.reader, owner):
-            return one
-    return unknown_member(group.name, member_id)
+        is_own = named is not None and not is_anothers(named.reader, owner)
+        return named if named is not None and is_own else unknown_member(group, member_id)
+    if named is not None and named.member_id != member_id:
+        return fenced_member(group, member_id)
+    found = members.by_id.get(member_id) if instance_id is None else named
+    if found is not None and not is_anothers(found.reader, owner):
+        return found
+    return unknown_member(group, member_id)

@@ -22,6 +22,7 @@ class Roster:
         self._group = group
         self._by_id: dict[str, Member] = {}
         self._by_instance: dict[str, str] = {}
+        self._former_ids: set[str] = set()
         self._support: Counter[str] = Counter()
         """Number of members that know each protocol."""
         for member in members:
@@ -57,7 +58,7 @@ class Roster:
             if present is not None and present.member_id != member_id:
                 raise fenced_member(self._group, member_id)
         found = self._by_id.get(member_id)
-        if found is None and any(member_id in one.former_ids for one in self._by_id.values()):
+        if found is None and member_id in self._former_ids:
             raise fenced_member(self._group, member_id)
         if found is None or (instance_id is not None and found.wish.instance_id != instance_id):
             raise unknown_member(self._group, member_id)
@@ -150,6 +151,7 @@ class Roster:
 
     def _list(self, member: Member) -> None:
         self._support.update(member.metadata_by_protocol.keys())
+        self._former_ids.update(member.former_ids)
         if member.wish.instance_id is not None:
             self._by_instance[member.wish.instance_id] = member.member_id
 
@@ -158,6 +160,7 @@ class Roster:
             self._support[name] -= 1
             if not self._support[name]:
                 del self._support[name]
+        self._former_ids.difference_update(member.former_ids)
         instance_id = member.wish.instance_id
         if instance_id is not None and self._by_instance.get(instance_id) == member.member_id:
             del self._by_instance[instance_id]
