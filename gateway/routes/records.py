@@ -191,6 +191,7 @@ def _decoded(text: bytes, where: str) -> IncomingRecords:
         errors: list[dict[str, Any]] = refusal.fields.get("errors", [])
         for error in errors:
             if error["where"].startswith("/"):
+                refusal.detail = refusal.detail.replace(f" {error['where']}:", f" {where}{error['where']}:", 1)
                 error["where"] = where + error["where"]
         raise
     return incoming.within(where)

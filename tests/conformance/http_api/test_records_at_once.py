@@ -88,6 +88,7 @@ def test_nothing_is_there_when_a_part_is_refused(api: Api, sender: Sender) -> No
     bad = {"topics": [{"topic": topic, "records": [{"value": "a"}, {"value": 1, "x": 2}]}]}
     problem = api.refused(api.http.post("/v1/records", json=bad), 400, "INVALID_RECORD")
     assert problem["errors"][0]["where"].startswith("/topics/0/records/1")
+    assert f"{problem['errors'][0]['where']}:" in problem["detail"]
     offsets = [{"group": "g", "offsets": [{"topic": topic, "partition": 9, "offset": 0}]}]
     api.refused(sender.send(0, (topic, ["a"]), group_offsets=offsets), 404, "UNKNOWN_PARTITION")
     assert _values(api, topic) == []
