@@ -5,8 +5,8 @@
 3. A partition's last batch ends at the offset where the client goes on, also behind compacted records (``fetched_batches``).
 4. A client in another zone is referred to a broker in its own zone, and reads there (KIP-392).
 5. A client that lost the right to a topic while its request waited gets none of the topic's records.
-6. A partition returns at most its ``partition_max_bytes``, the answer at most ``max_bytes``; the first record is returned
-   whatever its size.
+6. A partition returns at most its ``partition_max_bytes``, the answer at most ``max_bytes``. As a broker returns the first batch
+   whole, the first record is returned whatever its size, and records without a producer's batch up to ``SMALL_BATCH_BYTES``.
 
 Source: KIP-98, KIP-227, KIP-392, KIP-516.
 """
@@ -25,6 +25,7 @@ from gateway.kafka.call import Answer, Encoded, KafkaCall, Later, let_others_in
 from gateway.kafka.calls.fetch_bodies import TOPIC_ID_VERSION_MIN, Answered, body
 from gateway.kafka.calls.fetched_batches import batches_of, sent_bytes
 from gateway.kafka.calls.metadata import brokers_here
+from gateway.kafka.calls.produce import ORIGINAL_BYTES_MIN
 from gateway.kafka.encoded_batches import Parts
 from gateway.kafka.errors import kafka_error
 from gateway.kafka.fetch_sessions import OUTSIDE, Asked, FetchSession, Key, TopicKey
@@ -35,6 +36,11 @@ RECORDS_MAX: Final = 1_000_000
 WAIT_MS_MAX: Final = 60_000
 BYTES_MAX: Final = 8 * 1024 * 1024
 """Most bytes of one answer, whatever the client allows: the next answer is made while the client processes this one."""
+
+
+SMALL_BATCH_BYTES: Final = ORIGINAL_BYTES_MIN
+"""Bytes of records that a partition returns although the client allows fewer: small batches are encoded anew, and a client with
+such a limit expects a batch whole."""
 
 
 class Elsewhere(NamedTuple):
@@ -57,12 +63,13 @@ async def fetch(call: KafkaCall, request: Any) -> Answer | Later:
     wanted = await _wanted(call, asked, _other_zone(call, request))
     has_errors = any(not isinstance(one, FetchFrom) for one in wanted)
     found_from = [one for one in wanted if isinstance(one, FetchFrom)]
+    allowed = _allowed(asked, wanted)
     limits = FetchLimits(
         records_max=RECORDS_MAX,
         bytes_max=min(max(1, request.max_bytes), BYTES_MAX),
         bytes_min=0 if has_errors else max(0, request.min_bytes),
         wait_ms_max=0 if has_errors else min(max(0, round(request.max_wait.total_seconds() * 1000)), WAIT_MS_MAX),
-        sent_bytes=lambda parts: sent_bytes(call, found_from, parts),
+        sent_bytes=lambda parts: sent_bytes(call, found_from, allowed, parts),
     )
     return Later(_fetched(call, session, asked, wanted, limits))
 
@@ -114,9 +121,15 @@ async def _wanted(call: KafkaCall, asked: Sequence[Asked], other_zone: str | Non
         elif one.offset < 0:
             wanted.append(KafkaError.offset_out_of_range)
         else:
-            wanted.append(FetchFrom(topic=topic, partition=one.partition, offset=one.offset, bytes_max=one.bytes_max))
+            bytes_max = max(one.bytes_max, SMALL_BATCH_BYTES)
+            wanted.append(FetchFrom(topic=topic, partition=one.partition, offset=one.offset, bytes_max=bytes_max))
         await let_others_in(number)
     return wanted
+
+
+def _allowed(asked: Sequence[Asked], wanted: Sequence[_Wanted]) -> list[int]:
+    """Return the client's ``partition_max_bytes`` of each partition that is read."""
+    return [one.bytes_max for one, what in zip(asked, wanted, strict=True) if isinstance(what, FetchFrom)]
 
 
 async def _name(call: KafkaCall, key: TopicKey) -> str | KafkaError:
@@ -147,7 +160,7 @@ async def _fetched(
         return await _answer(call, session, asked, [whole_error] * len(asked), [()] * len(asked))
     call.spend(FETCH_BYTES, found.size_bytes)
     parts = [lost.get(one.topic) or part for one, part in zip(found_from, found.parts, strict=True)]
-    results = iter(zip(parts, await batches_of(call, found_from, parts), strict=True))
+    results = iter(zip(parts, await batches_of(call, found_from, _allowed(asked, wanted), parts), strict=True))
     outcomes: list[_Outcome] = []
     batches: list[Parts] = []
     for one, what in zip(asked, wanted, strict=True):

@@ -1,7 +1,8 @@
 """The record batches of a fetch: in their producers' bytes where the gateway still has them, else encoded anew.
 
 1. The engine decides which records are answered. A producer's batch is used only in place of the same records.
-2. A batch that reaches beyond these records is left for the next fetch, unless it is the first one, as with a broker.
+2. A batch that reaches beyond these records, or beyond the client's limit for the partition, is left for the next fetch, unless
+   it is the first one, as with a broker.
 3. No record before the requested offset is sent: if that offset lies inside a producer's batch, the batch's other records are
    encoded anew. A broker sends the whole batch, and programs that use batches as they are would see a record twice.
 4. Where records were compacted, producers' bytes are not used.
@@ -80,7 +81,9 @@ class _Planned:
         return found
 
 
-def sent_bytes(call: KafkaCall, asked: Sequence[FetchFrom], parts: Sequence[Fetched | TidelogError]) -> int:
+def sent_bytes(
+    call: KafkaCall, asked: Sequence[FetchFrom], allowed: Sequence[int], parts: Sequence[Fetched | TidelogError]
+) -> int:
     """Estimate the size of the batches of these partitions.
 
     A producer's batch counts with its own size; one that is encoded anew counts with the least size that it has without
@@ -89,28 +92,30 @@ def sent_bytes(call: KafkaCall, asked: Sequence[FetchFrom], parts: Sequence[Fetc
     Args:
         call: The fetch.
         asked: The partitions.
+        allowed: The client's limit for each of ``asked``, in bytes.
         parts: What the engine found for each of ``asked``.
     """
     return sum(
-        _plan(call, one, part).sent_bytes
-        for one, part in zip(asked, parts, strict=True)
+        _plan(call, one, bytes_max, part).sent_bytes
+        for one, bytes_max, part in zip(asked, allowed, parts, strict=True)
         if isinstance(part, Fetched) and part.records.record_count
     )
 
 
 async def batches_of(
-    call: KafkaCall, asked: Sequence[FetchFrom], parts: Sequence[Fetched | TidelogError]
+    call: KafkaCall, asked: Sequence[FetchFrom], allowed: Sequence[int], parts: Sequence[Fetched | TidelogError]
 ) -> list[Parts]:
     """Return the encoded batches of each partition.
 
     Args:
         call: The fetch.
         asked: The partitions.
+        allowed: The client's limit for each of ``asked``, in bytes.
         parts: What the engine found for each of ``asked``; errors have no batches.
     """
     planned = [
-        _plan(call, one, part) if isinstance(part, Fetched) else _Planned()
-        for one, part in zip(asked, parts, strict=True)
+        _plan(call, one, bytes_max, part) if isinstance(part, Fetched) else _Planned()
+        for one, bytes_max, part in zip(asked, allowed, parts, strict=True)
     ]
     missing = []
     for one in planned:
@@ -139,10 +144,10 @@ async def _encode(call: KafkaCall, missing: Sequence[_Encoding]) -> None:
             call.remembered.encoded_batches.add(piece.place, piece.batch)
 
 
-def _plan(call: KafkaCall, one: FetchFrom, part: Fetched) -> _Planned:
+def _plan(call: KafkaCall, one: FetchFrom, bytes_max: int, part: Fetched) -> _Planned:
     records, offset = part.records, one.offset
     assert isinstance(offset, int)
-    planned, at, end = _Planned(), offset, records.next_offset
+    planned, at, end, sent = _Planned(), offset, records.next_offset, 0
     if at == end:
         return planned
     codec, is_appended = _codec(call, part.topic), has_append_time(call, part.topic)
@@ -160,11 +165,14 @@ def _plan(call: KafkaCall, one: FetchFrom, part: Fetched) -> _Planned:
         is_whole = at <= original.base_offset and original.end_offset <= part.high_watermark
         if not is_whole or not _is_understood(call, original):
             continue
-        if original.end_offset > end and (planned.pieces or original.base_offset > at):
+        is_first = not planned.pieces and original.base_offset == at
+        is_beyond = original.end_offset > end or sent + len(original.data) > bytes_max
+        if is_beyond and not is_first:
             end = original.base_offset
             break
         encode_up_to(original.base_offset)
         planned.pieces.append(original)
+        sent += len(original.data)
         at = original.end_offset
     encode_up_to(end)
     return planned

@@ -149,7 +149,7 @@ def test_each_partition_stands_or_falls_alone(gateway: KafkaGateway) -> None:
 def test_every_version_of_fetch_gives_the_records(gateway: KafkaGateway) -> None:
     """By name or id; beyond the end it is OFFSET_OUT_OF_RANGE; a partition's limit cuts it off."""
     gateway.topic("versions", 1)
-    gateway.produce("versions", "a" * 1000, "b" * 1000)
+    gateway.produce("versions", "a" * 5000, "b" * 5000)
     with Wire(gateway.kafka) as wire:
         (told,) = wire.call(METADATA, 12, topics=[{"topic_id": None, "name": "versions"}], allow_auto_topic_creation=False,
                            include_topic_authorized_operations=False).topics  # fmt: skip

@@ -112,6 +112,18 @@ def test_a_producer_s_batch_comes_as_it_was_sent(gateway: KafkaGateway, codec: i
         assert codec_of(old) == (0 if codec == 4 else codec)
 
 
+def test_a_small_batch_comes_whole(gateway: KafkaGateway) -> None:
+    """As from a broker, also with a limit below its second record; a limit holds for more than that."""
+    topic = gateway.topic("small-whole")
+    small = [bytes([number]) * 136 for number in range(2)]
+    with Wire(gateway.kafka) as wire:
+        produce(wire, topic, batch_of(small))
+        assert values_of(fetched(wire, topic, 0, bytes_max=180)) == list(enumerate(small))
+        for _ in range(40):
+            produce(wire, topic, batch_of(small))
+        assert 2 < len(values_of(fetched(wire, topic, 0, bytes_max=180))) <= 4096 // 136
+
+
 def test_a_batch_that_is_small_by_its_compression_comes_as_it_was_sent(gateway: KafkaGateway) -> None:
     """What its records take counts: encoded anew it would be many times as large."""
     topic = gateway.topic("zeros")

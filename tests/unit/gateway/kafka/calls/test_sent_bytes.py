@@ -38,9 +38,9 @@ async def test_bytes_of_batches_that_are_encoded(gateway: Gateway, count: int, s
         await gateway.append(topic, [b"x" * size] * count)
     (part,) = (await gateway.fetch_all([ASKED])).parts
     call = _call(gateway, [])
-    (batch,) = await batches_of(call, [ASKED], [part])
+    (batch,) = await batches_of(call, [ASKED], [1 << 20], [part])
     sent = sum(map(len, batch))
-    counted = sent_bytes(call, [ASKED], [part])
+    counted = sent_bytes(call, [ASKED], [1 << 20], [part])
     assert counted <= sent <= counted + RECORD_BYTES * count
 
 
@@ -51,4 +51,4 @@ async def test_bytes_of_producers_batches_and_of_errors(gateway: Gateway) -> Non
     (part,) = (await gateway.fetch_all([ASKED])).parts
     assert isinstance(part, Fetched)
     call = _call(gateway, [Original(0, 5, bytes(100))])
-    assert sent_bytes(call, [ASKED, ASKED], [part, UnknownTopic("t")]) == 100
+    assert sent_bytes(call, [ASKED, ASKED], [1 << 20] * 2, [part, UnknownTopic("t")]) == 100
