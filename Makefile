@@ -99,6 +99,7 @@ lint: $(STAMP) ## Check style, types and which package imports which
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+	.venv/bin/python scripts/sentences.py --check
 
 lint-infra: $(STAMP) ## Check infra/ by its formats' own tools (fetched once), and apply it to an emulated AWS
 	@sh scripts/lint_infra.sh

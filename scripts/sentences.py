@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-AS_IT_IS: Final = re.compile(r"\s*(#|\||>|<|!\[|-{3,}$|\[[^\]]+\]:|$)")
+AS_IT_IS: Final = re.compile(r"\s*(#|\||>|<|!\[|-{3,}$|\[[^\]]+\]:|Date: |$)")
 """Beginning of a line that is no prose."""
 ITEM: Final = re.compile(r"(\s*)([*+-] |\d+\. )")
 END: Final = re.compile(r"(?<=[.?!])((?:\*\*|[*_)\"'])*) +(?=(?:\*\*|[*_(\[\"'`…])*[A-Z0-9`/…])")
 """End of a sentence before the next one."""
-NO_END: Final = re.compile(r"(?:\b(?:e\.g|i\.e|vs|cf|etc|approx|No|Nos|resp)|(?<![\w)])\d+|(?<!\w)[A-Z])\.$")
+NO_END: Final = re.compile(r"(?:\b(?:e\.g|i\.e|vs|cf|etc|approx|No|Nos|resp)|(?<!\w)[A-Z])\.$|^\d+\.$")
 """Abbreviation, initial or number of a list item, whose full stop ends no sentence."""
 
 LABEL: Final = re.compile(r"\*\*[^*]+\*\*")
