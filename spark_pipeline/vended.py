@@ -95,7 +95,7 @@ def open_vended(vended: VendedStore) -> ObjectStore:
 
 
 def credential_process(vended: VendedStore) -> str:
-    """The line of an AWS profile that gets the credentials."""
+    """Return the command for the ``credential_process`` of an AWS profile."""
     parts = [sys.executable, "-m", "spark_pipeline.vended", "--gateway", vended.gateway]
     parts += ["--token-file", vended.token_file, *vended.topics]
     return " ".join(f'"{part}"' if " " in part else part for part in parts)
@@ -103,7 +103,10 @@ def credential_process(vended: VendedStore) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print credentials for a ``credential_process``, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m spark_pipeline.vended", description=credential_process.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m spark_pipeline.vended",
+        description="Print credentials of the store for reading the topics, as AWS clients expect them of a credential_process.",
+    )
     parser.add_argument("--gateway", required=True)
     parser.add_argument("--token-file", required=True)
     parser.add_argument("topics", nargs="+")

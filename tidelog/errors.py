@@ -242,7 +242,7 @@ class CorruptSegment(GatewayError, errors.CorruptData, code=ErrorCode.CORRUPT_SE
 
 
 class UnsupportedTable(GatewayError, errors.UnsupportedTable, code=ErrorCode.UNSUPPORTED_TABLE):
-    """Another program gave the topic's table Delta features that Tidelog does not support; the answer names them."""
+    """A later release of Tidelog wrote the topic's table with something that the gateway does not know; the answer names it."""
 
 
 class InternalError(GatewayError, code=ErrorCode.INTERNAL):
