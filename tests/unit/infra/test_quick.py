@@ -24,6 +24,7 @@ def checkout(tmp_path: Path) -> Path:
         "tests/unit/test_two.py": "from package.two import thing\n",
         "tests/property/test_both.py": "import os\nimport package.one\nimport package.two\n",
         "tests/integration/test_whole.py": "import package.one\n",
+        ".gitignore": "__pycache__/\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
