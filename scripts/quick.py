@@ -78,7 +78,12 @@ def main(arguments: list[str]) -> int:
         ),
     }
     chosen = [*ALWAYS, *(name for name in tests[:FILES_MAX] if name not in ALWAYS)]
-    failed = subprocess.run([binaries / "pytest", "-q", "-x", *chosen], cwd=ROOT, check=False).returncode != 0
+    failed = (
+        subprocess.run(
+            [binaries / "pytest", "-q", "-x", "-n", "4", "--dist", "loadfile", *chosen], cwd=ROOT, check=False
+        ).returncode
+        != 0
+    )
     for name, check in checks.items():
         said, _ = check.communicate()
         if check.returncode:
