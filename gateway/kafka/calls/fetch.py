@@ -23,7 +23,7 @@ from gateway.engine.fetch_answer import Fetched, FetchFrom, FetchLimits
 from gateway.kafka.brokers import of_zones
 from gateway.kafka.call import Answer, Encoded, KafkaCall, Later, let_others_in
 from gateway.kafka.calls.fetch_bodies import TOPIC_ID_VERSION_MIN, Answered, body
-from gateway.kafka.calls.fetched_batches import batches_of, sent_bytes
+from gateway.kafka.calls.fetched_batches import Read, batches_of, sent_bytes
 from gateway.kafka.calls.metadata import brokers_here
 from gateway.kafka.calls.produce import ORIGINAL_BYTES_MIN
 from gateway.kafka.encoded_batches import Parts
@@ -61,17 +61,16 @@ async def fetch(call: KafkaCall, request: Any) -> Answer | Later:
         return call.answer(error_code=session, session_id=0, responses=())
     asked = list(session.asked.values())
     wanted = await _wanted(call, asked, _other_zone(call, request))
-    has_errors = any(not isinstance(one, FetchFrom) for one in wanted)
-    found_from = [one for one in wanted if isinstance(one, FetchFrom)]
-    allowed = _allowed(asked, wanted)
+    reads = _reads(asked, wanted)
+    has_errors = len(reads) < len(wanted)
     limits = FetchLimits(
         records_max=RECORDS_MAX,
         bytes_max=min(max(1, request.max_bytes), BYTES_MAX),
         bytes_min=0 if has_errors else max(0, request.min_bytes),
         wait_ms_max=0 if has_errors else min(max(0, round(request.max_wait.total_seconds() * 1000)), WAIT_MS_MAX),
-        sent_bytes=lambda parts: sent_bytes(call, found_from, allowed, parts),
+        sent_bytes=lambda parts: sent_bytes(call, reads, parts),
     )
-    return Later(_fetched(call, session, asked, wanted, limits))
+    return Later(_fetched(call, session, asked, wanted, reads=reads, limits=limits))
 
 
 async def _session(call: KafkaCall, request: Any) -> FetchSession | KafkaError:
@@ -127,9 +126,9 @@ async def _wanted(call: KafkaCall, asked: Sequence[Asked], other_zone: str | Non
     return wanted
 
 
-def _allowed(asked: Sequence[Asked], wanted: Sequence[_Wanted]) -> list[int]:
-    """Return the client's ``partition_max_bytes`` of each partition that is read."""
-    return [one.bytes_max for one, what in zip(asked, wanted, strict=True) if isinstance(what, FetchFrom)]
+def _reads(asked: Sequence[Asked], wanted: Sequence[_Wanted]) -> list[Read]:
+    """Return the partitions that are read, each with the client's ``partition_max_bytes``."""
+    return [Read(what, one.bytes_max) for one, what in zip(asked, wanted, strict=True) if isinstance(what, FetchFrom)]
 
 
 async def _name(call: KafkaCall, key: TopicKey) -> str | KafkaError:
@@ -145,10 +144,16 @@ async def _name(call: KafkaCall, key: TopicKey) -> str | KafkaError:
 
 
 async def _fetched(
-    call: KafkaCall, session: FetchSession, asked: list[Asked], wanted: list[_Wanted], limits: FetchLimits
+    call: KafkaCall,
+    session: FetchSession,
+    asked: list[Asked],
+    wanted: list[_Wanted],
+    *,
+    reads: list[Read],
+    limits: FetchLimits,
 ) -> Answer:
     engine = call.engine
-    found_from = [one for one in wanted if isinstance(one, FetchFrom)]
+    found_from = [one.start for one in reads]
     try:
         found = await engine.fetching.fetch(found_from, limits, call.answer_memory, engine.clock.monotonic_ms())
         call.held.append(found.reservation)
@@ -160,7 +165,7 @@ async def _fetched(
         return await _answer(call, session, asked, [whole_error] * len(asked), [()] * len(asked))
     call.spend(FETCH_BYTES, found.size_bytes)
     parts = [lost.get(one.topic) or part for one, part in zip(found_from, found.parts, strict=True)]
-    results = iter(zip(parts, await batches_of(call, found_from, _allowed(asked, wanted), parts), strict=True))
+    results = iter(zip(parts, await batches_of(call, reads, parts), strict=True))
     outcomes: list[_Outcome] = []
     batches: list[Parts] = []
     for one, what in zip(asked, wanted, strict=True):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -33,6 +33,13 @@ RECORD_HEAD_BYTES: Final = 7
 """Least bytes of an encoded record besides its data: its lengths, attributes, deltas and count of headers."""
 ZSTD_VERSION_MIN: Final = 10
 """First version of Fetch in which clients understand Zstandard (KIP-110)."""
+
+
+class Read(NamedTuple):
+    """A partition to read. ``bytes_max``: the client's own limit; that of ``start`` may be larger."""
+
+    start: FetchFrom
+    bytes_max: int
 
 
 @dataclass(slots=True, eq=False)
@@ -81,9 +88,7 @@ class _Planned:
         return found
 
 
-def sent_bytes(
-    call: KafkaCall, asked: Sequence[FetchFrom], allowed: Sequence[int], parts: Sequence[Fetched | TidelogError]
-) -> int:
+def sent_bytes(call: KafkaCall, reads: Sequence[Read], parts: Sequence[Fetched | TidelogError]) -> int:
     """Estimate the size of the batches of these partitions.
 
     A producer's batch counts with its own size; one that is encoded anew counts with the least size that it has without
@@ -91,31 +96,27 @@ def sent_bytes(
 
     Args:
         call: The fetch.
-        asked: The partitions.
-        allowed: The client's limit for each of ``asked``, in bytes.
-        parts: What the engine found for each of ``asked``.
+        reads: The partitions.
+        parts: What the engine found for each of ``reads``.
     """
     return sum(
-        _plan(call, one, bytes_max, part).sent_bytes
-        for one, bytes_max, part in zip(asked, allowed, parts, strict=True)
+        _plan(call, one, part).sent_bytes
+        for one, part in zip(reads, parts, strict=True)
         if isinstance(part, Fetched) and part.records.record_count
     )
 
 
-async def batches_of(
-    call: KafkaCall, asked: Sequence[FetchFrom], allowed: Sequence[int], parts: Sequence[Fetched | TidelogError]
-) -> list[Parts]:
+async def batches_of(call: KafkaCall, reads: Sequence[Read], parts: Sequence[Fetched | TidelogError]) -> list[Parts]:
     """Return the encoded batches of each partition.
 
     Args:
         call: The fetch.
-        asked: The partitions.
-        allowed: The client's limit for each of ``asked``, in bytes.
-        parts: What the engine found for each of ``asked``; errors have no batches.
+        reads: The partitions.
+        parts: What the engine found for each of ``reads``; errors have no batches.
     """
     planned = [
-        _plan(call, one, bytes_max, part) if isinstance(part, Fetched) else _Planned()
-        for one, bytes_max, part in zip(asked, allowed, parts, strict=True)
+        _plan(call, one, part) if isinstance(part, Fetched) else _Planned()
+        for one, part in zip(reads, parts, strict=True)
     ]
     missing = []
     for one in planned:
@@ -144,8 +145,8 @@ async def _encode(call: KafkaCall, missing: Sequence[_Encoding]) -> None:
             call.remembered.encoded_batches.add(piece.place, piece.batch)
 
 
-def _plan(call: KafkaCall, one: FetchFrom, bytes_max: int, part: Fetched) -> _Planned:
-    records, offset = part.records, one.offset
+def _plan(call: KafkaCall, read: Read, part: Fetched) -> _Planned:
+    records, offset = part.records, read.start.offset
     assert isinstance(offset, int)
     planned, at, end, sent = _Planned(), offset, records.next_offset, 0
     if at == end:
@@ -166,7 +167,7 @@ def _plan(call: KafkaCall, one: FetchFrom, bytes_max: int, part: Fetched) -> _Pl
         if not is_whole or not _is_understood(call, original):
             continue
         is_first = not planned.pieces and original.base_offset == at
-        is_beyond = original.end_offset > end or sent + len(original.data) > bytes_max
+        is_beyond = original.end_offset > end or sent + len(original.data) > read.bytes_max
         if is_beyond and not is_first:
             end = original.base_offset
             break

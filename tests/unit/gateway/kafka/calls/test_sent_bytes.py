@@ -9,12 +9,13 @@ import pytest
 
 from gateway.engine.fetch_answer import Fetched, FetchFrom
 from gateway.engine.tail_cache import Original
-from gateway.kafka.calls.fetched_batches import batches_of, sent_bytes
+from gateway.kafka.calls.fetched_batches import Read, batches_of, sent_bytes
 from gateway.kafka.encoded_batches import EncodedBatches
 from log_format.errors import UnknownTopic
 from tests.support.engine import Gateway
 
 ASKED = FetchFrom(topic="t", partition=0, offset=0)
+READ = Read(ASKED, 1 << 20)
 RECORD_BYTES = 12
 """Two varints have a byte more where a record has more than 63 bytes; times and offsets far apart have some."""
 
@@ -38,9 +39,9 @@ async def test_bytes_of_batches_that_are_encoded(gateway: Gateway, count: int, s
         await gateway.append(topic, [b"x" * size] * count)
     (part,) = (await gateway.fetch_all([ASKED])).parts
     call = _call(gateway, [])
-    (batch,) = await batches_of(call, [ASKED], [1 << 20], [part])
+    (batch,) = await batches_of(call, [READ], [part])
     sent = sum(map(len, batch))
-    counted = sent_bytes(call, [ASKED], [1 << 20], [part])
+    counted = sent_bytes(call, [READ], [part])
     assert counted <= sent <= counted + RECORD_BYTES * count
 
 
@@ -51,4 +52,4 @@ async def test_bytes_of_producers_batches_and_of_errors(gateway: Gateway) -> Non
     (part,) = (await gateway.fetch_all([ASKED])).parts
     assert isinstance(part, Fetched)
     call = _call(gateway, [Original(0, 5, bytes(100))])
-    assert sent_bytes(call, [ASKED, ASKED], [1 << 20] * 2, [part, UnknownTopic("t")]) == 100
+    assert sent_bytes(call, [READ, READ], [part, UnknownTopic("t")]) == 100
