@@ -16,13 +16,14 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.harness.bodies import json_requests
-from benchmarks.harness.load import request, run_load
+from benchmarks.harness.load import request
 from benchmarks.harness.options import Options
-from benchmarks.harness.pairs import Spread, gateways, in_turns, ratio
+from benchmarks.harness.pairs import gateways, in_turns
 from benchmarks.harness.percentiles import percentile_text
 from benchmarks.harness.processes import Server, make_topic
 from benchmarks.harness.report import Table
 from benchmarks.harness.stores import Store, each
+from benchmarks.produce.price import PricedLoad, price_cells, priced
 
 TOPICS = 40
 PAUSE_S = 0.35
@@ -57,33 +58,23 @@ def _measured(place: Store, seconds: float, beside: Path | None) -> Table:
                 _make_own(server.port, topic)
         turns = {name: partial(_turn, server, topics, seconds) for name, server in servers.items()}
         runs = in_turns(turns, ROUNDS, warms_up=True)
-    first = [cost for cost, _, _ in next(iter(runs.values()))]
+    first = [flushes for flushes, _ in next(iter(runs.values()))]
     for name, found in runs.items():
-        whole = [cost for cost, _, _ in found]
-        waits = [wait for _, each, _ in found for wait in each]
-        least, middle, most = Spread(whole).cells(0)
-        empty = statistics.median(cost for _, _, cost in found)
+        rounds = [flushes for flushes, _ in found]
+        waits = [wait for flushes in rounds for wait in flushes.load.latencies_ms]
+        empty = statistics.median(without_records.cpu_us for _, without_records in found)
         table.add(
-            *(name, len(waits), middle, least, most, f"{ratio(whole, first):.0%}", f"{empty:,.0f}"),
+            *(name, len(waits), *price_cells(rounds, first), f"{empty:,.0f}"),
             *(percentile_text(waits, fraction, 0) for fraction in (0.5, 0.99)),
         )
     return table
 
 
-def _turn(server: Server, topics: Sequence[str], seconds: float) -> tuple[float, list[float], float]:
-    """Measure the CPU of a flush in µs, how long each took in ms, and the CPU of a request without records."""
-    cost, waits = _cost(server, json_requests(1, 100, variants=4, topics=topics), seconds)
-    empty, _ = _cost(server, _without_records(topics), seconds / 2)
-    return cost, waits, empty
-
-
-def _cost(server: Server, requests: Sequence[bytes], seconds: float) -> tuple[float, list[float]]:
-    """Measure the CPU of the server for each request in µs, and how long each took in ms."""
-    before = server.cpu_seconds()
-    done = run_load(server.port, requests, connections=TOPICS, seconds=seconds, pause_s=PAUSE_S)
-    if done.others:
-        raise RuntimeError(f"not every request was acknowledged: {done.statuses}")
-    return (server.cpu_seconds() - before) / done.answers * 1e6, done.latencies_ms
+def _turn(server: Server, topics: Sequence[str], seconds: float) -> tuple[PricedLoad, PricedLoad]:
+    """Measure flushes, and requests without records."""
+    load = partial(priced, server, connections=TOPICS, pause_s=PAUSE_S)
+    flushes = load(json_requests(1, 100, variants=4, topics=topics), seconds=seconds)
+    return flushes, load(_without_records(topics), seconds=seconds / 2)
 
 
 def _make_own(port: int, topic: str) -> None:

@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.harness.bodies import json_requests
-from benchmarks.harness.load import LoadResult, run_load
 from benchmarks.harness.options import Options
-from benchmarks.harness.pairs import Spread, gateways, in_turns, ratio
+from benchmarks.harness.pairs import gateways, in_turns
 from benchmarks.harness.processes import Server, bare_server, floor_server, make_topic
 from benchmarks.harness.report import Table
 from benchmarks.harness.stores import Store, each
+from benchmarks.produce.price import PricedLoad, price_cells, priced
 
 CONNECTIONS = 1_000
 FLUSH_MS = (250, 50)
@@ -57,34 +57,16 @@ def _measured(place: Store, seconds: float, beside: Path | None) -> Table:
                 loads[name, flush_ms] = partial(_load, server, f"small-{flush_ms}", seconds)
         loads |= {(name, 0): partial(_load, server, "bench", seconds / 2) for name, server in floors.items()}
         runs = in_turns(loads, ROUNDS, warms_up=True)
-    for (name, flush_ms), found in runs.items():
+    for (name, flush_ms), rounds in runs.items():
         first = next(base for (_, other), base in runs.items() if other == flush_ms)
-        _add(table, name, flush_ms, found, first)
+        done = [each.load for each in rounds]
+        table.add(
+            *(name, flush_ms or "-", f"{statistics.median(load.answers / load.seconds for load in done):,.0f}"),
+            *price_cells(rounds, first),
+            *(f"{statistics.median(load.percentile_ms(share) for load in done):,.0f}" for share in (0.5, 0.99)),
+        )
     return table
 
 
-def _load(server: Server, topic: str, seconds: float) -> tuple[float, LoadResult]:
-    """Measure the CPU of the server for each request in µs; and the load's result."""
-    requests = json_requests(1, VALUE_BYTES, topics=[topic])
-    before = server.cpu_seconds()
-    done = run_load(server.port, requests, connections=CONNECTIONS, seconds=seconds)
-    if done.others:
-        raise RuntimeError(f"not every request was acknowledged: {done.statuses}")
-    return (server.cpu_seconds() - before) / done.answers * 1e6, done
-
-
-def _add(
-    table: Table,
-    name: str,
-    flush_ms: int,
-    found: list[tuple[float, LoadResult]],
-    first: list[tuple[float, LoadResult]],
-) -> None:
-    prices = [price for price, _ in found]
-    loads = [load for _, load in found]
-    least, middle, most = Spread(prices).cells(0)
-    table.add(
-        *(name, flush_ms or "-", f"{statistics.median(load.answers / load.seconds for load in loads):,.0f}"),
-        *(middle, least, most, f"{ratio(prices, [price for price, _ in first]):.0%}"),
-        *(f"{statistics.median(load.percentile_ms(share) for load in loads):,.0f}" for share in (0.5, 0.99)),
-    )
+def _load(server: Server, topic: str, seconds: float) -> PricedLoad:
+    return priced(server, json_requests(1, VALUE_BYTES, topics=[topic]), connections=CONNECTIONS, seconds=seconds)
