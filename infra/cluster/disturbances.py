@@ -16,12 +16,11 @@ from typing import Any, Final
 import confluent_kafka
 from node import memory_group
 from run import HOST, NAMESPACE, WAIT_SECONDS_MAX, Run
+from traffic import FILL
 
 from tidelog import Admin
 
 REST_SECONDS: Final = 20
-FILL: Final = "held = []\nwhile True: held.append(bytes(range(256)) * 4096 * 8)"
-"""Program that allocates memory until the kernel kills the process that it was told to kill first."""
 SECRET_SECONDS_MAX: Final = 240
 """Time limit for a changed secret: the kubelet writes it into a pod at its next sync, once every minute or two."""
 KAFKA_RECORDS: Final = 200

@@ -21,7 +21,10 @@ from typing import Any, Final
 
 import urllib3
 
-from tidelog import Admin, Consumer, Producer, TidelogError
+from tidelog import Admin, Consumer, TidelogError
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "docker"))
+from traffic import send_until
 
 TOPIC: Final = "load"
 PARTITIONS: Final = 4
@@ -51,18 +54,16 @@ class Load:
 
     def send(self, sender: int) -> None:
         """Send one record after another."""
-        number = 0
-        with Producer(self._url, linger_ms=0, **self._connection) as producer:
-            while not self.ended.is_set():
-                name, began = f"{sender}-{number}", time.time()
-                try:
-                    producer.send(TOPIC, json.dumps([name, began]), key=name).result()
-                    self.acknowledged.add(name)
-                    self._note("sent", time.time() - began)
-                except TidelogError as problem:
-                    self._note("failed", time.time() - began, f"send: {problem!r}")
-                number += 1
-                self.ended.wait(PAUSE_SECONDS)
+        send_until(
+            self.ended, self._url, TOPIC, self._sent, sender=sender, pause_seconds=PAUSE_SECONDS, **self._connection
+        )
+
+    def _sent(self, name: str, seconds: float, failure: TidelogError | None) -> None:
+        if failure is None:
+            self.acknowledged.add(name)
+            self._note("sent", seconds)
+        else:
+            self._note("failed", seconds, f"send: {failure!r}")
 
     def read(self) -> None:
         """Read all records as they come."""

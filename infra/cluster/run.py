@@ -16,6 +16,7 @@ from typing import Any, Final
 from node import Authority, Node, run
 
 HERE: Final = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "docker"))  # for traffic.py
 NAMESPACE: Final = "tidelog"
 HOST: Final = "tidelog.tidelog.svc"
 URL: Final = f"https://{HOST}:8080"

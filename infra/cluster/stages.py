@@ -10,8 +10,9 @@ from typing import Any, Final
 import yaml
 from node import run as call
 from run import HERE, NAMESPACE, URL, Run
+from traffic import maintenance_rounds, send_and_read
 
-from tidelog import Admin, Consumer, Producer
+from tidelog import Admin, Producer
 
 CHART: Final = HERE.parent / "helm/tidelog"
 CHARTED: Final = "charted"
@@ -20,24 +21,17 @@ FLIGHTS: Final = 400
 
 def walk(run: Run, url: str = URL, topic: str = "orders") -> None:
     """Send records through the Service and read them back."""
-    with Admin(url, **run.connection) as admin, Producer(url, linger_ms=0, **run.connection) as producer:
-        admin.create_topic(topic, 2)
-        for number in range(100):
-            producer.send(topic, str(number)).result()
-    with Consumer(topic, bootstrap_servers=url, auto_offset_reset="earliest", **run.connection) as consumer:
-        seen: list[Any] = []
-        while len(seen) < 100:
-            seen += consumer.poll(timeout_ms=10_000)
-    run.say(f"{len(seen)} records went to {url} and came back")
+    records = send_and_read(url, topic, **run.connection)
+    run.say(f"{records} records went to {url} and came back")
 
 
 def maintenance(run: Run) -> None:
     """Check that maintenance makes rounds, and that another one takes over when it is killed."""
 
     def rounds() -> list[dict[str, Any]]:
-        logs = run.node.kubectl("logs", "deployment/tidelog-maintenance", "--namespace", NAMESPACE, check=False)
-        events = [json.loads(line) for line in logs.splitlines() if line.startswith("{") and line.endswith("}")]
-        return [event for event in events if event.get("event") == "round"]
+        return maintenance_rounds(
+            run.node.kubectl("logs", "deployment/tidelog-maintenance", "--namespace", NAMESPACE, check=False)
+        )
 
     run.until("maintenance made a round", rounds)
     before = {pod["metadata"]["name"] for pod in run.pods("tidelog-maintenance")}

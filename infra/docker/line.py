@@ -33,15 +33,14 @@ import confluent_kafka
 import urllib3
 import yaml
 from engine import ROOT, WAIT_SECONDS_MAX, Docker, build, engine, plugin, weigh
+from traffic import FILL, maintenance_rounds, send_and_read, send_until
 
-from tidelog import Admin, Consumer, Producer, TidelogError
+from tidelog import Admin, TidelogError
 
 OBSERVABILITY: Final = ROOT / "infra/observability"
 URL: Final = "http://127.0.0.1:8080"
 PROMETHEUS: Final = "http://127.0.0.1:9090/api/v1"
 MUST_END_WELL: Final = ("gateway-1", "gateway-2", "maintenance", "example-topic", "example-pipeline")
-FILL: Final = "held = []\nwhile True: held.append(bytes(range(256)) * 4096 * 8)"
-"""Program that allocates memory in a gateway's container until the kernel kills the process that it was told to kill first."""
 
 CALM_SECONDS: Final = 10
 STARVED_SECONDS: Final = 20
@@ -56,15 +55,8 @@ _http = urllib3.PoolManager(retries=False)
 
 def walk(docker: Docker) -> None:
     """Send records through the proxy and back, and check the other services' results."""
-    with Admin(URL) as admin, Producer(URL, linger_ms=0) as producer:
-        admin.create_topic("orders", 2)
-        for number in range(100):
-            producer.send("orders", str(number)).result()
-    with Consumer("orders", bootstrap_servers=URL, auto_offset_reset="earliest") as consumer:
-        seen: list[Any] = []
-        while len(seen) < 100:
-            seen += consumer.poll(timeout_ms=10_000)
-    docker.say(f"{len(seen)} records went to the proxy and came back", records=len(seen))
+    records = send_and_read(URL, "orders")
+    docker.say(f"{records} records went to the proxy and came back", records=records)
     result = ("exec", "tidelog-example-pipeline-1", "cat", "delays/result.json")
     docker.until("the pipeline has a result", lambda: len(docker.call(*result, check=False)) > len("[]"))
     used = json.loads(docker.call("stats", "--no-stream", "--format", "{{json .}}", "tidelog-example-pipeline-1"))
@@ -80,8 +72,7 @@ def walk(docker: Docker) -> None:
 
 def _rounds(output: str) -> list[dict[str, Any]]:
     """Return maintenance's reports of its rounds, none of which may have failed with a topic."""
-    events = [json.loads(line) for line in output.splitlines() if line.startswith("{") and line.endswith("}")]
-    found = [event for event in events if event.get("event") == "round"]
+    found = maintenance_rounds(output)
     assert not any(event["failed_topics"] for event in found), output
     return found
 
@@ -129,29 +120,19 @@ def watched(docker: Docker) -> None:
     assert len(answered) > len(queries) // 2, answered
 
 
-class Load:
-    """Producer that sends one record after another to the proxy, and records the latencies by concurrent event."""
+class Latencies:
+    """Latencies and failures of the records that a sender sends, by what was done to the services meanwhile."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
         self.failed: list[str] = []
         self.table: dict[str, dict[str, Any]] = {}
-        self._ended = threading.Event()
 
-    def send(self) -> None:
-        """Send records until ``end`` is called."""
-        with Producer(URL, linger_ms=0) as producer:
-            while not self._ended.is_set():
-                began = time.monotonic()
-                try:
-                    producer.send("orders", "x").result()
-                except TidelogError as problem:
-                    self.failed.append(repr(problem)[:300])
-                self.seconds.append(time.monotonic() - began)
-
-    def end(self) -> None:
-        """Stop sending."""
-        self._ended.set()
+    def add(self, _name: str, seconds: float, failure: TidelogError | None) -> None:
+        """Add one record."""
+        self.seconds.append(seconds)
+        if failure is not None:
+            self.failed.append(repr(failure)[:300])
 
     @contextmanager
     def during(self, what: str) -> Iterator[None]:
@@ -168,15 +149,15 @@ class Load:
 
 
 @contextmanager
-def load(docker: Docker) -> Iterator[Load]:
-    """Run a load in which no request may fail."""
-    found = Load()
-    sender = threading.Thread(target=found.send)
+def load(docker: Docker) -> Iterator[Latencies]:
+    """Send records to the proxy, one after another, of which none may fail."""
+    found, ended = Latencies(), threading.Event()
+    sender = threading.Thread(target=send_until, args=(ended, URL, "orders", found.add))
     sender.start()
     try:
         yield found
     finally:
-        found.end()
+        ended.set()
         sender.join(WAIT_SECONDS_MAX)
     for what, figures in found.table.items():
         docker.say(f"under load: {what}: {figures}", load=found.table)
