@@ -39,7 +39,7 @@ from log_format.store import ObjectInfo, ObjectStore
 from log_format.topic.deleted_files import NoteDeletedFiles
 from log_format.topic.live_segments import LiveSegment, live_segments, removed_segments
 from log_format.topic.retention import ApplyRetention, expired_offsets, needs_retention
-from log_format.topic.rewrite import Rewrite, RewriteOutcome, Uploaded
+from log_format.topic.rewrite import Rewrite, RewriteOutcome, UploadedFile
 from log_format.topic.state import TopicState
 
 PASSES_MAX: Final = 4
@@ -246,7 +246,7 @@ class TopicUpkeep:
             sources=[source.segment for source in task.sources],
             source_record_count=task.record_count,
             added=done.added,
-            uploaded=Uploaded(done.added[0].segment.path, started_ms) if done.added else None,
+            uploaded=UploadedFile(done.added[0].segment.path, started_ms) if done.added else None,
             keys_compacted=keys_compacted,
         )
         try:

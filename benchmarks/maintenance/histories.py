@@ -41,7 +41,7 @@ from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Append, Batch
 from log_format.topic.changes import AlterTopic, CreateTopic
 from log_format.topic.config import TopicConfig
-from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
+from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, UploadedFile
 from log_format.topic.segment_tags import (
     TAG_REWRITTEN,
     TAG_RUNS,
@@ -240,7 +240,7 @@ class _Writer:
             sources=self._unmerged,
             source_record_count=RECORDS * len(self._unmerged),
             added=[added],
-            uploaded=Uploaded(path, self._clock.ms),
+            uploaded=UploadedFile(path, self._clock.ms),
         )
         assert self._committer.commit(change).result is RewriteOutcome.COMMITTED
         self._unmerged, self._unmerged_times = [], []

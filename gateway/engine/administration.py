@@ -30,7 +30,7 @@ from log_format.errors import (
     UnsupportedTable,
 )
 from log_format.store import ObjectStore
-from log_format.topic.attachment import Attachment, Move
+from log_format.topic.attachment import Attachment, TopicMove
 from log_format.topic.changes import (
     AlterTopic,
     CreateTopic,
@@ -131,7 +131,7 @@ class Administration:
         mode = topic.existing().config.altered(config, request_bytes_max=bytes_max).choice("commit.mode")
         topic_id, is_own = topic.state.topic_id, topic.state.attachment is None
 
-        def change(move: Move) -> AlterTopic:
+        def change(move: TopicMove) -> AlterTopic:
             return AlterTopic(
                 partition_count=partition_count,
                 config=config,
@@ -247,7 +247,7 @@ class Administration:
         if self._sweeps:
             await asyncio.wait(self._sweeps)
 
-    def _delete_all(self, topic_id: str, move: Move) -> DeleteAllRecords:
+    def _delete_all(self, topic_id: str, move: TopicMove) -> DeleteAllRecords:
         return DeleteAllRecords(topic_id=topic_id, removes_max=self._bounds.removes_max, move=move)
 
     async def _first_place(self, topic_id: str, config: TopicConfig) -> Attachment | None:

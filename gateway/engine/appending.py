@@ -1,6 +1,6 @@
 """Appends to one topic, submitted to its own writer or to its journal's, wherever the topic is when they are committed.
 
-A batch that a writer refuses with ``Attached`` came too late: the topic has moved, or is being changed. The batch waits until
+A batch that a writer refuses with ``TopicMoved`` came too late: the topic has moved, or is being changed. The batch waits until
 the topic takes appends again, and is submitted to the topic's new place. Batches keep their order, since they are refused and
 submitted in order.
 
@@ -29,7 +29,7 @@ from log_format.delta.log import TableLog
 from log_format.errors import BackOff, TidelogError
 from log_format.journal.append import Routed
 from log_format.topic.append import Batch
-from log_format.topic.attachment import Attached
+from log_format.topic.attachment import TopicMoved
 from log_format.topic.state import TopicState
 
 ItemT = TypeVar("ItemT")
@@ -227,7 +227,7 @@ class Appending:
         pending.at = submitted
 
     def _settled(self, pending: PendingBatch, outcome: Acknowledgement | TidelogError) -> None:
-        if isinstance(outcome, Attached) and pending.moves < _MOVES_MAX:
+        if isinstance(outcome, TopicMoved) and pending.moves < _MOVES_MAX:
             pending.moves += 1
             pending.at = None
             self._late.append(pending)

@@ -15,12 +15,12 @@ from log_format.journal.append import NotWhole, Routed
 from log_format.journal.entries import attach_bytes
 from log_format.limits import JOURNAL_ATTACH_BYTES_MAX, JOURNAL_RUNS_MAX
 from log_format.topic.append import Batch
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 
 AT_ONE_GO_BYTES_MAX: Final = 1024 * 1024
 """Bytes of records above which a request is staged: a journal is for small requests, and each of these is a commit of its own."""
 
-PlacesOfTopics = dict[str, tuple[Appended, ...]]
+PlacesOfTopics = dict[str, tuple[AppendedRange, ...]]
 
 
 class AtOneJournal:
@@ -68,12 +68,12 @@ def _is_small(routed: Sequence[Routed]) -> bool:
     )
 
 
-def _joined(before: tuple[Appended, ...], after: tuple[Appended, ...]) -> tuple[Appended, ...]:
+def _joined(before: tuple[AppendedRange, ...], after: tuple[AppendedRange, ...]) -> tuple[AppendedRange, ...]:
     """Return the places of two batches of one topic, where ``after`` follows ``before`` in each partition."""
     joined = {place.partition: place for place in before}
     for place in after:
         first = joined.get(place.partition)
         joined[place.partition] = (
-            place if first is None else Appended(place.partition, first.base_offset, first.count + place.count)
+            place if first is None else AppendedRange(place.partition, first.base_offset, first.count + place.count)
         )
     return tuple(joined[partition] for partition in sorted(joined))

@@ -50,7 +50,7 @@ from log_format.journal.state import JournalState
 from log_format.limits import JOURNAL_ATTACH_BYTES_MAX, JOURNAL_RUNS_MAX
 from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 from log_format.topic.append import AppendResult
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 
 _log = logging.getLogger("gateway.journal")
 
@@ -303,7 +303,7 @@ class JournalWriter:
         if append.placed and append.staged is not None:
             records = placed_flush(append.staged.encoded, append.placed)
             runs = [
-                (of_topic.topic_id, Appended(run.partition, run.base_offset, run.record_count))
+                (of_topic.topic_id, AppendedRange(run.partition, run.base_offset, run.record_count))
                 for of_topic in append.placed
                 for run in of_topic.runs
             ]

@@ -29,7 +29,7 @@ from log_format.journal.undrained import UndrainedRun
 from log_format.journal.view import journal_topic
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.run import SegmentRef
-from log_format.topic.attachment import STAYS, Attached, Attachment, Move, Moved
+from log_format.topic.attachment import NO_MOVE, Attachment, LastMove, TopicMove, TopicMoved
 from log_format.topic.changes import MoveTopic
 from log_format.topic.state import TopicState
 
@@ -67,7 +67,7 @@ class Moving:
 
     async def change(
         self,
-        make: Callable[[Move], TableChange[TopicState, ResultT]],
+        make: Callable[[TopicMove], TableChange[TopicState, ResultT]],
         *,
         joins: int | None = None,
         leaves: bool = False,
@@ -79,7 +79,7 @@ class Moving:
         If the topic is at a journal, its number there is closed first.
 
         Args:
-            make: returns the change for a ``Move``; may be called several times.
+            make: returns the change for a ``TopicMove``; may be called several times.
             joins: journal to which a topic with its own commits goes.
             leaves: whether the topic gets its own commits.
             is_drained: whether the change needs all records in the table.
@@ -99,9 +99,9 @@ class Moving:
             journal = None if here is None else self._parts.journals.get(here.journal)
             if here is None or journal is None:
                 to = await self._new_place(topic_id, joins)
-                move = STAYS if to is None else Move(None, to, self._moved(reason), seen_version=own.version)
+                move = NO_MOVE if to is None else TopicMove(None, to, self._moved(reason), seen_version=own.version)
             else:
-                trial = make(Move(here, None if leaves else here, topic_id=topic_id)).propose(
+                trial = make(TopicMove(here, None if leaves else here, topic_id=topic_id)).propose(
                     self._table.state, self._parts.access.clock.now_ms()
                 )
                 if not trial.actions:
@@ -113,12 +113,12 @@ class Moving:
                     if is_drained or leaves:
                         await self.drain_whole()
                 number = journal.state.topics.next_number(topic_id)
-                move = Move(here, None, self._moved(reason), topic_id)
+                move = TopicMove(here, None, self._moved(reason), topic_id)
                 if not leaves:
-                    move = Move(here, here.following(number), topic_id=topic_id)
+                    move = TopicMove(here, here.following(number), topic_id=topic_id)
             try:
                 committed = await self._table.commit(make(move))
-            except Attached:
+            except TopicMoved:
                 continue
             if journal is not None and here is not None and committed.state.attachment is None:
                 journal.writer.note(Release(topic_id, here.number))
@@ -189,8 +189,8 @@ class Moving:
                 journal.writer.note(entry)
             return committed.attempts > 0 or bool((ends != known.next_offsets).any())
 
-    def _moved(self, reason: str) -> Moved:
-        return Moved(self._parts.access.clock.now_ms(), reason)
+    def _moved(self, reason: str) -> LastMove:
+        return LastMove(self._parts.access.clock.now_ms(), reason)
 
     async def _new_place(self, topic_id: str, journal_number: int | None) -> Attachment | None:
         if journal_number is None:
@@ -201,11 +201,11 @@ class Moving:
         return Attachment(journal_number, number, number)
 
     async def _overtake(self, topic_id: str, here: Attachment, journal: OpenJournal) -> None:
-        move = Move(here, here.following(journal.state.topics.next_number(topic_id)), topic_id=topic_id)
+        move = TopicMove(here, here.following(journal.state.topics.next_number(topic_id)), topic_id=topic_id)
         try:
             with unasked():
                 await self._table.commit(MoveTopic(topic_id=topic_id, move=move))
-        except (Attached, UnknownTopic):
+        except (TopicMoved, UnknownTopic):
             return
 
     async def _records(

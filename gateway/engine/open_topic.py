@@ -32,7 +32,7 @@ from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic
 from log_format.journal.view import AheadOfTable, is_open, may_have_left, view_of
 from log_format.topic.append import Batch
-from log_format.topic.attachment import Move
+from log_format.topic.attachment import TopicMove
 from log_format.topic.state import TopicState
 
 ResultT = TypeVar("ResultT")
@@ -329,7 +329,7 @@ class OpenTopic(OpenTable[TopicState]):
 
     async def move(
         self,
-        make: Callable[[Move], TableChange[TopicState, ResultT]],
+        make: Callable[[TopicMove], TableChange[TopicState, ResultT]],
         *,
         joins: int | None,
         leaves: bool,

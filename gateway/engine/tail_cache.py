@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from log_format.records.single import PlacedRecord
 from log_format.records.size import record_bytes
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 
 _FLUSH_OVERHEAD_BYTES = 2048
 """Bytes of memory of a flush besides its records: table, columns and buffers as Python objects."""
@@ -116,7 +116,7 @@ class TailCache:
         self,
         topic_id: str,
         records: pa.Table | PlacedRecord,
-        runs: Sequence[Appended],
+        runs: Sequence[AppendedRange],
         nbytes: int,
         originals: Originals = _NONE,
     ) -> None:
@@ -133,7 +133,7 @@ class TailCache:
     def add_shared(
         self,
         records: pa.Table | PlacedRecord,
-        runs: Sequence[tuple[str, Appended]],
+        runs: Sequence[tuple[str, AppendedRange]],
         nbytes: int,
         originals: Originals = _NONE,
     ) -> None:

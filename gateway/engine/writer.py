@@ -40,12 +40,12 @@ from log_format.delta.committer import Committed, Committer
 from log_format.delta.log import TableLog
 from log_format.errors import TidelogError
 from log_format.topic.append import Append, AppendResult, Batch
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.state import Offsets, TopicState
 
 _log = logging.getLogger("gateway.writer")
 
-Places = tuple[Appended, ...]
+Places = tuple[AppendedRange, ...]
 Acknowledgement = Places | Duplicate
 """Outcome of an acknowledged batch: where its records are, from this request or from an earlier try of it."""
 
@@ -320,7 +320,7 @@ def _originals(flush: Flush, committed: Committed[TopicState, AppendResult]) -> 
     return found
 
 
-def _runs(places_of_batches: Iterable[Places]) -> list[Appended]:
+def _runs(places_of_batches: Iterable[Places]) -> list[AppendedRange]:
     """Return the runs of a flush from the places of its batches, which follow each other in each partition."""
     bases: dict[int, int] = {}
     counts: dict[int, int] = {}
@@ -328,4 +328,4 @@ def _runs(places_of_batches: Iterable[Places]) -> list[Appended]:
         for place in places:
             bases.setdefault(place.partition, place.base_offset)
             counts[place.partition] = counts.get(place.partition, 0) + place.count
-    return [Appended(partition, bases[partition], counts[partition]) for partition in sorted(bases)]
+    return [AppendedRange(partition, bases[partition], counts[partition]) for partition in sorted(bases)]

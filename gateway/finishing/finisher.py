@@ -21,7 +21,7 @@ from gateway.tables.queues import QueuesTable
 from gateway.tables.transactions import TransactionsTable
 from log_format.clock import Clock
 from log_format.errors import CorruptData, OutcomeUnknown, TidelogError
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.transactions.batch import transaction_batch
 from log_format.transactions.changes import Finish
 from log_format.transactions.delayed import filed
@@ -96,7 +96,9 @@ class _Means:
         staged = await self._staged(row, names)
         return [staged.records[name] for name in names]
 
-    async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
+    async def append(
+        self, row: TransactionRow, requests: Sequence[StagedRecords]
+    ) -> Sequence[AppendedRange] | Duplicate:
         """Append through the open topic's writer; an append that takes too long there may go on."""
         clock, bounds, name = self.parts.clock, self.parts.bounds, requests[0].topic
         access = self.parts.access

@@ -26,10 +26,10 @@ from gateway.engine.registry import TopicRegistry
 from gateway.finishing.staging import MEMORY_WAIT_MS_MAX, Staging
 from gateway.memory_budget import MemoryBudget
 from log_format.errors import BackOff, CorruptData, OutcomeUnknown, TidelogError, TopicReplaced, UnknownTopic
-from log_format.topic.append_uploaded import AppendUploaded, Redo, UploadedSegment
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.append_uploaded import AppendUploaded, ReencodeReason, UploadedSegment
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionEnded, TransactionStamp
-from log_format.topic.attachment import Attached, Move
+from log_format.topic.attachment import TopicMove, TopicMoved
 from log_format.topic.changes import MoveTopic
 from log_format.topic.state import TopicState
 from log_format.transactions.finishing import places_of
@@ -136,7 +136,7 @@ class _OneTopic:
     left: int | None = None
     """Number of the journal that the topic has left for the commit; None if it has not left one."""
 
-    async def append(self) -> Sequence[Appended] | Duplicate:
+    async def append(self) -> Sequence[AppendedRange] | Duplicate:
         """Append; return where the records are. Raises what ``LargeAppends.append`` raises; ``UnknownTopic``,
         ``TopicReplaced``."""
         await self._tried(self._bring_up)  # Most of the work is done while others append.
@@ -146,14 +146,14 @@ class _OneTopic:
             finally:
                 await self._join_again()
 
-    async def _appended(self) -> Sequence[Appended] | Duplicate:
+    async def _appended(self) -> Sequence[AppendedRange] | Duplicate:
         for _ in range(ROUNDS_MAX):
             result = await self._tried(self._commit)
-            if isinstance(result, TidelogError) and not isinstance(result, Attached):
+            if isinstance(result, TidelogError) and not isinstance(result, TopicMoved):
                 raise result
             if isinstance(result, tuple | Duplicate):
                 return result
-            if result is Redo.TOO_OLD:
+            if result is ReencodeReason.TOO_OLD:
                 self.written.clear()
         raise OutcomeUnknown(f"Other gateways append to topic {self.topic.name!r} all the time.")
 
@@ -164,7 +164,7 @@ class _OneTopic:
                 reason = "a large transaction was appended"
                 await self.topic.moving.change(self._move, joins=self.left, reason=reason)
 
-    async def _commit(self) -> tuple[Appended, ...] | Duplicate | TidelogError | Redo:
+    async def _commit(self) -> tuple[AppendedRange, ...] | Duplicate | TidelogError | ReencodeReason:
         here = self.topic.log.state.attachment
         if here is not None:
             self.left = here.journal
@@ -175,7 +175,7 @@ class _OneTopic:
         segments = [self.written[number].segment for number in range(len(self.pieces))]
         return (await self.topic.commit(AppendUploaded.of(self.topic_id, self.stamp, segments))).result
 
-    def _move(self, move: Move) -> MoveTopic:
+    def _move(self, move: TopicMove) -> MoveTopic:
         return MoveTopic(topic_id=self.topic_id, move=move)
 
     async def _bring_up(self) -> Duplicate | None:

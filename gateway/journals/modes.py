@@ -29,7 +29,7 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.engine.registry import TopicRegistry
 from gateway.supervised import supervised
 from log_format.errors import TidelogError
-from log_format.topic.attachment import Move
+from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import MoveTopic
 
 _log = logging.getLogger("gateway.journal")
@@ -190,5 +190,5 @@ class Modes:
         _log.info("topic %s %s: %s", topic.name, "went to a journal" if joins else "got its own commits", reason)
 
 
-def _move_topic(topic_id: str, move: Move) -> MoveTopic:
+def _move_topic(topic_id: str, move: TopicMove) -> MoveTopic:
     return MoveTopic(topic_id=topic_id, move=move)

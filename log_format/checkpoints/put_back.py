@@ -18,7 +18,7 @@ from log_format.delta.actions import PROTOCOL, Action, Add, Remove, plain_path
 from log_format.delta.change import Proposal
 from log_format.delta.checkpoint_schema import present
 from log_format.store import ObjectStore
-from log_format.topic.attachment import Move
+from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import moved_metadata
 from log_format.topic.state import TopicState
 
@@ -67,7 +67,7 @@ class PutBack:
         if state.exists and needs_putting_back(state):
             actions.append(PROTOCOL)
             if not state.foreign.is_put_back:
-                actions.append(moved_metadata(state, Move(to=state.attachment)))
+                actions.append(moved_metadata(state, TopicMove(to=state.attachment)))
         files, size_bytes = 0, 0
         for path in self._looked:
             if path not in state.foreign.touched or size_bytes > _ROWS_BYTES_MAX:

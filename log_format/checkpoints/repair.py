@@ -37,7 +37,7 @@ from log_format.journal.entries import Close
 from log_format.journal.notes import JournalNotes
 from log_format.journal.state import JournalState
 from log_format.store import ObjectStore
-from log_format.topic.attachment import STAYS, Attachment, Move, attachment_of, moved_of
+from log_format.topic.attachment import NO_MOVE, Attachment, TopicMove, parse_attachment, parse_last_move
 from log_format.topic.changes import moved_metadata
 from log_format.topic.config import TopicConfig
 from log_format.topic.segment_tags import TAG_FORGOTTEN, remove_segment
@@ -268,7 +268,7 @@ class _Plan:
             return _deleted(self._topic, self._new_id(), self._now_ms)
         properties = {} if known is None else known.configuration
         topic_id = self._new_id() if known is None else known.id
-        place, count = self._place(journals, topic_id, attachment_of(self._topic, properties), count)
+        place, count = self._place(journals, topic_id, parse_attachment(self._topic, properties), count)
         text = properties.get(PARTITION_COUNT_PROPERTY, "")
         config = TopicConfig.parse(_NO_SETTINGS) if known is None else TopicConfig.from_properties(properties)
         state = replace(
@@ -277,9 +277,9 @@ class _Plan:
             partition_count=max(count, int(text) if text.isdecimal() else 1),
             config=config,
             created_at_ms=self._now_ms if known is None else known.created_time or 0,
-            moved=moved_of(properties),
+            moved=parse_last_move(properties),
         )
-        return moved_metadata(state, Move(to=place))
+        return moved_metadata(state, TopicMove(to=place))
 
     def _place(
         self, journals: JournalLogs, topic_id: str, here: Attachment | None, count: int
@@ -322,6 +322,6 @@ def _deleted(topic: str, topic_id: str, now_ms: int) -> MetaData:
         partition_count=1,
         created_at_ms=now_ms,
     )
-    metadata = moved_metadata(state, STAYS)
+    metadata = moved_metadata(state, NO_MOVE)
     metadata.configuration[DELETED_PROPERTY] = "true"
     return metadata

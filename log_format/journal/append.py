@@ -2,7 +2,7 @@
 
 Each batch comes with the state of its topic's own log, in which the topic is attached to this journal. The journal accepts the
 batch if it has the topic open under the same number. A topic that the journal does not have yet is attached by the same commit. A
-batch with a closed number is refused with ``Attached``: the caller looks the topic up again.
+batch with a closed number is refused with ``TopicMoved``: the caller looks the topic up again.
 
 The object contains no offsets. So the appender uploads it once, whatever others commit meanwhile. Only if the commit refuses
 another batch than expected, the appender encodes the object again without that batch.
@@ -27,11 +27,11 @@ from log_format.journal.placed import PlacedObject, TopicRuns
 from log_format.journal.state import JournalState
 from log_format.layout import segment_path
 from log_format.segments.run import Run
-from log_format.topic.append import AppendResult, Batch, Outcome, refusal
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.append import AppendOutcome, AppendResult, Batch, settings_error
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp
-from log_format.topic.attachment import Attached
-from log_format.topic.batch import gathered
+from log_format.topic.attachment import TopicMoved
+from log_format.topic.batch import concatenate_records
 from log_format.topic.producers import StampedBatch
 from log_format.topic.state import TopicState
 
@@ -61,7 +61,7 @@ class StagedObject:
 class _Judgement(NamedTuple):
     """A flush judged at one state: the outcome of each batch, and the entries that must precede the batches."""
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[AppendOutcome]
     entries: Sequence[Entry]
 
 
@@ -112,12 +112,12 @@ class JournalAppend:
             TopicRuns(topic_id, runs_of_topic, (), {}) for topic_id, runs_of_topic in _placed(runs, bases).items()
         ]
         ends = {(run.topic_id, run.partition): base for run, base in zip(runs, bases, strict=True)}
-        result: list[Outcome] = []
+        result: list[AppendOutcome] = []
         for _, batch in self.routed:
             places = []
             for partition, count in batch.counts:
                 base = ends[batch.topic_id, partition]
-                places.append(Appended(partition, base, count))
+                places.append(AppendedRange(partition, base, count))
                 ends[batch.topic_id, partition] = base + count
             result.append(tuple(places))
         return result
@@ -126,7 +126,7 @@ class JournalAppend:
         """Propose one ``add`` with the topics' runs. Refusals are in the result."""
         judged = self._judge(state, now_ms, assume_order=False)
         stamped: dict[str, list[StampedBatch]] = {}
-        applied: dict[str, dict[TransactionStamp, tuple[Appended, ...]]] = {}
+        applied: dict[str, dict[TransactionStamp, tuple[AppendedRange, ...]]] = {}
         for (_, batch), outcome in zip(self.routed, judged.outcomes, strict=True):
             if isinstance(outcome, tuple) and batch.stamp is not None:
                 stamped.setdefault(batch.topic_id, []).append(StampedBatch(batch.stamp, outcome))
@@ -156,7 +156,7 @@ class JournalAppend:
     def _judge(self, state: JournalState, now_ms: int, *, assume_order: bool) -> _Judgement:
         """Return the outcome of each batch at ``state``, given the batches before it."""
         judging = Judging(state, now_ms, notes=self._notes, assume_order=assume_order)
-        outcomes: list[Outcome] = []
+        outcomes: list[AppendOutcome] = []
         for index, (own, batch) in enumerate(self.routed):
             verdict: Verdict = own.other_than(batch.topic_id)
             of_topic = None
@@ -164,10 +164,10 @@ class JournalAppend:
             if verdict is None and here is not None and here.journal == state.journal:
                 of_topic = judging.topic(batch.topic_id, here.number, partial(attach, own))
             if verdict is None and of_topic is not None:
-                verdict = judging.verdict(batch, of_topic, refusal(batch, own))
+                verdict = judging.verdict(batch, of_topic, settings_error(batch, own))
             if verdict is None:
                 places = None if of_topic is None else judging.take(index, batch, of_topic)
-                outcomes.append(Attached(own.topic) if places is None else places)
+                outcomes.append(TopicMoved(own.topic) if places is None else places)
             elif isinstance(verdict, int):
                 same = outcomes[verdict]
                 assert isinstance(same, tuple)
@@ -207,11 +207,11 @@ class JournalAppend:
             topics=tuple(topics),
         )
 
-    def _standing(self, outcomes: Sequence[Outcome]) -> list[int]:
+    def _standing(self, outcomes: Sequence[AppendOutcome]) -> list[int]:
         """Return the indices of the batches with records that are appended."""
         return [i for i, outcome in enumerate(outcomes) if isinstance(outcome, tuple) and outcome]
 
-    def _bases(self, runs: Sequence[JournalRun], outcomes: Sequence[Outcome]) -> list[int]:
+    def _bases(self, runs: Sequence[JournalRun], outcomes: Sequence[AppendOutcome]) -> list[int]:
         """Return the base offset of each run, which is that of the run's first batch."""
         first: dict[tuple[str, int], int] = {}
         for (_, batch), outcome in zip(self.routed, outcomes, strict=True):
@@ -262,7 +262,7 @@ def _parts(routed: Sequence[Routed]) -> list[TopicRecords]:
         topic_id for topic_id, own in states.items() if own.config.choice("message.timestamp.type") == "LogAppendTime"
     }
     in_order = [batch for batches in of_topics.values() for batch in batches]
-    records, partitions = gathered(in_order, log_append_time=timed)
+    records, partitions = concatenate_records(in_order, log_append_time=timed)
     parts = []
     first = 0
     for topic_id, batches in of_topics.items():

@@ -23,8 +23,8 @@ from log_format.journal.undrained import Undrained, UndrainedRun
 from log_format.layout import segment_path
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import encode_segment
-from log_format.topic.appended import Appended
-from log_format.topic.applied_transactions import TransactionStamp, named, tagged
+from log_format.topic.appended import AppendedRange
+from log_format.topic.applied_transactions import TransactionStamp, tag_with_transactions, transaction_txns
 from log_format.topic.change import StagedSegment
 from log_format.topic.numbered_producers import encode_spent
 from log_format.topic.producers import StampedBatch, encode_stamps
@@ -121,7 +121,11 @@ class Drain:
         ends = {run.partition: run.end_offset for run in segment.encoded.runs}
         txns = [Txn(app_id=str(partition), version=end, last_updated=now_ms) for partition, end in ends.items()]
         applied, floor = self._applied(state), state.transactions.floor
-        actions: list[Action] = [tagged(add, applied, floor), *txns, *named(applied, floor, now_ms)]
+        actions: list[Action] = [
+            tag_with_transactions(add, applied, floor),
+            *txns,
+            *transaction_txns(applied, floor, now_ms),
+        ]
         return Proposal(operation="WRITE", actions=actions, result=True, segment=segment, tags=tags)
 
     def _missing(self, state: TopicState) -> pa.Table:
@@ -155,7 +159,7 @@ class Drain:
         for requests in self._topic.producers.unseen_by(state.producers):
             yield from takewhile(lambda one: self._has(one.places), requests)
 
-    def _applied(self, state: TopicState) -> dict[TransactionStamp, tuple[Appended, ...]]:
+    def _applied(self, state: TopicState) -> dict[TransactionStamp, tuple[AppendedRange, ...]]:
         known, floor = state.transactions.by_id, self._topic.transactions.floor
         return {
             TransactionStamp(transaction_id, one.decided_version, floor): one.places
@@ -163,5 +167,5 @@ class Drain:
             if transaction_id not in known and self._has(one.places)
         }
 
-    def _has(self, places: tuple[Appended, ...]) -> bool:
+    def _has(self, places: tuple[AppendedRange, ...]) -> bool:
         return all(place.base_offset + place.count <= self._ends[place.partition] for place in places)

@@ -15,8 +15,8 @@ from log_format.journal.notes import news
 from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic, TopicsEdit
 from log_format.segments.run import Run
-from log_format.topic.append import Asked, mismatch
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.append import AppendRequest, expected_offset_error
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.producers import Counts, ProducerStamp, SequenceCheck, same_request
 
 Verdict = Duplicate | TidelogError | int | None
@@ -79,7 +79,7 @@ class Judging:
             of_topic = self._topics[topic_id] = OfTopic(self._edit.by_id[topic_id])
         return of_topic if _is_open_for(of_topic.topic, number) else None
 
-    def verdict(self, asked: Asked, of_topic: OfTopic, refused: TidelogError | None = None) -> Verdict:
+    def verdict(self, asked: AppendRequest, of_topic: OfTopic, refused: TidelogError | None = None) -> Verdict:
         """Return the verdict on one batch, given those that were taken. ``refused``: the error if the topic's
         settings refuse it."""
         verdict: Verdict = None
@@ -92,20 +92,20 @@ class Judging:
         if verdict is None:
             verdict = refused
         if verdict is None and not self._assume_order:
-            verdict = mismatch(asked, of_topic.topic.next_offsets, of_topic.counts)
+            verdict = expected_offset_error(asked, of_topic.topic.next_offsets, of_topic.counts)
         if verdict is None and len(asked.counts) > self._runs_left:
             begun = sum(partition not in of_topic.counts for partition, _ in asked.counts)
             verdict = _too_many(of_topic.topic.name) if begun > self._runs_left else None
         return verdict
 
-    def take(self, number: int, asked: Asked, of_topic: OfTopic) -> tuple[Appended, ...]:
+    def take(self, number: int, asked: AppendRequest, of_topic: OfTopic) -> tuple[AppendedRange, ...]:
         """Append the batch, which has this number in the commit; return its offset ranges."""
         counts = of_topic.counts
         begun = len(counts)
         places = []
         for partition, count in asked.counts:
             before = counts.get(partition, 0)
-            places.append(Appended(partition, int(of_topic.topic.next_offsets[partition]) + before, count))
+            places.append(AppendedRange(partition, int(of_topic.topic.next_offsets[partition]) + before, count))
             counts[partition] = before + count
         if asked.stamp is not None:
             of_topic.taken[same_request(asked.stamp, asked.counts)] = number

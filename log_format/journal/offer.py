@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 
 from log_format.journal.entries import Attach
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.producers import ProducerStamp, StampedBatch
 
@@ -38,7 +38,7 @@ class OfferedBatch(msgspec.Struct, frozen=True, array_like=True):
         try:
             if self.stamp is not None:
                 StampedBatch(
-                    self.stamp, tuple(Appended(partition, 0, count) for partition, count in self.counts)
+                    self.stamp, tuple(AppendedRange(partition, 0, count) for partition, count in self.counts)
                 ).check()
         except ValueError:
             return False

@@ -18,12 +18,12 @@ from log_format.delta.packed import packed, unpacked
 from log_format.errors import CorruptData
 from log_format.limits import JOURNAL_TAG_BYTES_MAX, JOURNAL_TAG_PLAIN_BYTES_MAX
 from log_format.segments.run import Run, SegmentRef
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.producers import ProducerStamp, StampedBatch
 from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS
 
-Applied = Mapping[TransactionStamp, tuple[Appended, ...]]
+Applied = Mapping[TransactionStamp, tuple[AppendedRange, ...]]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Places = list[tuple[_Count, _Count, _Count]]
 _RunBytes = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
@@ -121,13 +121,13 @@ def _check(of_topic: TopicRuns) -> None:
         stamped.check()
 
 
-def _rows(stamped: Iterable[tuple[tuple[Any, ...], Sequence[Appended]]]) -> list[tuple[Any, ...]]:
+def _rows(stamped: Iterable[tuple[tuple[Any, ...], Sequence[AppendedRange]]]) -> list[tuple[Any, ...]]:
     return [(*stamp, _plain(places)) for stamp, places in stamped]
 
 
-def _plain(places: Sequence[Appended]) -> _Places:
+def _plain(places: Sequence[AppendedRange]) -> _Places:
     return [(place.partition, place.base_offset, place.count) for place in places]
 
 
-def _places(plain: _Places) -> tuple[Appended, ...]:
-    return tuple(Appended(*place) for place in plain)
+def _places(plain: _Places) -> tuple[AppendedRange, ...]:
+    return tuple(AppendedRange(*place) for place in plain)

@@ -22,7 +22,7 @@ from log_format.journal.state import JournalState
 from log_format.journal.taken import Forgotten
 from log_format.limits import SEGMENT_AGE_MAX_MS
 from log_format.segments.run import Run, SegmentRef
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.producers import StampedBatch
 
@@ -124,7 +124,7 @@ def _placed_topic(number: int, one: OfferedTopic, judging: Judging) -> TopicRuns
     if one.is_plain:
         return TopicRuns(one.topic_id, runs, [], {}) if judging.take_plain(runs, of_topic) else None
     stamped: list[StampedBatch] = []
-    applied: dict[TransactionStamp, tuple[Appended, ...]] = {}
+    applied: dict[TransactionStamp, tuple[AppendedRange, ...]] = {}
     for batch in one.batches:
         if judging.verdict(batch, of_topic) is not None:
             return None

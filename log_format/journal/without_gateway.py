@@ -34,8 +34,8 @@ from log_format.journal.view import journal_topic
 from log_format.limits import HEAD_TRUSTED_MS, OVERTAKE_MS
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.run import SegmentRef
-from log_format.topic.append import Append, Batch, Outcome
-from log_format.topic.attachment import Attached, Attachment, Move
+from log_format.topic.append import Append, AppendOutcome, Batch
+from log_format.topic.attachment import Attachment, TopicMove, TopicMoved
 from log_format.topic.changes import MoveTopic
 from log_format.topic.state import TopicState
 
@@ -74,7 +74,7 @@ class TopicsAnywhere:
         self._direct_bytes_min = direct_bytes_min
         self._drain_bytes_max = drain_bytes_max
 
-    def append(self, log: TableLog[TopicState], batch: Batch) -> Outcome:
+    def append(self, log: TableLog[TopicState], batch: Batch) -> AppendOutcome:
         """Append the batch, and return its outcome. The topic is not refreshed if that was done lately.
 
         Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``.
@@ -114,7 +114,7 @@ class TopicsAnywhere:
         """Commit the entries that are new, and remove objects that no topic needs. Raises the same errors as ``append``."""
         return self._committer(self._journal_of(journal)).commit(JournalNotes(entries)).state
 
-    def _appended(self, log: TableLog[TopicState], batch: Batch) -> Outcome:
+    def _appended(self, log: TableLog[TopicState], batch: Batch) -> AppendOutcome:
         """Append wherever the topic is, once it accepts appends."""
         closed: Attachment | None = None
         closed_ms = 0
@@ -127,7 +127,7 @@ class TopicsAnywhere:
                 journal = self._journal_of(here.journal)
                 append = JournalAppend([Routed(own, batch)], self._new_id)
                 (outcome,) = self._committer(journal).commit(append).result
-            if not isinstance(outcome, Attached):
+            if not isinstance(outcome, TopicMoved):
                 return outcome
             _look(log)
             if here is None or own.topic_id is None or log.state.attachment != here:
@@ -139,14 +139,14 @@ class TopicsAnywhere:
             if here != closed:
                 closed, closed_ms = here, now_ms
             elif now_ms - closed_ms >= OVERTAKE_MS:
-                move = Move(here, here.following(topics.next_number(own.topic_id)), topic_id=own.topic_id)
-                with suppress(Attached, UnknownTopic):
+                move = TopicMove(here, here.following(topics.next_number(own.topic_id)), topic_id=own.topic_id)
+                with suppress(TopicMoved, UnknownTopic):
                     self._committer(log).commit(MoveTopic(topic_id=own.topic_id, move=move))
                 continue
             log.clock.sleep_ms(_LOOK_PAUSE_MS)
-        raise Attached(log.state.topic)
+        raise TopicMoved(log.state.topic)
 
-    def _append_directly(self, log: TableLog[TopicState], batch: Batch) -> Outcome:
+    def _append_directly(self, log: TableLog[TopicState], batch: Batch) -> AppendOutcome:
         """Append by the topic's own commit, between leaving its journal and joining it again.
 
         Return the outcome of the append: a topic that can't join again keeps its own commits.
@@ -170,15 +170,15 @@ class TopicsAnywhere:
             self.note(here.journal, [Close(own.topic_id, here.number)])
             drained = self.drain(log)
             try:
-                change = MoveTopic(topic_id=own.topic_id, move=Move(here, None, topic_id=own.topic_id))
+                change = MoveTopic(topic_id=own.topic_id, move=TopicMove(here, None, topic_id=own.topic_id))
                 self._committer(log).commit(change)
-            except Attached:
+            except TopicMoved:
                 continue
             notes = [Release(own.topic_id, here.number)]
             with suppress(TidelogError):  # the topic has left anyway: the journal's owner will notice
                 self.note(here.journal, notes if drained is None else [drained, *notes])
             return here
-        raise Attached(log.state.topic)
+        raise TopicMoved(log.state.topic)
 
     def _join(self, log: TableLog[TopicState], before: Attachment) -> None:
         """Move the topic back to its journal, if it still has its own commits. Raises the same errors as ``append``."""
@@ -186,8 +186,8 @@ class TopicsAnywhere:
         if own.topic_id is None or own.attachment is not None:
             return
         number = _look(self._journal_of(before.journal)).topics.next_number(own.topic_id)
-        move = Move(None, Attachment(before.journal, number, number), seen_version=own.version)
-        with suppress(Attached, UnknownTopic):
+        move = TopicMove(None, Attachment(before.journal, number, number), seen_version=own.version)
+        with suppress(TopicMoved, UnknownTopic):
             self._committer(log).commit(MoveTopic(topic_id=own.topic_id, move=move))
 
     def _committer(self, log: TableLog[StateT]) -> Committer[StateT]:

@@ -30,19 +30,27 @@ from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.single import PlacedRecord
 from log_format.segments.one_record import ONE_RECORD_BYTES_MAX, encode_one
 from log_format.segments.segment import encode_segment
-from log_format.topic.appended import Appended, Duplicate
-from log_format.topic.applied_transactions import TransactionStamp, named, tagged
-from log_format.topic.attachment import Attached
-from log_format.topic.batch import Batch, gathered
+from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.applied_transactions import TransactionStamp, tag_with_transactions, transaction_txns
+from log_format.topic.attachment import TopicMoved
+from log_format.topic.batch import Batch, concatenate_records
 from log_format.topic.change import StagedSegment
 from log_format.topic.producers import Counts, ProducerStamp, SequenceCheck, StampedBatch, out_of_order, same_request
 from log_format.topic.segment_tags import add_segment
 from log_format.topic.state import EMPTY_REQUEST_APP_ID, Offsets, TopicState
 
-__all__ = ["Append", "AppendResult", "Asked", "Batch", "Outcome", "mismatch", "refusal"]
+__all__ = [
+    "Append",
+    "AppendOutcome",
+    "AppendRequest",
+    "AppendResult",
+    "Batch",
+    "expected_offset_error",
+    "settings_error",
+]
 
 
-class Asked(Protocol):
+class AppendRequest(Protocol):
     """The part of a batch that is judged at the log's head. ``Batch`` describes the properties."""
 
     @property
@@ -62,9 +70,9 @@ class Asked(Protocol):
         """Decided transaction whose records the batch has, as in ``Batch``."""
 
 
-Outcome = tuple[Appended, ...] | Duplicate | TidelogError
+AppendOutcome = tuple[AppendedRange, ...] | Duplicate | TidelogError
 """Offset ranges of a batch's records, the ranges that an earlier try got, or the error that refused the batch."""
-AppendResult = Sequence[Outcome]
+AppendResult = Sequence[AppendOutcome]
 """One outcome for each batch."""
 _Verdict = Duplicate | TidelogError | int | None
 """Verdict on one batch. None: append the batch. A number: the batch repeats the request of the batch with that index in this
@@ -113,10 +121,10 @@ class Append:
         """Propose one ``add``, and one ``txn`` per partition with records. Refusals are in the result; only damaged
         input raises."""
         verdicts = self._judge(state, state.next_offsets, now_ms, assume_order=False)
-        result: list[Outcome] = []
+        result: list[AppendOutcome] = []
         ends: dict[int, int] = {}
         stamped: list[StampedBatch] = []
-        applied: dict[TransactionStamp, tuple[Appended, ...]] = {}
+        applied: dict[TransactionStamp, tuple[AppendedRange, ...]] = {}
         txns: list[Txn] = []
         for batch, verdict in zip(self.batches, verdicts, strict=True):
             if isinstance(verdict, int):
@@ -152,7 +160,11 @@ class Append:
         )
         txns += [Txn(app_id=str(partition), version=ends[partition], last_updated=now_ms) for partition in sorted(ends)]
         floor = state.transactions.floor
-        actions: list[Action] = [tagged(add, applied, floor), *txns, *named(applied, floor, now_ms)]
+        actions: list[Action] = [
+            tag_with_transactions(add, applied, floor),
+            *txns,
+            *transaction_txns(applied, floor, now_ms),
+        ]
         return Proposal(operation="WRITE", actions=actions, result=result, segment=segment)
 
     def _judge(
@@ -169,7 +181,7 @@ class Append:
         for index, batch in enumerate(self.batches):
             verdict: _Verdict = state.other_than(batch.topic_id)
             if verdict is None and state.attachment is not None:
-                verdict = Attached(state.topic)
+                verdict = TopicMoved(state.topic)
             if verdict is None and batch.stamp is not None:
                 same = taken.get(same_request(batch.stamp, batch.counts))
                 verdict = same if same is not None else check.judge(batch.stamp, batch.counts)
@@ -180,7 +192,7 @@ class Append:
                 same = applied.get(batch.transaction.transaction_id)
                 verdict = same if same is not None else state.transactions.judge(batch.transaction)
             if verdict is None:
-                verdict = refusal(batch, state) or mismatch(batch, next_offsets, counts)
+                verdict = settings_error(batch, state) or expected_offset_error(batch, next_offsets, counts)
             if verdict is None:
                 for partition, count in batch.counts:
                     counts[partition] = counts.get(partition, 0) + count
@@ -208,14 +220,14 @@ class Append:
                 self.placed = PlacedRecord(*bases[0], single)
                 encoded = encode_one(self.placed, compression=compression)
             else:
-                self.placed = placed(batches, next_offsets, log_append_time=log_append_time)
+                self.placed = assign_offsets(batches, next_offsets, log_append_time=log_append_time)
                 encoded = encode_segment(self.placed, compression=compression)
             self._staged = StagedSegment(segment_path(self._new_id()), encoded)
             self._staged_for = wanted
         return self._staged
 
 
-def refusal(batch: Batch, state: TopicState) -> TidelogError | None:
+def settings_error(batch: Batch, state: TopicState) -> TidelogError | None:
     """Return the error if the topic's settings refuse the batch, else None."""
     is_beyond = bool(batch.counts) and batch.counts[-1][0] >= state.partition_count
     if is_beyond or batch.partition_count not in {None, state.partition_count}:
@@ -240,7 +252,9 @@ def refusal(batch: Batch, state: TopicState) -> TidelogError | None:
     return None
 
 
-def mismatch(batch: Asked, next_offsets: Offsets, counts: Mapping[int, int]) -> TidelogError | None:
+def expected_offset_error(
+    batch: AppendRequest, next_offsets: Offsets, counts: Mapping[int, int]
+) -> TidelogError | None:
     """Return the error if the batch would not get its ``expected_offset``, else None.
 
     Args:
@@ -262,19 +276,19 @@ def mismatch(batch: Asked, next_offsets: Offsets, counts: Mapping[int, int]) -> 
     )
 
 
-def _places(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[Appended, ...]:
+def _places(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[AppendedRange, ...]:
     """Return the offset ranges of the batch's records, and raise the partitions' next offsets in ``ends`` accordingly."""
     places = []
     for partition, count in batch.counts:
         base = ends.get(partition)
         if base is None:
             base = state.high_watermark(partition)
-        places.append(Appended(partition, base, count))
+        places.append(AppendedRange(partition, base, count))
         ends[partition] = base + count
     return tuple(places)
 
 
-def placed(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool) -> pa.Table:
+def assign_offsets(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool) -> pa.Table:
     """Return all records with their offsets, sorted by partition and arrival: ``RECORD_SCHEMA``.
 
     Args:
@@ -285,7 +299,7 @@ def placed(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: 
     if len(batches) > 1 and all(len(batch.counts) == 1 for batch in batches):
         batches = sorted(batches, key=lambda batch: batch.counts[0][0])  # cheaper than sorting their records
     timed = {batches[0].topic_id} if log_append_time else ()
-    records, partitions = gathered(batches, log_append_time=timed)
+    records, partitions = concatenate_records(batches, log_append_time=timed)
     if len(batches) == 1 and len(batches[0].counts) == 1:
         base = int(next_offsets[partitions[0]])
         offsets = np.arange(base, base + len(partitions), dtype=np.int64)

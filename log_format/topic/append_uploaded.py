@@ -16,10 +16,10 @@ from log_format.delta.actions import Action, Txn
 from log_format.delta.change import Proposal
 from log_format.errors import TidelogError
 from log_format.segments.run import Run, SegmentRef
-from log_format.topic.appended import Appended, Duplicate
-from log_format.topic.applied_transactions import TransactionStamp, named, tagged
-from log_format.topic.attachment import Attached
-from log_format.topic.rewrite import Uploaded
+from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.applied_transactions import TransactionStamp, tag_with_transactions, transaction_txns
+from log_format.topic.attachment import TopicMoved
+from log_format.topic.rewrite import UploadedFile
 from log_format.topic.segment_tags import add_segment
 from log_format.topic.state import TopicState
 
@@ -32,14 +32,14 @@ class UploadedSegment(NamedTuple):
     uploaded_at_ms: int
 
 
-class Redo(Enum):
+class ReencodeReason(Enum):
     """Reason why the segments can't be committed as they are."""
 
     OVERTAKEN = "others appended to one of the partitions"
     TOO_OLD = "maintenance might delete them as orphans"
 
 
-UploadedOutcome = tuple[Appended, ...] | Duplicate | TidelogError | Redo
+AppendUploadedOutcome = tuple[AppendedRange, ...] | Duplicate | TidelogError | ReencodeReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,15 @@ class AppendUploaded:
     topic_id: str
     transaction: TransactionStamp
     segments: Sequence[UploadedSegment]
-    uploaded: Uploaded
+    uploaded: UploadedFile
 
     @classmethod
     def of(cls, topic_id: str, transaction: TransactionStamp, segments: Sequence[UploadedSegment]) -> AppendUploaded:
         """Return the change, with the age of its oldest segment as its own."""
         oldest = min(segments, key=lambda one: one.uploaded_at_ms)
-        return cls(topic_id, transaction, segments, Uploaded(oldest.segment.path, oldest.uploaded_at_ms))
+        return cls(topic_id, transaction, segments, UploadedFile(oldest.segment.path, oldest.uploaded_at_ms))
 
-    def propose(self, state: TopicState, now_ms: int) -> Proposal[UploadedOutcome]:
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[AppendUploadedOutcome]:
         """Propose an ``add`` per segment, a ``txn`` per partition, and the transaction's name; no actions if refused. Never
         raises."""
         refusal = self._refusal(state)
@@ -74,28 +74,33 @@ class AppendUploaded:
         ends = [
             Txn(app_id=str(one.partition), version=one.base_offset + one.count, last_updated=now_ms) for one in places
         ]
-        actions: list[Action] = [tagged(adds[0], applied, floor), *adds[1:], *ends, *named(applied, floor, now_ms)]
+        actions: list[Action] = [
+            tag_with_transactions(adds[0], applied, floor),
+            *adds[1:],
+            *ends,
+            *transaction_txns(applied, floor, now_ms),
+        ]
         return Proposal(operation="WRITE", actions=actions, result=places, segment=self.uploaded)
 
-    def _refusal(self, state: TopicState) -> Duplicate | TidelogError | Redo | None:
+    def _refusal(self, state: TopicState) -> Duplicate | TidelogError | ReencodeReason | None:
         other = state.other_than(self.topic_id)
         if other is not None:
             return other
         if state.attachment is not None:
-            return Attached(state.topic)
+            return TopicMoved(state.topic)
         known = state.transactions.judge(self.transaction)
         if known is not None:
             return known
         if any(state.high_watermark(place.partition) != place.base_offset for place in _places(self.segments)):
-            return Redo.OVERTAKEN
-        return Redo.TOO_OLD if self.uploaded.is_too_old else None
+            return ReencodeReason.OVERTAKEN
+        return ReencodeReason.TOO_OLD if self.uploaded.is_too_old else None
 
 
-def _places(segments: Sequence[UploadedSegment]) -> tuple[Appended, ...]:
+def _places(segments: Sequence[UploadedSegment]) -> tuple[AppendedRange, ...]:
     """Return one offset range per partition, sorted by partition. Runs of the same partition follow each other without a gap."""
-    found: dict[int, Appended] = {}
+    found: dict[int, AppendedRange] = {}
     for one in segments:
         for run in one.runs:
-            before = found.get(run.partition, Appended(run.partition, run.base_offset, 0))
-            found[run.partition] = Appended(run.partition, before.base_offset, before.count + run.record_count)
+            before = found.get(run.partition, AppendedRange(run.partition, run.base_offset, 0))
+            found[run.partition] = AppendedRange(run.partition, before.base_offset, before.count + run.record_count)
     return tuple(found[partition] for partition in sorted(found))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendedRange:
     """The offset range that a batch's records for one partition got: ``[base_offset, base_offset + count)``."""
 
     partition: int
@@ -18,4 +18,4 @@ class Appended:
 class Duplicate:
     """Result for a batch that an earlier try already appended, at these offset ranges. Nothing was appended this time."""
 
-    places: tuple[Appended, ...]
+    places: tuple[AppendedRange, ...]

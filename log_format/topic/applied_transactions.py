@@ -23,7 +23,7 @@ import msgspec
 
 from log_format.delta.actions import Add, Commit, Txn
 from log_format.errors import BackOff, CorruptData
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.appended import AppendedRange, Duplicate
 
 TAG_APPLIED: Final = "tidelog.applied"
 TRANSACTION_APP_ID: Final = "transaction-"
@@ -43,7 +43,7 @@ class AppliedTransaction(NamedTuple):
     """A transaction whose records are in the topic, and their offset ranges."""
 
     decided_version: int
-    places: tuple[Appended, ...]
+    places: tuple[AppendedRange, ...]
 
 
 class TransactionEnded(BackOff):
@@ -84,7 +84,7 @@ class AppliedTransactions:
                 floor = max(floor, newer.floor)
         return self if by_id == self.by_id else _above(by_id, floor)
 
-    def with_applied(self, applied: Mapping[TransactionStamp, tuple[Appended, ...]]) -> AppliedTransactions:
+    def with_applied(self, applied: Mapping[TransactionStamp, tuple[AppendedRange, ...]]) -> AppliedTransactions:
         """Return the memory after a commit that applies these transactions."""
         by_id = dict(self.by_id)
         by_id |= {stamp.transaction_id: AppliedTransaction(stamp.decided_version, at) for stamp, at in applied.items()}
@@ -107,7 +107,9 @@ _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(tuple[int, list[_Row]])
 
 
-def tagged(add: Add, applied: Mapping[TransactionStamp, tuple[Appended, ...]], floor_before: int) -> Add:
+def tag_with_transactions(
+    add: Add, applied: Mapping[TransactionStamp, tuple[AppendedRange, ...]], floor_before: int
+) -> Add:
     """Return the ``add`` of a flush that applies these transactions, tagged with the offset ranges of their records."""
     if not applied:
         return add
@@ -117,7 +119,7 @@ def tagged(add: Add, applied: Mapping[TransactionStamp, tuple[Appended, ...]], f
     return msgspec.structs.replace(add, tags={**(add.tags or {}), TAG_APPLIED: tag.decode()})
 
 
-def named(stamps: Collection[TransactionStamp], floor_before: int, now_ms: int) -> list[Txn]:
+def transaction_txns(stamps: Collection[TransactionStamp], floor_before: int, now_ms: int) -> list[Txn]:
     """Return the ``txn`` actions of a flush that applies these transactions."""
     txns = [
         Txn(app_id=f"{TRANSACTION_APP_ID}{stamp.transaction_id}", version=stamp.decided_version, last_updated=now_ms)
@@ -159,7 +161,7 @@ def _decoded(tag: str, path: str) -> AppliedTransactions:
         raise CorruptData(f"The log's entry for segment {path} can't be used: {problem}.", segment=path) from problem
 
 
-def _encoded(floor: int, rows: Iterable[tuple[str, int, tuple[Appended, ...]]]) -> bytes:
+def _encoded(floor: int, rows: Iterable[tuple[str, int, tuple[AppendedRange, ...]]]) -> bytes:
     plain = [
         (one, version, [(place.partition, place.base_offset, place.count) for place in places])
         for one, version, places in rows
@@ -167,5 +169,5 @@ def _encoded(floor: int, rows: Iterable[tuple[str, int, tuple[Appended, ...]]]) 
     return _ENCODER.encode((floor, plain))
 
 
-def _places(plain: Iterable[tuple[int, int, int]]) -> tuple[Appended, ...]:
-    return tuple(Appended(*place) for place in plain)
+def _places(plain: Iterable[tuple[int, int, int]]) -> tuple[AppendedRange, ...]:
+    return tuple(AppendedRange(*place) for place in plain)

@@ -40,7 +40,7 @@ class Attachment(NamedTuple):
         return self._replace(number=number)
 
 
-class Moved(NamedTuple):
+class LastMove(NamedTuple):
     """When the topic last moved (ms since the epoch), and the reason, as text for people."""
 
     at_ms: int
@@ -51,7 +51,7 @@ class Moved(NamedTuple):
         return {MOVED_PROPERTY: f"{self.at_ms} {self.reason}"}
 
 
-class AtPlace(Protocol):
+class TopicLocation(Protocol):
     """A topic's state, as far as its place (own commits or a journal) is concerned."""
 
     @property
@@ -71,7 +71,7 @@ class AtPlace(Protocol):
         """Version of the last change of place, as in ``TopicState``."""
 
 
-class Move(NamedTuple):
+class TopicMove(NamedTuple):
     """The places between which a change takes a topic.
 
     ``closed``: attachment whose number the journal has closed; None for a topic with its own commits. ``to``: attachment after
@@ -83,28 +83,30 @@ class Move(NamedTuple):
 
     closed: Attachment | None = None
     to: Attachment | None = None
-    moved: Moved | None = None
+    moved: LastMove | None = None
     topic_id: str | None = None
     seen_version: int | None = None
 
-    def check(self, state: AtPlace) -> None:
-        """Raise ``Attached`` unless the topic is still at the place that this move starts from. Otherwise an append could follow
-        the change unseen."""
-        if state.attachment != self.closed or (self.closed is not None and state.topic_id != self.topic_id):
-            raise Attached(state.topic)
-        if self.seen_version is not None and state.moved_version > self.seen_version:
-            raise Attached(state.topic)
+    def check(self, state: TopicLocation) -> None:
+        """Raise ``TopicMoved`` unless the topic is still at the place that this move starts from.
 
-    def changes(self, state: AtPlace) -> bool:
+        Otherwise an append could follow the change unseen.
+        """
+        if state.attachment != self.closed or (self.closed is not None and state.topic_id != self.topic_id):
+            raise TopicMoved(state.topic)
+        if self.seen_version is not None and state.moved_version > self.seen_version:
+            raise TopicMoved(state.topic)
+
+    def changes(self, state: TopicLocation) -> bool:
         """Return whether the topic is not yet where this move takes it."""
         return state.attachment != self.to
 
 
-STAYS: Final = Move()
+NO_MOVE: Final = TopicMove()
 """Move of a topic with its own commits that keeps them."""
 
 
-class Attached(BackOff):
+class TopicMoved(BackOff):
     """Error: the topic's appends now go to a journal, or its journal has closed the number. Nothing happened; look the topic up
     again."""
 
@@ -112,13 +114,13 @@ class Attached(BackOff):
         super().__init__(f"Topic {topic!r} was moved between its own commits and a journal meanwhile.", topic=topic)
 
 
-def moved_of(properties: Mapping[str, str]) -> Moved | None:
+def parse_last_move(properties: Mapping[str, str]) -> LastMove | None:
     """Return when and why the topic was moved to its place; None if it has been there since its creation."""
     match = _MOVED.fullmatch(properties.get(MOVED_PROPERTY, ""))
-    return None if match is None else Moved(int(match[1]), match[2])
+    return None if match is None else LastMove(int(match[1]), match[2])
 
 
-def attachment_of(topic: str, properties: Mapping[str, str]) -> Attachment | None:
+def parse_attachment(topic: str, properties: Mapping[str, str]) -> Attachment | None:
     """Return the attachment among a topic's table properties, None without one.
 
     Raises ``CorruptData`` for an unreadable one, since a guess could assign offsets twice.

@@ -136,7 +136,7 @@ class Batch:
         return self.stamp is not None and self.stamp.producer_id == PUBLISHER
 
 
-def gathered(batches: Sequence[Batch], *, log_append_time: Collection[str]) -> tuple[pa.Table, Partitions]:
+def concatenate_records(batches: Sequence[Batch], *, log_append_time: Collection[str]) -> tuple[pa.Table, Partitions]:
     """Concatenate the records of all batches in the order given.
 
     Args:
@@ -155,14 +155,14 @@ def gathered(batches: Sequence[Batch], *, log_append_time: Collection[str]) -> t
             partitions.append(np.array([batch.counts[0][0] for batch in singles], np.int32))
         else:
             for batch in some:
-                tables.append(at_append_time(batch) if batch.topic_id in log_append_time else batch.records)
+                tables.append(records_at_append_time(batch) if batch.topic_id in log_append_time else batch.records)
                 partitions.append(batch.partitions)
     if len(tables) == 1:
         return tables[0].combine_chunks(), partitions[0]
     return pa.concat_tables(tables).combine_chunks(), np.concatenate(partitions)
 
 
-def at_append_time(batch: Batch) -> pa.Table:
+def records_at_append_time(batch: Batch) -> pa.Table:
     """Return the batch's records; if the batch has an append time, that is the timestamp of each."""
     if batch.append_time_ms is None:
         return batch.records

@@ -14,7 +14,7 @@ from log_format.delta.foreign import FOREIGN_PROPERTY, ForeignCommit
 from log_format.delta.table_schema import schema_string
 from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownPartition, UnknownTopic
 from log_format.records.schema import RECORD_SCHEMA
-from log_format.topic.attachment import STAYS, Attachment, Move, Moved
+from log_format.topic.attachment import NO_MOVE, Attachment, LastMove, TopicMove
 from log_format.topic.config import ConfigValue, TopicConfig, check_topic_name
 from log_format.topic.segment_tags import remove_segment
 from log_format.topic.state import (
@@ -78,7 +78,7 @@ class AlterTopic:
     partition_count: int | None
     config: Mapping[str, ConfigValue | None]
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
-    move: Move = STAYS
+    move: TopicMove = NO_MOVE
     topic_id: str | None = None
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[None]:
@@ -104,7 +104,7 @@ class MoveTopic:
     """A change that moves a topic to a journal, to another number at its journal, or back to its own commits. Settings stay."""
 
     topic_id: str
-    move: Move
+    move: TopicMove
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[None]:
         """Propose new metadata; no actions if the topic is there already. Raises ``UnknownTopic`` for another incarnation,
@@ -129,7 +129,7 @@ class DeleteTopic:
     ``topic_id``: incarnation to delete; None for the present one.
     """
 
-    move: Move = STAYS
+    move: TopicMove = NO_MOVE
     topic_id: str | None = None
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[str, ...]]:
@@ -137,7 +137,7 @@ class DeleteTopic:
         ``Attached``."""
         _check_meant(state, self.topic_id)
         self.move.check(state)
-        metadata = moved_metadata(state, STAYS)
+        metadata = moved_metadata(state, NO_MOVE)
         metadata.configuration[DELETED_PROPERTY] = "true"
         segments = state.manifest.segments()
         removes = [remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True) for segment in segments]
@@ -167,7 +167,7 @@ class DeleteRecords:
     """
 
     before: Mapping[int, int]
-    move: Move = STAYS
+    move: TopicMove = NO_MOVE
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
     topic_id: str | None = None
 
@@ -221,7 +221,7 @@ class DeleteAllRecords:
     """
 
     topic_id: str
-    move: Move = STAYS
+    move: TopicMove = NO_MOVE
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
@@ -270,7 +270,7 @@ def _check_partition_count(count: object) -> None:
         raise RequestRefused(f"partition_count {what}.", errors=[{"where": "/partition_count", "what": what}])
 
 
-def moved_metadata(state: TopicState, move: Move) -> MetaData:
+def moved_metadata(state: TopicState, move: TopicMove) -> MetaData:
     """Return the topic's metadata for the place that the move takes it to."""
     return _metadata(
         state.existing_id,
@@ -297,7 +297,7 @@ def _metadata(  # noqa: PLR0917
     created_at_ms: int,
     attachment: Attachment | None,
     *,
-    moved: Moved | None = None,
+    moved: LastMove | None = None,
     foreign: ForeignCommit | None = None,
 ) -> MetaData:
     return MetaData(

@@ -22,7 +22,7 @@ import msgspec
 
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.numbered_producers import (
     NO_NUMBERED,
     EncodedRow,
@@ -57,7 +57,7 @@ class StampedBatch(NamedTuple):
     """A stamped request in the log, and the offset ranges of its records (none for a request without records)."""
 
     stamp: ProducerStamp
-    places: tuple[Appended, ...]
+    places: tuple[AppendedRange, ...]
 
     def check(self) -> None:
         """Raise ``ValueError`` if no producer can have sent this batch."""
@@ -74,7 +74,7 @@ class Remembered(NamedTuple):
     """One of a producer's newest requests."""
 
     sequence: int
-    places: tuple[Appended, ...]
+    places: tuple[AppendedRange, ...]
 
 
 class Producer(NamedTuple):
@@ -167,7 +167,7 @@ class Producers:
             yield [
                 StampedBatch(
                     ProducerStamp(f"{producer_id}-{partition}", epoch, batch.sequence),
-                    (Appended(partition, batch.base_offset, batch.record_count),),
+                    (AppendedRange(partition, batch.base_offset, batch.record_count),),
                 )
                 for producer_id, epoch, partition, batch in batches
             ]
@@ -293,7 +293,7 @@ class SequenceCheck:
             return fenced(producer_id, stamp.epoch, newest_epoch)
         for sequence, base_offset, count in lane.newest if lane is not None and lane.epoch == stamp.epoch else ():
             if sequence == stamp.sequence and counts == ((partition, count),):
-                return Duplicate((Appended(partition, base_offset, count),))
+                return Duplicate((AppendedRange(partition, base_offset, count),))
         return self._in_turn(stamp)
 
     def _in_turn(self, stamp: ProducerStamp) -> TidelogError | None:
@@ -370,9 +370,9 @@ def _memory_bytes(producer: Producer) -> int:
     return 512 + sum(128 + 192 * len(remembered.places) for remembered in producer.newest)
 
 
-def _plain(places: tuple[Appended, ...]) -> _PlainPlaces:
+def _plain(places: tuple[AppendedRange, ...]) -> _PlainPlaces:
     return [(place.partition, place.base_offset, place.count) for place in places]
 
 
-def _places(plain: _PlainPlaces) -> tuple[Appended, ...]:
-    return tuple(Appended(*place) for place in plain)
+def _places(plain: _PlainPlaces) -> tuple[AppendedRange, ...]:
+    return tuple(AppendedRange(*place) for place in plain)

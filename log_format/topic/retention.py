@@ -17,7 +17,7 @@ from log_format.topic.state import TopicState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retained:
+class RetentionResult:
     """The result of retention: new log starts by partition, and the paths of the segments removed."""
 
     log_starts: dict[int, int]
@@ -32,16 +32,16 @@ class ApplyRetention:
     topic_id: str
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
 
-    def propose(self, state: TopicState, now_ms: int) -> Proposal[Retained]:
+    def propose(self, state: TopicState, now_ms: int) -> Proposal[RetentionResult]:
         """Propose log starts as ``txn``, and removes of segments; no actions if nothing has expired. Never raises."""
         if state.topic_id != self.topic_id:
-            return Proposal(operation="RETENTION", actions=(), result=Retained(log_starts={}, removed=()))
+            return Proposal(operation="RETENTION", actions=(), result=RetentionResult(log_starts={}, removed=()))
         moved = expired_offsets(state, now_ms)
         starts, removes, paths = log_start_actions(state, moved, now_ms, self.removes_max)
         return Proposal(
             operation="RETENTION",
             actions=[*starts, *removes],
-            result=Retained(log_starts=moved, removed=paths),
+            result=RetentionResult(log_starts=moved, removed=paths),
         )
 
 

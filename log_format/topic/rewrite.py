@@ -44,7 +44,7 @@ class NewSegment:
     rewritten: Rewritten
 
 
-class Uploaded:
+class UploadedFile:
     """The uploads of a rewrite, for the committer: when the first one began, and whether that is too long ago."""
 
     def __init__(self, path: str, uploaded_at_ms: int) -> None:
@@ -78,7 +78,7 @@ class Rewrite:
     sources: Sequence[SegmentRef]
     source_record_count: int
     added: Sequence[NewSegment]
-    uploaded: Uploaded | None
+    uploaded: UploadedFile | None
     keys_compacted: Mapping[int, int] = field(default_factory=lambda: _NOTHING)
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[RewriteOutcome]:

@@ -33,7 +33,7 @@ from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData, TopicReplaced, UnknownTopic
 from log_format.manifest.manifest import Manifest
 from log_format.topic.applied_transactions import NO_TRANSACTIONS, AppliedTransactions
-from log_format.topic.attachment import Attachment, Moved, attachment_of, moved_of
+from log_format.topic.attachment import Attachment, LastMove, parse_attachment, parse_last_move
 from log_format.topic.config import PROPERTY_PREFIX, TopicConfig
 from log_format.topic.producer_id import is_numbered
 from log_format.topic.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
@@ -83,7 +83,7 @@ class TopicState:
     transactions: AppliedTransactions = NO_TRANSACTIONS
     attachment: Attachment | None = None
     """Journal that the topic's appends go to; None if the topic has its own commits."""
-    moved: Moved | None = None
+    moved: LastMove | None = None
     """When and why the topic was moved to its place; None if it has been there since its creation."""
     moved_version: int = field(default=NO_LOG, compare=False)
     """Version of the last change of place or number; after loading a checkpoint, which does not say it, that of the
@@ -255,10 +255,10 @@ class TopicState:
         properties = metadata.configuration
         deleted = properties.get(DELETED_PROPERTY) == "true"
         changes: dict[str, Any] = {"config": TopicConfig.from_properties(properties)}
-        changes["attachment"] = None if deleted else attachment_of(self.topic, properties)
+        changes["attachment"] = None if deleted else parse_attachment(self.topic, properties)
         if changes["attachment"] != self.attachment:
             changes["moved_version"] = self.version
-        changes["moved"] = moved_of(properties)
+        changes["moved"] = parse_last_move(properties)
         changes["foreign"] = self.foreign.after_properties(properties)
         if deleted or metadata.id != self.topic_id:
             changes |= dict.fromkeys(_OFFSETS, _zeros(0))

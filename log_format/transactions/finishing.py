@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from log_format.errors import CorruptData, ErrorCode, TidelogError, TopicReplaced, UnknownTopic
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionEnded
 from log_format.transactions.changes import Finish
 from log_format.transactions.row import Place, TransactionRow
@@ -40,7 +40,9 @@ class Means(Protocol):
     async def records(self, row: TransactionRow, names: Sequence[str]) -> Sequence[StagedRecords]:
         """Return the staged records of these names, in order. Raises ``BackOff``, ``CorruptData``."""
 
-    async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
+    async def append(
+        self, row: TransactionRow, requests: Sequence[StagedRecords]
+    ) -> Sequence[AppendedRange] | Duplicate:
         """Append one topic's records, as ``transaction_batch`` puts them together. Raises the writer's error."""
 
     async def append_indexed(self, row: TransactionRow, name: str) -> Sequence[Place]:
@@ -113,7 +115,7 @@ async def _applied(row: TransactionRow, names: Sequence[str], means: Means) -> S
     return places_of(requests[0].topic, appended)
 
 
-def places_of(topic: str, appended: Sequence[Appended] | Duplicate) -> list[Place]:
+def places_of(topic: str, appended: Sequence[AppendedRange] | Duplicate) -> list[Place]:
     """Return the places in the form of the transaction's row."""
     places = appended.places if isinstance(appended, Duplicate) else appended
     return [Place(topic, place.partition, place.base_offset, place.count) for place in places]

@@ -18,7 +18,7 @@ from log_format.ids import NewId
 from log_format.layout import segment_path, topic_root
 from log_format.segments.segment import EncodedSegment, encode_segment
 from log_format.store import ObjectStore
-from log_format.topic.append import placed
+from log_format.topic.append import assign_offsets
 from log_format.topic.append_uploaded import UploadedSegment
 from log_format.topic.state import TopicState
 from log_format.transactions.batch import transaction_batch
@@ -122,7 +122,7 @@ class Writing(NamedTuple):
         offsets = state.next_offsets.copy()
         for partition, base in placement.bases:
             offsets[partition] = base
-        records = placed([batch], offsets, log_append_time=placement.append_time_ms is not None)
+        records = assign_offsets([batch], offsets, log_append_time=placement.append_time_ms is not None)
         return encode_segment(records, compression=placement.compression)
 
 

@@ -25,7 +25,7 @@ from log_format.ids import NewId
 from log_format.journal.reader import JournalReader
 from log_format.journal.without_gateway import TopicsAnywhere
 from log_format.store import ObjectStore
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.transactions.batch import transaction_batch
 from log_format.transactions.changes import Decide, Decision, Finish
 from log_format.transactions.compaction import Compact
@@ -125,7 +125,9 @@ class TransactionFinishing:
         """Return the staged records, as ``Means.records`` specifies."""
         return [self._read(staged_key(row.transaction_id, name)) for name in names]
 
-    async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
+    async def append(
+        self, row: TransactionRow, requests: Sequence[StagedRecords]
+    ) -> Sequence[AppendedRange] | Duplicate:
         """Append one topic's records, as ``Means.append`` specifies."""
         requests = self._tried(lambda: filed(row, requests, self._store, self._clock, self._new_id))
         if not requests:

@@ -29,7 +29,7 @@ from log_format.records.schema import BATCH_SCHEMA
 from log_format.segments.run import Run, SegmentRef
 from log_format.stores.memory import MemoryStore
 from log_format.topic import producer_id
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.attachment import Attachment
 from log_format.topic.changes import CreateTopic
@@ -49,8 +49,8 @@ PLACED = [
     TopicRuns(
         "1111-aaaa",
         [Run(0, 0, 3, 3, 1_500, NOW_MS, NOW_MS + 2), Run(1, 0, 1, 1, 500, 0, 253_402_300_799_999)],
-        [StampedBatch(ProducerStamp(PRODUCER, 0, 0), (Appended(0, 0, 2), Appended(1, 0, 1)))],
-        {TransactionStamp("t-1", 41, 40): (Appended(0, 2, 1),)},
+        [StampedBatch(ProducerStamp(PRODUCER, 0, 0), (AppendedRange(0, 0, 2), AppendedRange(1, 0, 1)))],
+        {TransactionStamp("t-1", 41, 40): (AppendedRange(0, 2, 1),)},
     ),
     TopicRuns("2222-bbbb", [Run(0, 0, 2, 2, 1_000, NOW_MS, NOW_MS)], [], {}),
 ]
@@ -210,7 +210,7 @@ def test_the_journal_replays_as_ever() -> None:
     assert flights[1] is not None
     assert flights[1].next_offsets.tolist() == [3, 1]
     assert flights[1].producers.by_id[PRODUCER].last_sequence == 1
-    assert flights[1].transactions.by_id["t-1"].places == (Appended(0, 2, 1),)
+    assert flights[1].transactions.by_id["t-1"].places == (AppendedRange(0, 2, 1),)
     assert flights[1].settings == (86_400_000, 60_000, 8_388_608)
     assert dict(states[-1].topics.closed) == {"3333-cccc": 9, "1111-aaaa": 4}
     assert [state.runs.file_count() for state in states] == [1, 1, 1, 1, 1, 0]

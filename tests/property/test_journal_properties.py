@@ -33,9 +33,9 @@ from log_format.journal.topics import NO_TOPICS, JournalTopic, JournalTopics, de
 from log_format.limits import JOURNAL_TAG_BYTES_MAX
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic import producer_id
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from log_format.topic.applied_transactions import NO_TRANSACTIONS, TransactionStamp
-from log_format.topic.attachment import Attachment, attachment_of
+from log_format.topic.attachment import Attachment, parse_attachment
 from log_format.topic.producers import NO_PRODUCERS, ProducerStamp, StampedBatch
 from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS
 
@@ -43,7 +43,7 @@ IDS = [producer_id.issue(producer_id.PLAIN, ms, "0" * 20, b"key") for ms in (1, 
 counts = st.integers(0, 2**40)
 numbers = st.integers(1, 10**18 - 1)
 topic_ids = st.text(max_size=8)
-places = st.lists(st.tuples(counts, counts, counts).map(lambda one: Appended(*one)), max_size=3).map(tuple)
+places = st.lists(st.tuples(counts, counts, counts).map(lambda one: AppendedRange(*one)), max_size=3).map(tuple)
 stamps = st.tuples(st.sampled_from(IDS), counts, counts).map(lambda one: ProducerStamp(*one))
 attaches = st.builds(
     Attach,
@@ -214,10 +214,10 @@ def test_a_damaged_checkpoint_is_a_value_error(data: bytes) -> None:
 def test_an_attachment_is_a_property(journal: int, number: int, first: int) -> None:
     """It comes back; another text is no attachment."""
     attachment = Attachment(journal, number, first)
-    assert attachment_of("a", attachment.properties()) == attachment
+    assert parse_attachment("a", attachment.properties()) == attachment
     for wrong in ("", f"{journal}/{number}", f"{journal}/0/{first}", f"{journal}/{number}/{first}/", f"-{journal}/1/1"):
         with pytest.raises(CorruptData):
-            attachment_of("a", {"tidelog.journal": wrong})
+            parse_attachment("a", {"tidelog.journal": wrong})
 
 
 def test_content_needs_no_tags() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log_format.errors import ErrorCode, TidelogError
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.numbered_producers import NO_NUMBERED, SEQUENCES, Bounds, ahead, decode_spent, encode_spent
 from log_format.topic.producer_id import (
     KAFKA,
@@ -72,7 +72,7 @@ def stamp_of(number: int, partition: int, epoch: int, sequence: int) -> Producer
 
 
 def one(stamp: ProducerStamp, base_offset: int, count: int) -> StampedBatch:
-    return StampedBatch(stamp, (Appended(parted(stamp.producer_id)[1], base_offset, count),))
+    return StampedBatch(stamp, (AppendedRange(parted(stamp.producer_id)[1], base_offset, count),))
 
 
 def judged(producers: Producers, stamp: ProducerStamp, count: int, now_ms: int = 0) -> Duplicate | TidelogError | None:
@@ -163,7 +163,7 @@ def test_partitions_have_sequences_of_their_own() -> None:
         assert check.judge(stamp, ((partition, 2),)) is None
         check.take(stamp, ((partition, 2),))
     producers = NO_PRODUCERS.with_batches([one(stamp, 10, 2) for stamp in stamps], 1, EXPIRATION_MS)
-    assert judged(producers, stamps[1], 2) == Duplicate((Appended(1, 10, 2),))
+    assert judged(producers, stamps[1], 2) == Duplicate((AppendedRange(1, 10, 2),))
     assert code_of(judged(producers, stamps[1], 3)) is ErrorCode.SEQUENCE_OUT_OF_ORDER
     assert len(producers) == 1
     assert producers.numbered.lane_count == 3
@@ -210,7 +210,7 @@ def test_beyond_the_bound_the_first_issued_spent_id_goes_and_ids_as_old_are_refu
 def test_both_kinds_share_a_memory() -> None:
     """Producers of HTTP and of Kafka clients come back from one checkpoint; their bytes are counted together."""
     plain = ProducerStamp(issue(PLAIN, 10, "0" * 20, b"key"), 0, 0)
-    producers = NO_PRODUCERS.with_batches([StampedBatch(plain, (Appended(0, 0, 1),))], 1, EXPIRATION_MS)
+    producers = NO_PRODUCERS.with_batches([StampedBatch(plain, (AppendedRange(0, 0, 1),))], 1, EXPIRATION_MS)
     alone = producers.memory_bytes
     producers = producers.with_batches([one(stamp_of(NUMBERS[0], 0, 0, 0), 1, 1)], 1, EXPIRATION_MS)
     assert producers.memory_bytes > alone

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from log_format import limits
 from log_format.errors import ErrorCode, TidelogError
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.producer_id import PLAIN, is_issued, issue, issued_ms, kind_of
 from log_format.topic.producers import (
     NO_PRODUCERS,
@@ -33,7 +33,7 @@ steps = st.lists(
 @settings(max_examples=300)
 def test_a_request_is_in_the_log_once(taken: list[tuple[int, int, int]]) -> None:
     """Next ones are appended, known ones answered with their places, others refused; forgetting never doubles."""
-    producers, now_ms, log = NO_PRODUCERS, 10_000, dict[ProducerStamp, Appended]()
+    producers, now_ms, log = NO_PRODUCERS, 10_000, dict[ProducerStamp, AppendedRange]()
     last_used: dict[str, int] = {}
     for which, distance, passed_ms in taken:
         now_ms += passed_ms
@@ -43,7 +43,7 @@ def test_a_request_is_in_the_log_once(taken: list[tuple[int, int, int]]) -> None
         verdict = SequenceCheck(producers, now_ms, EXPIRATION_MS).judge(stamp)
         if verdict is None:
             assert stamp not in log, "it would be there twice"
-            log[stamp] = Appended(0, len(log), 1)
+            log[stamp] = AppendedRange(0, len(log), 1)
             producers = producers.with_batches([StampedBatch(stamp, (log[stamp],))], now_ms, EXPIRATION_MS)
             last_used[producer_id] = now_ms
         elif isinstance(verdict, Duplicate):
@@ -119,5 +119,5 @@ def test_only_what_was_issued_is_known(issued: int, key: bytes, changed: int) ->
 
 def test_a_tag_comes_back() -> None:
     """What an ``add`` says of its stamped requests is what was put in."""
-    batches = [StampedBatch(ProducerStamp(IDS[0], 0, 3), (Appended(0, 5, 2), Appended(7, 0, 1)))]
+    batches = [StampedBatch(ProducerStamp(IDS[0], 0, 3), (AppendedRange(0, 5, 2), AppendedRange(7, 0, 1)))]
     assert decode_stamps(encode_stamps(batches)) == batches

@@ -20,7 +20,7 @@ from log_format.journal.notes import JournalNotes
 from log_format.journal.state import JournalRuns, JournalState
 from log_format.journal.topics import JournalTopic, TopicsEdit
 from log_format.journal.view import AheadOfTable, view_of
-from log_format.topic.attachment import Move
+from log_format.topic.attachment import TopicMove
 from log_format.topic.numbered_producers import NO_NUMBERED
 from log_format.topic.producers import StampedBatch
 from log_format.topic.state import TopicState
@@ -31,7 +31,7 @@ from tests.simulation.simulated_journals.world import MEDDLED, RESTLESS, simulat
 
 SEEDS_MAX = 120
 
-_check = Move.check
+_check = TopicMove.check
 _attached, _topic_row = TopicsEdit._attached, "log_format.journal.topics._row"
 
 
@@ -52,11 +52,11 @@ def _keeps_no_floor(self: TopicsEdit, topic_id: str, number: int) -> None:
         closed.pop(next(iter(closed)))
 
 
-def _checks_nothing(self: Move, state: Any) -> None:
+def _checks_nothing(self: TopicMove, state: Any) -> None:
     """Changes a topic wherever it is."""
 
 
-def _checks_the_place_alone(self: Move, state: Any) -> None:
+def _checks_the_place_alone(self: TopicMove, state: Any) -> None:
     """Takes a topic to a journal under a number that was chosen before it was there last."""
     _check(self._replace(seen_version=None), state)
 
@@ -149,9 +149,9 @@ _GATEWAY = "tests.simulation.simulated_journals.gateway"
 PLANTED: dict[str, Planted] = {
     "attaches a closed number": Planted(f"{_CORE}.judging._is_closed", _attaches_what_is_closed, STORMY),
     "keeps no floor": Planted(f"{_CORE}.topics.TopicsEdit._remember", _keeps_no_floor, STORMY, first_seed=79),
-    "changes what is open": Planted("log_format.topic.attachment.Move.check", _checks_nothing, CROWDED),
+    "changes what is open": Planted("log_format.topic.attachment.TopicMove.check", _checks_nothing, CROWDED),
     "joins by an old number": Planted(
-        "log_format.topic.attachment.Move.check", _checks_the_place_alone, RESTLESS, first_seed=12
+        "log_format.topic.attachment.TopicMove.check", _checks_the_place_alone, RESTLESS, first_seed=12
     ),
     "closes another number": Planted(f"{_GATEWAY}.Close", _closes_the_number_before, CROWDED),
     "a checkpoint forgets a close": Planted(_topic_row, _opens_in_a_checkpoint, STORMY, first_seed=17),

@@ -15,7 +15,7 @@ from gateway.kafka.known_topics import KnownTopics
 from gateway.kafka.wire import batch_head
 from gateway.transactions.of_kafka import KafkaTransactions
 from log_format.errors import BackOff
-from log_format.topic.append_uploaded import AppendUploaded, Redo
+from log_format.topic.append_uploaded import AppendUploaded, ReencodeReason
 from log_format.transactions.staged_index import decode_index
 from tests.simulation.simulated.faults import CALM, FAULTY, HOSTILE, STORMY, Profile
 from tests.simulation.simulated.seeds import shows
@@ -69,7 +69,7 @@ def _but_the_last(data: bytes, key: str) -> Any:
 def _not_overtaken(self: AppendUploaded, state: Any) -> Any:
     """Commits segments for offsets that others have taken."""
     verdict = _refusal(self, state)
-    return None if verdict is Redo.OVERTAKEN else verdict
+    return None if verdict is ReencodeReason.OVERTAKEN else verdict
 
 
 async def _by_what_it_learned(self: KnownTopics, topic_id: Any, *_: Any) -> str | None:

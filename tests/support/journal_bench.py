@@ -23,7 +23,7 @@ from log_format.journal.state import JournalState
 from log_format.journal.view import journal_topic
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.topic.append import Append
-from log_format.topic.attachment import Attachment, Move
+from log_format.topic.attachment import Attachment, TopicMove
 from log_format.topic.changes import CreateTopic, MoveTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.producers import ProducerStamp
@@ -111,7 +111,9 @@ def leave(bench: JournalBench, state: TopicState, journal: TableLog[JournalState
     bench.note(journal, Close(f"{state.topic}-id", here.number))
     drained(bench, state.topic, journal.state)
     log = TopicLog(bench.store, state.topic, bench.clock)
-    bench.committer(log).commit(MoveTopic(topic_id=f"{state.topic}-id", move=Move(here, topic_id=f"{state.topic}-id")))
+    bench.committer(log).commit(
+        MoveTopic(topic_id=f"{state.topic}-id", move=TopicMove(here, topic_id=f"{state.topic}-id"))
+    )
     return log
 
 

@@ -15,7 +15,7 @@ from log_format.journal.reader import JournalReader
 from log_format.journal.state import JournalState
 from log_format.journal.without_gateway import TopicsAnywhere
 from log_format.store import ObjectStore
-from log_format.topic.append import Outcome
+from log_format.topic.append import AppendOutcome
 from log_format.topic.attachment import Attachment
 from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
@@ -55,7 +55,9 @@ class SharedBench:
             change = CreateTopic(name=topic, partition_count=2, config=settings, topic_id=topic_id, attachment=at)
             Committer(self.log(topic), new_id=new_id).commit(change)
 
-    def append(self, topic: str, *values: bytes, partition: int = 0, timestamps_ms: int | Sequence[int] = 0) -> Outcome:
+    def append(
+        self, topic: str, *values: bytes, partition: int = 0, timestamps_ms: int | Sequence[int] = 0
+    ) -> AppendOutcome:
         """One request."""
         topic_id = self.log(topic).refresh().topic_id
         outcome = self.anywhere.append(

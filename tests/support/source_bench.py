@@ -19,7 +19,7 @@ from log_format.segments.writer import SegmentWriter
 from log_format.topic.append import Append
 from log_format.topic.changes import CreateTopic, DeleteRecords, DeleteTopic
 from log_format.topic.config import TopicConfig
-from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
+from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, UploadedFile
 from log_format.topic.segment_tags import Rewritten, add_segment
 from spark_pipeline.schemas import KAFKA_SOURCE
 from spark_pipeline.source.batch import BatchReader
@@ -90,7 +90,7 @@ class SourceBench:
             sources=sources,
             source_record_count=everything.num_rows,
             added=added,
-            uploaded=Uploaded(added[0].segment.path, self.log.clock.monotonic_ms()),
+            uploaded=UploadedFile(added[0].segment.path, self.log.clock.monotonic_ms()),
         )
         assert self.committer.commit(change).result is RewriteOutcome.COMMITTED
         return [f"{layout.topic_root('t')}{source.path}" for source in sources]

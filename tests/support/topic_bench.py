@@ -10,7 +10,7 @@ from typing import Any
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committed, Committer
 from log_format.topic.append import Append, Batch
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.state import TopicState
@@ -72,9 +72,9 @@ class TopicBench:
         """Append batches in one flush."""
         return gateway.committer.commit(Append([self.batch(gateway, values) for values in batches], self.new_id))
 
-    def append_values(self, gateway: TopicUser, values: dict[int, list[bytes]]) -> tuple[Appended, ...]:
+    def append_values(self, gateway: TopicUser, values: dict[int, list[bytes]]) -> tuple[AppendedRange, ...]:
         """Append one batch; where it is."""
-        places: tuple[Appended, ...] = self.append(gateway, values).result[0]
+        places: tuple[AppendedRange, ...] = self.append(gateway, values).result[0]
         return places
 
     def key(self, name: str) -> str:

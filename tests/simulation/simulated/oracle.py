@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from log_format.errors import ErrorCode, OffsetOutOfRange, TidelogError, TopicReplaced, UnknownTopic
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from log_format.topic.state import TopicState
 from tests.simulation.simulated.truth import TrueState, Truth, Violation
 
@@ -47,7 +47,7 @@ class Oracle:
             )
 
     def acknowledge(
-        self, producer: str, topic_id: str, values: dict[int, list[bytes]], places: Sequence[Appended]
+        self, producer: str, topic_id: str, values: dict[int, list[bytes]], places: Sequence[AppendedRange]
     ) -> None:
         """A producer is told that its values, by partition, are at these places (G1, G2)."""
         self.told["acknowledged"] += 1

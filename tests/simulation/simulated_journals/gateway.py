@@ -36,14 +36,14 @@ from log_format.limits import OVERTAKE_MS
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.store import ObjectStore
-from log_format.topic.append import Append, Batch, Outcome
-from log_format.topic.attachment import STAYS, Attached, Attachment, Move
+from log_format.topic.append import Append, AppendOutcome, Batch
+from log_format.topic.attachment import NO_MOVE, Attachment, TopicMove, TopicMoved
 from log_format.topic.changes import MoveTopic
 from log_format.topic.state import Offsets, TopicState
 from tests.simulation.simulated.scheduler import Lock, Machine, MachineClock, Scheduler
 
 ResultT = TypeVar("ResultT")
-Make = Callable[[Move], TableChange[TopicState, ResultT]]
+Make = Callable[[TopicMove], TableChange[TopicState, ResultT]]
 
 ROUNDS_MAX = 6
 FLUSH_REQUESTS_MAX = 4
@@ -82,7 +82,7 @@ class Waiting:
 
     def __init__(self, routed: Routed) -> None:
         self.routed = routed
-        self.outcome: Outcome | None = None
+        self.outcome: AppendOutcome | None = None
 
 
 class Gateway:
@@ -121,7 +121,7 @@ class Gateway:
 
     # Appending
 
-    def append(self, topic: str, batch_for: Callable[[TopicState], Batch]) -> Outcome:
+    def append(self, topic: str, batch_for: Callable[[TopicState], Batch]) -> AppendOutcome:
         """Where the topic is, again and again while it moves."""
         opened = self.topics[topic]
         for _ in range(ROUNDS_MAX):
@@ -133,12 +133,12 @@ class Gateway:
                 (outcome,) = opened.commit(Append([batch], self._new_id)).result
             else:
                 outcome = self._by_journal(own.attachment.journal, Waiting(Routed(own, batch)))
-            if not isinstance(outcome, Attached):
+            if not isinstance(outcome, TopicMoved):
                 return outcome
             self._reopened(topic)
         return BackOff("it moves too often")
 
-    def _by_journal(self, number: int, waiting: Waiting) -> Outcome:
+    def _by_journal(self, number: int, waiting: Waiting) -> AppendOutcome:
         journal, queue = self.journals[number], self._queues[number]
         queue.append(waiting)
         while waiting.outcome is None:
@@ -157,7 +157,7 @@ class Gateway:
                 one.outcome = outcome
         return waiting.outcome
 
-    def _committed(self, number: int, append: JournalAppend) -> Sequence[Outcome]:
+    def _committed(self, number: int, append: JournalAppend) -> Sequence[AppendOutcome]:
         """By itself; or it is offered to another gateway, which gets that now, late or never, and whose answer may be lost."""
         journal, kept = self.journals[number], []
         if self.letters and self._rng.random() < OFFERED:
@@ -194,9 +194,9 @@ class Gateway:
             raise OutcomeUnknown(str(problem)) from problem
         return result
 
-    def _together(self, number: int, append: JournalAppend) -> Sequence[Outcome]:
+    def _together(self, number: int, append: JournalAppend) -> Sequence[AppendOutcome]:
         """As if two gateways had put its batches: their objects share a commit."""
-        journal, outcomes = self.journals[number], list[Outcome]()
+        journal, outcomes = self.journals[number], list[AppendOutcome]()
         parts = [JournalAppend(routed, self._new_id) for routed in (append.routed[:1], append.routed[1:])]
         offers: dict[str, Offer] = {}
         for part in parts:
@@ -237,10 +237,10 @@ class Gateway:
             if here != seen:
                 since_ms, seen = self.clock.monotonic_ms(), here
             elif self.clock.monotonic_ms() - since_ms >= OVERTAKE_MS:
-                move = Move(here, here.following(journal.topics.next_number(own.topic_id)), topic_id=own.topic_id)
+                move = TopicMove(here, here.following(journal.topics.next_number(own.topic_id)), topic_id=own.topic_id)
                 try:
                     self.topics[topic].commit(MoveTopic(topic_id=own.topic_id, move=move))
-                except (Attached, UnknownTopic):
+                except (TopicMoved, UnknownTopic):
                     continue
             self.clock.sleep_ms(500)
 
@@ -264,12 +264,12 @@ class Gateway:
             if own.topic_id is None:
                 raise UnknownTopic(topic)
             if here is None:
-                move = STAYS
+                move = NO_MOVE
                 if joins is not None:
-                    move = Move(None, self.new_place(own.topic_id, joins), seen_version=own.version)
+                    move = TopicMove(None, self.new_place(own.topic_id, joins), seen_version=own.version)
             else:
                 stays = None if leaves else here
-                trial = make(Move(here, stays, topic_id=own.topic_id)).propose(opened.state, self.clock.now_ms())
+                trial = make(TopicMove(here, stays, topic_id=own.topic_id)).propose(opened.state, self.clock.now_ms())
                 if not trial.actions:
                     return trial.result
                 journal = self.journals[here.journal]
@@ -279,12 +279,12 @@ class Gateway:
                 if is_drained or leaves:
                     self.drain_whole(topic)
                 number = journal.state.topics.next_number(own.topic_id)
-                move = Move(here, None if leaves else here.following(number), topic_id=own.topic_id)
+                move = TopicMove(here, None if leaves else here.following(number), topic_id=own.topic_id)
             if dies():
                 return None
             try:
                 committed = opened.commit(make(move))
-            except Attached:
+            except TopicMoved:
                 continue
             if here is not None and committed.state.attachment is None:
                 self._notes[here.journal].append(Release(own.topic_id, here.number))

@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from log_format.errors import CorruptData, TidelogError
-from log_format.topic.append import Outcome
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.append import AppendOutcome
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionEnded, TransactionStamp
 from log_format.topic.producers import ProducerStamp
 from log_format.topic.state import TopicState
@@ -43,10 +43,10 @@ class Judge:
         self.refused: set[bytes] = set()
         self.maybe: set[bytes] = set()
         """Values of requests with an unknown outcome."""
-        self._answered: dict[ProducerStamp | TransactionStamp, tuple[str | None, tuple[Appended, ...]]] = {}
+        self._answered: dict[ProducerStamp | TransactionStamp, tuple[str | None, tuple[AppendedRange, ...]]] = {}
         self._last: dict[tuple[str, str, int], int] = defaultdict(lambda: -1)
 
-    def told(self, request: Request, outcome: Outcome | None) -> bool:
+    def told(self, request: Request, outcome: AppendOutcome | None) -> bool:
         """A client got this answer; None: it got none. Whether it is the last word."""
         ledger = self.ledger
         match outcome:
@@ -79,7 +79,7 @@ class Judge:
                     self._in_order(request, outcome)
         return True
 
-    def _acknowledge(self, request: Request, places: tuple[Appended, ...]) -> None:
+    def _acknowledge(self, request: Request, places: tuple[AppendedRange, ...]) -> None:
         found: list[bytes] = []
         for place in places:
             for offset in range(place.base_offset, place.base_offset + place.count):
@@ -102,7 +102,7 @@ class Judge:
                 raise Violation(f"{request} is said to have ended, and {value!r} is nowhere")
         return True
 
-    def _in_order(self, request: Request, places: tuple[Appended, ...]) -> None:
+    def _in_order(self, request: Request, places: tuple[AppendedRange, ...]) -> None:
         for place in places:
             line = (request.producer, str(request.topic_id), place.partition)
             if place.base_offset <= self._last[line]:

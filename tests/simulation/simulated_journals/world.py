@@ -19,7 +19,7 @@ from log_format.checkpoints.checkpoint import write_checkpoint, write_table_chec
 from log_format.checkpoints.journal_log import journal_table
 from log_format.errors import ObjectMissing, StoreUnavailable, TidelogError
 from log_format.journal.offer import Offer
-from log_format.topic.append import Outcome
+from log_format.topic.append import AppendOutcome
 from log_format.topic.changes import AlterTopic, DeleteRecords, DeleteTopic, MoveTopic
 from log_format.topic.config import TopicConfig
 from tests.simulation.simulated import faults
@@ -180,7 +180,7 @@ class JournalsWorld(World):
         gateway = self.rng.choice(self.gateways)
         has_answer, outcome = self.on_gateway(gateway, partial(gateway.append, topic, batch_for))
         self.scheduler.note(f"{gateway.machine.name} answers {request.values} with {outcome!r}")
-        told: Outcome | None = outcome if has_answer else None
+        told: AppendOutcome | None = outcome if has_answer else None
         if isinstance(outcome, StoreUnavailable):
             return not request.is_repeated  # nothing was sent yet
         return self.judge.told(request, told)

@@ -12,7 +12,7 @@ from log_format.checkpoints.journal_log import journal_table
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
 from log_format.journal.entries import Close
-from log_format.topic.attachment import Attachment, Move
+from log_format.topic.attachment import Attachment, TopicMove
 from log_format.topic.changes import DeleteTopic, MoveTopic
 from tests.support.maintenance_bench import MaintenanceBench
 from tests.support.shared_bench import SharedBench, new_id
@@ -92,8 +92,8 @@ def test_an_earlier_stay_is_released(bench: MaintenanceBench, shared: SharedBenc
     shared.anywhere.note(0, [Close(topic_id, 1)])
     shared.drain("a", note=False)
     committer = Committer(shared.log("a"), new_id=new_id)
-    committer.commit(MoveTopic(topic_id=topic_id, move=Move(Attachment(0, 1, 1), topic_id=topic_id)))
-    committer.commit(MoveTopic(topic_id=topic_id, move=Move(None, Attachment(0, 2, 2))))
+    committer.commit(MoveTopic(topic_id=topic_id, move=TopicMove(Attachment(0, 1, 1), topic_id=topic_id)))
+    committer.commit(MoveTopic(topic_id=topic_id, move=TopicMove(None, Attachment(0, 2, 2))))
     assert round_of(bench, collect=True).failed_topics == 0
     assert shared.journal().topic(topic_id) is None
     shared.append("a", b"1")
@@ -117,11 +117,13 @@ def test_a_topic_that_left_is_released(bench: MaintenanceBench, shared: SharedBe
     topic_id = str(shared.log("a").state.topic_id)
     shared.anywhere.note(0, [Close(topic_id, 1)])
     if is_deleted:
-        Committer(shared.log("a"), new_id=new_id).commit(DeleteTopic(move=Move(Attachment(0, 1, 1), topic_id=topic_id)))
+        Committer(shared.log("a"), new_id=new_id).commit(
+            DeleteTopic(move=TopicMove(Attachment(0, 1, 1), topic_id=topic_id))
+        )
     else:
         shared.drain("a", note=False)
         Committer(shared.log("a"), new_id=new_id).commit(
-            MoveTopic(topic_id=topic_id, move=Move(Attachment(0, 1, 1), topic_id=topic_id))
+            MoveTopic(topic_id=topic_id, move=TopicMove(Attachment(0, 1, 1), topic_id=topic_id))
         )
     totals = round_of(bench, collect=True)
     assert totals.failed_topics == 0

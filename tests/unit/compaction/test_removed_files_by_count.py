@@ -18,7 +18,7 @@ from log_format.errors import StoreUnavailable
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.changes import AlterTopic
 from log_format.topic.deleted_files import DELETED_FILES_APP_ID
-from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
+from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, UploadedFile
 from log_format.topic.segment_tags import Rewritten, add_segment
 from log_format.topic.state import TopicState
 from tests.support.collected_events import CollectedEvents
@@ -86,7 +86,7 @@ class BusyTopic:
             sources=sources,
             source_record_count=len(sources),
             added=[NewSegment(segment=segment, run=run, modification_time_ms=now_ms, rewritten=Rewritten(1))],
-            uploaded=Uploaded(path, now_ms),
+            uploaded=UploadedFile(path, now_ms),
         )
         assert self.bench.commit(change) is RewriteOutcome.COMMITTED
         self.removed_at_ms |= {source.path: now_ms for source in sources}

@@ -7,7 +7,7 @@ from typing import Any
 
 from log_format.journal.entries import Close
 from log_format.stores.memory import MemoryStore
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 from tests.support.faulty_store import Gate
 
@@ -29,8 +29,8 @@ async def test_one_object_and_one_commit_place_all() -> None:
         parts = [(topic, batch_of(topic, [b"a", b"b"], [0, 1])) for topic in (*topics, topics[1])]
         places = await gateway.engine.at_one_journal.append(parts)
         assert places is not None
-        assert places["t0"] == (Appended(0, 2 * turn + 1, 1), Appended(1, turn, 1))
-        assert places["t1"] == (Appended(0, 2 * turn, 2), Appended(1, 2 * turn, 2))
+        assert places["t0"] == (AppendedRange(0, 2 * turn + 1, 1), AppendedRange(1, turn, 1))
+        assert places["t1"] == (AppendedRange(0, 2 * turn, 2), AppendedRange(1, 2 * turn, 2))
         assert values_of(await gateway.fetch(topic="t2", offset=turn)) == [b"a"]
     before = puts(gateway)
     parts = [(topic, batch_of(topic, [b"a"])) for topic in topics]
@@ -75,5 +75,5 @@ async def test_what_lost_its_race_and_is_refused_then_is_not_read() -> None:
         await other.engine.journals.get(0).say(Close(str(theirs.log.state.topic_id), here.number))
     assert await append is None
     elsewhere = await other.engine.open_topic("t0")
-    assert await other.append(elsewhere, [b"second"]) == (Appended(0, 1, 1),)
+    assert await other.append(elsewhere, [b"second"]) == (AppendedRange(0, 1, 1),)
     assert values_of(await gateway.fetch(topic="t0")) == [b"first", b"second"]

@@ -11,8 +11,8 @@ from gateway.engine.appending import PendingBatch
 from gateway.engine.open_topic import OpenTopic
 from log_format.errors import BackOff
 from log_format.stores.memory import MemoryStore
-from log_format.topic.appended import Appended
-from log_format.topic.attachment import Move
+from log_format.topic.appended import AppendedRange
+from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import MoveTopic
 from tests.support.engine import Gateway, make_gateway, values_of
 from tests.support.faulty_store import FaultyStore
@@ -22,7 +22,7 @@ async def go_to_journal(topic: OpenTopic) -> None:
     topic_id = topic.log.state.topic_id
     assert topic_id is not None
 
-    def move(to: Move) -> MoveTopic:
+    def move(to: TopicMove) -> MoveTopic:
         return MoveTopic(topic_id=topic_id, move=to)
 
     await topic.moving.change(move, joins=0)
@@ -43,7 +43,7 @@ async def test_batches_follow_a_topic_that_moves_in_their_order() -> None:
         await go_to_journal(topic)
     pending.append(gateway.submit(topic, [b"6"]))
     await gateway.engine.drain()
-    assert [one.settled.result() for one in pending] == [(Appended(0, number, 1),) for number in range(7)]
+    assert [one.settled.result() for one in pending] == [(AppendedRange(0, number, 1),) for number in range(7)]
     assert values_of(await gateway.fetch()) == [b"%d" % number for number in range(7)]
     assert own_segments(gateway) == 1, "of the journal"
 
@@ -56,7 +56,7 @@ async def test_no_flush_begins_while_a_topic_is_held() -> None:
         pending = gateway.submit(topic, [b"v"])
         await asyncio.sleep(0.1)
         assert own_segments(gateway) == 0
-    assert await topic.appending.acknowledged(pending) == (Appended(0, 0, 1),)
+    assert await topic.appending.acknowledged(pending) == (AppendedRange(0, 0, 1),)
     assert topic.log.state.attachment is None
 
 
@@ -79,8 +79,8 @@ async def test_a_flush_under_way_ends_before_the_topic_moves() -> None:
         assert written.settled.done()
         assert not late.settled.done()
         await go_to_journal(topic)
-    assert await topic.appending.acknowledged(late) == (Appended(0, 1, 1),)
-    assert written.settled.result() == (Appended(0, 0, 1),)
+    assert await topic.appending.acknowledged(late) == (AppendedRange(0, 1, 1),)
+    assert written.settled.result() == (AppendedRange(0, 0, 1),)
     assert topic.log.state.version == 2, "made, written to, moved"
 
 
@@ -98,7 +98,7 @@ async def test_batches_of_a_topic_that_could_not_move_are_written_where_it_is() 
     with pytest.raises(BackOff):
         await try_to_move()
     (pending,) = came
-    assert await topic.appending.acknowledged(pending) == (Appended(0, 0, 1),)
+    assert await topic.appending.acknowledged(pending) == (AppendedRange(0, 0, 1),)
 
 
 async def test_a_batch_that_waited_too_long_is_taken_back() -> None:
@@ -109,7 +109,7 @@ async def test_a_batch_that_waited_too_long_is_taken_back() -> None:
         waiting = asyncio.create_task(topic.appending.acknowledged(gateway.submit(topic, [b"v"])))
         with pytest.raises(BackOff):
             await asyncio.wait_for(waiting, 5)
-    assert await gateway.append(topic, [b"w"]) == (Appended(0, 0, 1),)
+    assert await gateway.append(topic, [b"w"]) == (AppendedRange(0, 0, 1),)
     assert topic.appending.is_idle
 
 
@@ -139,4 +139,4 @@ async def test_a_refused_flush_is_submitted_ahead_of_batches_that_came_later() -
     is_open.set()
     await asyncio.wait_for(holding, 5)
     outcomes = [await topic.appending.acknowledged(first), await topic.appending.acknowledged(later)]
-    assert outcomes == [(Appended(0, 0, 1),), (Appended(0, 1, 1),)]
+    assert outcomes == [(AppendedRange(0, 0, 1),), (AppendedRange(0, 1, 1),)]

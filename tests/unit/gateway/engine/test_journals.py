@@ -16,7 +16,7 @@ from log_format.errors import BackOff, OffsetOutOfRange, RequestRefused, Unknown
 from log_format.journal.entries import Close
 from log_format.limits import JOURNAL_ATTACH_BYTES_MAX
 from log_format.stores.memory import MemoryStore
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from log_format.topic.producers import Producer, Producers
 from tests.support.engine import Gateway, make_gateway, values_of
 
@@ -40,7 +40,7 @@ async def test_many_topics_share_a_flush() -> None:
     for turn in range(3):
         before = commits(gateway, "system/journals/0/")
         places = await asyncio.gather(*(gateway.append(topic, [b"a", b"b"], turn % 2) for topic in topics))
-        assert places == [(Appended(turn % 2, turn // 2 * 2, 2),)] * 20
+        assert places == [(AppendedRange(turn % 2, turn // 2 * 2, 2),)] * 20
         assert commits(gateway, "system/journals/0/") - before <= 2
     for number, topic in enumerate(topics):
         assert own_offsets(topic) == [0, 0]
@@ -78,7 +78,7 @@ async def test_readers_that_wait_at_quiet_topics_cost_looks_at_the_journal_alone
         before = [topic.log.observed_ms for topic in topics]
         await asyncio.sleep(0.2)
         assert [topic.log.observed_ms for topic in topics] == before
-    assert await gateway.append(topics[0], [b"v"]) == (Appended(0, 0, 1),)
+    assert await gateway.append(topics[0], [b"v"]) == (AppendedRange(0, 0, 1),)
 
 
 async def test_another_gateway_sees_what_was_acknowledged_before_it_looked() -> None:
@@ -90,7 +90,7 @@ async def test_another_gateway_sees_what_was_acknowledged_before_it_looked() -> 
         await one.append(topic, [b"%d" % number])
         assert values_of(await other.fetch(offset=number)) == [b"%d" % number]
     theirs = await other.engine.open_topic("t")
-    assert await other.append(theirs, [b"3"]) == (Appended(0, 3, 1),)
+    assert await other.append(theirs, [b"3"]) == (AppendedRange(0, 3, 1),)
     assert values_of(await one.fetch()) == [b"0", b"1", b"2", b"3"]
 
 
@@ -181,8 +181,8 @@ async def test_a_change_stands_before_the_next_record() -> None:
     await one.engine.administration.alter("t", 3, {"max.message.bytes": 50})
     with pytest.raises(RequestRefused):
         await other.append(theirs, [b"1" * 100])
-    assert await other.append(theirs, [b"1"], 2) == (Appended(2, 0, 1),)
-    assert await one.append(topic, [b"2"], 2) == (Appended(2, 1, 1),)
+    assert await other.append(theirs, [b"1"], 2) == (AppendedRange(2, 0, 1),)
+    assert await one.append(topic, [b"2"], 2) == (AppendedRange(2, 1, 1),)
     assert (await other.engine.administration.delete_records("t", {0: 1, 2: -1})) == {0: 1, 2: 2}
     with pytest.raises(OffsetOutOfRange):
         await one.fetch(offset=1, partition=2)
@@ -202,7 +202,7 @@ async def test_a_deleted_topic_takes_nothing_and_a_new_one_begins_empty() -> Non
         await other.fetch()
     new = await one.topic("t", **SHARED)
     assert values_of(await other.fetch()) == []
-    assert await one.append(new, [b"new"]) == (Appended(0, 0, 1),)
+    assert await one.append(new, [b"new"]) == (AppendedRange(0, 0, 1),)
     assert values_of(await other.fetch()) == [b"new"]
 
 
@@ -218,7 +218,7 @@ async def test_records_keep_their_offsets_while_the_mode_changes() -> None:
         for gateway in gateways:
             topic = await gateway.engine.open_topic("t")
             place = await gateway.append(topic, [b"%d" % len(sent)])
-            assert place == (Appended(0, len(sent), 1),)
+            assert place == (AppendedRange(0, len(sent), 1),)
             sent.append(b"%d" % len(sent))
         assert (topic.log.state.attachment is not None) == (mode == "shared")
     for gateway in gateways:
@@ -233,7 +233,7 @@ async def test_appends_under_way_follow_the_topic() -> None:
     gateways = [make_gateway(objects=objects) for _ in range(2)]
     await gateways[0].topic("t", flush_ms=2)
     done = asyncio.Event()
-    places: list[Appended] = []
+    places: list[AppendedRange] = []
 
     async def produce(gateway: Gateway) -> None:
         topic = await gateway.engine.open_topic("t")
@@ -260,7 +260,7 @@ async def test_a_changer_that_died_is_overtaken() -> None:
     assert here is not None
     assert topic.state.topic_id is not None
     await gateway.engine.journals.get(0).say(Close(topic.state.topic_id, here.number))
-    assert await gateway.append(topic, [b"1"]) == (Appended(0, 1, 1),)
+    assert await gateway.append(topic, [b"1"]) == (AppendedRange(0, 1, 1),)
     assert topic.log.state.attachment is not None
     assert topic.log.state.attachment.number > here.number
 
@@ -358,7 +358,7 @@ async def test_a_journal_that_nobody_drains_refuses_records() -> None:
     await topic.moving.drain_whole()
     await gateway.engine.journals.get(0).say()
     assert gateway.engine.journals.get(0).state.runs.run_count == 0
-    assert await gateway.append(topic, [b"4"]) == (Appended(0, 4, 1),)
+    assert await gateway.append(topic, [b"4"]) == (AppendedRange(0, 4, 1),)
 
 
 async def test_topics_that_remember_much_are_attached_by_several_commits() -> None:
@@ -372,5 +372,5 @@ async def test_topics_that_remember_much_are_attached_by_several_commits() -> No
         topic.log._state = state
     before = commits(gateway, "system/journals/0/")
     places = await asyncio.gather(*(gateway.append(topic, [b"a"]) for topic in topics))
-    assert places == [(Appended(0, 0, 1),)] * 5
+    assert places == [(AppendedRange(0, 0, 1),)] * 5
     assert 3 <= commits(gateway, "system/journals/0/") - before <= 4

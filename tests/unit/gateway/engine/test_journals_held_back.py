@@ -14,7 +14,7 @@ from gateway.journals.modes import OWN_COMMITS_MAX
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, RequestRefused
 from log_format.stores.memory import MemoryStore
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from tests.support.engine import Gateway, make_gateway, values_of
 from tests.support.heartbeats import heartbeat
 
@@ -56,7 +56,7 @@ async def test_topics_at_a_journal_are_served_all_the_same() -> None:
     before, gateway = make_gateway(objects=objects), make_gateway(objects=objects, journals=False)
     await before.append(await before.topic("t", **SHARED), [b"0"])
     topic = await gateway.engine.open_topic("t")
-    assert await gateway.append(topic, [b"1"]) == (Appended(0, 1, 1),)
+    assert await gateway.append(topic, [b"1"]) == (AppendedRange(0, 1, 1),)
     await gateway.engine.administration.alter("t", 2, {"commit.mode": "shared", "flush.ms": 1})
     assert gateway.engine.journals.in_use() == (1, 1)
     await topic.moving.drain_whole()

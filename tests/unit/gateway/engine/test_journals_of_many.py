@@ -19,7 +19,7 @@ from log_format.journal.reclaim import Reclaim
 from log_format.journal.taken import TakenObjects
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Batch
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.producer_id import PLAIN, issue
 from log_format.topic.producers import ProducerStamp
 from tests.support.engine import Gateway, batch_of, values_of
@@ -88,7 +88,7 @@ async def objects_of_all_share_a_commit() -> None:
         await turns_up(lambda: all(wire.offer_bytes for wire in world.wires[1:]))
         await asyncio.sleep(0.05)  # they reach the owner
     places = await asyncio.gather(first, *others)
-    assert places[0] == (Appended(0, 1, 1),)
+    assert places[0] == (AppendedRange(0, 1, 1),)
     assert sorted(place.base_offset for (place,) in places) == [1, 2, 3]
     assert [len(adds) for adds in world.commits()[before:]] == [1, 2]
     assert sorted(await world.values()) == [b"a", b"b", b"c", b"first"]
@@ -99,7 +99,7 @@ async def objects_of_all_share_a_commit() -> None:
 
 async def only_names_travel() -> None:
     world = await World.made()
-    assert await world.append(1, b"x" * 200_000, 1) == (Appended(1, 0, 1),)
+    assert await world.append(1, b"x" * 200_000, 1) == (AppendedRange(1, 0, 1),)
     assert sum(world.wires[1].offer_bytes) < 2_000
     assert world.gateways[1].store.calls["put_if_absent"] == 0
     assert not [
@@ -112,15 +112,15 @@ async def only_names_travel() -> None:
 async def a_lost_request_is_committed_by_its_sender() -> None:
     world = await World.made()
     world.wires[1].wire = loses_request
-    assert await world.append(1, b"mine") == (Appended(0, 1, 1),)
-    assert await world.append(0, b"theirs") == (Appended(0, 2, 1),)
+    assert await world.append(1, b"mine") == (AppendedRange(0, 1, 1),)
+    assert await world.append(0, b"theirs") == (AppendedRange(0, 2, 1),)
     assert await world.values() == [b"first", b"mine", b"theirs"]
 
 
 async def a_lost_answer_is_found_in_the_log() -> None:
     world = await World.made()
     world.wires[1].wire = loses_answer
-    assert await world.append(1, b"once") == (Appended(0, 1, 1),)
+    assert await world.append(1, b"once") == (AppendedRange(0, 1, 1),)
     assert sum(len(adds) for adds in world.commits()) == 2
     assert await world.values() == [b"first", b"once"]
 
@@ -128,7 +128,7 @@ async def a_lost_answer_is_found_in_the_log() -> None:
 async def an_owner_that_wakes_up_late_takes_nothing_twice() -> None:
     world = await World.made()
     late = world.wires[1].wire = Late()
-    assert await world.append(1, b"once") == (Appended(0, 1, 1),)
+    assert await world.append(1, b"once") == (AppendedRange(0, 1, 1),)
     (outcome,) = await late.deliver()
     assert isinstance(outcome, OutcomeUnknown)
     assert sum(len(adds) for adds in world.commits()) == 2
@@ -142,7 +142,7 @@ async def an_owner_that_wakes_up_late_takes_nothing_that_was_refused() -> None:
     batches = [batch_of(world.topics[1], [value]) for value in (b"kept", b"refused")]
     batches[1].expected_offset = 3
     outcomes = await asyncio.gather(*(world.submit(1, batch) for batch in batches), return_exceptions=True)
-    assert outcomes[0] == (Appended(0, 1, 1),)
+    assert outcomes[0] == (AppendedRange(0, 1, 1),)
     assert isinstance(outcomes[1], RequestRefused)
     await world.append(0, b"next")
     # Now the refused record would have its offset, if the first were not there twice.
@@ -163,9 +163,9 @@ async def what_is_refused_never_appears() -> None:
     batches = [batch_of(world.topics[1], [value]) for value in (b"one", b"refused", b"two")]
     batches[1].expected_offset = 77
     outcomes = await asyncio.gather(*(world.submit(1, batch) for batch in batches), return_exceptions=True)
-    assert outcomes[0] == (Appended(0, 1, 1),)
+    assert outcomes[0] == (AppendedRange(0, 1, 1),)
     assert isinstance(outcomes[1], RequestRefused)
-    assert outcomes[2] == (Appended(0, 2, 1),)
+    assert outcomes[2] == (AppendedRange(0, 2, 1),)
     assert await world.values() == [b"first", b"one", b"two"]
 
 
@@ -177,7 +177,7 @@ async def a_request_that_comes_by_two_gateways_is_stored_once() -> None:
             batch = batch_of(world.topics[number], [b"%d" % sequence])
             batch.stamp = ProducerStamp(PRODUCER, 0, sequence)
             outcomes.append(await world.submit(number, batch))
-        places = (Appended(0, 1 + sequence, 1),)
+        places = (AppendedRange(0, 1 + sequence, 1),)
         assert outcomes == [places, Duplicate(places), Duplicate(places)]
     assert await world.values() == [b"first", b"0", b"1", b"2"]
 
@@ -189,7 +189,7 @@ async def a_closed_number_takes_nothing() -> None:
     assert here is not None
     assert world.topics[0].state.topic_id is not None
     await world.journal(0).say(Close(world.topics[0].state.topic_id, here.number))
-    assert await world.append(1, b"after") == (Appended(0, 1, 1),)
+    assert await world.append(1, b"after") == (AppendedRange(0, 1, 1),)
     changed = world.topics[1].log.state.attachment
     assert changed is not None
     assert changed.number > here.number
@@ -201,7 +201,7 @@ async def who_has_forgotten_takes_nothing() -> None:
     world = await World.made()
     journal = world.journal(0)
     journal.state.taken._after = journal.state.version + 1
-    assert await world.append(1, b"mine") == (Appended(0, 1, 1),)
+    assert await world.append(1, b"mine") == (AppendedRange(0, 1, 1),)
     assert world.gateways[1].store.calls["put_if_absent"] == 1
 
     async def forgets(take: Callable[[], Awaitable[Any]]) -> Any:
@@ -318,7 +318,7 @@ async def test_an_offer_that_is_taken_up_is_what_was_offered(partition: int) -> 
         await world.append(0, b"next")
         (taken,) = await late.deliver()
         assert hasattr(taken, "bases")
-    second = (Appended(0, 3, 1),) if partition == 0 else (Appended(1, 0, 1),)
-    assert await sent == [(Appended(0, 2, 1),), second]
+    second = (AppendedRange(0, 3, 1),) if partition == 0 else (AppendedRange(1, 0, 1),)
+    assert await sent == [(AppendedRange(0, 2, 1),), second]
     await world.topics[1].fresh()
     assert values_of(await world.gateways[1].fetch(partition=0)) == await world.values()

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.engine.open_topic import OpenTopic
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.producers import ProducerStamp
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 from tests.support.faulty_store import Gate
@@ -62,7 +62,7 @@ async def test_five_in_flight_share_a_flush_whatever_their_order(gateway: Gatewa
         assert not topic.sequencing.is_idle
         gate.open()
         answers = [await first, *(await asyncio.gather(*others))]
-    assert answers == [(Appended(0, sequence, 1),) for sequence in (0, 4, 2, 3, 1)]
+    assert answers == [(AppendedRange(0, sequence, 1),) for sequence in (0, 4, 2, 3, 1)]
     assert topic.state.version <= 3, "five requests took more than three commits"
     is_idle: bool = topic.sequencing.is_idle
     assert is_idle
@@ -77,9 +77,9 @@ async def test_one_that_waits_notices_what_came_in_elsewhere() -> None:
     there = Requests(elsewhere, await elsewhere.engine.open_topic("t"), requests._id)
     waiting = [requests.start(sequence) for sequence in (2, 1)]
     await until_waiting(await here.engine.open_topic("t"), 2)
-    assert await there.send(0) == (Appended(0, 0, 1),)
-    assert await asyncio.gather(*waiting) == [(Appended(0, 2, 1),), (Appended(0, 1, 1),)]
-    assert await there.send(1) == Duplicate((Appended(0, 1, 1),))
+    assert await there.send(0) == (AppendedRange(0, 0, 1),)
+    assert await asyncio.gather(*waiting) == [(AppendedRange(0, 2, 1),), (AppendedRange(0, 1, 1),)]
+    assert await there.send(1) == Duplicate((AppendedRange(0, 1, 1),))
     for gateway in (here, elsewhere):
         await gateway.engine.drain()
 
@@ -121,8 +121,8 @@ async def test_only_so_many_wait() -> None:
     with pytest.raises(TidelogError) as caught:
         await requests.send(3)
     assert caught.value.code is ErrorCode.OVERLOADED
-    assert await requests.send(0) == (Appended(0, 0, 1),)
-    assert await asyncio.gather(*waiting) == [(Appended(0, 1, 1),), (Appended(0, 2, 1),)]
+    assert await requests.send(0) == (AppendedRange(0, 0, 1),)
+    assert await asyncio.gather(*waiting) == [(AppendedRange(0, 1, 1),), (AppendedRange(0, 2, 1),)]
     await gateway.engine.drain()
 
 
@@ -131,7 +131,7 @@ async def test_a_repeat_does_not_wait(gateway: Gateway) -> None:
     requests = await producer_on(gateway)
     for sequence in range(6):
         await requests.send(sequence)
-    assert await requests.send(1, wait_ms=0) == Duplicate((Appended(0, 1, 1),))
+    assert await requests.send(1, wait_ms=0) == Duplicate((AppendedRange(0, 1, 1),))
     with pytest.raises(RequestRefused) as caught:
         await requests.send(0, wait_ms=0)
     assert (caught.value.code, caught.value.retryable) == (ErrorCode.SEQUENCE_OUT_OF_ORDER, False)

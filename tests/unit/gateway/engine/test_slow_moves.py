@@ -9,14 +9,14 @@ from functools import partial
 
 from gateway.engine.open_topic import OpenTopic
 from log_format.stores.memory import MemoryStore
-from log_format.topic.appended import Appended
-from log_format.topic.attachment import Move
+from log_format.topic.appended import AppendedRange
+from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import MoveTopic
 from tests.support.engine import make_gateway, values_of
 from tests.support.faulty_store import FaultyStore
 
 
-def moved(topic_id: str, move: Move) -> MoveTopic:
+def moved(topic_id: str, move: TopicMove) -> MoveTopic:
     return MoveTopic(topic_id=topic_id, move=move)
 
 
@@ -43,12 +43,12 @@ async def test_a_slow_join_does_not_take_the_number_of_a_stay_that_has_ended() -
     await go(topic, joins=0)
     await one.append(topic, [b"0"])
     await go(topic)
-    assert await one.append(topic, [b"1", b"2"]) == (Appended(0, 1, 2),)
+    assert await one.append(topic, [b"1", b"2"]) == (AppendedRange(0, 1, 2),)
     is_open.set()
     await joining
     theirs = await other.engine.open_topic("t")
     assert theirs.log.state.attachment == (0, 2, 2)
-    assert await other.append(theirs, [b"3"]) == (Appended(0, 3, 1),)
+    assert await other.append(theirs, [b"3"]) == (AppendedRange(0, 3, 1),)
     assert values_of(await one.fetch()) == [b"0", b"1", b"2", b"3"]
     await theirs.moving.drain_whole()
     assert theirs.log.state.next_offsets.tolist() == [4]

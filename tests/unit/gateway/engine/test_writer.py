@@ -13,7 +13,7 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.memory_budget import MemoryBudget
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TopicReplaced, UnknownTopic
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 from tests.support.faulty_store import Gate
 from tests.support.waiting import turns_up
@@ -27,7 +27,7 @@ async def test_nothing_is_acknowledged_before_its_commit_stands(gateway: Gateway
         await gate.wait_until_reached()
         assert not pending.settled.done()
         gate.open()
-        assert await topic.appending.acknowledged(pending) == (Appended(0, 0, 2),)
+        assert await topic.appending.acknowledged(pending) == (AppendedRange(0, 0, 2),)
     assert topic.state.high_watermark(0) == 2
 
 
@@ -41,7 +41,7 @@ async def test_requests_share_flushes_and_keep_their_order(gateway: Gateway) -> 
         await asyncio.sleep(0.05)
         gate.open()
         await asyncio.wait([first.settled, *(pending.settled for pending in later)])
-    assert [pending.settled.result() for pending in later] == [(Appended(0, 1 + n, 1),) for n in range(50)]
+    assert [pending.settled.result() for pending in later] == [(AppendedRange(0, 1 + n, 1),) for n in range(50)]
     assert topic.state.version <= 3, "51 batches took more than three commits"
 
 
@@ -64,7 +64,7 @@ async def test_a_flush_goes_out_when_enough_requests_wait() -> None:
     await asyncio.sleep(0.05)
     assert not any(one.settled.done() for one in pending)
     await gateway.append(topic, [b"2"])
-    assert [one.settled.result() for one in pending] == [(Appended(0, 0, 1),), (Appended(0, 1, 1),)]
+    assert [one.settled.result() for one in pending] == [(AppendedRange(0, 0, 1),), (AppendedRange(0, 1, 1),)]
     assert topic.state.version == 1
     await gateway.engine.drain()
 
@@ -80,7 +80,7 @@ async def test_the_next_segment_is_uploaded_while_a_commit_is_under_way(gateway:
         assert not first.settled.done()
         gate.open()
         await asyncio.wait([second.settled])
-    assert second.settled.result() == (Appended(1, 2, 1), Appended(2, 0, 1))
+    assert second.settled.result() == (AppendedRange(1, 2, 1), AppendedRange(2, 0, 1))
     assert gateway.store.calls["put"] == 2, "the prediction was right, yet a segment was encoded anew"
 
 
@@ -118,7 +118,7 @@ async def test_a_batch_for_a_topic_that_was_replaced_is_refused_alone() -> None:
     pending = topic.submit(stale, None)
     with pytest.raises(TopicReplaced):
         await topic.appending.acknowledged(pending)
-    assert await gateway.append(topic, [b"new"]) == (Appended(0, 0, 1),)
+    assert await gateway.append(topic, [b"new"]) == (AppendedRange(0, 0, 1),)
     assert values_of(await gateway.fetch()) == [b"new"]
     await gateway.engine.drain()
 
@@ -133,7 +133,7 @@ async def test_a_store_that_is_down_refuses_and_then_everything_goes_on(gateway:
         await topic.appending.acknowledged(pending)
     assert memory.used_bytes == 0
     gateway.store.come_back()
-    assert await gateway.append(topic, [b"kept"]) == (Appended(0, 0, 1),)
+    assert await gateway.append(topic, [b"kept"]) == (AppendedRange(0, 0, 1),)
     assert values_of(await gateway.fetch()) == [b"kept"]
 
 
@@ -150,7 +150,7 @@ async def test_after_an_unknown_outcome_the_log_decides(gateway: Gateway) -> Non
     with pytest.raises(OutcomeUnknown):
         await gateway.append(topic, [b"perhaps"])
     gateway.store.come_back()
-    assert await gateway.append(topic, [b"sure"]) == (Appended(0, 1, 1),)
+    assert await gateway.append(topic, [b"sure"]) == (AppendedRange(0, 1, 1),)
     assert values_of(await gateway.fetch()) == [b"perhaps", b"sure"]
 
 
@@ -183,7 +183,7 @@ async def test_draining_flushes_at_once_and_acknowledges(gateway: Gateway) -> No
     topic = await gateway.topic(flush_ms=60_000)
     pending = [gateway.submit(topic, [b"%d" % number]) for number in range(10)]
     await gateway.engine.drain()
-    assert [one.settled.result() for one in pending] == [(Appended(0, number, 1),) for number in range(10)]
+    assert [one.settled.result() for one in pending] == [(AppendedRange(0, number, 1),) for number in range(10)]
     with pytest.raises(BackOff):
         gateway.submit(topic, [b"late"])
 
@@ -195,7 +195,7 @@ async def test_topics_flush_independently(gateway: Gateway) -> None:
         held = gateway.submit(slow, [b"x"])
         await gate.wait_until_reached()
         for number in range(5):
-            assert await gateway.append(fast, [b"x"]) == (Appended(0, number, 1),)
+            assert await gateway.append(fast, [b"x"]) == (AppendedRange(0, number, 1),)
         assert not held.settled.done()
         gate.open()
         await asyncio.wait([held.settled])
@@ -207,7 +207,7 @@ async def test_a_changed_setting_reaches_what_waits(gateway: Gateway) -> None:
     first = gateway.submit(topic, [b"a"])
     await asyncio.sleep(0.02)
     await gateway.engine.administration.alter("t", None, {"flush.ms": 1})
-    assert await topic.appending.acknowledged(first) == (Appended(0, 0, 1),)
+    assert await topic.appending.acknowledged(first) == (AppendedRange(0, 0, 1),)
     await gateway.engine.administration.alter("t", None, {"flush.ms": 3_600_000})
     second = gateway.submit(topic, [b"b"])
     await asyncio.sleep(0.02)
@@ -255,4 +255,4 @@ async def test_a_batch_that_comes_as_a_run_ends_is_not_forgotten(gateway: Gatewa
 
     loop.set_task_factory(make)
     await gateway.append(topic, [b"first"])
-    assert await asyncio.wait_for(late[0].settled, timeout=5) == (Appended(0, 1, 1),)
+    assert await asyncio.wait_for(late[0].settled, timeout=5) == (AppendedRange(0, 1, 1),)

@@ -12,7 +12,7 @@ from gateway.engine.bounds import ENCODED_BESIDE_BYTES_MIN, FLUSHES_AHEAD_MAX
 from log_format.errors import BackOff, StoreUnavailable
 from log_format.journal.append import JournalAppend
 from log_format.topic.append import Append
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from tests.support.engine import Gateway, values_of
 from tests.support.faulty_store import Gate
 
@@ -52,7 +52,7 @@ async def test_full_flushes_are_uploaded_side_by_side_and_committed_in_order(gat
         gate.open()
         await asyncio.wait([one.settled for one in (*pending, last)])
     assert [one.settled.result() for one in (*pending, last)] == [
-        (Appended(0, number, 1),) for number in range(FLUSHES_AHEAD_MAX + 1)
+        (AppendedRange(0, number, 1),) for number in range(FLUSHES_AHEAD_MAX + 1)
     ]
     assert len(_segment_keys(gateway)) == FLUSHES_AHEAD_MAX + 1
 
@@ -79,7 +79,7 @@ async def test_large_flushes_are_encoded_side_by_side(
     await asyncio.sleep(0.05)
     pending.append(gateway.submit(topic, values[1]))
     await asyncio.wait([one.settled for one in pending])
-    assert [one.settled.result() for one in pending] == [(Appended(0, 0, 1),), (Appended(0, 1, 1),)]
+    assert [one.settled.result() for one in pending] == [(AppendedRange(0, 0, 1),), (AppendedRange(0, 1, 1),)]
     fetched = await gateway.fetch(bytes_max=1 << 23)
     assert values_of(fetched) == [value for (value,) in values]
 
@@ -106,8 +106,8 @@ async def test_a_later_upload_that_is_faster_waits_for_its_turn(gateway: Gateway
     assert not second.settled.done()
     first_up.set()
     await asyncio.wait([first.settled, second.settled])
-    assert first.settled.result() == (Appended(0, 0, 1),)
-    assert second.settled.result() == (Appended(0, 1, 1),)
+    assert first.settled.result() == (AppendedRange(0, 0, 1),)
+    assert second.settled.result() == (AppendedRange(0, 1, 1),)
 
 
 async def test_a_segment_that_can_not_be_uploaded_costs_its_flush_alone(gateway: Gateway) -> None:
@@ -130,7 +130,7 @@ async def test_a_segment_that_can_not_be_uploaded_costs_its_flush_alone(gateway:
         await _until_on_their_way(gateway, 3)
         gate.open()
         await asyncio.wait([first.settled, refused.settled, third.settled])
-    assert first.settled.result() == (Appended(0, 0, 1),)
+    assert first.settled.result() == (AppendedRange(0, 0, 1),)
     assert isinstance(refused.settled.exception(), BackOff)
-    assert third.settled.result() == (Appended(0, 1, 1),)
+    assert third.settled.result() == (AppendedRange(0, 1, 1),)
     assert [value[:1] for value in values_of(await gateway.fetch())] == [b"1", b"3"]

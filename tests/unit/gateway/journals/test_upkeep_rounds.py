@@ -10,7 +10,7 @@ from log_format import layout
 from log_format.errors import BackOff
 from log_format.journal.entries import Close
 from log_format.stores.memory import MemoryStore
-from log_format.topic.attachment import Move
+from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import MoveTopic
 from tests.support.clocks import LaterClock
 from tests.support.engine import make_gateway
@@ -75,7 +75,7 @@ async def test_a_closed_topic_that_can_not_be_read_stops_no_other() -> None:
         journal = one.engine.journals.get(here.journal)
         await journal.say(Close(topic_id, here.number))
         await topic.moving.drain_whole()
-        await topic.commit(MoveTopic(topic_id=topic_id, move=Move(here, topic_id=topic_id)))
+        await topic.commit(MoveTopic(topic_id=topic_id, move=TopicMove(here, topic_id=topic_id)))
         ids.append(topic_id)
     objects.put(layout.commit_key("a", 1), b"damaged")
     other = make_gateway(objects=objects)

@@ -12,7 +12,7 @@ import pytest
 from gateway.transactions.of_kafka import Producing
 from log_format.errors import ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
 from log_format.store import ObjectStore
-from log_format.topic.attachment import Move
+from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import MoveTopic
 from log_format.topic.producer_id import numbered
 from log_format.topic.producers import ProducerStamp
@@ -256,7 +256,7 @@ async def test_a_topic_at_a_journal_leaves_it_for_the_commit() -> None:
     topic_id = topic.log.state.topic_id
     assert topic_id is not None
 
-    def move(to: Move) -> MoveTopic:
+    def move(to: TopicMove) -> MoveTopic:
         return MoveTopic(topic_id=topic_id, move=to)
 
     await topic.moving.change(move, joins=0)

@@ -11,7 +11,7 @@ from log_format.checkpoints.repair import repair_topic
 from log_format.errors import ErrorCode, TidelogError
 from log_format.topic import producer_id
 from log_format.topic.append import Append
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from log_format.topic.producers import ProducerStamp
 from tests.support.clocks import HOUR_MS
 from tests.support.topic_bench import TopicBench, TopicUser
@@ -41,7 +41,7 @@ def test_producers_go_on_behind_a_repair(bench: TopicBench, damage: str) -> None
         bench.append(gateway, {0: [b"%d" % number]})
     bench.clock.pass_ms(HOUR_MS)
     used = issued(bench, 1)
-    assert isinstance(send(bench, gateway, used)[0], Appended)
+    assert isinstance(send(bench, gateway, used)[0], AppendedRange)
     key = layout.commit_key(bench.name, gateway.log.state.version)
     if damage != "garbled at the head":
         bench.append(gateway, {0: [b"5"]})
@@ -59,4 +59,4 @@ def test_producers_go_on_behind_a_repair(bench: TopicBench, damage: str) -> None
     refused = send(bench, after, used)
     assert isinstance(refused, TidelogError)
     assert refused.code is ErrorCode.UNKNOWN_PRODUCER
-    assert isinstance(send(bench, after, new)[0], Appended)
+    assert isinstance(send(bench, after, new)[0], AppendedRange)

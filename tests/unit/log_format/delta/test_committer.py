@@ -18,7 +18,7 @@ from log_format.errors import (
     UnknownTopic,
 )
 from log_format.topic.append import Append
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from log_format.topic.changes import CreateTopic, DeleteTopic
 from log_format.topic.config import TopicConfig
 from tests.support.topic_bench import TopicBench
@@ -46,7 +46,7 @@ def test_an_append_costs_two_puts(bench: TopicBench) -> None:
     """On the way that things normally go: one put for the segment, one for the commit, and nothing else."""
     gateway = bench.create(2)
     bench.store.requests.clear()
-    assert bench.append_values(gateway, {0: [b"a"]}) == (Appended(0, 0, 1),)
+    assert bench.append_values(gateway, {0: [b"a"]}) == (AppendedRange(0, 0, 1),)
     assert [name for name, _ in bench.store.requests] == ["put", "put_if_absent"]
 
 
@@ -56,8 +56,8 @@ def test_ones_own_commit_is_known_again(bench: TopicBench, problem: Exception) -
     acknowledged; it is in the log once."""
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [lands_then(problem)]
-    assert bench.append_values(gateway, {0: [b"a"]}) == (Appended(0, 0, 1),)
-    assert bench.append_values(gateway, {0: [b"b"]}) == (Appended(0, 1, 1),)
+    assert bench.append_values(gateway, {0: [b"a"]}) == (AppendedRange(0, 0, 1),)
+    assert bench.append_values(gateway, {0: [b"b"]}) == (AppendedRange(0, 1, 1),)
     assert len(commits(bench)) == 3
 
 
@@ -71,7 +71,7 @@ def test_a_lost_request_is_sent_again(bench: TopicBench) -> None:
         raise TIMED_OUT
 
     bench.store.script["put_if_absent"] = [lost, REFUSED]
-    assert bench.append_values(gateway, {0: [b"a"]}) == (Appended(0, 0, 1),)
+    assert bench.append_values(gateway, {0: [b"a"]}) == (AppendedRange(0, 0, 1),)
     assert bench.store.get(commits(bench)[-1]) == sent[0]
     assert bench.clock.slept == [limits.BACKOFF_FIRST_MS, 2 * limits.BACKOFF_FIRST_MS]
 
@@ -82,7 +82,7 @@ def test_a_foreign_commit_is_replayed(bench: TopicBench) -> None:
     other.log.refresh()
     bench.append(other, {0: [b"theirs", b"theirs too"]})
     committed = bench.append(one, {0: [b"mine"]})
-    assert committed.result == [(Appended(0, 2, 1),)]
+    assert committed.result == [(AppendedRange(0, 2, 1),)]
     assert (committed.attempts, committed.state.version) == (2, 2)
     assert bench.gateway().log.refresh().high_watermark(0) == 3
 
@@ -97,7 +97,7 @@ def test_a_store_that_is_down_changes_nothing(bench: TopicBench) -> None:
     bench.store.script["put"] = [TIMED_OUT]
     with pytest.raises(BackOff):
         bench.append(gateway, {0: [b"b"]})
-    assert bench.append_values(gateway, {0: [b"c"]}) == (Appended(0, 0, 1),)
+    assert bench.append_values(gateway, {0: [b"c"]}) == (AppendedRange(0, 0, 1),)
 
 
 def test_nobody_knows(bench: TopicBench) -> None:
@@ -115,7 +115,7 @@ def test_nobody_knows(bench: TopicBench) -> None:
     bench.store.script.clear()
     (real, arguments) = late[0]
     real(*arguments)
-    assert bench.append_values(gateway, {0: [b"b"]}) == (Appended(0, 1, 1),)
+    assert bench.append_values(gateway, {0: [b"b"]}) == (AppendedRange(0, 1, 1),)
 
 
 def test_nobody_knows_when_nothing_can_be_read_back(bench: TopicBench) -> None:
@@ -156,7 +156,7 @@ def test_a_refusal_is_up_to_date(bench: TopicBench) -> None:
     )
     assert made.result is True
     append = Append([bench.batch(other, {0: [b"a"]})], bench.new_id)
-    assert one.committer.commit(append).result == [(Appended(0, 0, 1),)]
+    assert one.committer.commit(append).result == [(AppendedRange(0, 0, 1),)]
 
 
 def test_a_topic_that_somebody_else_made_is_known(bench: TopicBench) -> None:
@@ -227,7 +227,7 @@ def test_a_put_into_a_hole_is_no_commit(bench: TopicBench) -> None:
     """
     gateway = bench.create(1)
     bench.store.script["put"] = [sleeps_first(bench, go_on_and_clean_up(bench, keep_from=3))]
-    assert bench.append_values(gateway, {0: [b"mine"]}) == (Appended(0, 3, 1),)
+    assert bench.append_values(gateway, {0: [b"mine"]}) == (AppendedRange(0, 3, 1),)
     assert bench.gateway().log.refresh().high_watermark(0) == 4
 
 
@@ -255,14 +255,14 @@ def test_a_put_that_slept_on_its_way_may_mean_anything(bench: TopicBench) -> Non
     with pytest.raises(OutcomeUnknown):
         bench.append(gateway, {0: [b"mine"]})
     assert bench.gateway().log.refresh().high_watermark(0) == 3
-    assert bench.append_values(gateway, {0: [b"next"]}) == (Appended(0, 3, 1),)
+    assert bench.append_values(gateway, {0: [b"next"]}) == (AppendedRange(0, 3, 1),)
 
 
 def test_a_long_sleep_alone_is_no_doubt(bench: TopicBench) -> None:
     """A committer that slept while no other process did anything is acknowledged as ever."""
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [sleeps_first(bench)]
-    assert bench.append_values(gateway, {0: [b"mine"]}) == (Appended(0, 0, 1),)
+    assert bench.append_values(gateway, {0: [b"mine"]}) == (AppendedRange(0, 0, 1),)
 
 
 def test_doubt_that_can_not_be_settled_is_told(bench: TopicBench) -> None:
@@ -295,4 +295,4 @@ def test_a_vanished_object_is_written_again(bench: TopicBench) -> None:
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [ObjectExists("k")]
     bench.store.script["get"] = [ObjectMissing("k")]
-    assert bench.append_values(gateway, {0: [b"a"]}) == (Appended(0, 0, 1),)
+    assert bench.append_values(gateway, {0: [b"a"]}) == (AppendedRange(0, 0, 1),)

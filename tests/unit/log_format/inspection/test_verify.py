@@ -290,9 +290,9 @@ def test_records_that_are_not_all_there_are_found(bench: TopicBench) -> None:
 
 def append_sparse(bench: TopicBench, gateway: TopicUser, keys_compacted: int) -> None:
     """A commit of offsets [0, 3) of which the segment lacks the middle one."""
-    from log_format.topic.append import placed
+    from log_format.topic.append import assign_offsets
 
-    table = placed(
+    table = assign_offsets(
         [bench.batch(gateway, {0: [b"a", b"b", b"c"]})], gateway.log.state.next_offsets, log_append_time=False
     )
     encoded = encode_segment(table.take([0, 2]), compression="zstd")

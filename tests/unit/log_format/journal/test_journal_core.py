@@ -26,8 +26,8 @@ from log_format.journal.view import AheadOfTable, view_of
 from log_format.stores.memory import MemoryStore
 from log_format.topic import producer_id
 from log_format.topic.append import Append
-from log_format.topic.appended import Appended, Duplicate
-from log_format.topic.attachment import Attached, Attachment, Move
+from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.attachment import Attachment, TopicMove, TopicMoved
 from log_format.topic.changes import AlterTopic, MoveTopic
 from log_format.topic.producers import ProducerStamp
 from log_format.topic.state import TopicState
@@ -53,8 +53,8 @@ def test_two_writers_make_the_journal(bench: JournalBench) -> None:
     """Both find no log. One commit has the metadata; the other one follows it and has its records."""
     a, b = bench.topic("a"), bench.topic("b")
     one, other = bench.journal(), bench.journal()
-    assert bench.append(one, (a, [b"1"], 0)) == [(Appended(0, 0, 1),)]
-    assert bench.append(other, (b, [b"2"], 1)) == [(Appended(1, 0, 1),)]
+    assert bench.append(one, (a, [b"1"], 0)) == [(AppendedRange(0, 0, 1),)]
+    assert bench.append(other, (b, [b"2"], 1)) == [(AppendedRange(1, 0, 1),)]
     first, second = (bench.store.get(f"system/journals/0/_delta_log/{version:020d}.json") for version in (0, 1))
     assert b'"metaData"' in first
     assert b'"metaData"' not in second
@@ -75,10 +75,10 @@ def test_a_commit_has_ten_thousand_runs_at_most(bench: JournalBench) -> None:
     places, second, third = committed.result
     assert isinstance(places, tuple)
     assert len(places) == limits.JOURNAL_RUNS_MAX
-    assert second == (Appended(7, 1, 1),)
+    assert second == (AppendedRange(7, 1, 1),)
     assert isinstance(third, BackOff)
     assert third.code is ErrorCode.OVERLOADED
-    assert bench.append(journal, (b, [b"more"], 1)) == [(Appended(1, 0, 1),)]
+    assert bench.append(journal, (b, [b"more"], 1)) == [(AppendedRange(1, 0, 1),)]
     topic = bench.journal().state.topics.by_id["a-id"]
     assert topic.next_offsets.sum() == limits.PARTITION_COUNT_MAX + 1
 
@@ -119,7 +119,7 @@ def test_a_flush_is_judged_after_its_notes(bench: JournalBench) -> None:
     journal = bench.journal()
     bench.append(journal, (a, [b"1"], 0))
     (outcome,) = bench.append(journal, (a, [b"2"], 0), notes=[Close("a-id", 1)])
-    assert isinstance(outcome, Attached)
+    assert isinstance(outcome, TopicMoved)
     bench.note(journal, Close("a-id", 1))
     assert not bench.journal().state.topics.by_id["a-id"].is_open
 
@@ -162,10 +162,11 @@ def test_a_move_is_for_its_journal_and_its_topic_alone() -> None:
     state = TopicState.absent("a")
     closed, now = Attachment(0, 5, 5), Attachment(1, 5, 5)
     moved = type("State", (), {"topic": state.topic, "topic_id": "new", "attachment": now})()
-    for other in (Move(closed, closed.following(6), topic_id="new"), Move(now, now.following(6), topic_id="old")):
-        with pytest.raises(Attached):
+    others = TopicMove(closed, closed.following(6), topic_id="new"), TopicMove(now, now.following(6), topic_id="old")
+    for other in others:
+        with pytest.raises(TopicMoved):
             other.check(moved)
-    Move(now, now.following(6), topic_id="new").check(moved)
+    TopicMove(now, now.following(6), topic_id="new").check(moved)
 
 
 def test_a_view_by_an_older_state_has_no_hole(bench: JournalBench) -> None:
@@ -210,23 +211,23 @@ def test_a_join_by_the_number_of_a_stay_that_has_ended_is_refused(bench: Journal
     """
     a, journal = bench.topic("a", None), bench.journal()
     number = journal.state.topics.next_number("a-id")
-    join = MoveTopic(topic_id="a-id", move=Move(None, Attachment(0, number, number), seen_version=a.version))
+    join = MoveTopic(topic_id="a-id", move=TopicMove(None, Attachment(0, number, number), seen_version=a.version))
     log = TopicLog(bench.store, "a", bench.clock)
     bench.append(journal, (bench.committer(log).commit(join).state, [b"0"], 0))
     leave(bench, log.state, journal)
     late = TopicLog(bench.store, "a", bench.clock)
     late.refresh()
     own(bench, late, ProducerStamp(issued(1), 0, 0), [b"1", b"2"])
-    with pytest.raises(Attached):
+    with pytest.raises(TopicMoved):
         bench.committer(late).commit(join)
     write_table_checkpoint(bench.store, "topics/a/", late.state.version, bench.clock.now_ms())
     loaded = TopicLog(bench.store, "a", bench.clock)
-    with pytest.raises(Attached):
+    with pytest.raises(TopicMoved):
         bench.committer(loaded).commit(join)
     number = journal.state.topics.next_number("a-id")
-    again = Move(None, Attachment(0, number, number), seen_version=loaded.state.version)
+    again = TopicMove(None, Attachment(0, number, number), seen_version=loaded.state.version)
     joined = bench.committer(loaded).commit(MoveTopic(topic_id="a-id", move=again)).state
-    assert bench.append(journal, (joined, [b"3"], 0)) == [(Appended(0, 3, 1),)]
+    assert bench.append(journal, (joined, [b"3"], 0)) == [(AppendedRange(0, 3, 1),)]
 
 
 def test_a_drain_brings_every_remembered_request(bench: JournalBench) -> None:
@@ -240,7 +241,7 @@ def test_a_drain_brings_every_remembered_request(bench: JournalBench) -> None:
     assert partly.producers.by_id[issued(1)].last_sequence == 1
     log = leave(bench, a, journal)
     assert [own(bench, log, stamp, [b"x"]) for stamp in stamps] == [
-        Duplicate(places) for places in ((Appended(0, 0, 1),), (), (Appended(0, 1, 1),), (), ())
+        Duplicate(places) for places in ((AppendedRange(0, 0, 1),), (), (AppendedRange(0, 1, 1),), (), ())
     ]
 
 
@@ -263,14 +264,14 @@ def test_a_drain_brings_the_batches_of_kafkas_clients(bench: JournalBench) -> No
     assert [
         own(bench, log, stamp, values) for stamp, values in zip(stamps[:2], ([b"1"], [b"2", b"3"]), strict=True)
     ] == [
-        Duplicate((Appended(0, 1, 1),)),
-        Duplicate((Appended(0, 2, 2),)),
+        Duplicate((AppendedRange(0, 1, 1),)),
+        Duplicate((AppendedRange(0, 2, 2),)),
     ]
     for stamp in (old, ProducerStamp(producer_id.numbered(forgotten, 0), 0, 1)):
         refused = own(bench, log, stamp, [b"0"])
         assert isinstance(refused, TidelogError)
         assert refused.code is ErrorCode.UNKNOWN_PRODUCER
-    assert own(bench, log, stamps[2]._replace(sequence=4), [b"5"]) == (Appended(0, 5, 1),)
+    assert own(bench, log, stamps[2]._replace(sequence=4), [b"5"]) == (AppendedRange(0, 5, 1),)
 
 
 def test_a_drain_by_an_older_state_looks_again(bench: JournalBench) -> None:
@@ -282,7 +283,8 @@ def test_a_drain_by_an_older_state_looks_again(bench: JournalBench) -> None:
     bench.append(journal, (a, [b"0"], 0))
     bench.note(journal, Close("a-id", 1))
     assert a.attachment is not None
-    more = AlterTopic(partition_count=5, config={}, move=Move(a.attachment, a.attachment.following(2), topic_id="a-id"))
+    renumber = TopicMove(a.attachment, a.attachment.following(2), topic_id="a-id")
+    more = AlterTopic(partition_count=5, config={}, move=renumber)
     altered = bench.committer(new).commit(more).state
     bench.append(journal, (altered, [b"0"], 4))
     topic = journal.state.topics.by_id["a-id"]

@@ -19,7 +19,7 @@ from log_format.journal.state import JournalState
 from log_format.journal.take import JournalTake
 from log_format.stores.memory import MemoryStore
 from log_format.topic import producer_id
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.producers import ProducerStamp
 from tests.support.clocks import EPOCH_MS, ManualClock
@@ -111,7 +111,7 @@ def test_plain_batches_get_the_places_that_others_get(bench: JournalBench) -> No
     assert third is None
     topics = bench.journal().state.topics.by_id
     assert [topics[f"{name}-id"].next_offsets.tolist() for name in "ab"] == [[2, 8], [0, 2]]
-    assert bench.append(journal, (a, [b"8"], 1)) == [(Appended(1, 8, 1),)]
+    assert bench.append(journal, (a, [b"8"], 1)) == [(AppendedRange(1, 8, 1),)]
 
 
 def test_a_commit_takes_ten_thousand_runs_at_most(bench: JournalBench) -> None:

@@ -12,9 +12,9 @@ from log_format.journal.entries import Close
 from log_format.journal.look import look_at
 from log_format.limits import HEAD_TRUSTED_MS
 from log_format.stores.memory import MemoryStore
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp
-from log_format.topic.attachment import Attachment, Move
+from log_format.topic.attachment import Attachment, TopicMove
 from log_format.topic.changes import DeleteTopic, MoveTopic
 from tests.support.clocks import ManualClock
 from tests.support.faulty_store import FaultyStore, nothing
@@ -32,15 +32,15 @@ def bench() -> SharedBench:
 def test_a_batch_goes_where_the_topic_is(bench: SharedBench) -> None:
     """The topic's own table is untouched while it is at a journal; offsets go on across its moves."""
     bench.create("own", is_shared=False)
-    assert bench.append("own", b"0") == (Appended(0, 0, 1),)
+    assert bench.append("own", b"0") == (AppendedRange(0, 0, 1),)
     assert bench.own("own") == [1, 0]
-    assert bench.append("t", b"0", b"1") == (Appended(0, 0, 2),)
-    assert bench.append("t", b"2", partition=1) == (Appended(1, 0, 1),)
+    assert bench.append("t", b"0", b"1") == (AppendedRange(0, 0, 2),)
+    assert bench.append("t", b"2", partition=1) == (AppendedRange(1, 0, 1),)
     assert bench.own("t") == [0, 0]
     assert bench.look("t").next_offsets.tolist() == [2, 1]
     bench.drain("t")
     assert bench.own("t") == bench.look("t").next_offsets.tolist() == [2, 1]
-    assert bench.append("t", b"3") == (Appended(0, 2, 1),)
+    assert bench.append("t", b"3") == (AppendedRange(0, 2, 1),)
     assert [one.end_offset for one in bench.look("t").manifest.runs(0)] == [2, 3]
 
 
@@ -115,14 +115,14 @@ def test_a_topic_that_moves_between_looks(bench: SharedBench, moves: str) -> Non
     bench.drain("t")
     if moves == "leaves":
         Committer(bench.log("t"), new_id=new_id).commit(
-            MoveTopic(topic_id=state.topic_id, move=Move(Attachment(0, 1, 1), topic_id=state.topic_id))
+            MoveTopic(topic_id=state.topic_id, move=TopicMove(Attachment(0, 1, 1), topic_id=state.topic_id))
         )
         bench.append("t", b"1")
         assert bench.own("t") == [2, 0]
         assert reader.look("t").high_watermark(0) == 2
     elif moves == "is deleted":
         Committer(bench.log("t"), new_id=new_id).commit(
-            DeleteTopic(move=Move(Attachment(0, 1, 1), topic_id=state.topic_id))
+            DeleteTopic(move=TopicMove(Attachment(0, 1, 1), topic_id=state.topic_id))
         )
         assert not reader.look("t").exists
     else:
@@ -136,7 +136,7 @@ def test_a_changer_that_died_is_overtaken(bench: SharedBench) -> None:
     assert state.topic_id is not None
     bench.anywhere.note(0, [Close(state.topic_id, 1)])
     before = bench.clock.monotonic_ms()
-    assert bench.append("t", b"1") == (Appended(0, 1, 1),)
+    assert bench.append("t", b"1") == (AppendedRange(0, 1, 1),)
     assert 2_000 <= bench.clock.monotonic_ms() - before <= 3_000
     assert bench.log("t").state.attachment == Attachment(0, 2, 1)
 
@@ -149,7 +149,7 @@ def test_a_transaction_is_applied_once_wherever_the_topic_went(bench: SharedBenc
     def apply() -> object:
         return bench.anywhere.append(bench.log("t"), batch_of(state.topic_id, [b"0"], 1, transaction=stamp))
 
-    places = (Appended(1, 0, 1),)
+    places = (AppendedRange(1, 0, 1),)
     assert apply() == places
     assert apply() == Duplicate(places)
     bench.drain("t")
@@ -157,13 +157,13 @@ def test_a_transaction_is_applied_once_wherever_the_topic_went(bench: SharedBenc
     assert state.topic_id is not None
     bench.anywhere.note(0, [Close(state.topic_id, 1)])
     Committer(bench.log("t"), new_id=new_id).commit(
-        MoveTopic(topic_id=state.topic_id, move=Move(Attachment(0, 1, 1), topic_id=state.topic_id))
+        MoveTopic(topic_id=state.topic_id, move=TopicMove(Attachment(0, 1, 1), topic_id=state.topic_id))
     )
     assert apply() == Duplicate(places)
     back = Attachment(0, 2, 2)
-    Committer(bench.log("t"), new_id=new_id).commit(MoveTopic(topic_id=state.topic_id, move=Move(None, back)))
+    Committer(bench.log("t"), new_id=new_id).commit(MoveTopic(topic_id=state.topic_id, move=TopicMove(None, back)))
     assert apply() == Duplicate(places)
-    assert bench.append("t", b"1", partition=1) == (Appended(1, 1, 1),)
+    assert bench.append("t", b"1", partition=1) == (AppendedRange(1, 1, 1),)
 
 
 def test_a_large_batch_does_not_go_by_the_journal() -> None:
@@ -171,10 +171,10 @@ def test_a_large_batch_does_not_go_by_the_journal() -> None:
     bench = SharedBench(MemoryStore(), ManualClock(), direct_bytes_min=1_000)
     bench.create("t")
     bench.append("t", b"0")
-    assert bench.append("t", b"1" * 2_000) == (Appended(0, 1, 1),)
+    assert bench.append("t", b"1" * 2_000) == (AppendedRange(0, 1, 1),)
     assert bench.own("t") == [2, 0]
     assert bench.log("t").state.attachment == Attachment(0, 2, 2)
-    assert bench.append("t", b"2") == (Appended(0, 2, 1),)
+    assert bench.append("t", b"2") == (AppendedRange(0, 2, 1),)
     assert bench.own("t") == [2, 0]
     assert bench.look("t").next_offsets.tolist() == [3, 0]
     bench.drain("t")
@@ -201,7 +201,7 @@ def test_a_program_that_dies_in_a_large_append_leaves_a_whole_topic(is_behind: b
         except Died:
             store.before = store.after = nothing
             bench = SharedBench(store, bench.clock, direct_bytes_min=1_000)
-            assert bench.append("t", b"2") in {(Appended(0, 1, 1),), (Appended(0, 2, 1),)}
+            assert bench.append("t", b"2") in {(AppendedRange(0, 1, 1),), (AppendedRange(0, 2, 1),)}
             bench.anywhere.append(bench.log("t"), batch)
             died += 1
         else:
@@ -241,10 +241,10 @@ def test_an_append_that_stands_is_told_whatever_becomes_of_its_topics_place(what
             seen.append("appended")
 
     store.before, store.after = fail, note
-    assert bench.append("t", b"1" * 2_000) == (Appended(0, 1, 1),)
+    assert bench.append("t", b"1" * 2_000) == (AppendedRange(0, 1, 1),)
     store.before = store.after = nothing
     assert bench.own("t") == [2, 0]
-    assert bench.append("t", b"2") == (Appended(0, 2, 1),)
+    assert bench.append("t", b"2") == (AppendedRange(0, 2, 1),)
     assert bench.look("t").next_offsets.tolist() == [3, 0]
     assert verify_topic(store, "t", clock=bench.clock).ok
 

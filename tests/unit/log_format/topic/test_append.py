@@ -13,7 +13,7 @@ import pytest
 from log_format.errors import ErrorCode, TidelogError, TopicReplaced, UnknownTopic
 from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 from log_format.topic.append import Append, Batch
-from log_format.topic.appended import Appended
+from log_format.topic.appended import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.changes import AlterTopic, DeleteTopic
 from tests.support.topic_bench import TopicBench
@@ -35,8 +35,8 @@ def test_records_get_consecutive_offsets(bench: TopicBench) -> None:
     )
     result = gateway.committer.commit(append).result
     assert result == [
-        (Appended(1, 1, 2), Appended(2, 0, 1)),
-        (Appended(0, 0, 1), Appended(1, 3, 1)),
+        (AppendedRange(1, 1, 2), AppendedRange(2, 0, 1)),
+        (AppendedRange(0, 0, 1), AppendedRange(1, 3, 1)),
     ]
     assert rows(append) == [(0, 0, b"e"), (1, 1, b"b"), (1, 2, b"c"), (1, 3, b"d"), (2, 0, b"a")]
 
@@ -116,9 +116,9 @@ def test_staging_ahead_saves_an_upload(bench: TopicBench) -> None:
     gateway.committer.stage(stale)
     gateway.committer.commit(first)
     bench.store.requests.clear()
-    assert gateway.committer.commit(second).result == [(Appended(0, 1, 1),)]
+    assert gateway.committer.commit(second).result == [(AppendedRange(0, 1, 1),)]
     assert [name for name, _ in bench.store.requests] == ["put_if_absent"]
-    assert gateway.committer.commit(wrong).result == [(Appended(0, 2, 1),)]
+    assert gateway.committer.commit(wrong).result == [(AppendedRange(0, 2, 1),)]
     assert [segment.path for segment in gateway.log.state.manifest.segments()][2] != stale.path
 
 
@@ -136,7 +136,7 @@ def test_one_bad_batch_does_not_hold_up_the_others(bench: TopicBench) -> None:
     assert isinstance(replaced, TopicReplaced)
     assert isinstance(too_large, TidelogError)
     assert (too_large.code, too_large.fields["limit_bytes"]) == (ErrorCode.RECORD_TOO_LARGE, 49)
-    assert (first, second) == ((Appended(0, 0, 1),), (Appended(0, 1, 1),))
+    assert (first, second) == ((AppendedRange(0, 0, 1),), (AppendedRange(0, 1, 1),))
     assert [value for _, _, value in rows(append)] == [b"good", b"last"]
 
 
@@ -175,7 +175,7 @@ def test_records_routed_by_a_partition_count_that_changed_are_refused(bench: Top
     result = gateway.committer.commit(Append([routed, named], bench.new_id)).result
     assert isinstance(result[0], TopicReplaced)
     assert not result[0].may_have_happened
-    assert result[1] == (Appended(1, 0, 1),)
+    assert result[1] == (AppendedRange(1, 0, 1),)
 
 
 def test_a_flush_is_freed_without_the_garbage_collector(bench: TopicBench) -> None:
@@ -212,7 +212,7 @@ def test_a_batch_without_keys_is_judged_by_the_policy_at_the_head(bench: TopicBe
     refused, *stored = gateway.committer.commit(Append([keyless, keyed, decided], bench.new_id)).result
     assert isinstance(refused, TidelogError)
     assert refused.code is ErrorCode.INVALID_RECORD
-    assert stored == [(Appended(0, 0, 1),), (Appended(0, 1, 1),)]
+    assert stored == [(AppendedRange(0, 0, 1),), (AppendedRange(0, 1, 1),)]
 
 
 def test_with_log_append_time_a_transaction_has_the_time_of_its_appending(bench: TopicBench) -> None:

@@ -16,10 +16,10 @@ from log_format.segments.run import Run, SegmentRef
 from log_format.store import ObjectStore
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Append
-from log_format.topic.append_uploaded import AppendUploaded, Redo, UploadedSegment
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.append_uploaded import AppendUploaded, ReencodeReason, UploadedSegment
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionEnded, TransactionStamp
-from log_format.topic.attachment import Attached, Attachment, Move
+from log_format.topic.attachment import Attachment, TopicMove, TopicMoved
 from log_format.topic.changes import CreateTopic, DeleteTopic, MoveTopic
 from log_format.topic.config import TopicConfig
 from tests.support.records import batch_of
@@ -40,7 +40,7 @@ THREE: Final = (
     segment("b", run(1, 5, 5)),
     segment("c", run(1, 10, 2), run(2, 0, 4)),
 )
-PLACES: Final = (Appended(0, 1, 10), Appended(1, 0, 12), Appended(2, 0, 4))
+PLACES: Final = (AppendedRange(0, 1, 10), AppendedRange(1, 0, 12), AppendedRange(2, 0, 4))
 
 
 class Topic:
@@ -85,27 +85,27 @@ def test_all_segments_enter_by_one_commit_that_another_reader_takes(topic: Topic
 @pytest.mark.parametrize("first", [segment("x", run(0, 0, 10)), segment("x", run(3, 1, 1)), segment("x", run(0, 2, 1))])
 def test_segments_for_other_offsets_are_not_committed(topic: Topic, first: UploadedSegment) -> None:
     """Behind or ahead of the partition's next offset, even if all other partitions fit: nothing happens."""
-    assert topic.append(first, *THREE[1:]) is Redo.OVERTAKEN
+    assert topic.append(first, *THREE[1:]) is ReencodeReason.OVERTAKEN
     assert topic.log.state.version == 1
 
 
 def test_segments_that_are_too_old_are_not_committed(topic: Topic) -> None:
     """One upload of more than an hour ago is enough."""
-    assert topic.append(THREE[0], THREE[1]._replace(uploaded_at_ms=-(10**10)), THREE[2]) is Redo.TOO_OLD
+    assert topic.append(THREE[0], THREE[1]._replace(uploaded_at_ms=-(10**10)), THREE[2]) is ReencodeReason.TOO_OLD
     assert topic.log.state.version == 1
 
 
 def test_an_ended_transaction_is_not_appended(topic: Topic) -> None:
     """The topic has forgotten it, and knows that it has ended."""
-    assert topic.append(segment("x", run(0, 1, 1)), stamp=TransactionStamp("t-2", 50, 40)) == (Appended(0, 1, 1),)
+    assert topic.append(segment("x", run(0, 1, 1)), stamp=TransactionStamp("t-2", 50, 40)) == (AppendedRange(0, 1, 1),)
     assert isinstance(topic.append(segment("y", run(0, 2, 1))), TransactionEnded)
 
 
-@pytest.mark.parametrize(("what", "error"), [("anew", TopicReplaced), ("gone", UnknownTopic), ("away", Attached)])
+@pytest.mark.parametrize(("what", "error"), [("anew", TopicReplaced), ("gone", UnknownTopic), ("away", TopicMoved)])
 def test_another_topic_or_place_is_refused(topic: Topic, what: str, error: type[TidelogError]) -> None:
     """Made anew, deleted, at a journal."""
     if what == "away":
-        move = Move(None, Attachment(0, 1, 1), seen_version=topic.log.state.version)
+        move = TopicMove(None, Attachment(0, 1, 1), seen_version=topic.log.state.version)
         topic.committer.commit(MoveTopic(topic_id="i", move=move))
     elif what == "gone":
         topic.committer.commit(DeleteTopic())

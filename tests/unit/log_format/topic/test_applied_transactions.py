@@ -12,8 +12,8 @@ from log_format.checkpoints.checkpoint import write_checkpoint
 from log_format.delta.actions import decode_commit
 from log_format.stores.local import LocalStore
 from log_format.topic import producer_id
-from log_format.topic.append import Append, Batch, Outcome
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.append import Append, AppendOutcome, Batch
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import (
     FLOOR_APP_ID,
     NO_TRANSACTIONS,
@@ -29,12 +29,12 @@ from tests.support.topic_bench import TopicBench, TopicUser
 FIRST = TransactionStamp("first", 3, 3)
 
 
-def applied(bench: TopicBench, gateway: TopicUser, *stamps: TransactionStamp) -> list[Outcome]:
+def applied(bench: TopicBench, gateway: TopicUser, *stamps: TransactionStamp) -> list[AppendOutcome]:
     """One record for each, in one flush."""
     batches: list[Batch] = [bench.batch(gateway, {0: [stamp.transaction_id.encode()]}) for stamp in stamps]
     for batch, stamp in zip(batches, stamps, strict=True):
         batch.transaction = stamp
-    outcomes: list[Outcome] = list(gateway.committer.commit(Append(batches, bench.new_id)).result)
+    outcomes: list[AppendOutcome] = list(gateway.committer.commit(Append(batches, bench.new_id)).result)
     return outcomes
 
 
@@ -66,7 +66,7 @@ def test_whoever_applies_it_again_appends_nothing(bench: TopicBench) -> None:
     """From memory, from the commits, from a checkpoint, within one flush and in a conflict: the first places."""
     gateway = bench.create(1)
     late = newcomer(bench)
-    once = Duplicate((Appended(0, 0, 1),))
+    once = Duplicate((AppendedRange(0, 0, 1),))
     assert applied(bench, gateway, FIRST, FIRST) == [once.places, once]
     assert applied(bench, gateway, FIRST) == [once]
     assert applied(bench, gateway, FIRST, FIRST) == [once, once]
@@ -100,7 +100,7 @@ def test_one_that_ended_meanwhile_harms_no_other_of_its_flush(bench: TopicBench)
     refused, again, stood = applied(bench, gateway, late, late, TransactionStamp("next", 4, 4))
     assert isinstance(refused, TransactionEnded)
     assert isinstance(again, TransactionEnded)
-    assert stood == (Appended(0, 1, 1),)
+    assert stood == (AppendedRange(0, 1, 1),)
 
 
 def test_a_floor_never_goes_down(bench: TopicBench) -> None:
@@ -120,7 +120,7 @@ def test_it_takes_no_producers_place_and_needs_none(bench: TopicBench) -> None:
     gateway = bench.create(1)
     object.__setattr__(gateway.log.state, "producers", Producers({}, bench.clock.now_ms() + 86_400_000))
     transaction = producer_id.issue(producer_id.TRANSACTIONAL, bench.clock.now_ms(), "0" * 20, b"key")
-    assert applied(bench, gateway, TransactionStamp(transaction, 3, 3)) == [(Appended(0, 0, 1),)]
+    assert applied(bench, gateway, TransactionStamp(transaction, 3, 3)) == [(AppendedRange(0, 0, 1),)]
     assert len(gateway.log.state.producers) == 0
 
 

@@ -16,8 +16,8 @@ from log_format.checkpoints.memory import PRODUCERS_KEY
 from log_format.errors import CorruptData, ErrorCode, TidelogError
 from log_format.stores.local import LocalStore
 from log_format.topic import producer_id
-from log_format.topic.append import Append, Batch, Outcome
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.append import Append, AppendOutcome, Batch
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.changes import DeleteRecords, DeleteTopic
 from log_format.topic.producers import ProducerStamp
 from tests.support.faulty_store import FaultyStore
@@ -46,17 +46,17 @@ def empty(bench: TopicBench, gateway: TopicUser, who: str, sequence: int) -> Bat
     )
 
 
-def flush(bench: TopicBench, gateway: TopicUser, *batches: Batch) -> Sequence[Outcome]:
-    result: Sequence[Outcome] = gateway.committer.commit(Append(batches, bench.new_id)).result
+def flush(bench: TopicBench, gateway: TopicUser, *batches: Batch) -> Sequence[AppendOutcome]:
+    result: Sequence[AppendOutcome] = gateway.committer.commit(Append(batches, bench.new_id)).result
     return result
 
 
-def once(bench: TopicBench, gateway: TopicUser, who: str, sequence: int, value: bytes = b"x") -> Outcome:
+def once(bench: TopicBench, gateway: TopicUser, who: str, sequence: int, value: bytes = b"x") -> AppendOutcome:
     (outcome,) = flush(bench, gateway, stamped(bench, gateway, who, sequence, {0: [value]}))
     return outcome
 
 
-def code_of(outcome: Outcome) -> ErrorCode:
+def code_of(outcome: AppendOutcome) -> ErrorCode:
     assert isinstance(outcome, TidelogError), outcome
     return outcome.code
 
@@ -71,14 +71,14 @@ def test_another_gateway_knows_the_request_from_the_commits(bench: TopicBench) -
     """A takeover: a writer with only the log tells a repeat from a new request, and the next one from one that is ahead."""
     first, who = bench.create(2), issued(bench)
     (places,) = flush(bench, first, stamped(bench, first, who, 0, {0: [b"a", b"b"], 1: [b"c"]}))
-    assert places == (Appended(0, 0, 2), Appended(1, 0, 1))
+    assert places == (AppendedRange(0, 0, 2), AppendedRange(1, 0, 1))
     other = bench.gateway()
     other.log.refresh()
     version = other.log.state.version
-    assert once(bench, other, who, 0) == Duplicate((Appended(0, 0, 2), Appended(1, 0, 1)))
+    assert once(bench, other, who, 0) == Duplicate((AppendedRange(0, 0, 2), AppendedRange(1, 0, 1)))
     assert code_of(once(bench, other, who, 2)) is ErrorCode.SEQUENCE_OUT_OF_ORDER
     assert other.log.state.version == version, "what appends nothing commits nothing"
-    assert once(bench, other, who, 1) == (Appended(0, 2, 1),)
+    assert once(bench, other, who, 1) == (AppendedRange(0, 2, 1),)
 
 
 def test_another_gateway_knows_the_request_from_a_checkpoint(bench: TopicBench) -> None:
@@ -93,10 +93,10 @@ def test_another_gateway_knows_the_request_from_a_checkpoint(bench: TopicBench) 
     other = bench.gateway()
     other.log.refresh()
     assert [once(bench, other, who, sequence) for sequence in range(3)] == [
-        Duplicate((Appended(0, sequence, 1),)) for sequence in range(3)
+        Duplicate((AppendedRange(0, sequence, 1),)) for sequence in range(3)
     ]
     assert flush(bench, other, empty(bench, other, who, 3)) == [Duplicate(())]
-    assert once(bench, other, who, 4) == (Appended(0, 3, 1),)
+    assert once(bench, other, who, 4) == (AppendedRange(0, 3, 1),)
 
 
 def test_a_repeat_that_meets_the_first_try_in_a_conflict_is_a_duplicate(bench: TopicBench) -> None:
@@ -105,10 +105,10 @@ def test_a_repeat_that_meets_the_first_try_in_a_conflict_is_a_duplicate(bench: T
     late = bench.gateway()
     late.log.refresh()
     bench.append(first, {0: [b"other"]})
-    assert once(bench, first, who, 0) == (Appended(0, 1, 1),)
+    assert once(bench, first, who, 0) == (AppendedRange(0, 1, 1),)
     version = first.log.state.version
     batches = [stamped(bench, late, who, 0, {0: [b"again"]}), bench.batch(late, {0: [b"plain"]})]
-    assert flush(bench, late, *batches) == [Duplicate((Appended(0, 1, 1),)), (Appended(0, 2, 1),)]
+    assert flush(bench, late, *batches) == [Duplicate((AppendedRange(0, 1, 1),)), (AppendedRange(0, 2, 1),)]
     assert late.log.state.version == version + 1
     assert late.log.state.high_watermark(0) == 3
 
@@ -129,9 +129,9 @@ def test_requests_of_one_flush_are_judged_one_after_another(bench: TopicBench) -
         stamped(bench, gateway, who, 3, {0: [b"3"]}),
         *expecting,
     )
-    assert outcomes[:3] == [(Appended(0, 0, 1),), (Appended(0, 1, 1),), Duplicate((Appended(0, 0, 1),))]
+    assert outcomes[:3] == [(AppendedRange(0, 0, 1),), (AppendedRange(0, 1, 1),), Duplicate((AppendedRange(0, 0, 1),))]
     assert code_of(outcomes[3]) is ErrorCode.SEQUENCE_OUT_OF_ORDER
-    assert outcomes[4] == (Appended(0, 2, 1),)
+    assert outcomes[4] == (AppendedRange(0, 2, 1),)
     mismatch = outcomes[5]
     assert code_of(mismatch) is ErrorCode.EXPECTED_OFFSET_MISMATCH
     assert isinstance(mismatch, TidelogError)
@@ -150,8 +150,8 @@ def test_a_refused_request_uses_no_sequence_up(bench: TopicBench) -> None:
         ErrorCode.SEQUENCE_OUT_OF_ORDER,
     ]
     assert [once(bench, gateway, who, sequence) for sequence in range(2)] == [
-        (Appended(0, 0, 1),),
-        (Appended(0, 1, 1),),
+        (AppendedRange(0, 0, 1),),
+        (AppendedRange(0, 1, 1),),
     ]
 
 
@@ -188,9 +188,9 @@ def test_forgetting_is_the_same_for_everybody_and_never_doubles(bench: TopicBenc
         assert list(producers.by_id) == [young]
         assert producers == first.log.state.producers
         assert code_of(once(bench, gateway, old, 0)) is ErrorCode.UNKNOWN_PRODUCER
-        assert once(bench, gateway, young, 1) == Duplicate((Appended(0, 2, 1),))
+        assert once(bench, gateway, young, 1) == Duplicate((AppendedRange(0, 2, 1),))
     newest = issued(bench, 3)
-    assert once(bench, loaded, newest, 0) == (Appended(0, 3, 1),)
+    assert once(bench, loaded, newest, 0) == (AppendedRange(0, 3, 1),)
 
 
 def test_an_incarnation_begins_with_no_sequences(bench: TopicBench) -> None:
@@ -204,7 +204,7 @@ def test_an_incarnation_begins_with_no_sequences(bench: TopicBench) -> None:
     write_checkpoint(bench.store, "flights", first.log.refresh().version, bench.clock.now_ms())
     assert len(bench.gateway().log.refresh().producers) == 0
     assert len(sleeper.log.refresh().producers) == 0
-    assert once(bench, sleeper, who, 0, b"new") == (Appended(0, 0, 1),)
+    assert once(bench, sleeper, who, 0, b"new") == (AppendedRange(0, 0, 1),)
 
 
 def on_disk(bench: TopicBench, directory: Path) -> Any:
@@ -238,13 +238,13 @@ def test_a_checkpoint_of_somebody_else_forgets_and_doubles_nothing(bench: TopicB
         assert code_of(once(bench, other, who, sequence)) is ErrorCode.UNKNOWN_PRODUCER
     bench.clock.pass_ms(DAY_MS)
     later = issued(bench, 1)
-    assert once(bench, other, later, 0) == (Appended(0, 3, 1),)
+    assert once(bench, other, later, 0) == (AppendedRange(0, 3, 1),)
     assert code_of(once(bench, other, who, 3)) is ErrorCode.UNKNOWN_PRODUCER
     write_checkpoint(bench.store, "flights", other.log.state.version, bench.clock.now_ms())
     again = bench.gateway()
     again.log.refresh()
     assert code_of(once(bench, again, who, 0)) is ErrorCode.UNKNOWN_PRODUCER
-    assert once(bench, again, later, 0) == Duplicate((Appended(0, 3, 1),))
+    assert once(bench, again, later, 0) == Duplicate((AppendedRange(0, 3, 1),))
 
 
 @pytest.mark.parametrize("damage", [b"", b"?", b"AAAA", b"eJw="])
@@ -262,7 +262,7 @@ def test_damaged_producers_in_a_checkpoint_are_found_out(bench: TopicBench, dama
     bench.store.put(key, sink.getvalue().to_pybytes())
     again = bench.gateway()
     again.log.refresh()
-    assert once(bench, again, who, 0) == Duplicate((Appended(0, 0, 1),))
+    assert once(bench, again, who, 0) == Duplicate((AppendedRange(0, 0, 1),))
     bench.store.delete(bench.key(f"{0:020d}.json"))
     with pytest.raises(CorruptData):
         bench.gateway().log.refresh()

@@ -8,8 +8,8 @@ import pytest
 
 from log_format.checkpoints.checkpoint import write_checkpoint
 from log_format.errors import ErrorCode, TidelogError
-from log_format.topic.append import Append, Batch, Outcome
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.append import Append, AppendOutcome, Batch
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.producer_id import issue_number, numbered
 from log_format.topic.producers import ProducerStamp
 from tests.support.records import batch_of
@@ -25,12 +25,12 @@ def of_client(
     return batch_of(gateway.log.state.topic_id, values, partition, stamp=stamp)
 
 
-def flush(bench: TopicBench, gateway: TopicUser, *batches: Batch) -> Sequence[Outcome]:
-    result: Sequence[Outcome] = gateway.committer.commit(Append(batches, bench.new_id)).result
+def flush(bench: TopicBench, gateway: TopicUser, *batches: Batch) -> Sequence[AppendOutcome]:
+    result: Sequence[AppendOutcome] = gateway.committer.commit(Append(batches, bench.new_id)).result
     return result
 
 
-def codes(outcomes: Sequence[Outcome]) -> list[ErrorCode | None]:
+def codes(outcomes: Sequence[AppendOutcome]) -> list[ErrorCode | None]:
     return [outcome.code if isinstance(outcome, TidelogError) else None for outcome in outcomes]
 
 
@@ -50,9 +50,9 @@ def test_one_partition_is_refused_and_the_others_stand(bench: TopicBench) -> Non
         of_client(gateway, number, 0, b"a", b"b"),
         of_client(gateway, number, 2, b"d"),
     )
-    assert outcomes[0] == (Appended(0, 0, 2),)
+    assert outcomes[0] == (AppendedRange(0, 0, 2),)
     assert codes(outcomes)[1] is ErrorCode.SEQUENCE_OUT_OF_ORDER
-    assert outcomes[2:] == [(Appended(2, 0, 1),), Duplicate((Appended(0, 0, 2),)), (Appended(0, 2, 1),)]
+    assert outcomes[2:] == [(AppendedRange(2, 0, 1),), Duplicate((AppendedRange(0, 0, 2),)), (AppendedRange(0, 2, 1),)]
 
 
 @pytest.mark.parametrize("by_checkpoint", [False, True])
@@ -72,11 +72,11 @@ def test_another_gateway_knows_the_newest_five(bench: TopicBench, by_checkpoint:
     version = other.log.state.version
     again = [of_client(other, number, sequence, b"x") for sequence in range(7)]
     outcomes = flush(bench, other, *again)
-    assert outcomes[2:] == [Duplicate((Appended(0, offset, 1),)) for offset in range(2, 7)]
+    assert outcomes[2:] == [Duplicate((AppendedRange(0, offset, 1),)) for offset in range(2, 7)]
     assert codes(outcomes)[:2] == [ErrorCode.SEQUENCE_OUT_OF_ORDER] * 2
-    assert flush(bench, other, of_client(other, number, 0, b"x", partition=1)) == [Duplicate((Appended(1, 0, 1),))]
+    assert flush(bench, other, of_client(other, number, 0, b"x", partition=1)) == [Duplicate((AppendedRange(1, 0, 1),))]
     assert other.log.state.version == version, "what appends nothing commits nothing"
-    assert flush(bench, other, of_client(other, number, 7, b"7")) == [(Appended(0, 7, 1),)]
+    assert flush(bench, other, of_client(other, number, 7, b"7")) == [(AppendedRange(0, 7, 1),)]
 
 
 def test_a_forgotten_producer_is_refused_but_in_a_larger_epoch(bench: TopicBench) -> None:
@@ -93,7 +93,7 @@ def test_a_forgotten_producer_is_refused_but_in_a_larger_epoch(bench: TopicBench
     other.log.refresh()
     batches = [of_client(other, number, sequence, b"a") for sequence in (0, 1)]
     assert codes(flush(bench, other, *batches)) == [ErrorCode.UNKNOWN_PRODUCER] * 2
-    assert flush(bench, other, of_client(other, number, 0, b"c", epoch=1)) == [(Appended(0, 2, 1),)]
+    assert flush(bench, other, of_client(other, number, 0, b"c", epoch=1)) == [(AppendedRange(0, 2, 1),)]
     assert codes(flush(bench, other, of_client(other, number, 0, b"a"))) == [ErrorCode.UNKNOWN_PRODUCER]
 
 
@@ -104,4 +104,4 @@ def test_a_repeat_that_meets_the_first_try_in_a_conflict_is_a_duplicate(bench: T
     late.log.refresh()
     flush(bench, first, of_client(first, number, 0, b"a", b"b"))
     outcomes = flush(bench, late, of_client(late, number, 0, b"a", b"b"), of_client(late, number, 2, b"c"))
-    assert outcomes == [Duplicate((Appended(0, 0, 2),)), (Appended(0, 2, 1),)]
+    assert outcomes == [Duplicate((AppendedRange(0, 0, 2),)), (AppendedRange(0, 2, 1),)]

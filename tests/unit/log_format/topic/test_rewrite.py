@@ -20,7 +20,7 @@ from log_format.segments.scan import scan_segment
 from log_format.segments.segment import decode_footer, encode_segment
 from log_format.segments.writer import SegmentWriter
 from log_format.stores.memory import MemoryStore
-from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, Uploaded
+from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, UploadedFile
 from log_format.topic.segment_tags import Rewritten
 from tests.support.topic_bench import TopicBench, TopicUser
 
@@ -151,7 +151,7 @@ def rewrite(bench: TopicBench, gateway: TopicUser, sources: list[SegmentRef], ne
         sources=sources,
         source_record_count=new.record_count,
         added=[added],
-        uploaded=Uploaded("compacted/n", bench.clock.monotonic_ms()),
+        uploaded=UploadedFile("compacted/n", bench.clock.monotonic_ms()),
     )
 
 

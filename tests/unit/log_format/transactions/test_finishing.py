@@ -13,7 +13,7 @@ import pytest
 
 from log_format.errors import CorruptData, TopicReplaced, UnknownTopic
 from log_format.records.schema import BATCH_SCHEMA
-from log_format.topic.appended import Appended, Duplicate
+from log_format.topic.appended import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionEnded
 from log_format.transactions.changes import Finish, unknown
 from log_format.transactions.finishing import finish
@@ -72,9 +72,11 @@ class _Program:
             StagedRecords(topic=TOPICS[name], topic_id="i", records=records, partitions=partitions) for name in names
         ]
 
-    async def append(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[Appended] | Duplicate:
+    async def append(
+        self, row: TransactionRow, requests: Sequence[StagedRecords]
+    ) -> Sequence[AppendedRange] | Duplicate:
         self._step("append", requests[0].topic)
-        places = (Appended(0, 7, len(requests)),)
+        places = (AppendedRange(0, 7, len(requests)),)
         return Duplicate(places) if requests[0].topic == "a" else places
 
     async def append_indexed(self, row: TransactionRow, name: str) -> Sequence[Place]:
