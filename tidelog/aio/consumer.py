@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 from log_format import limits as contract
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
-from tidelog.aio.settings import ConsumerSettings
+from tidelog.aio.keywords import ConsumerKeywords
 from tidelog.arguments import require_pyarrow
 from tidelog.closing import AsyncClosing
 from tidelog.consumer.consumer import Consumer as BlockingConsumer
@@ -55,7 +55,7 @@ class Consumer(AsyncClosing):
     ``on_revoked``, ``on_assigned`` and ``on_lost`` are plain functions, called in a thread and not in the event loop.
     """
 
-    def __init__(self, *topics: str, **settings: Unpack[ConsumerSettings]) -> None:
+    def __init__(self, *topics: str, **settings: Unpack[ConsumerKeywords]) -> None:
         """Create the consumer, as ``tidelog.Consumer``. Raises ``ValueError``."""
         self._iteration_timeout_ms = settings.get("consumer_timeout_ms")
         self._consumer = BlockingConsumer(*topics, **settings)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Unpack, cast
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
+from tidelog.aio.keywords import ProducerKeywords
 from tidelog.aio.place import Place
-from tidelog.aio.settings import ProducerSettings
 from tidelog.bodies.table_chunk import ArrowStream
 from tidelog.closing import AsyncClosing
 from tidelog.deadline import Deadline
@@ -60,7 +60,7 @@ class Producer(AsyncClosing):
         bootstrap_servers: str | Sequence[str] | None = None,
         *,
         max_block_ms: float = limits.MAX_BLOCK_MS,
-        **settings: Unpack[ProducerSettings],
+        **settings: Unpack[ProducerKeywords],
     ) -> None:
         """Create the producer, as ``tidelog.Producer``. Raises ``ValueError``."""
         if max_block_ms < 0:

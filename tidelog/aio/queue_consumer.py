@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Unpack
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
-from tidelog.aio.settings import QueueConsumerSettings
+from tidelog.aio.keywords import QueueConsumerKeywords
 from tidelog.closing import AsyncClosing
 from tidelog.deadline import Deadline
 from tidelog.queues.consumer import QueueConsumer as BlockingQueueConsumer
@@ -29,7 +29,7 @@ class QueueConsumer(AsyncClosing):
     """asyncio version of ``tidelog.QueueConsumer``. ``await record.accept()`` waits until the settlement is stored; it is sent
     even if not awaited."""
 
-    def __init__(self, queue: str, **settings: Unpack[QueueConsumerSettings]) -> None:
+    def __init__(self, queue: str, **settings: Unpack[QueueConsumerKeywords]) -> None:
         """Create the consumer, as ``tidelog.QueueConsumer``. Raises ``ValueError``."""
         self._idle_ms = settings.get("consumer_timeout_ms")
         self._consumer = BlockingQueueConsumer(queue, **settings)

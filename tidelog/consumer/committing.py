@@ -18,6 +18,7 @@ from tidelog.bodies.json_offsets import next_offset
 from tidelog.calls.groups import GroupCalls
 from tidelog.consumer.assignment import Assignment
 from tidelog.consumer.membership import Membership
+from tidelog.consumer.settings import ConsumerSettings
 from tidelog.deadline import Deadline
 from tidelog.types.group import GroupMetadata, NextOffset
 from tidelog.types.record import TopicPartition
@@ -41,26 +42,14 @@ class Committing:
     """Committer of a group's offsets, used by the consumer's thread."""
 
     def __init__(
-        self,
-        calls: GroupCalls,
-        membership: Membership,
-        assignment: Assignment,
-        *,
-        interval_ms: float | None,
-        timeout_ms: float,
+        self, calls: GroupCalls, membership: Membership, assignment: Assignment, settings: ConsumerSettings
     ) -> None:
-        """Store the parts.
-
-        Args:
-            assignment: says to which topics the positions belong.
-            interval_ms: time between automatic commits; None: no automatic commits.
-            timeout_ms: limit of one commit.
-        """
+        """Store the parts. ``assignment``: says to which topics the positions belong."""
         self._calls = calls
         self._membership = membership
         self._assignment = assignment
-        self._interval_s = None if interval_ms is None else interval_ms / 1000
-        self._timeout_ms = timeout_ms
+        self._interval_s = settings.auto_commit_interval_ms / 1000 if settings.enable_auto_commit else None
+        self._timeout_ms = settings.api_timeout_ms
         self._committed: dict[TopicPartition, int] = {}
         self._due_at = 0.0
         self._thread: WorkerThread | None = None

@@ -10,20 +10,19 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from log_format import limits as contract
 from tidelog import limits
-from tidelog.arguments import check_topics, require_pyarrow
+from tidelog.arguments import require_pyarrow
 from tidelog.bodies.deserialize import Deserializer, Deserializers
-from tidelog.calls.groups import GroupCalls
 from tidelog.closing import Closing
-from tidelog.consumer.assignment import Assignment, Progress
+from tidelog.consumer.assignment import Progress
 from tidelog.consumer.group_positions import GroupPositions
-from tidelog.consumer.group_reading import GroupReading, GroupSettings, OnRebalance
-from tidelog.consumer.history import HistoryMode, history_of
+from tidelog.consumer.group_reading import GroupReading
 from tidelog.consumer.membership import Membership
-from tidelog.consumer.reader import AutoOffsetReset, Reader
+from tidelog.consumer.parts import assemble
+from tidelog.consumer.settings import Assignor, AutoOffsetReset, ConsumerSettings, HistoryMode, OnRebalance
 from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError
 from tidelog.http.credentials import ConnectionSettings
@@ -36,8 +35,6 @@ from tidelog.units_of_time import in_milliseconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Assignor = Literal["range", "roundrobin", "sticky"]
 
 
 class Consumer(GroupPositions, KnowsKafkaNames, Closing):
@@ -127,41 +124,40 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
     ) -> None:
         """Create the consumer without connecting yet. Raises ``TypeError``, and ``ValueError`` for an invalid or useless
         value."""
-        check_topics(topics, compression)
-        _check(auto_offset_reset, max_poll_records, fetch_max_bytes, auto_commit_interval_ms, max_poll_interval_ms)
-        names = {"assignor": assignor, "client_id": client_id, "instance_id": instance_id}
-        settings = GroupSettings(
-            subscription=_subscription(topics, topic_pattern, group, session_timeout_ms, names),
+        settings = ConsumerSettings(
+            topics=topics,
+            group=group,
+            topic_pattern=topic_pattern,
+            auto_offset_reset=auto_offset_reset,
+            filter=filter,
+            max_poll_records=max_poll_records,
+            fetch_max_bytes=fetch_max_bytes,
+            consumer_timeout_ms=consumer_timeout_ms,
+            request_timeout_ms=request_timeout_ms,
+            api_timeout_ms=api_timeout_ms,
+            compression=compression,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            envelope=envelope,
+            assignor=assignor,
             session_timeout_ms=session_timeout_ms,
             max_poll_interval_ms=max_poll_interval_ms,
-            auto_commit_interval_ms=auto_commit_interval_ms if enable_auto_commit else None,
-            api_timeout_ms=api_timeout_ms,
-            reset=auto_offset_reset,
+            client_id=client_id,
+            instance_id=instance_id,
+            enable_auto_commit=enable_auto_commit,
+            auto_commit_interval_ms=auto_commit_interval_ms,
             on_revoked=on_revoked,
             on_assigned=on_assigned,
             on_lost=on_lost,
+            history=history,
+            store=store,
         )
-        transport = Transport(
-            bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding=compression, **connection
-        )
-        # Commits and leaving still work while a poll is being aborted.
-        self._group_transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, **connection)
-        assignment = Assignment()
-        reading = (
-            None if group is None else GroupReading(GroupCalls(self._group_transport, group), assignment, settings)
-        )
-        ca_file = connection.get("ca_file")
-        self._history = history_of(transport, history, store=store, ca_file=ca_file, timeout_ms=request_timeout_ms)
-        reader = Reader(
-            transport, assignment, () if settings.subscription else topics, reset=auto_offset_reset,
-            bytes_max=fetch_max_bytes, api_timeout_ms=api_timeout_ms, filter=filter, group=reading, history=self._history,
-        )  # fmt: skip
-        super().__init__(transport, assignment, reader, reading, api_timeout_ms=api_timeout_ms)
-        self._records_max, self._closed, self._given = max_poll_records, False, (topics, group)
+        parts = assemble(bootstrap_servers, settings, connection)
+        super().__init__(parts, settings)
+        self._history, self._group_transport, self._closed = parts.history, parts.group_transport, False
         self._deserializers = Deserializers(key_deserializer, value_deserializer, envelope)
-        self._iteration_timeout_ms, self._leaves = consumer_timeout_ms, instance_id is None
-        if reading is not None:
-            weakref.finalize(self, _end, reading.membership, transport, self._group_transport)
+        if parts.group is not None:
+            weakref.finalize(self, _end, parts.group.membership, parts.transport, parts.group_transport)
 
     # Reading
 
@@ -242,11 +238,12 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
 
         ``position`` is the offset behind the last record yielded.
         """
-        wait_ms = limits.ITERATION_WAIT_MS if self._iteration_timeout_ms is None else self._iteration_timeout_ms
+        idle_ms = self._settings.consumer_timeout_ms
+        wait_ms = limits.ITERATION_WAIT_MS if idle_ms is None else idle_ms
         while True:
             with self._alone():
                 filled = self._fill(Deadline(wait_ms))
-            if not filled and self._iteration_timeout_ms is not None:
+            if not filled and idle_ms is not None:
                 return
             is_first = True
             for place, progress in self._readable():
@@ -279,13 +276,17 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
 
     def __repr__(self) -> str:
         """Show the topics, group and gateways, without the token."""
-        topics, group = self._given
+        topics, group = self._settings.topics, self._settings.group
         parts = [*topics, *([] if group is None else [f"group={group!r}"]), f"at {','.join(self._transport.urls)}"]
         return f"<Consumer {' '.join(parts)}>"
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Close. If the block raised, there is no further automatic commit."""
         self._close(commit=error is None, leave=self._leaves)
+
+    @property
+    def _leaves(self) -> bool:
+        return self._settings.instance_id is None
 
     def _close(self, *, commit: bool, leave: bool) -> None:
         self._transport.close(abort=True)
@@ -318,12 +319,12 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         while True:
             slice_ms = min(deadline.remaining_ms(), limits.GROUP_WAIT_MS)
             try:
-                group.serve(Deadline(min(deadline.remaining_ms(), self._api_timeout_ms)))
+                group.serve(Deadline(min(deadline.remaining_ms(), self._settings.api_timeout_ms)))
             except GatewayError as error:
                 self._reader.bear(error)
                 self._group_transport.pause(min(limits.BACKOFF_FIRST_MS, deadline.remaining_ms()))
             else:
-                if not self._group_assigns or self._assignment.active():
+                if not self._settings.is_member or self._assignment.active():
                     if self._reader.fill(Deadline(slice_ms)):
                         return True
                 else:
@@ -347,7 +348,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
     def _bounded(self, max_records: int | None) -> int:
         if max_records is not None and max_records < 1:
             raise ValueError(f"max_records is {max_records}, below 1")
-        return self._records_max if max_records is None else max_records
+        return self._settings.max_poll_records if max_records is None else max_records
 
 
 def _end(membership: Membership, *transports: Transport) -> None:
@@ -355,46 +356,3 @@ def _end(membership: Membership, *transports: Transport) -> None:
     membership.stop()
     for transport in transports:
         transport.close(abort=True)
-
-
-def _check(
-    auto_offset_reset: str,
-    max_poll_records: int,
-    fetch_max_bytes: int,
-    auto_commit_interval_ms: float,
-    max_poll_interval_ms: float,
-) -> None:
-    if auto_offset_reset not in {"earliest", "latest", "none"}:
-        raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}, not 'earliest', 'latest' or 'none'")
-    if max_poll_records < 1:
-        raise ValueError(f"max_poll_records is {max_poll_records}, below 1")
-    if not 1 <= fetch_max_bytes <= contract.FETCH_BYTES_MAX:
-        raise ValueError(f"fetch_max_bytes is {fetch_max_bytes}, not 1 to {contract.FETCH_BYTES_MAX}")
-    if auto_commit_interval_ms < 0:
-        raise ValueError(f"auto_commit_interval_ms is {auto_commit_interval_ms}, below 0")
-    if not max_poll_interval_ms > 0:
-        raise ValueError(f"max_poll_interval_ms is {max_poll_interval_ms}, not above 0")
-
-
-def _subscription(
-    topics: Sequence[str],
-    topic_pattern: str | None,
-    group: str | None,
-    session_timeout_ms: int,
-    names: dict[str, str | None],
-) -> dict[str, Any]:
-    """Return the body of a join request; empty for a consumer that does not join. Raises ``ValueError``."""
-    if group is None:
-        if topic_pattern is not None or names["instance_id"] is not None:
-            raise ValueError("topic_pattern and instance_id need a group")
-        return {}
-    if topics and topic_pattern is not None:
-        raise ValueError("topics and topic_pattern exclude each other")
-    if not contract.SESSION_TIMEOUT_MS_MIN <= session_timeout_ms <= contract.SESSION_TIMEOUT_MS_MAX:
-        least, most = contract.SESSION_TIMEOUT_MS_MIN, contract.SESSION_TIMEOUT_MS_MAX
-        raise ValueError(f"session_timeout_ms is {session_timeout_ms}, not {least} to {most}")
-    if not topics and topic_pattern is None:
-        return {}
-    wanted = {"topics": list(topics)} if topics else {"topic_pattern": topic_pattern}
-    given = {name: value for name, value in names.items() if value is not None}
-    return {**wanted, **given, "session_timeout_ms": session_timeout_ms}

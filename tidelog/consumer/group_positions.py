@@ -7,13 +7,12 @@ from collections.abc import Mapping
 import msgspec
 
 from tidelog.arguments import check_partitions
-from tidelog.consumer.assignment import Assignment
 from tidelog.consumer.committing import OnCommit
 from tidelog.consumer.group_reading import GroupReading
+from tidelog.consumer.parts import ConsumerParts
 from tidelog.consumer.positions import Positions
-from tidelog.consumer.reader import Reader
+from tidelog.consumer.settings import ConsumerSettings
 from tidelog.deadline import Deadline
-from tidelog.http.transport import Transport
 from tidelog.types.group import GroupMetadata, NextOffset
 from tidelog.types.record import TopicPartition
 
@@ -21,18 +20,9 @@ from tidelog.types.record import TopicPartition
 class GroupPositions(Positions):
     """``Positions``, plus the committed offsets of the consumer's group. Without a group, these calls raise ``RuntimeError``."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        assignment: Assignment,
-        reader: Reader,
-        group: GroupReading | None,
-        *,
-        api_timeout_ms: float,
-    ) -> None:
-        super().__init__(transport, assignment, reader, api_timeout_ms=api_timeout_ms)
-        self._group = group
-        self._group_assigns = group is not None and group.is_member
+    def __init__(self, parts: ConsumerParts, settings: ConsumerSettings) -> None:
+        super().__init__(parts, settings)
+        self._group = parts.group
 
     def positions(self) -> dict[TopicPartition, int]:
         """Return the offset of the next record to be polled, for each partition with a known position."""
@@ -71,7 +61,7 @@ class GroupPositions(Positions):
         with self._alone():
             group = self._in_group()
             places = partitions or tuple(self._assignment)
-            known = group.committed(places, Deadline(self._api_timeout_ms))
+            known = group.committed(places, Deadline(self._settings.api_timeout_ms))
             return {place: known[place].offset if place in known else None for place in places}
 
     def seek_to_committed(self, *partitions: TopicPartition) -> None:

@@ -14,68 +14,33 @@ All of this happens in the consumer's thread, while the caller asks for records:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Iterable, Mapping, Sequence
 
 from log_format.errors import TidelogError
 from tidelog.calls.groups import GroupCalls, Told
 from tidelog.consumer.assignment import Assignment, Progress
 from tidelog.consumer.committing import Committing
 from tidelog.consumer.membership import Membership
+from tidelog.consumer.settings import ConsumerSettings, OnRebalance
 from tidelog.deadline import Deadline
 from tidelog.errors import ClientClosed, FencedMember, NoCommittedOffset
 from tidelog.types.group import CommittedOffset, GroupMetadata
 from tidelog.types.record import TopicPartition
 
-OnRebalance = Callable[[list[TopicPartition]], None]
-
 _logger = logging.getLogger("tidelog.consumer")
-
-
-class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A consumer's settings in its group. ``auto_commit_interval_ms`` None: it commits only when the caller asks."""
-
-    subscription: Mapping[str, Any]
-    """Body of a join request; empty for a consumer that is no member and only commits."""
-    session_timeout_ms: int
-    max_poll_interval_ms: float
-    auto_commit_interval_ms: float | None
-    api_timeout_ms: float
-    reset: str
-    on_revoked: OnRebalance | None
-    on_assigned: OnRebalance | None
-    on_lost: OnRebalance | None
 
 
 class GroupReading:
     """Keeper of the assignment that the group decides. For one thread at a time; ``stop`` may come from any."""
 
-    def __init__(self, calls: GroupCalls, assignment: Assignment, settings: GroupSettings) -> None:
-        self.membership = Membership(
-            calls,
-            settings.subscription,
-            session_timeout_ms=settings.session_timeout_ms,
-            max_poll_interval_ms=settings.max_poll_interval_ms,
-        )
-        self.committing = Committing(
-            calls,
-            self.membership,
-            assignment,
-            interval_ms=settings.auto_commit_interval_ms,
-            timeout_ms=settings.api_timeout_ms,
-        )
+    def __init__(self, calls: GroupCalls, assignment: Assignment, settings: ConsumerSettings) -> None:
+        self.membership = Membership(calls, settings)
+        self.committing = Committing(calls, self.membership, assignment, settings)
         self._calls = calls
         self._assignment = assignment
         self._settings = settings
         self._in_callback = False
         self._is_closed = False
-
-    @property
-    def is_member(self) -> bool:
-        """Whether the group assigns the partitions."""
-        return bool(self._settings.subscription)
 
     @property
     def metadata(self) -> GroupMetadata:
@@ -98,7 +63,7 @@ class GroupReading:
             raise RuntimeError("a callback of a rebalance can't ask for records")
         if self._is_closed:
             raise ClientClosed("the client was closed")
-        if self.is_member:
+        if self._settings.is_member:
             self._serve_member(deadline)
         if self.committing.is_due:
             self.committing.start(self._assignment.positions())
@@ -110,12 +75,12 @@ class GroupReading:
 
     def reset_to(self, positions: Mapping[TopicPartition, int]) -> None:
         """Commit the initial positions that the reset policy chose at the end of the log. Raises ``GatewayError``."""
-        if self._settings.reset == "latest":
+        if self._settings.auto_offset_reset == "latest":
             self.committing.commit(positions)
 
     def refuse_reset(self, places: Sequence[TopicPartition]) -> None:
         """Raise ``NoCommittedOffset`` if partitions without a committed offset are left and the reset policy is ``none``."""
-        if places and self._settings.reset == "none":
+        if places and self._settings.auto_offset_reset == "none":
             where = f"{places[0].topic}/{places[0].partition}"
             raise NoCommittedOffset(
                 f"Group {self._calls.group!r} has committed nothing for {where}: commit, or choose another auto_offset_reset."
@@ -126,7 +91,7 @@ class GroupReading:
         try:
             if self.membership.held and not self.membership.is_out:
                 self._revoke(self.membership.held, deadline, commit=commit)
-            elif commit and not self.is_member:
+            elif commit and not self._settings.is_member:
                 self._commit_quietly(deadline)
         finally:
             self.committing.wait()

@@ -11,14 +11,13 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from log_format.clock import SystemClock
 from log_format.errors import CorruptData, StoreError
 from log_format.layout import topic_root
 from tidelog import limits
 from tidelog.bodies.chunk import Chunk
-from tidelog.bodies.encode import arrow_available
 from tidelog.calls.fetch import Fetched, FetchLimits
 from tidelog.calls.history import Plan, PlannedSegment, plan_history
 from tidelog.deadline import Deadline
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
     from log_format.segments.reader import SegmentReader
     from log_format.store import ObjectReader
-
-HistoryMode = Literal["auto", "gateway"]
 
 _logger = logging.getLogger("tidelog.consumer")
 
@@ -172,17 +169,6 @@ class History:
                 source = HedgedReads(source, threads=1, clock=SystemClock())
             self._reader = SegmentReader(source, footer_cache_bytes=limits.HISTORY_FOOTERS_BYTES)
         return self._reader
-
-
-def history_of(
-    transport: Transport, mode: HistoryMode, *, store: str | None, ca_file: str | None, timeout_ms: float
-) -> History | None:
-    """Return the ``History`` for this mode, or None if the gateway serves all records. Raises ``ValueError``."""
-    if mode not in ("auto", "gateway"):
-        raise ValueError(f"history must be 'auto' or 'gateway', not {mode!r}")
-    if mode == "gateway" or not arrow_available():
-        return None
-    return History(transport, store=store, ca_file=ca_file, timeout_ms=timeout_ms)
 
 
 def _segment_of(plan: Plan, offset: int) -> PlannedSegment | None:

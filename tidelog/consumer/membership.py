@@ -16,12 +16,12 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.calls.groups import GroupCalls, Told
+from tidelog.consumer.settings import ConsumerSettings
 from tidelog.deadline import Deadline
 from tidelog.errors import ClientClosed, FencedMember, GatewayError, StaleGeneration, UnknownGroup, UnknownMember
 from tidelog.types.group import GroupMetadata
@@ -35,21 +35,12 @@ _OUT = (UnknownMember, FencedMember, StaleGeneration, UnknownGroup)
 class Membership:
     """A member of a group, used by the consumer's thread; ``stop`` and ``lose`` may come from any."""
 
-    def __init__(
-        self,
-        calls: GroupCalls,
-        subscription: Mapping[str, Any],
-        *,
-        session_timeout_ms: float,
-        max_poll_interval_ms: float = limits.MAX_POLL_INTERVAL_MS,
-    ) -> None:
-        """Create the member without joining yet. ``subscription``: the body of a join request."""
+    def __init__(self, calls: GroupCalls, settings: ConsumerSettings) -> None:
+        """Create the member without joining yet."""
         self.held: frozenset[TopicPartition] = frozenset()
         """Partitions that this member reads."""
         self._calls = calls
-        self._subscription = subscription
-        self._session_timeout_ms = session_timeout_ms
-        self._max_poll_interval_ms = max_poll_interval_ms
+        self._settings = settings
         self._asked = 0
         """Number of calls for records: cheaper than reading the clock for each record."""
         self._is_asking = False
@@ -116,7 +107,7 @@ class Membership:
         """Become a member; ``told`` then has the assignment. Raises ``GatewayError``."""
         assert not self.joined
         began = time.monotonic()
-        joined = self._calls.join(self._subscription, deadline)
+        joined = self._calls.join(self._settings.join_body, deadline)
         with self._call_lock:
             self._member_id, self._generation = joined.member_id, joined.generation
             self._asked_seen = (self._asked, time.monotonic())
@@ -167,7 +158,7 @@ class Membership:
             self._thread.ended(timeout_ms / 1000)
 
     def _run(self) -> None:
-        while not self._stopped.wait(min(self._interval_s, self._max_poll_interval_ms / 1000)):
+        while not self._stopped.wait(min(self._interval_s, self._settings.max_poll_interval_ms / 1000)):
             with self._call_lock:
                 if self._member_id is None or self._generation is None or self.is_out:
                     continue
@@ -189,11 +180,11 @@ class Membership:
         if asked != self._asked or self._is_asking:
             self._asked_seen = (self._asked, now)
             return False
-        return now - at >= self._max_poll_interval_ms / 1000
+        return now - at >= self._settings.max_poll_interval_ms / 1000
 
     def _forsake(self, member_id: str) -> None:
         """Stop handing out records, then leave. Raises ``GatewayError``: the session timeout ends the membership then."""
-        what = f"No records were asked for in max_poll_interval_ms ({self._max_poll_interval_ms:g} ms)"
+        what = f"No records were asked for in max_poll_interval_ms ({self._settings.max_poll_interval_ms:g} ms)"
         self._lost = UnknownMember(f"{what}, so the consumer gave up its partitions.")
         self._news.set()
         _logger.warning(
@@ -202,8 +193,8 @@ class Membership:
             self._calls.group,
             what[0].lower() + what[1:],
         )
-        if "instance_id" not in self._subscription:
-            self._calls.leave(member_id, Deadline(self._session_timeout_ms / 3))
+        if self._settings.instance_id is None:
+            self._calls.leave(member_id, Deadline(self._settings.session_timeout_ms / 3))
 
     def _heartbeat(self, generation: int) -> None:
         if self._member_id is None:
@@ -211,7 +202,7 @@ class Membership:
         began = time.monotonic()
         try:
             # A third of the session, which leaves time to ask another gateway if this one hangs.
-            told = self._calls.heartbeat(self._member_id, generation, Deadline(self._session_timeout_ms / 3))
+            told = self._calls.heartbeat(self._member_id, generation, Deadline(self._settings.session_timeout_ms / 3))
         except _OUT as error:
             self._lost = error
             self._news.set()
@@ -220,7 +211,7 @@ class Membership:
         self._take_in(told, began)
 
     def _take_in(self, told: Told, began: float) -> None:
-        self._alive_until = began + self._session_timeout_ms / 1000
+        self._alive_until = began + self._settings.session_timeout_ms / 1000
         self._interval_s = told.heartbeat_interval_ms / 1000
         if told.generation == self._generation and frozenset(told.assignment) == self.held:
             self._told = None

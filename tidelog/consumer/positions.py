@@ -8,23 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tidelog.arguments import check_offset, check_partitions
 from tidelog.calls.topics import list_topics, partition_offsets
-from tidelog.consumer.assignment import Assignment
-from tidelog.consumer.reader import Reader
+from tidelog.consumer.parts import ConsumerParts
+from tidelog.consumer.settings import ConsumerSettings
 from tidelog.deadline import Deadline
-from tidelog.http.transport import Transport
 from tidelog.types.record import TopicPartition
 
 
 class Positions:
     """Positions of a consumer, used by one thread at a time: a concurrent call by a second thread raises ``RuntimeError``."""
 
-    _group_assigns = False
-
-    def __init__(self, transport: Transport, assignment: Assignment, reader: Reader, *, api_timeout_ms: float) -> None:
-        self._transport = transport
-        self._assignment = assignment
-        self._reader = reader
-        self._api_timeout_ms = api_timeout_ms
+    def __init__(self, parts: ConsumerParts, settings: ConsumerSettings) -> None:
+        self._transport = parts.transport
+        self._assignment = parts.assignment
+        self._reader = parts.reader
+        self._settings = settings
         self._thread_lock = threading.RLock()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -32,7 +29,7 @@ class Positions:
 
         Raises ``RuntimeError`` where a group assigns the partitions.
         """
-        if self._group_assigns:
+        if self._settings.is_member:
             raise RuntimeError("the group assigns this consumer's partitions")
         places = list(partitions)
         check_partitions(places, "assign([{}])")
@@ -52,7 +49,7 @@ class Positions:
 
     def topics(self) -> set[str]:
         """Return the names of all topics."""
-        return {topic.name for topic in list_topics(self._transport, self._api_timeout_ms)}
+        return {topic.name for topic in list_topics(self._transport, self._settings.api_timeout_ms)}
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue the partition at ``offset`` (0 and up); only the next poll checks that the log has it."""
@@ -124,7 +121,7 @@ class Positions:
         """Return the offset of the first record, in offset order, with at least this timestamp, per partition; None if there is
         none."""
         return {
-            place: partition_offsets(self._transport, place, time_ms, Deadline(self._api_timeout_ms)).offset
+            place: partition_offsets(self._transport, place, time_ms, Deadline(self._settings.api_timeout_ms)).offset
             for place, time_ms in times_ms.items()
         }
 

@@ -11,7 +11,7 @@ from tidelog import limits
 from tidelog.arguments import check_topics, require_pyarrow
 from tidelog.calls.topics import describe_topic, partition_offsets
 from tidelog.consumer.consumer import Consumer
-from tidelog.consumer.history import HistoryMode
+from tidelog.consumer.settings import HistoryMode
 from tidelog.consumer.whole_topic import tables_between
 from tidelog.deadline import Deadline
 from tidelog.http.credentials import ConnectionSettings

@@ -7,7 +7,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from log_format import limits as contract
 from tidelog import limits
@@ -18,15 +17,13 @@ from tidelog.consumer.assignment import Assignment, Progress
 from tidelog.consumer.fetch_ahead import FetchAhead, FetchOrder
 from tidelog.consumer.group_reading import GroupReading
 from tidelog.consumer.history import History
+from tidelog.consumer.settings import ConsumerSettings
 from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError, OffsetOutOfRange, UnknownPartition
 from tidelog.http.owners import Owned
 from tidelog.http.transport import Transport
-from tidelog.types.filter import Filter
 from tidelog.types.record import TopicPartition
 from tidelog.types.topic import PartitionOffsets, Topic
-
-AutoOffsetReset = Literal["earliest", "latest", "none"]
 
 _logger = logging.getLogger("tidelog.consumer")
 
@@ -38,35 +35,24 @@ class Reader:
         self,
         transport: Transport,
         assignment: Assignment,
-        topics: Sequence[str],
+        settings: ConsumerSettings,
         *,
-        reset: AutoOffsetReset,
-        bytes_max: int,
-        api_timeout_ms: float,
-        filter: Filter | None = None,  # noqa: A002 - as the HTTP API has it
-        group: GroupReading | None = None,
-        history: History | None = None,
+        group: GroupReading | None,
+        history: History | None,
     ) -> None:
         """Store the parts.
 
         Args:
-            topics: topics to read whole, in all their partitions.
-            reset: policy for partitions without a position.
-            bytes_max: largest answer to one fetch.
-            api_timeout_ms: how long temporary failures are tolerated.
             group: its committed offsets take precedence over the reset policy.
             history: reads records far behind the tail.
         """
         self._group = group
-        self._history = None if filter is not None else history  # only gateways filter
+        self._history = None if settings.filter is not None else history  # only gateways filter
         self._transport = transport
         self._assignment = assignment
-        self._topics: dict[str, float | None] = dict.fromkeys(topics)
+        self._topics: dict[str, float | None] = dict.fromkeys(() if settings.is_member else settings.topics)
         """Topics read in all their partitions -> when (monotonic seconds) they were last described."""
-        self._reset = reset
-        self._bytes_max = bytes_max
-        self._filter = filter
-        self._api_timeout_ms = api_timeout_ms
+        self._settings = settings
         self._owner_counts: dict[str, int] = {}
         """Setting ``owners`` of each described topic."""
         self._failing_since: float | None = None
@@ -83,7 +69,9 @@ class Reader:
 
     def describe(self, topic: str, deadline: Deadline | None = None) -> Topic:
         """Return the gateway's description of the topic."""
-        described = describe_topic(self._transport, topic, deadline or Deadline(self._api_timeout_ms), patient=True)
+        described = describe_topic(
+            self._transport, topic, deadline or Deadline(self._settings.api_timeout_ms), patient=True
+        )
         self._owner_counts[topic] = int(described.config.get("owners", 1))
         return described
 
@@ -133,15 +121,15 @@ class Reader:
         """
         lost = [place for place in places if self._assignment[place].position is None]
         if self._group is not None:
-            lost = self._look_up(self._group, lost, deadline or Deadline(self._api_timeout_ms))
+            lost = self._look_up(self._group, lost, deadline or Deadline(self._settings.api_timeout_ms))
             self._group.refuse_reset(lost)
-        if lost and self._reset == "none":
+        if lost and self._settings.auto_offset_reset == "none":
             where = f"{lost[0].topic}/{lost[0].partition}"
             raise OffsetOutOfRange(f"{where} has no position: seek, or choose another auto_offset_reset.")
         ends = self.offsets(lost, deadline)
         found = {
             place: offsets.log_start_offset
-            if self._reset == "earliest" or self._assignment[place].is_of_another(offsets.topic_id)
+            if self._settings.auto_offset_reset == "earliest" or self._assignment[place].is_of_another(offsets.topic_id)
             else offsets.high_watermark
             for place, offsets in ends.items()
         }
@@ -169,7 +157,7 @@ class Reader:
         while True:
             if self._filled():
                 return True
-            call_deadline = Deadline(min(deadline.remaining_ms(), self._api_timeout_ms))
+            call_deadline = Deadline(min(deadline.remaining_ms(), self._settings.api_timeout_ms))
             try:
                 self.refresh_topics(call_deadline)
                 active = self._assignment.active()
@@ -229,14 +217,14 @@ class Reader:
             wanted = wanted[:1]
             self._assignment.had_turn(wanted[0][0])
         records_max = contract.FETCH_RECORDS_MAX if as_arrow else limits.JSON_FETCH_RECORDS_MAX
-        bytes_max = self._bytes_max
+        bytes_max = self._settings.fetch_max_bytes
         if as_arrow and self._history is not None and wanted[0][1].high_watermark is None:
             # A small answer shows how far behind the partition is: the rest may come from the store.
             records_max, bytes_max = limits.FIRST_FETCH_RECORDS, min(bytes_max, limits.FIRST_FETCH_BYTES)
         return FetchOrder(
             self._transport,
             wanted,
-            FetchLimits(records_max, bytes_max, wait_ms, self._filter),
+            FetchLimits(records_max, bytes_max, wait_ms, self._settings.filter),
             about=self._about([place for place, _ in wanted]),
             as_arrow=as_arrow,
             history=self._history if as_arrow and _is_far_behind(wanted[0][1]) else None,
@@ -250,9 +238,9 @@ class Reader:
         return Owned(Counter(place.topic for place in places).most_common(1)[0][0], is_anyones=True)
 
     def _out_of_range(self, place: TopicPartition, error: OffsetOutOfRange) -> None:
-        if self._reset == "none":
+        if self._settings.auto_offset_reset == "none":
             raise error
-        _logger.warning("%s Going on at the %s offset.", error.detail, self._reset)
+        _logger.warning("%s Going on at the %s offset.", error.detail, self._settings.auto_offset_reset)
         self._assignment[place].lose()
 
     def _look_again(self, topics: Iterable[str]) -> None:
@@ -287,7 +275,7 @@ class Reader:
             # A topic was recreated with fewer partitions: describe it again, or let the group reassign its partitions.
             is_passing = True
             self._look_again(self._topics)
-        if not is_passing or (now - self._failing_since) * 1000 >= self._api_timeout_ms:
+        if not is_passing or (now - self._failing_since) * 1000 >= self._settings.api_timeout_ms:
             self._failing_since = None
             raise error
         _logger.warning("fetching fails, and is tried again: %s: %s", error.code, error.detail)

@@ -25,15 +25,8 @@ from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
 from tidelog.kafka_names import PRODUCER, KnowsKafkaNames, takes_kafka_names
 from tidelog.producer.delays import times_of
-from tidelog.producer.given import (
-    HeadersArgument,
-    Serializer,
-    as_bytes,
-    check_at_least,
-    check_words,
-    identity_of,
-    pairs_of,
-)
+from tidelog.producer.given import HeadersArgument, Serializer, as_bytes, pairs_of
+from tidelog.producer.settings import ProducerSettings
 from tidelog.types.record import Headers, ProduceResult, RecordMetadata, TopicPartition, headers_bytes
 from tidelog.units_of_time import in_seconds
 
@@ -117,40 +110,34 @@ class Producer(KnowsKafkaNames, Closing):
         **connection: Unpack[ConnectionSettings],
     ) -> None:
         """Create the producer. Nothing is sent or connected yet. Raises ``ValueError`` for a value out of range."""
-        check_at_least(0, linger_ms=linger_ms, max_block_ms=max_block_ms)
-        check_at_least(1, batch_bytes=batch_bytes, max_in_flight=max_in_flight)
-        check_at_least(batch_bytes, buffer_bytes=buffer_bytes)
-        check_at_least(linger_ms, delivery_timeout_ms=delivery_timeout_ms)
-        if batch_bytes > limits.REQUEST_TARGET_BYTES:
-            raise ValueError(f"batch_bytes is {batch_bytes}, above {limits.REQUEST_TARGET_BYTES}")
-        check_words(compression, transactional_id, enable_idempotence=enable_idempotence)
-        from tidelog.producer.parts import assemble  # noqa: PLC0415 - HTTP and the rest take longer than everything here
-
-        parts = assemble(
-            bootstrap_servers,
-            request_timeout_ms,
-            connection,
-            compression=compression,
-            numbered=enable_idempotence,
-            transaction=identity_of(
-                transactional_id, transaction_timeout_ms, delivery_timeout_ms, transaction_check_after_ms
-            ),
-            max_in_flight=max_in_flight,
-            on_delivery=on_delivery,
+        settings = ProducerSettings(
             linger_ms=linger_ms,
             batch_bytes=batch_bytes,
             buffer_bytes=buffer_bytes,
             max_block_ms=max_block_ms,
+            max_in_flight=max_in_flight,
+            enable_idempotence=enable_idempotence,
             delivery_timeout_ms=delivery_timeout_ms,
+            request_timeout_ms=request_timeout_ms,
+            compression=compression,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            envelope=envelope,
+            on_delivery=on_delivery,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+            transaction_check_after_ms=transaction_check_after_ms,
         )
+        from tidelog.producer.parts import assemble  # noqa: PLC0415 - HTTP and the rest take longer than everything here
+
+        parts = assemble(bootstrap_servers, settings, connection)
         self._sender, self._buffer, self._threads = parts.sender, parts.buffer, parts.threads
-        self._transactions = parts.transactions
-        self._append, self._partition_count = self._buffer.append, parts.partition_count
-        self._where = parts.where + (f" transactional_id={transactional_id!r}" if transactional_id is not None else "")
+        self._transactions, self._partition_count = parts.transactions, parts.partition_count
+        self._append = self._buffer.append
         if self._transactions is not None:
             self._append = self._transactions.inside(self._buffer.append)
-        self._key_serializer, self._value_serializer = key_serializer, value_serializer
-        self._envelope = envelope
+        self._where = parts.where + (f" transactional_id={transactional_id!r}" if transactional_id is not None else "")
+        self._key_serializer, self._value_serializer, self._envelope = key_serializer, value_serializer, envelope
         self._delivery_timeout_ms = delivery_timeout_ms
         self._process_id = os.getpid()
         self._closed = False

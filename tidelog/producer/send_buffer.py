@@ -23,6 +23,7 @@ from tidelog.bodies.table_chunk import TableChunk
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull
 from tidelog.producer.delivery import RecordBatch, RecordFuture
+from tidelog.producer.settings import ProducerSettings
 from tidelog.types.record import Headers
 
 Sendable = RecordBatch | TableChunk
@@ -49,14 +50,10 @@ class SendBuffer:
 
     def __init__(
         self,
+        settings: ProducerSettings,
         *,
-        linger_ms: float,
-        batch_bytes: int,
-        buffer_bytes: int,
-        max_block_ms: float,
-        delivery_timeout_ms: float,
-        in_flight_per_topic: int = 1,
-        on_taken: Callable[[Sendable], None] = lambda _batch: None,
+        in_flight_per_topic: int,
+        on_taken: Callable[[Sendable], None],
     ) -> None:
         """Create an empty buffer.
 
@@ -65,12 +62,12 @@ class SendBuffer:
         """
         self._in_flight_per_topic = in_flight_per_topic
         self._on_taken = on_taken
-        self._linger_s = linger_ms / 1000
-        self._batch_bytes = batch_bytes
-        self._buffer_bytes = buffer_bytes
-        self._max_block_ms = max_block_ms
-        self._delivery_timeout_ms = delivery_timeout_ms
-        self._batch_bytes_max = max(batch_bytes, min(limits.REQUEST_TARGET_BYTES, buffer_bytes // 2))
+        self._linger_s = settings.linger_ms / 1000
+        self._batch_bytes = settings.batch_bytes
+        self._buffer_bytes = settings.buffer_bytes
+        self._max_block_ms = settings.max_block_ms
+        self._delivery_timeout_ms = settings.delivery_timeout_ms
+        self._batch_bytes_max = max(settings.batch_bytes, min(limits.REQUEST_TARGET_BYTES, settings.buffer_bytes // 2))
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)

@@ -16,9 +16,9 @@ from tidelog.bodies.table_chunk import TableChunk
 from tidelog.deadline import Deadline
 from tidelog.errors import DeliveryFailed, OutcomeUnknown, TransactionAborted
 from tidelog.http.transport import Transport
-from tidelog.producer.delivery import OnDelivery
 from tidelog.producer.send_buffer import Sendable, SendBuffer
 from tidelog.producer.sender import Sender
+from tidelog.producer.settings import ProducerSettings
 from tidelog.worker_thread import WorkerThread
 
 _logger = logging.getLogger("tidelog.producer")
@@ -27,22 +27,11 @@ _logger = logging.getLogger("tidelog.producer")
 class SendingThreads:
     """Sending threads of one producer, started on demand and ended by ``close``. Thread-safe."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        buffer: SendBuffer,
-        sender: Sender,
-        *,
-        max_in_flight: int,
-        delivery_timeout_ms: float,
-        on_delivery: OnDelivery | None,
-    ) -> None:
+    def __init__(self, transport: Transport, buffer: SendBuffer, sender: Sender, settings: ProducerSettings) -> None:
         self._transport = transport
         self._buffer = buffer
         self._sender = sender
-        self._max_in_flight = max_in_flight
-        self._delivery_timeout_ms = delivery_timeout_ms
-        self._on_delivery = on_delivery
+        self._settings = settings
         self._lock = threading.Lock()
         self._threads: list[WorkerThread] = []
         self._failed_count = 0
@@ -53,7 +42,7 @@ class SendingThreads:
     def ensure(self) -> None:
         """Start threads until there are enough for the batches in the buffer."""
         with self._lock:
-            wanted = min(self._buffer.sendable_count, self._max_in_flight)
+            wanted = min(self._buffer.sendable_count, self._settings.max_in_flight)
             while len(self._threads) < wanted and not self._closed:
                 name = f"tidelog-producer-{len(self._threads)}"
                 thread = WorkerThread(self._run, name=name)
@@ -104,7 +93,7 @@ class SendingThreads:
             self._buffer.close()
             return
         with contextlib.suppress(DeliveryFailed):
-            self.close(Deadline(self._delivery_timeout_ms))
+            self.close(Deadline(self._settings.delivery_timeout_ms))
 
     def _run(self) -> None:
         while (batch := self._buffer.take()) is not None:
@@ -130,16 +119,20 @@ class SendingThreads:
             self._fail(batch, defect)
         else:
             if outcomes is None:
-                if self._on_delivery is None:
+                if self._settings.on_delivery is None:
                     batch.drop_records()
                 return
-            failed_count = batch.finish(outcomes, self._on_delivery)
+            failed_count = batch.finish(outcomes, self._settings.on_delivery)
             if failed_count:
                 first = next(outcome for outcome in outcomes if isinstance(outcome, TidelogError))
                 self._note_failure(batch.topic, failed_count, first)
 
     def _fail(self, batch: Sendable, error: TidelogError) -> None:
-        lost = batch.delivery.fail(error) if isinstance(batch, TableChunk) else batch.fail(error, self._on_delivery)
+        lost = (
+            batch.delivery.fail(error)
+            if isinstance(batch, TableChunk)
+            else batch.fail(error, self._settings.on_delivery)
+        )
         self._note_failure(batch.topic, lost, error)
 
     def _note_failure(self, topic: str, count: int, error: TidelogError) -> None:
@@ -154,7 +147,7 @@ class SendingThreads:
 
     def _raise_failures(self) -> None:
         failures = self._failures()
-        if failures is not None and self._on_delivery is None:
+        if failures is not None and self._settings.on_delivery is None:
             raise failures
 
     def _failures(self) -> DeliveryFailed | None:

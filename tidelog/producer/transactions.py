@@ -28,9 +28,8 @@ from tidelog.calls.transactions import Begun, Committed
 from tidelog.deadline import Deadline
 from tidelog.errors import FencedProducer, GatewayError, OutcomeUnknown, TransactionAborted, TransactionNotOpen
 from tidelog.http.transport import Transport
-from tidelog.producer.delivery import OnDelivery
-from tidelog.producer.given import Identity
 from tidelog.producer.sending_threads import SendingThreads
+from tidelog.producer.settings import ProducerSettings
 from tidelog.producer.transaction import Transaction
 from tidelog.producer.transactional_sender import TransactionalSender
 from tidelog.types.group import GroupMetadata, NextOffset
@@ -59,17 +58,14 @@ class Transactions:
         transport: Transport,
         threads: SendingThreads,
         sender: TransactionalSender,
-        identity: Identity,
-        on_delivery: OnDelivery | None,
+        transactional_id: str,
+        settings: ProducerSettings,
     ) -> None:
         self._transport = transport
         self._threads = threads
         self._sender = sender
-        self._transactional_id = identity.transactional_id
-        self._timeout_ms = identity.timeout_ms
-        self._call_timeout_ms = identity.call_timeout_ms
-        self._check_after_ms = identity.check_after_ms
-        self._on_delivery = on_delivery
+        self._transactional_id = transactional_id
+        self._settings = settings
         self._changed = threading.Condition()
         self._state = _State.NONE
         self._transaction: Transaction | None = None
@@ -151,7 +147,7 @@ class Transactions:
                 raise failure if transaction.failure is None else self._typed(transaction.failure, failure)
             committed = self._commit_call(transaction)
             state_after = _State.NONE
-            transaction.commit(committed, self._on_delivery)
+            transaction.commit(committed, self._settings.on_delivery)
         except GatewayError as error:
             if not error.may_have_happened and state_after is _State.IN_DOUBT:
                 state_after = _State.NONE
@@ -182,7 +178,7 @@ class Transactions:
         finally:
             if state_after is _State.NONE:
                 self._threads.settle()
-                transaction.abort(aborted, self._on_delivery)
+                transaction.abort(aborted, self._settings.on_delivery)
             self._ended(state_after)
 
     def close(self) -> None:
@@ -193,7 +189,9 @@ class Transactions:
             with contextlib.suppress(TidelogError, RuntimeError):
                 self.abort()
         elif transaction is not None:
-            transaction.abort(OutcomeUnknown("The producer was closed before it was known."), self._on_delivery)
+            transaction.abort(
+                OutcomeUnknown("The producer was closed before it was known."), self._settings.on_delivery
+            )
 
     def _check_none(self) -> None:
         self._check_fenced()
@@ -230,9 +228,9 @@ class Transactions:
         return calls.begin(
             self._transport,
             self._transactional_id,
-            self._timeout_ms,
+            self._settings.abort_after_ms,
             deadline,
-            check_after_ms=self._check_after_ms,
+            check_after_ms=self._settings.transaction_check_after_ms,
             repeatable=False,
         )
 
@@ -280,7 +278,7 @@ class Transactions:
     def _over(self, transaction: Transaction, cause: TidelogError) -> None:
         aborted = TransactionAborted(f"The transaction was not committed: {cause.detail}")
         aborted.__cause__ = cause
-        transaction.abort(aborted, self._on_delivery)
+        transaction.abort(aborted, self._settings.on_delivery)
 
     def _typed(self, first: TidelogError, failure: TidelogError) -> TidelogError:
         """Return ``first`` if it is a fencing error, else ``failure``."""
@@ -291,4 +289,4 @@ class Transactions:
             self._fenced = error
 
     def _deadline(self) -> Deadline:
-        return Deadline(self._call_timeout_ms)
+        return Deadline(self._settings.delivery_timeout_ms)

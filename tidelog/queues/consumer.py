@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, Unpack
 
-from log_format import limits as contract
 from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.calls.queues import QueueCalls
@@ -22,6 +21,7 @@ from tidelog.http.credentials import ConnectionSettings
 from tidelog.http.transport import Transport
 from tidelog.queues.record import QueueRecord
 from tidelog.queues.renewing import Renewer
+from tidelog.queues.settings import QueueConsumerSettings
 from tidelog.queues.settling import Settler
 from tidelog.types.record import Record
 from tidelog.types.sealing import Sealing
@@ -81,10 +81,17 @@ class QueueConsumer(Closing):
         **connection: Unpack[ConnectionSettings],
     ) -> None:
         """Create the consumer without connecting yet. Raises ``ValueError`` for a value out of range."""
-        if not 1 <= max_poll_records <= contract.FETCH_RECORDS_MAX:
-            raise ValueError(f"max_poll_records is {max_poll_records}, not 1 to {contract.FETCH_RECORDS_MAX}")
-        if not 1 <= fetch_max_bytes <= contract.FETCH_BYTES_MAX:
-            raise ValueError(f"fetch_max_bytes is {fetch_max_bytes}, not 1 to {contract.FETCH_BYTES_MAX}")
+        self._settings = QueueConsumerSettings(
+            max_poll_records=max_poll_records,
+            fetch_max_bytes=fetch_max_bytes,
+            lock_ms=lock_ms,
+            envelope=envelope,
+            client_id=client_id,
+            consumer_timeout_ms=consumer_timeout_ms,
+            request_timeout_ms=request_timeout_ms,
+            api_timeout_ms=api_timeout_ms,
+            compression=compression,
+        )
         self._transport = Transport(
             bootstrap_servers, request_timeout_ms=request_timeout_ms, accept_encoding=compression, **connection
         )
@@ -92,13 +99,8 @@ class QueueConsumer(Closing):
         self._settling_transport = Transport(bootstrap_servers, request_timeout_ms=request_timeout_ms, **connection)
         self._calls = QueueCalls(self._transport, queue)
         self._settler = Settler(QueueCalls(self._settling_transport, queue), timeout_ms=api_timeout_ms)
-        self._records_max = max_poll_records
-        self._bytes_max = fetch_max_bytes
         self._lock_ms = lock_ms
-        self._envelope = envelope
-        self._client_id = client_id
-        self._idle_ms = consumer_timeout_ms
-        self._api_timeout_ms = api_timeout_ms
+        """None until the queue's own setting is known."""
         self._renewer = Renewer()
         weakref.finalize(self, _end, self._renewer, self._transport, self._settling_transport)
         self._ready: deque[QueueRecord] = deque()
@@ -114,7 +116,7 @@ class QueueConsumer(Closing):
         """
         if max_records is not None and max_records < 1:
             raise ValueError(f"max_records is {max_records}, below 1")
-        wanted = self._records_max if max_records is None else max_records
+        wanted = self._settings.max_poll_records if max_records is None else max_records
         self._let_go()
         self.wait(timeout_ms, wanted)
         while self._ready and len(self._handed) < wanted:
@@ -128,7 +130,11 @@ class QueueConsumer(Closing):
         """Wait up to ``timeout_ms`` until ``poll`` has records, and return whether it has. ``begun_max``: as for ``take``."""
         if not self._ready:
             self._let_go()
-            wanted = self._records_max if max_records is None else min(max_records, self._records_max)
+            wanted = (
+                self._settings.max_poll_records
+                if max_records is None
+                else min(max_records, self._settings.max_poll_records)
+            )
             self._ready.extend(self.take(wanted, timeout_ms, begun_max))
         return bool(self._ready)
 
@@ -138,7 +144,7 @@ class QueueConsumer(Closing):
 
     def __iter__(self) -> Iterator[QueueRecord]:
         """Yield records without end, until ``stop``, or until none came for ``consumer_timeout_ms``."""
-        while not self._stopped.is_set() and self.wait(self._idle_ms, begun_max=1):
+        while not self._stopped.is_set() and self.wait(self._settings.consumer_timeout_ms, begun_max=1):
             yield from self.poll(0, 1)
 
     def run(self, handler: Callable[[QueueRecord], Any], *, workers: int = 1) -> None:
@@ -166,15 +172,15 @@ class QueueConsumer(Closing):
             finally:
                 places.give_back()
 
-        idle = Deadline(self._idle_ms)
+        idle = Deadline(self._settings.consumer_timeout_ms)
         with ThreadPoolExecutor(workers, thread_name_prefix="tidelog-work") as pool:
             try:
                 while not self._stopped.is_set() and not idle.passed:
                     wait_ms = min(idle.remaining_ms(), limits.GROUP_WAIT_MS)
-                    wanted = min(places.wait_for_free(), self._records_max)
+                    wanted = min(places.wait_for_free(), self._settings.max_poll_records)
                     records = self.take(wanted, wait_ms, max(0, workers - places.taken_count))
                     if records or places.taken_count:
-                        idle = Deadline(self._idle_ms)
+                        idle = Deadline(self._settings.consumer_timeout_ms)
                     for record in records:
                         places.take()
                         pool.submit(handle, record)
@@ -234,16 +240,16 @@ class QueueConsumer(Closing):
         """
         deadline = Deadline(timeout_ms)
         if self._lock_ms is None:
-            self._lock_ms = self._calls.describe(Deadline(self._api_timeout_ms)).lock_ms
+            self._lock_ms = self._calls.describe(Deadline(self._settings.api_timeout_ms)).lock_ms
         while True:
             asked_at = time.monotonic()
             found = self._calls.receive(
                 records_max=records_max,
-                bytes_max=self._bytes_max,
+                bytes_max=self._settings.fetch_max_bytes,
                 wait_ms=int(min(deadline.remaining_ms(), limits.GROUP_WAIT_MS)),
                 lock_ms=self._lock_ms,
-                client_id=self._client_id,
-                deadline=Deadline(self._api_timeout_ms),
+                client_id=self._settings.client_id,
+                deadline=Deadline(self._settings.api_timeout_ms),
                 begun_max=begun_max,
             )
             # Counted from the request's start: the lock can't end before that.
@@ -252,9 +258,11 @@ class QueueConsumer(Closing):
                 QueueRecord(each, self._settler, locked_until, counts=begun_max is None or at < begun_max)
                 for at, each in enumerate(found)
             ]
-            if self._envelope is not None:
+            if self._settings.envelope is not None:
                 both = zip(records, found, strict=True)
-                records = [record for record, each in both if _is_opened(record, each.stored(), self._envelope)]
+                records = [
+                    record for record, each in both if _is_opened(record, each.stored(), self._settings.envelope)
+                ]
             if records or deadline.passed or self._stopped.is_set():
                 self._renewer.hold(records, self._lock_ms)
                 return records

@@ -16,7 +16,7 @@ import tidelog.aio
 from tests.support.fake_gateway import FakeGateway
 from tests.support.waiting import eventually
 from tidelog import TopicPartition
-from tidelog.aio.settings import ConsumerSettings, ProducerSettings, QueueConsumerSettings
+from tidelog.aio.keywords import ConsumerKeywords, ProducerKeywords, QueueConsumerKeywords
 from tidelog.errors import BufferFull, ClientClosed, UnknownTopic
 from tidelog.http.credentials import ConnectionSettings
 
@@ -35,9 +35,9 @@ def test_the_twins_have_the_same_names_and_arguments(name: str) -> None:
         ours = [(p.name, p.kind) for p in inspect.signature(getattr(twin, method)).parameters.values()]
         assert [each for each in theirs if method != "send_table" or each[0] != "max_block_ms"] == ours, method
     settings = {
-        "Consumer": ConsumerSettings,
-        "Producer": ProducerSettings,
-        "QueueConsumer": QueueConsumerSettings,
+        "Consumer": ConsumerKeywords,
+        "Producer": ProducerKeywords,
+        "QueueConsumer": QueueConsumerKeywords,
     }.get(name)
     given = set(inspect.signature(twin).parameters) - {"settings"}
     given |= set(settings.__annotations__) if settings is not None else set()

@@ -10,7 +10,8 @@ from gateway.groups.assignment.assignors import ASSIGNORS, Subscriber, assign
 from log_format.groups.holdings import keys_of
 from log_format.groups.row import Partitions
 from tests.support.documents import pages
-from tidelog.consumer.consumer import Assignor, Consumer
+from tidelog.consumer.consumer import Consumer
+from tidelog.consumer.settings import Assignor
 
 Given = dict[str, str]
 """What each member gets, as Kafka's documentation writes it: ``t0p0 t1p2``."""

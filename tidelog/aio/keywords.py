@@ -7,10 +7,7 @@ from typing import Literal
 
 from tidelog.bodies.deserialize import Deserializer
 from tidelog.bodies.encode import Compression
-from tidelog.consumer.consumer import Assignor
-from tidelog.consumer.group_reading import OnRebalance
-from tidelog.consumer.history import HistoryMode
-from tidelog.consumer.reader import AutoOffsetReset
+from tidelog.consumer.settings import Assignor, AutoOffsetReset, HistoryMode, OnRebalance
 from tidelog.http.credentials import ConnectionSettings
 from tidelog.producer.delivery import OnDelivery
 from tidelog.producer.given import Serializer
@@ -18,7 +15,7 @@ from tidelog.types.filter import Filter
 from tidelog.types.sealing import Sealing
 
 
-class ConsumerSettings(ConnectionSettings, total=False):
+class ConsumerKeywords(ConnectionSettings, total=False):
     """Settings of a consumer, as ``tidelog.Consumer`` explains them."""
 
     bootstrap_servers: str | Sequence[str] | None
@@ -49,7 +46,7 @@ class ConsumerSettings(ConnectionSettings, total=False):
     store: str | None
 
 
-class QueueConsumerSettings(ConnectionSettings, total=False):
+class QueueConsumerKeywords(ConnectionSettings, total=False):
     """Settings of a queue consumer, as ``tidelog.QueueConsumer`` explains them."""
 
     bootstrap_servers: str | Sequence[str] | None
@@ -64,7 +61,7 @@ class QueueConsumerSettings(ConnectionSettings, total=False):
     compression: Literal["gzip", "zstd"] | None
 
 
-class ProducerSettings(ConnectionSettings, total=False):
+class ProducerKeywords(ConnectionSettings, total=False):
     """Settings of a producer, as ``tidelog.Producer`` explains them; ``max_block_ms`` is a separate argument."""
 
     linger_ms: float
