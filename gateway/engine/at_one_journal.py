@@ -15,7 +15,7 @@ from log_format.journal.append import NotWhole, Routed
 from log_format.journal.entries import attach_bytes
 from log_format.limits import JOURNAL_ATTACH_BYTES_MAX, JOURNAL_RUNS_MAX
 from log_format.topic.append import Batch
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 
 AT_ONE_GO_BYTES_MAX: Final = 1024 * 1024
 """Bytes of records above which a request is staged: a journal is for small requests, and each of these is a commit of its own."""
@@ -47,11 +47,11 @@ class AtOneJournal:
             outcomes = await journal.writer.append_whole(routed)
         except NotWhole:
             return None
-        places: PlacesOfTopics = {}
+        offset_ranges: PlacesOfTopics = {}
         for (topic, _), outcome in zip(parts, outcomes, strict=True):
             assert isinstance(outcome, tuple)
-            places[topic.name] = _joined(places.get(topic.name, ()), outcome)
-        return dict(sorted(places.items()))
+            offset_ranges[topic.name] = _joined(offset_ranges.get(topic.name, ()), outcome)
+        return dict(sorted(offset_ranges.items()))
 
 
 def _shared_journal(routed: Sequence[Routed]) -> int | None:

@@ -49,8 +49,7 @@ from log_format.journal.reclaim import Reclaim, taken_bases
 from log_format.journal.state import JournalState
 from log_format.limits import JOURNAL_ATTACH_BYTES_MAX, JOURNAL_RUNS_MAX
 from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
-from log_format.topic.append import AppendResult
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange, AppendResult
 
 _log = logging.getLogger("gateway.journal")
 

@@ -18,8 +18,15 @@ from gateway.engine.waiting import Draining
 from gateway.engine.writer import Acknowledgement
 from gateway.problem import overloaded
 from log_format.errors import ErrorCode, TidelogError
-from log_format.topic.producer_id import is_lane
-from log_format.topic.producers import Counts, ProducerStamp, SequenceCheck, distance_of, following, out_of_order
+from log_format.topic.producer_id import has_partition
+from log_format.topic.producers import (
+    Counts,
+    ProducerStamp,
+    SequenceCheck,
+    next_sequence,
+    out_of_order_error,
+    sequence_distance,
+)
 from log_format.topic.state import TopicState
 
 _LOOK_MS: Final = 200
@@ -80,7 +87,7 @@ class Sequencing:
     def under_way(self, stamp: ProducerStamp, counts: Counts, settled: asyncio.Future[Acknowledgement]) -> None:
         """Note that the request was submitted, with ``counts`` records; ``settled`` is done when its outcome is known."""
         lane = (stamp.producer_id, stamp.epoch)
-        self._under_way.setdefault(lane, {})[stamp.sequence] = following(stamp, counts)
+        self._under_way.setdefault(lane, {})[stamp.sequence] = next_sequence(stamp, counts)
         settled.add_done_callback(lambda _: self._settled(lane, stamp.sequence))
         self.wake()
 
@@ -105,7 +112,7 @@ class Sequencing:
         under_way = self._under_way.get((stamp.producer_id, stamp.epoch), {})
         while expected in under_way:
             expected = under_way[expected]
-        return out_of_order(stamp, expected) if distance_of(stamp, expected) > 0 else None
+        return out_of_order_error(stamp, expected) if sequence_distance(stamp, expected) > 0 else None
 
     async def _change(self, wait_ms: int) -> None:
         started_ms = self._clock.monotonic_ms()
@@ -119,4 +126,4 @@ class Sequencing:
 
 def _is_too_far_ahead(stamp: ProducerStamp, expected: int) -> bool:
     """Return whether too many requests are missing. A Kafka client's sequences count records, so they do not tell."""
-    return not is_lane(stamp.producer_id) and stamp.sequence - expected > SEQUENCE_AHEAD_MAX
+    return not has_partition(stamp.producer_id) and stamp.sequence - expected > SEQUENCE_AHEAD_MAX

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from log_format.records.single import PlacedRecord
 from log_format.records.size import record_bytes
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 
 _FLUSH_OVERHEAD_BYTES = 2048
 """Bytes of memory of a flush besides its records: table, columns and buffers as Python objects."""

@@ -39,8 +39,8 @@ from gateway.engine.tail_cache import Original, Originals, TailCache
 from log_format.delta.committer import Committed, Committer
 from log_format.delta.log import TableLog
 from log_format.errors import TidelogError
-from log_format.topic.append import Append, AppendResult, Batch
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append import Append, Batch
+from log_format.topic.append_outcome import AppendedRange, AppendResult, Duplicate
 from log_format.topic.state import Offsets, TopicState
 
 _log = logging.getLogger("gateway.writer")

@@ -21,7 +21,7 @@ from gateway.tables.queues import QueuesTable
 from gateway.tables.transactions import TransactionsTable
 from log_format.clock import Clock
 from log_format.errors import CorruptData, OutcomeUnknown, TidelogError
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.transactions.batch import transaction_batch
 from log_format.transactions.changes import Finish
 from log_format.transactions.delayed import filed

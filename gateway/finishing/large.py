@@ -26,8 +26,8 @@ from gateway.engine.registry import TopicRegistry
 from gateway.finishing.staging import MEMORY_WAIT_MS_MAX, Staging
 from gateway.memory_budget import MemoryBudget
 from log_format.errors import BackOff, CorruptData, OutcomeUnknown, TidelogError, TopicReplaced, UnknownTopic
-from log_format.topic.append_uploaded import AppendUploaded, ReencodeReason, UploadedSegment
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
+from log_format.topic.append_uploaded import AppendUploadedSegments, ReencodeReason, UploadedSegment
 from log_format.topic.applied_transactions import TransactionEnded, TransactionStamp
 from log_format.topic.attachment import TopicMove, TopicMoved
 from log_format.topic.changes import MoveTopic
@@ -173,7 +173,7 @@ class _OneTopic:
         if known is not None:
             return known
         segments = [self.written[number].segment for number in range(len(self.pieces))]
-        return (await self.topic.commit(AppendUploaded.of(self.topic_id, self.stamp, segments))).result
+        return (await self.topic.commit(AppendUploadedSegments.of(self.topic_id, self.stamp, segments))).result
 
     def _move(self, move: TopicMove) -> MoveTopic:
         return MoveTopic(topic_id=self.topic_id, move=move)
@@ -185,7 +185,7 @@ class _OneTopic:
         Raises ``TransactionEnded``, and what ``append`` raises.
         """
         state = await self.topic.fresh()
-        other = state.other_than(self.topic_id)
+        other = state.incarnation_error(self.topic_id)
         if other is not None:
             raise other
         known = state.transactions.judge(self.stamp)

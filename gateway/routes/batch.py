@@ -30,7 +30,7 @@ from log_format.records.single import SingleRecord
 from log_format.records.size import largest_record_bytes
 from log_format.scheduled.delayed_records import DelayedRecords
 from log_format.topic.append import Batch
-from log_format.topic.appended import Duplicate
+from log_format.topic.append_outcome import Duplicate
 from log_format.topic.producers import ProducerStamp, SequenceCheck
 from log_format.topic.state import TopicState
 
@@ -189,7 +189,7 @@ def batch_of(
             refuse_large(incoming, state.config.integer("max.message.bytes"))
         if state.config.needs_keys:
             refuse_keyless(incoming)
-        taken = state.config.times_taken(routing.arrived_at_ms)
+        taken = state.config.accepted_times(routing.arrived_at_ms)
         if taken is not None:
             refuse_untimely(incoming, taken, routing.arrived_at_ms)
     deliver_at = None
@@ -228,7 +228,7 @@ def _of_single(record: SingleRecord, state: TopicState, routing: Routing, *, is_
         partition = routing.turn % count if key is None else partition_for_key(key, count)
     is_refused = record.size_bytes > config.integer("max.message.bytes") or (key is None and config.needs_keys)
     if record.timestamp_ms is not None and not is_refused:
-        taken = config.times_taken(routing.arrived_at_ms)
+        taken = config.accepted_times(routing.arrived_at_ms)
         is_refused = taken is not None and record.timestamp_ms not in taken
     if partition >= count or (is_refused and not is_stored):
         return None

@@ -24,7 +24,7 @@ from log_format.scheduled.delayed_records import DelayedRecords
 from log_format.scheduled.filing import Filed, name_of_request
 from log_format.scheduled.lookup import scheduled_id
 from log_format.topic.append import Batch
-from log_format.topic.appended import Duplicate
+from log_format.topic.append_outcome import Duplicate
 from log_format.topic.producers import ProducerStamp, SequenceCheck
 
 _AGAIN_MS = 20

@@ -44,7 +44,7 @@ from log_format.clock import Clock
 from log_format.errors import ErrorCode, TidelogError, TopicReplaced
 from log_format.scheduled.delayed_records import DelayedRecords
 from log_format.topic.append import Batch
-from log_format.topic.appended import Duplicate
+from log_format.topic.append_outcome import Duplicate
 from log_format.topic.producers import ProducerStamp
 
 router = APIRouter(route_class=TypedRoute, tags=["produce"])
@@ -265,7 +265,7 @@ def _answer(
     topic: OpenTopic, acknowledged: Acknowledgement, scheduled: list[ScheduledRecord] | None = None
 ) -> PlainAnswer:
     is_duplicate = isinstance(acknowledged, Duplicate)
-    places = acknowledged.places if isinstance(acknowledged, Duplicate) else acknowledged
+    offset_ranges = acknowledged.offset_ranges if isinstance(acknowledged, Duplicate) else acknowledged
     partitions: list[AppendedPartition] = [
         {
             "partition": place.partition,
@@ -273,7 +273,7 @@ def _answer(
             "last_offset": place.base_offset + place.count - 1,
             "count": place.count,
         }
-        for place in places
+        for place in offset_ranges
     ]
     produced: Produced = {"topic": topic.name, "partitions": partitions, "duplicate": is_duplicate}
     if scheduled is not None:

@@ -24,7 +24,7 @@ from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY, fingerprint
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
 from log_format.topic.append import Batch
-from log_format.topic.producer_id import TRANSACTIONAL, numbered, parted
+from log_format.topic.producer_id import TRANSACTIONAL, numbered, split_partition
 from log_format.transactions.lost import whole
 from log_format.transactions.of_kafka import BeginNext, InitProducer, given_up, of_epoch
 from log_format.transactions.row import TransactionRow
@@ -208,7 +208,7 @@ def _is_open(row: TransactionRow, producing: Producing, now_ms: int) -> bool:
 
 def _staged(topic: str, batch: Batch) -> tuple[StagedRecords, StagedLane]:
     assert batch.stamp is not None
-    _, partition = parted(batch.stamp.producer_id)
+    _, partition = split_partition(batch.stamp.producer_id)
     records = StagedRecords(topic=topic, topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions)
     incarnation = incarnation_hash(batch.topic_id)
     return records, StagedLane(partition, batch.stamp.sequence, batch.record_count, incarnation)

@@ -29,7 +29,7 @@ from log_format.ids import NewId
 from log_format.scheduled.delayed_records import Times
 from log_format.topic.append import Batch
 from log_format.topic.producer_id import TRANSACTIONAL
-from log_format.topic.producers import ProducerStamp, fenced, out_of_order
+from log_format.topic.producers import ProducerStamp, fenced_error, out_of_order_error
 from log_format.transactions.changes import (
     Begin,
     DecideAbort,
@@ -149,7 +149,7 @@ class Transactions:
         row = self._by_producer_id.get(stamp.producer_id)
         if row is not None and stamp.epoch <= row.epoch and is_told(row, stamp.epoch, fingerprint(owner)):
             if stamp.epoch < row.epoch:
-                raise fenced(stamp.producer_id, stamp.epoch, row.epoch)
+                raise fenced_error(stamp.producer_id, stamp.epoch, row.epoch)
             return
         raise RequestRefused(
             f"Epoch {stamp.epoch} of producer {stamp.producer_id[:100]!r} was never issued.",
@@ -197,7 +197,7 @@ class Transactions:
                 break
             is_late = self._clock.monotonic_ms() >= deadline_ms
             if is_late or not expected < stamp.sequence <= expected + SEQUENCE_AHEAD_MAX:
-                raise out_of_order(stamp, expected)
+                raise out_of_order_error(stamp, expected)
             await asyncio.sleep(_AGAIN_MS / 1000)
         records = StagedRecords(
             topic=topic,
@@ -384,7 +384,7 @@ def _check_stamp(stamp: ProducerStamp, row: TransactionRow) -> None:
     if stamp.producer_id == row.producer_id and stamp.epoch == row.epoch:
         return
     if stamp.producer_id == row.producer_id and stamp.epoch < row.epoch:
-        raise fenced(stamp.producer_id, stamp.epoch, row.epoch)
+        raise fenced_error(stamp.producer_id, stamp.epoch, row.epoch)
     raise RequestRefused(
         f"The producer headers are not those of transaction {row.transaction_id}.",
         errors=[{"where": "Tidelog-Producer-Id", "what": "must be the transaction's, with its epoch"}],

@@ -27,8 +27,8 @@ from log_format.journal.placed import PlacedObject, TopicRuns
 from log_format.journal.state import JournalState
 from log_format.layout import segment_path
 from log_format.segments.run import Run
-from log_format.topic.append import AppendOutcome, AppendResult, Batch, settings_error
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append import Batch, settings_error
+from log_format.topic.append_outcome import AppendedRange, AppendOutcome, AppendResult, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.attachment import TopicMoved
 from log_format.topic.batch import concatenate_records
@@ -114,12 +114,12 @@ class JournalAppend:
         ends = {(run.topic_id, run.partition): base for run, base in zip(runs, bases, strict=True)}
         result: list[AppendOutcome] = []
         for _, batch in self.routed:
-            places = []
+            offset_ranges = []
             for partition, count in batch.counts:
                 base = ends[batch.topic_id, partition]
-                places.append(AppendedRange(partition, base, count))
+                offset_ranges.append(AppendedRange(partition, base, count))
                 ends[batch.topic_id, partition] = base + count
-            result.append(tuple(places))
+            result.append(tuple(offset_ranges))
         return result
 
     def propose(self, state: JournalState, now_ms: int) -> Proposal[AppendResult]:
@@ -158,7 +158,7 @@ class JournalAppend:
         judging = Judging(state, now_ms, notes=self._notes, assume_order=assume_order)
         outcomes: list[AppendOutcome] = []
         for index, (own, batch) in enumerate(self.routed):
-            verdict: Verdict = own.other_than(batch.topic_id)
+            verdict: Verdict = own.incarnation_error(batch.topic_id)
             of_topic = None
             here = own.attachment
             if verdict is None and here is not None and here.journal == state.journal:
@@ -166,8 +166,8 @@ class JournalAppend:
             if verdict is None and of_topic is not None:
                 verdict = judging.verdict(batch, of_topic, settings_error(batch, own))
             if verdict is None:
-                places = None if of_topic is None else judging.take(index, batch, of_topic)
-                outcomes.append(TopicMoved(own.topic) if places is None else places)
+                offset_ranges = None if of_topic is None else judging.take(index, batch, of_topic)
+                outcomes.append(TopicMoved(own.topic) if offset_ranges is None else offset_ranges)
             elif isinstance(verdict, int):
                 same = outcomes[verdict]
                 assert isinstance(same, tuple)

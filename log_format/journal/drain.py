@@ -23,7 +23,7 @@ from log_format.journal.undrained import Undrained, UndrainedRun
 from log_format.layout import segment_path
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import encode_segment
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp, tag_with_transactions, transaction_txns
 from log_format.topic.change import StagedSegment
 from log_format.topic.numbered_producers import encode_spent
@@ -157,15 +157,15 @@ class Drain:
         """Yield the producers' newest requests that the table has not seen, up to the first one with records that are not
         drained."""
         for requests in self._topic.producers.unseen_by(state.producers):
-            yield from takewhile(lambda one: self._has(one.places), requests)
+            yield from takewhile(lambda one: self._has(one.offset_ranges), requests)
 
     def _applied(self, state: TopicState) -> dict[TransactionStamp, tuple[AppendedRange, ...]]:
         known, floor = state.transactions.by_id, self._topic.transactions.floor
         return {
-            TransactionStamp(transaction_id, one.decided_version, floor): one.places
+            TransactionStamp(transaction_id, one.decided_version, floor): one.offset_ranges
             for transaction_id, one in self._topic.transactions.by_id.items()
-            if transaction_id not in known and self._has(one.places)
+            if transaction_id not in known and self._has(one.offset_ranges)
         }
 
-    def _has(self, places: tuple[AppendedRange, ...]) -> bool:
-        return all(place.base_offset + place.count <= self._ends[place.partition] for place in places)
+    def _has(self, offset_ranges: tuple[AppendedRange, ...]) -> bool:
+        return all(place.base_offset + place.count <= self._ends[place.partition] for place in offset_ranges)

@@ -16,8 +16,8 @@ from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic, TopicsEdit
 from log_format.segments.run import Run
 from log_format.topic.append import AppendRequest, expected_offset_error
-from log_format.topic.appended import AppendedRange, Duplicate
-from log_format.topic.producers import Counts, ProducerStamp, SequenceCheck, same_request
+from log_format.topic.append_outcome import AppendedRange, Duplicate
+from log_format.topic.producers import Counts, ProducerStamp, SequenceCheck, request_key
 
 Verdict = Duplicate | TidelogError | int | None
 """Verdict on one batch. None: append the batch. A number: the batch repeats the request of the batch with that number in this
@@ -84,7 +84,7 @@ class Judging:
         settings refuse it."""
         verdict: Verdict = None
         if asked.stamp is not None:
-            same = of_topic.taken.get(same_request(asked.stamp, asked.counts))
+            same = of_topic.taken.get(request_key(asked.stamp, asked.counts))
             verdict = same if same is not None else self._sequences(of_topic).judge(asked.stamp, asked.counts)
         if verdict is None and asked.transaction is not None:
             same = of_topic.applied.get(asked.transaction.transaction_id)
@@ -102,18 +102,18 @@ class Judging:
         """Append the batch, which has this number in the commit; return its offset ranges."""
         counts = of_topic.counts
         begun = len(counts)
-        places = []
+        offset_ranges = []
         for partition, count in asked.counts:
             before = counts.get(partition, 0)
-            places.append(AppendedRange(partition, int(of_topic.topic.next_offsets[partition]) + before, count))
+            offset_ranges.append(AppendedRange(partition, int(of_topic.topic.next_offsets[partition]) + before, count))
             counts[partition] = before + count
         if asked.stamp is not None:
-            of_topic.taken[same_request(asked.stamp, asked.counts)] = number
+            of_topic.taken[request_key(asked.stamp, asked.counts)] = number
             self._sequences(of_topic).take(asked.stamp, asked.counts)
         if asked.transaction is not None:
             of_topic.applied[asked.transaction.transaction_id] = number
         self._runs_left -= len(counts) - begun
-        return tuple(places)
+        return tuple(offset_ranges)
 
     def take_plain(self, runs: Sequence[Run], of_topic: OfTopic) -> bool:
         """Append batches with these runs, which have no stamp, expected offset or transaction, so that only their number of runs

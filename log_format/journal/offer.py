@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 
 from log_format.journal.entries import Attach
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.producers import ProducerStamp, StampedBatch
 

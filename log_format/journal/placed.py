@@ -18,7 +18,7 @@ from log_format.delta.packed import packed, unpacked
 from log_format.errors import CorruptData
 from log_format.limits import JOURNAL_TAG_BYTES_MAX, JOURNAL_TAG_PLAIN_BYTES_MAX
 from log_format.segments.run import Run, SegmentRef
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.producers import ProducerStamp, StampedBatch
 from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS
@@ -122,11 +122,11 @@ def _check(of_topic: TopicRuns) -> None:
 
 
 def _rows(stamped: Iterable[tuple[tuple[Any, ...], Sequence[AppendedRange]]]) -> list[tuple[Any, ...]]:
-    return [(*stamp, _plain(places)) for stamp, places in stamped]
+    return [(*stamp, _plain(offset_ranges)) for stamp, offset_ranges in stamped]
 
 
-def _plain(places: Sequence[AppendedRange]) -> _Places:
-    return [(place.partition, place.base_offset, place.count) for place in places]
+def _plain(offset_ranges: Sequence[AppendedRange]) -> _Places:
+    return [(place.partition, place.base_offset, place.count) for place in offset_ranges]
 
 
 def _places(plain: _Places) -> tuple[AppendedRange, ...]:

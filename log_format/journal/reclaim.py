@@ -23,7 +23,7 @@ from log_format.journal.state import JournalState
 from log_format.journal.taken import Forgotten
 from log_format.limits import COMMIT_BYTES_MAX
 from log_format.store import ObjectStore
-from log_format.topic.append import AppendResult
+from log_format.topic.append_outcome import AppendResult
 
 
 class Reclaim:

@@ -22,7 +22,7 @@ from log_format.journal.state import JournalState
 from log_format.journal.taken import Forgotten
 from log_format.limits import SEGMENT_AGE_MAX_MS
 from log_format.segments.run import Run, SegmentRef
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.producers import StampedBatch
 
@@ -128,9 +128,9 @@ def _placed_topic(number: int, one: OfferedTopic, judging: Judging) -> TopicRuns
     for batch in one.batches:
         if judging.verdict(batch, of_topic) is not None:
             return None
-        places = judging.take(number, batch, of_topic)
+        offset_ranges = judging.take(number, batch, of_topic)
         if batch.stamp is not None:
-            stamped.append(StampedBatch(batch.stamp, places))
+            stamped.append(StampedBatch(batch.stamp, offset_ranges))
         if batch.transaction is not None:
-            applied[batch.transaction] = places
+            applied[batch.transaction] = offset_ranges
     return TopicRuns(one.topic_id, runs, stamped, applied)

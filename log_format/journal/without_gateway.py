@@ -34,7 +34,8 @@ from log_format.journal.view import journal_topic
 from log_format.limits import HEAD_TRUSTED_MS, OVERTAKE_MS
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.run import SegmentRef
-from log_format.topic.append import Append, AppendOutcome, Batch
+from log_format.topic.append import Append, Batch
+from log_format.topic.append_outcome import AppendOutcome
 from log_format.topic.attachment import Attachment, TopicMove, TopicMoved
 from log_format.topic.changes import MoveTopic
 from log_format.topic.state import TopicState

@@ -30,20 +30,25 @@ from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.single import PlacedRecord
 from log_format.segments.one_record import ONE_RECORD_BYTES_MAX, encode_one
 from log_format.segments.segment import encode_segment
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, AppendOutcome, AppendResult, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp, tag_with_transactions, transaction_txns
 from log_format.topic.attachment import TopicMoved
 from log_format.topic.batch import Batch, concatenate_records
 from log_format.topic.change import StagedSegment
-from log_format.topic.producers import Counts, ProducerStamp, SequenceCheck, StampedBatch, out_of_order, same_request
+from log_format.topic.producers import (
+    Counts,
+    ProducerStamp,
+    SequenceCheck,
+    StampedBatch,
+    out_of_order_error,
+    request_key,
+)
 from log_format.topic.segment_tags import add_segment
 from log_format.topic.state import EMPTY_REQUEST_APP_ID, Offsets, TopicState
 
 __all__ = [
     "Append",
-    "AppendOutcome",
     "AppendRequest",
-    "AppendResult",
     "Batch",
     "expected_offset_error",
     "settings_error",
@@ -70,10 +75,6 @@ class AppendRequest(Protocol):
         """Decided transaction whose records the batch has, as in ``Batch``."""
 
 
-AppendOutcome = tuple[AppendedRange, ...] | Duplicate | TidelogError
-"""Offset ranges of a batch's records, the ranges that an earlier try got, or the error that refused the batch."""
-AppendResult = Sequence[AppendOutcome]
-"""One outcome for each batch."""
 _Verdict = Duplicate | TidelogError | int | None
 """Verdict on one batch. None: append the batch. A number: the batch repeats the request of the batch with that index in this
 flush."""
@@ -134,12 +135,12 @@ class Append:
             elif verdict is not None:
                 result.append(verdict)
             else:
-                places = _places(batch, state, ends)
-                result.append(places)
+                offset_ranges = _take_offset_ranges(batch, state, ends)
+                result.append(offset_ranges)
                 if batch.transaction is not None:
-                    applied[batch.transaction] = places
-                if batch.stamp is not None and places:
-                    stamped.append(StampedBatch(batch.stamp, places))
+                    applied[batch.transaction] = offset_ranges
+                if batch.stamp is not None and offset_ranges:
+                    stamped.append(StampedBatch(batch.stamp, offset_ranges))
                 elif batch.stamp is not None:
                     producer_id, epoch, sequence = batch.stamp
                     txns.append(
@@ -179,15 +180,15 @@ class Append:
         counts: dict[int, int] = {}
         verdicts: list[_Verdict] = []
         for index, batch in enumerate(self.batches):
-            verdict: _Verdict = state.other_than(batch.topic_id)
+            verdict: _Verdict = state.incarnation_error(batch.topic_id)
             if verdict is None and state.attachment is not None:
                 verdict = TopicMoved(state.topic)
             if verdict is None and batch.stamp is not None:
-                same = taken.get(same_request(batch.stamp, batch.counts))
+                same = taken.get(request_key(batch.stamp, batch.counts))
                 verdict = same if same is not None else check.judge(batch.stamp, batch.counts)
                 if verdict is None and not batch.counts and self._has_empty_one_of(batch.stamp.producer_id, taken):
                     # A commit's txn actions can name one empty request per producer; the next one waits for the next commit.
-                    verdict = out_of_order(batch.stamp, batch.stamp.sequence - 1)
+                    verdict = out_of_order_error(batch.stamp, batch.stamp.sequence - 1)
             if verdict is None and batch.transaction is not None:
                 same = applied.get(batch.transaction.transaction_id)
                 verdict = same if same is not None else state.transactions.judge(batch.transaction)
@@ -197,7 +198,7 @@ class Append:
                 for partition, count in batch.counts:
                     counts[partition] = counts.get(partition, 0) + count
                 if batch.stamp is not None:
-                    taken[same_request(batch.stamp, batch.counts)] = index
+                    taken[request_key(batch.stamp, batch.counts)] = index
                     check.take(batch.stamp, batch.counts)
                 if batch.transaction is not None:
                     applied[batch.transaction.transaction_id] = index
@@ -243,7 +244,7 @@ def settings_error(batch: Batch, state: TopicState) -> TidelogError | None:
             limit_bytes=limit,
         )
     is_promised = batch.transaction is not None or batch.is_publication
-    if state.config.needs_keys and not is_promised and batch.lacks_a_key:
+    if state.config.needs_keys and not is_promised and batch.has_null_key:
         # Records of a decided transaction and delayed records were checked when they were accepted. They can't be refused any
         # more.
         return RequestRefused(
@@ -276,16 +277,16 @@ def expected_offset_error(
     )
 
 
-def _places(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[AppendedRange, ...]:
+def _take_offset_ranges(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[AppendedRange, ...]:
     """Return the offset ranges of the batch's records, and raise the partitions' next offsets in ``ends`` accordingly."""
-    places = []
+    offset_ranges = []
     for partition, count in batch.counts:
         base = ends.get(partition)
         if base is None:
             base = state.high_watermark(partition)
-        places.append(AppendedRange(partition, base, count))
+        offset_ranges.append(AppendedRange(partition, base, count))
         ends[partition] = base + count
-    return tuple(places)
+    return tuple(offset_ranges)
 
 
 def assign_offsets(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool) -> pa.Table:

@@ -16,7 +16,7 @@ from log_format.delta.actions import Action, Txn
 from log_format.delta.change import Proposal
 from log_format.errors import TidelogError
 from log_format.segments.run import Run, SegmentRef
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp, tag_with_transactions, transaction_txns
 from log_format.topic.attachment import TopicMoved
 from log_format.topic.rewrite import UploadedFile
@@ -43,7 +43,7 @@ AppendUploadedOutcome = tuple[AppendedRange, ...] | Duplicate | TidelogError | R
 
 
 @dataclass(frozen=True, slots=True)
-class AppendUploaded:
+class AppendUploadedSegments:
     """A change that appends all records of a transaction to this topic. ``segments``: at least one, sorted by partition and
     offset."""
 
@@ -53,7 +53,9 @@ class AppendUploaded:
     uploaded: UploadedFile
 
     @classmethod
-    def of(cls, topic_id: str, transaction: TransactionStamp, segments: Sequence[UploadedSegment]) -> AppendUploaded:
+    def of(
+        cls, topic_id: str, transaction: TransactionStamp, segments: Sequence[UploadedSegment]
+    ) -> AppendUploadedSegments:
         """Return the change, with the age of its oldest segment as its own."""
         oldest = min(segments, key=lambda one: one.uploaded_at_ms)
         return cls(topic_id, transaction, segments, UploadedFile(oldest.segment.path, oldest.uploaded_at_ms))
@@ -64,15 +66,16 @@ class AppendUploaded:
         refusal = self._refusal(state)
         if refusal is not None:
             return Proposal(operation="WRITE", actions=(), result=refusal)
-        places = _places(self.segments)
+        offset_ranges = _merge_offset_ranges(self.segments)
         first_ms = max(now_ms, state.modification_time_ms + 1)
         adds = [
             add_segment(one.segment, one.runs, modification_time_ms=first_ms + number, data_change=True)
             for number, one in enumerate(self.segments)
         ]
-        applied, floor = {self.transaction: places}, state.transactions.floor
+        applied, floor = {self.transaction: offset_ranges}, state.transactions.floor
         ends = [
-            Txn(app_id=str(one.partition), version=one.base_offset + one.count, last_updated=now_ms) for one in places
+            Txn(app_id=str(one.partition), version=one.base_offset + one.count, last_updated=now_ms)
+            for one in offset_ranges
         ]
         actions: list[Action] = [
             tag_with_transactions(adds[0], applied, floor),
@@ -80,10 +83,10 @@ class AppendUploaded:
             *ends,
             *transaction_txns(applied, floor, now_ms),
         ]
-        return Proposal(operation="WRITE", actions=actions, result=places, segment=self.uploaded)
+        return Proposal(operation="WRITE", actions=actions, result=offset_ranges, segment=self.uploaded)
 
     def _refusal(self, state: TopicState) -> Duplicate | TidelogError | ReencodeReason | None:
-        other = state.other_than(self.topic_id)
+        other = state.incarnation_error(self.topic_id)
         if other is not None:
             return other
         if state.attachment is not None:
@@ -91,12 +94,14 @@ class AppendUploaded:
         known = state.transactions.judge(self.transaction)
         if known is not None:
             return known
-        if any(state.high_watermark(place.partition) != place.base_offset for place in _places(self.segments)):
+        if any(
+            state.high_watermark(place.partition) != place.base_offset for place in _merge_offset_ranges(self.segments)
+        ):
             return ReencodeReason.OVERTAKEN
         return ReencodeReason.TOO_OLD if self.uploaded.is_too_old else None
 
 
-def _places(segments: Sequence[UploadedSegment]) -> tuple[AppendedRange, ...]:
+def _merge_offset_ranges(segments: Sequence[UploadedSegment]) -> tuple[AppendedRange, ...]:
     """Return one offset range per partition, sorted by partition. Runs of the same partition follow each other without a gap."""
     found: dict[int, AppendedRange] = {}
     for one in segments:

@@ -23,7 +23,7 @@ import msgspec
 
 from log_format.delta.actions import Add, Commit, Txn
 from log_format.errors import BackOff, CorruptData
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
 
 TAG_APPLIED: Final = "tidelog.applied"
 TRANSACTION_APP_ID: Final = "transaction-"
@@ -43,7 +43,7 @@ class AppliedTransaction(NamedTuple):
     """A transaction whose records are in the topic, and their offset ranges."""
 
     decided_version: int
-    places: tuple[AppendedRange, ...]
+    offset_ranges: tuple[AppendedRange, ...]
 
 
 class TransactionEnded(BackOff):
@@ -63,14 +63,14 @@ class AppliedTransactions:
     @property
     def memory_bytes(self) -> int:
         """Estimated memory in bytes. It grows with the number of transactions that have not ended, which are few."""
-        return sum(384 + 192 * len(known.places) for known in self.by_id.values())
+        return sum(384 + 192 * len(known.offset_ranges) for known in self.by_id.values())
 
     def judge(self, stamp: TransactionStamp) -> Duplicate | TransactionEnded | None:
         """Return ``Duplicate`` if the topic has the transaction's records, ``TransactionEnded`` if it has ended, None if it must
         be applied."""
         known = self.by_id.get(stamp.transaction_id)
         if known is not None:
-            return Duplicate(known.places)
+            return Duplicate(known.offset_ranges)
         return TransactionEnded(stamp.transaction_id) if stamp.decided_version < self.floor else None
 
     def after(self, commit: Commit) -> AppliedTransactions:
@@ -114,7 +114,7 @@ def tag_with_transactions(
     if not applied:
         return add
     floor = max(floor_before, *(stamp.floor for stamp in applied))
-    rows = [(stamp.transaction_id, stamp.decided_version, places) for stamp, places in applied.items()]
+    rows = [(stamp.transaction_id, stamp.decided_version, offset_ranges) for stamp, offset_ranges in applied.items()]
     tag = _encoded(floor, rows)
     return msgspec.structs.replace(add, tags={**(add.tags or {}), TAG_APPLIED: tag.decode()})
 
@@ -136,7 +136,7 @@ def decode_applied(data: bytes) -> AppliedTransactions:
     floor, rows = _DECODER.decode(data)
     if not rows and floor == NO_TRANSACTIONS.floor:
         return NO_TRANSACTIONS
-    return _above({one: AppliedTransaction(version, _places(plain)) for one, version, plain in rows}, floor)
+    return _above({one: AppliedTransaction(version, _decode_ranges(plain)) for one, version, plain in rows}, floor)
 
 
 def applied_by_txns(versions: Mapping[str, int]) -> AppliedTransactions:
@@ -163,11 +163,11 @@ def _decoded(tag: str, path: str) -> AppliedTransactions:
 
 def _encoded(floor: int, rows: Iterable[tuple[str, int, tuple[AppendedRange, ...]]]) -> bytes:
     plain = [
-        (one, version, [(place.partition, place.base_offset, place.count) for place in places])
-        for one, version, places in rows
+        (one, version, [(place.partition, place.base_offset, place.count) for place in offset_ranges])
+        for one, version, offset_ranges in rows
     ]
     return _ENCODER.encode((floor, plain))
 
 
-def _places(plain: Iterable[tuple[int, int, int]]) -> tuple[AppendedRange, ...]:
+def _decode_ranges(plain: Iterable[tuple[int, int, int]]) -> tuple[AppendedRange, ...]:
     return tuple(AppendedRange(*place) for place in plain)

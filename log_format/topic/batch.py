@@ -124,7 +124,7 @@ class Batch:
         return 1 if self.single is not None else sum(count for _, count in self.counts)
 
     @property
-    def lacks_a_key(self) -> bool:
+    def has_null_key(self) -> bool:
         """Whether at least one record has no key."""
         if self.single is not None:
             return self.single.key is None

@@ -85,7 +85,7 @@ class AlterTopic:
         """Propose new metadata. Raises ``UnknownTopic``, ``Attached``, ``RequestRefused`` (``INVALID_CONFIG``,
         ``INVALID_REQUEST``)."""
         del now_ms
-        _check_meant(state, self.topic_id)
+        _check_incarnation(state, self.topic_id)
         count = state.partition_count if self.partition_count is None else self.partition_count
         _check_partition_count(count)
         if count < state.partition_count:
@@ -110,7 +110,7 @@ class MoveTopic:
         """Propose new metadata; no actions if the topic is there already. Raises ``UnknownTopic`` for another incarnation,
         ``Attached``."""
         del now_ms
-        _check_meant(state, self.topic_id)
+        _check_incarnation(state, self.topic_id)
         if not self.move.changes(state):
             return Proposal(operation="MOVE TOPIC", actions=(), result=None)
         self.move.check(state)
@@ -135,7 +135,7 @@ class DeleteTopic:
     def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[str, ...]]:
         """Propose to remove all segments, mark the metadata, and reset the offsets' ``txn`` to 0. Raises ``UnknownTopic``,
         ``Attached``."""
-        _check_meant(state, self.topic_id)
+        _check_incarnation(state, self.topic_id)
         self.move.check(state)
         metadata = moved_metadata(state, NO_MOVE)
         metadata.configuration[DELETED_PROPERTY] = "true"
@@ -176,7 +176,7 @@ class DeleteRecords:
 
         Raises ``UnknownTopic``, ``Attached``, ``UnknownPartition``, ``OffsetOutOfRange`` (416).
         """
-        _check_meant(state, self.topic_id)
+        _check_incarnation(state, self.topic_id)
         self.move.check(state)
         result: dict[int, int] = {}
         moved: dict[int, int] = {}
@@ -258,7 +258,7 @@ def log_start_actions(
     return starts, removes, tuple(segment.path for segment in segments)
 
 
-def _check_meant(state: TopicState, topic_id: str | None) -> None:
+def _check_incarnation(state: TopicState, topic_id: str | None) -> None:
     """Raise ``UnknownTopic`` unless the topic exists and is the incarnation ``topic_id`` (None: any)."""
     if state.topic_id is None or topic_id not in (None, state.topic_id):
         raise UnknownTopic(state.topic)

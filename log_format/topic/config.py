@@ -125,7 +125,7 @@ def check_topic_name(name: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeRange:
+class AcceptedTimes:
     """The timestamps that a topic accepts now, in milliseconds since the epoch; both ends are accepted."""
 
     first_ms: int
@@ -219,7 +219,7 @@ class TopicConfig:
         assert isinstance(value, str)
         return value
 
-    def times_taken(self, now_ms: int) -> TimeRange | None:
+    def accepted_times(self, now_ms: int) -> AcceptedTimes | None:
         """Return the range of producers' timestamps that the topic accepts at ``now_ms``; None if it accepts or
         overwrites all."""
         before, after = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
@@ -227,7 +227,7 @@ class TopicConfig:
             return None
         if self.choice("message.timestamp.type") == "LogAppendTime":
             return None
-        return TimeRange(now_ms - self.integer(before), min(now_ms + self.integer(after), _INT64_MAX))
+        return AcceptedTimes(now_ms - self.integer(before), min(now_ms + self.integer(after), _INT64_MAX))
 
     @property
     def deletes_old(self) -> bool:

@@ -29,7 +29,7 @@ _NEVER: Final = -1
 _LAST_EPOCH: Final = 2**15 - 1
 
 
-class Numbered(NamedTuple):
+class RememberedBatch(NamedTuple):
     """One of a lane's newest batches: the sequence and offset of its first record, and its number of records."""
 
     sequence: int
@@ -37,23 +37,23 @@ class Numbered(NamedTuple):
     record_count: int
 
 
-class Lane(NamedTuple):
+class ProducerLane(NamedTuple):
     """A producer's use of one partition. ``newest``: its newest batches, at least one, oldest first."""
 
     epoch: int
-    newest: tuple[Numbered, ...]
+    newest: tuple[RememberedBatch, ...]
 
     @property
     def next_sequence(self) -> int:
         """Sequence that the next batch's first record must have."""
         last = self.newest[-1]
-        return after(last.sequence, last.record_count)
+        return add_to_sequence(last.sequence, last.record_count)
 
 
 class NumberedProducer(NamedTuple):
     """A Kafka client's producer. ``spent_epoch``: all epochs up to this one count as used, in every partition."""
 
-    lanes: Mapping[int, Lane]
+    lanes: Mapping[int, ProducerLane]
     last_used_ms: int
     spent_epoch: int = _NEVER
 
@@ -74,7 +74,7 @@ class NumberedBatch(NamedTuple):
     producer_id: str
     epoch: int
     partition: int
-    batch: Numbered
+    batch: RememberedBatch
 
 
 class Bounds(NamedTuple):
@@ -111,7 +111,7 @@ class NumberedProducers:
             for _, epoch, partition, batch in own:
                 lane = lanes.get(partition)
                 newest = lane.newest if lane is not None and lane.epoch == epoch else ()
-                lanes[partition] = Lane(epoch, (*newest, batch)[-limits.PRODUCER_REQUESTS_REMEMBERED :])
+                lanes[partition] = ProducerLane(epoch, (*newest, batch)[-limits.PRODUCER_REQUESTS_REMEMBERED :])
             edit.put(producer_id, before._replace(lanes=MappingProxyType(lanes), last_used_ms=now_ms))
         return edit.done()
 
@@ -141,7 +141,7 @@ class NumberedProducers:
         producer = self.by_id.get(producer_id)
         return self.spent.get(producer_id) if producer is None else producer.spent_epoch
 
-    def lane(self, producer_id: str, partition: int) -> Lane | None:
+    def lane(self, producer_id: str, partition: int) -> ProducerLane | None:
         """Return the producer's lane in the partition; None if it was never used there, or is forgotten."""
         producer = self.by_id.get(producer_id)
         return None if producer is None else producer.lanes.get(partition)
@@ -264,7 +264,7 @@ _Epoch = Annotated[int, msgspec.Meta(ge=_NEVER, le=_LAST_EPOCH)]
 _Sequence = Annotated[int, msgspec.Meta(ge=0, lt=SEQUENCES)]
 _Batch = tuple[_Sequence, _Count, Annotated[int, msgspec.Meta(ge=1, le=2**31)]]
 _Batches = Annotated[list[_Batch], msgspec.Meta(min_length=1)]
-_Row = tuple[str, int, int, list[tuple[int, int, list[Numbered]]]]
+_Row = tuple[str, int, int, list[tuple[int, int, list[RememberedBatch]]]]
 EncodedRow = tuple[str, _Epoch, _Count, list[tuple[_Count, _Epoch, _Batches]]]
 EncodedSpent = tuple[str, _Epoch]
 
@@ -275,7 +275,8 @@ def numbered_of_rows(rows: Iterable[EncodedRow], spent: Iterable[EncodedSpent]) 
     for producer_id, spent_epoch, last_used_ms, lanes in rows:
         _check(producer_id)
         by_partition = {
-            partition: Lane(epoch, tuple(Numbered(*one) for one in newest)) for partition, epoch, newest in lanes
+            partition: ProducerLane(epoch, tuple(RememberedBatch(*one) for one in newest))
+            for partition, epoch, newest in lanes
         }
         edit.put(producer_id, NumberedProducer(MappingProxyType(by_partition), last_used_ms, spent_epoch))
     by_id = dict(spent)
@@ -301,12 +302,12 @@ def decode_spent(tag: str) -> list[tuple[str, int]]:
     return spent
 
 
-def after(sequence: int, count: int) -> int:
+def add_to_sequence(sequence: int, count: int) -> int:
     """Return the sequence that follows ``count`` records beginning at ``sequence``."""
     return (sequence + count) % SEQUENCES
 
 
-def ahead(sequence: int, expected: int) -> int:
+def sequence_difference(sequence: int, expected: int) -> int:
     """Return how far a sequence is ahead of the expected one; a negative number says how far it is behind."""
     distance = (sequence - expected) % SEQUENCES
     return distance if distance < SEQUENCES // 2 else distance - SEQUENCES

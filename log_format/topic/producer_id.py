@@ -96,7 +96,7 @@ def is_numbered(producer_id: str) -> bool:
     return producer_id.startswith(KAFKA) and _NUMBER.fullmatch(producer_id) is not None
 
 
-def is_lane(producer_id: str) -> bool:
+def has_partition(producer_id: str) -> bool:
     """Return whether the text is a Kafka client's id with a partition, as in a stamp."""
     return is_numbered(producer_id) and len(producer_id) > _NUMBER_LENGTH
 
@@ -108,7 +108,7 @@ def number_of(producer_id: str) -> int:
     return int(producer_id[1:_NUMBER_LENGTH], 16)
 
 
-def parted(producer_id: str) -> tuple[str, int]:
+def split_partition(producer_id: str) -> tuple[str, int]:
     """Split a stamp's id into producer and partition. Raises ``ValueError`` for any other text."""
     found = _NUMBER.fullmatch(producer_id)
     if found is None or found.group(2) is None:

@@ -22,19 +22,19 @@ import msgspec
 
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.numbered_producers import (
     NO_NUMBERED,
     EncodedRow,
     EncodedSpent,
-    Numbered,
     NumberedBatch,
     NumberedProducers,
-    after,
-    ahead,
+    RememberedBatch,
+    add_to_sequence,
     numbered_of_rows,
+    sequence_difference,
 )
-from log_format.topic.producer_id import PUBLISHER, is_lane, is_numbered, issued_ms, parted
+from log_format.topic.producer_id import PUBLISHER, has_partition, is_numbered, issued_ms, split_partition
 
 
 class ProducerStamp(NamedTuple):
@@ -57,7 +57,7 @@ class StampedBatch(NamedTuple):
     """A stamped request in the log, and the offset ranges of its records (none for a request without records)."""
 
     stamp: ProducerStamp
-    places: tuple[AppendedRange, ...]
+    offset_ranges: tuple[AppendedRange, ...]
 
     def check(self) -> None:
         """Raise ``ValueError`` if no producer can have sent this batch."""
@@ -65,16 +65,16 @@ class StampedBatch(NamedTuple):
         if not is_numbered(producer_id):
             issued_ms(producer_id)
             return
-        partitions = [place.partition for place in self.places]
-        if partitions != [parted(producer_id)[1]] or not 0 <= epoch < 2**15 or not 0 <= sequence < 2**31:
+        partitions = [place.partition for place in self.offset_ranges]
+        if partitions != [split_partition(producer_id)[1]] or not 0 <= epoch < 2**15 or not 0 <= sequence < 2**31:
             raise ValueError(f"{self} is no batch of a Kafka client")
 
 
-class Remembered(NamedTuple):
+class RememberedRequest(NamedTuple):
     """One of a producer's newest requests."""
 
     sequence: int
-    places: tuple[AppendedRange, ...]
+    offset_ranges: tuple[AppendedRange, ...]
 
 
 class Producer(NamedTuple):
@@ -82,7 +82,7 @@ class Producer(NamedTuple):
 
     epoch: int
     last_sequence: int
-    newest: tuple[Remembered, ...]
+    newest: tuple[RememberedRequest, ...]
     last_used_ms: int
 
 
@@ -109,8 +109,8 @@ class Producers:
 
     def expected_sequence(self, producer_id: str, epoch: int) -> int:
         """Return the sequence that the producer's next request in this epoch must have."""
-        if is_lane(producer_id):
-            lane = self.numbered.lane(*parted(producer_id))
+        if has_partition(producer_id):
+            lane = self.numbered.lane(*split_partition(producer_id))
             return lane.next_sequence if lane is not None and lane.epoch == epoch else 0
         producer = self.by_id.get(producer_id)
         return producer.last_sequence + 1 if producer is not None and producer.epoch == epoch else 0
@@ -125,15 +125,15 @@ class Producers:
         """
         by_id, size = dict(self.by_id), self.own_bytes
         of_kafka: list[NumberedBatch] = []
-        for (producer_id, epoch, sequence), places in sorted(batches, key=lambda batch: batch.stamp):
-            if is_lane(producer_id):
-                ((partition, base_offset, count),) = _plain(places)
-                batch = Numbered(sequence, base_offset, count)
-                of_kafka.append(NumberedBatch(parted(producer_id)[0], epoch, partition, batch))
+        for (producer_id, epoch, sequence), offset_ranges in sorted(batches, key=lambda batch: batch.stamp):
+            if has_partition(producer_id):
+                ((partition, base_offset, count),) = _encode_ranges(offset_ranges)
+                batch = RememberedBatch(sequence, base_offset, count)
+                of_kafka.append(NumberedBatch(split_partition(producer_id)[0], epoch, partition, batch))
                 continue
             producer = by_id.pop(producer_id, None)
             newest = producer.newest if producer is not None and producer.epoch == epoch else ()
-            newest = (*newest, Remembered(sequence, places))[-limits.PRODUCER_REQUESTS_REMEMBERED :]
+            newest = (*newest, RememberedRequest(sequence, offset_ranges))[-limits.PRODUCER_REQUESTS_REMEMBERED :]
             size -= 0 if producer is None else _memory_bytes(producer)
             by_id[producer_id] = Producer(epoch, sequence, newest, now_ms)
             size += _memory_bytes(by_id[producer_id])
@@ -159,8 +159,8 @@ class Producers:
             before = table.by_id.get(producer_id)
             seen = (-1, -1) if before is None else (before.epoch, before.last_sequence)
             yield [
-                StampedBatch(ProducerStamp(producer_id, producer.epoch, sequence), places)
-                for sequence, places in producer.newest
+                StampedBatch(ProducerStamp(producer_id, producer.epoch, sequence), offset_ranges)
+                for sequence, offset_ranges in producer.newest
                 if (producer.epoch, sequence) > seen
             ]
         for batches in self.numbered.unseen_by(table.numbered):
@@ -175,8 +175,8 @@ class Producers:
     def encoded(self) -> bytes:
         """Return the memory as JSON, for a checkpoint."""
         rows = [
-            (producer_id, p.epoch, p.last_sequence, p.last_used_ms, [(r.sequence, _plain(r.places)) for r in p.newest])
-            for producer_id, p in self.by_id.items()
+            (producer_id, one.epoch, one.last_sequence, one.last_used_ms, _encode_requests(one.newest))
+            for producer_id, one in self.by_id.items()
         ]
         if self.numbered == NO_NUMBERED:
             return _ENCODER.encode((self.forgotten_issued_ms, rows))
@@ -185,8 +185,8 @@ class Producers:
 
 NO_PRODUCERS: Final = Producers(MappingProxyType({}), -1)
 
-_PlainPlaces = list[tuple[int, int, int]]
-_ProducerRow = tuple[str, int, int, int, list[tuple[int, _PlainPlaces]]]
+_RangeTuples = list[tuple[int, int, int]]
+_ProducerRow = tuple[str, int, int, int, list[tuple[int, _RangeTuples]]]
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -200,7 +200,7 @@ class _Encoded(msgspec.Struct, array_like=True):
 
 
 _CHECKPOINT_DECODER: Final = msgspec.json.Decoder(_Encoded)
-_TAG_DECODER: Final = msgspec.json.Decoder(list[tuple[str, int, int, _PlainPlaces]])
+_TAG_DECODER: Final = msgspec.json.Decoder(list[tuple[str, int, int, _RangeTuples]])
 
 
 def decode_producers(data: bytes) -> Producers:
@@ -213,7 +213,7 @@ def decode_producers(data: bytes) -> Producers:
         producer_id: Producer(
             epoch,
             last_sequence,
-            tuple(Remembered(sequence, _places(plain)) for sequence, plain in newest),
+            tuple(RememberedRequest(sequence, _decode_ranges(plain)) for sequence, plain in newest),
             last_used_ms,
         )
         for producer_id, epoch, last_sequence, last_used_ms, newest in found.rows
@@ -226,13 +226,13 @@ def decode_producers(data: bytes) -> Producers:
 
 def encode_stamps(batches: Iterable[StampedBatch]) -> str:
     """Encode the tag of an ``add``: JSON ``[[id, epoch, sequence, [[partition, base offset, count], …]], …]``."""
-    return _ENCODER.encode([(*stamp, _plain(places)) for stamp, places in batches]).decode()
+    return _ENCODER.encode([(*stamp, _encode_ranges(offset_ranges)) for stamp, offset_ranges in batches]).decode()
 
 
 def decode_stamps(tag: str) -> list[StampedBatch]:
     """Decode the result of ``encode_stamps``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
     batches = [
-        StampedBatch(ProducerStamp(producer_id, epoch, sequence), _places(plain))
+        StampedBatch(ProducerStamp(producer_id, epoch, sequence), _decode_ranges(plain))
         for producer_id, epoch, sequence, plain in _TAG_DECODER.decode(tag)
     ]
     for batch in batches:
@@ -263,34 +263,34 @@ class SequenceCheck:
         partition, needed only for a Kafka client's stamp.
         """
         producer_id, epoch, sequence = stamp
-        if is_lane(producer_id):
+        if has_partition(producer_id):
             return self._judge_numbered(stamp, counts)
         known = self._producers.by_id.get(producer_id)
         is_kept = producer_id == PUBLISHER
         if known is not None and not is_kept and self._now_ms - known.last_used_ms > self._expiration_ms:
-            return _unknown(stamp, "was not used for too long and is forgotten")
+            return _unknown_producer_error(stamp, "was not used for too long and is forgotten")
         if known is None and not is_kept and issued_ms(producer_id) <= self._producers.forgotten_issued_ms:
-            return _unknown(stamp, "may have been used here and is forgotten")
+            return _unknown_producer_error(stamp, "may have been used here and is forgotten")
         newest_epoch = max(self._newest_taken.get(producer_id, -1), known.epoch if known is not None else -1)
         if epoch < newest_epoch:
-            return fenced(producer_id, epoch, newest_epoch)
+            return fenced_error(producer_id, epoch, newest_epoch)
         if known is not None and epoch == known.epoch:
             for remembered in known.newest:
                 if remembered.sequence == sequence:
-                    return Duplicate(remembered.places)
+                    return Duplicate(remembered.offset_ranges)
         return self._in_turn(stamp)
 
     def _judge_numbered(self, stamp: ProducerStamp, counts: Counts) -> Duplicate | TidelogError | None:
-        producer_id, partition = parted(stamp.producer_id)
+        producer_id, partition = split_partition(stamp.producer_id)
         known, lane = self._producers.numbered, self._producers.numbered.lane(producer_id, partition)
         spent_epoch = known.spent_epoch(producer_id)
         if spent_epoch is None and issued_ms(producer_id) <= self._producers.forgotten_issued_ms:
-            return _unknown(stamp, "may have been used here and is forgotten")
+            return _unknown_producer_error(stamp, "may have been used here and is forgotten")
         if spent_epoch is not None and stamp.epoch <= spent_epoch:
-            return _unknown(stamp, "was not used for too long and is forgotten")
+            return _unknown_producer_error(stamp, "was not used for too long and is forgotten")
         newest_epoch = max(self._newest_taken.get(stamp.producer_id, -1), lane.epoch if lane is not None else -1)
         if stamp.epoch < newest_epoch:
-            return fenced(producer_id, stamp.epoch, newest_epoch)
+            return fenced_error(producer_id, stamp.epoch, newest_epoch)
         for sequence, base_offset, count in lane.newest if lane is not None and lane.epoch == stamp.epoch else ():
             if sequence == stamp.sequence and counts == ((partition, count),):
                 return Duplicate((AppendedRange(partition, base_offset, count),))
@@ -301,35 +301,37 @@ class SequenceCheck:
         expected = self._next.get((producer_id, epoch))
         if expected is None:
             expected = self._producers.expected_sequence(producer_id, epoch)
-        distance = distance_of(stamp, expected)
-        return None if distance == 0 or (distance > 0 and self._assume_order) else out_of_order(stamp, expected)
+        distance = sequence_distance(stamp, expected)
+        return None if distance == 0 or (distance > 0 and self._assume_order) else out_of_order_error(stamp, expected)
 
     def take(self, stamp: ProducerStamp, counts: Counts = ()) -> None:
         """Note that the batch will be appended: later batches must follow it."""
-        self._next[stamp.producer_id, stamp.epoch] = following(stamp, counts)
+        self._next[stamp.producer_id, stamp.epoch] = next_sequence(stamp, counts)
         self._newest_taken[stamp.producer_id] = max(stamp.epoch, self._newest_taken.get(stamp.producer_id, stamp.epoch))
 
 
-def following(stamp: ProducerStamp, counts: Counts) -> int:
+def next_sequence(stamp: ProducerStamp, counts: Counts) -> int:
     """Return the sequence that the producer's next request must have."""
-    if not is_lane(stamp.producer_id):
+    if not has_partition(stamp.producer_id):
         return stamp.sequence + 1
-    return after(stamp.sequence, sum(count for _, count in counts))
+    return add_to_sequence(stamp.sequence, sum(count for _, count in counts))
 
 
-def distance_of(stamp: ProducerStamp, expected: int) -> int:
+def sequence_distance(stamp: ProducerStamp, expected: int) -> int:
     """Return how far the request is ahead of the expected sequence; a negative number says how far it is behind."""
-    return ahead(stamp.sequence, expected) if is_lane(stamp.producer_id) else stamp.sequence - expected
+    return (
+        sequence_difference(stamp.sequence, expected) if has_partition(stamp.producer_id) else stamp.sequence - expected
+    )
 
 
-def same_request(stamp: ProducerStamp, counts: Counts) -> tuple[ProducerStamp, Counts]:
+def request_key(stamp: ProducerStamp, counts: Counts) -> tuple[ProducerStamp, Counts]:
     """Return a key that is equal for two batches of a flush if the second repeats the request of the first."""
-    return stamp, tuple(counts) if is_lane(stamp.producer_id) else ()
+    return stamp, tuple(counts) if has_partition(stamp.producer_id) else ()
 
 
-def out_of_order(stamp: ProducerStamp, expected: int) -> TidelogError:
+def out_of_order_error(stamp: ProducerStamp, expected: int) -> TidelogError:
     """Return the error for a request that is not the producer's next one; it is retryable if earlier requests are missing."""
-    is_ahead = distance_of(stamp, expected) > 0
+    is_ahead = sequence_distance(stamp, expected) > 0
     what = "those before it are missing" if is_ahead else "it is too old to tell where its records are"
     return RequestRefused(
         f"Request {stamp.sequence} of producer {stamp.producer_id} is out of order: the next one is {expected}; {what}.",
@@ -339,7 +341,7 @@ def out_of_order(stamp: ProducerStamp, expected: int) -> TidelogError:
     )
 
 
-def fenced(producer_id: str, epoch: int, newest_epoch: int) -> TidelogError:
+def fenced_error(producer_id: str, epoch: int, newest_epoch: int) -> TidelogError:
     """Return the error for an older epoch."""
     return RequestRefused(
         f"Epoch {epoch} of producer {producer_id} is fenced: epoch {newest_epoch} has begun.",
@@ -347,7 +349,7 @@ def fenced(producer_id: str, epoch: int, newest_epoch: int) -> TidelogError:
     )
 
 
-def _unknown(stamp: ProducerStamp, why: str) -> TidelogError:
+def _unknown_producer_error(stamp: ProducerStamp, why: str) -> TidelogError:
     return RequestRefused(
         f"Producer {stamp.producer_id} {why}. Get a new one with POST /v1/producers.", code=ErrorCode.UNKNOWN_PRODUCER
     )
@@ -367,12 +369,16 @@ def _to_forget(by_id: Mapping[str, Producer], oldest_ms: int) -> list[str]:
 
 def _memory_bytes(producer: Producer) -> int:
     """Return the producer's memory in bytes, measured on CPython 3.11 and rounded up."""
-    return 512 + sum(128 + 192 * len(remembered.places) for remembered in producer.newest)
+    return 512 + sum(128 + 192 * len(remembered.offset_ranges) for remembered in producer.newest)
 
 
-def _plain(places: tuple[AppendedRange, ...]) -> _PlainPlaces:
-    return [(place.partition, place.base_offset, place.count) for place in places]
+def _encode_requests(newest: Iterable[RememberedRequest]) -> list[tuple[int, _RangeTuples]]:
+    return [(request.sequence, _encode_ranges(request.offset_ranges)) for request in newest]
 
 
-def _places(plain: _PlainPlaces) -> tuple[AppendedRange, ...]:
+def _encode_ranges(offset_ranges: tuple[AppendedRange, ...]) -> _RangeTuples:
+    return [(place.partition, place.base_offset, place.count) for place in offset_ranges]
+
+
+def _decode_ranges(plain: _RangeTuples) -> tuple[AppendedRange, ...]:
     return tuple(AppendedRange(*place) for place in plain)

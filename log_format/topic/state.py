@@ -127,7 +127,7 @@ class TopicState:
             raise UnknownTopic(self.topic)
         return self.topic_id
 
-    def other_than(self, topic_id: str | None) -> UnknownTopic | TopicReplaced | None:
+    def incarnation_error(self, topic_id: str | None) -> UnknownTopic | TopicReplaced | None:
         """Return the error to raise if this is not the incarnation ``topic_id``, else None."""
         if self.topic_id is None:
             return UnknownTopic(self.topic)

@@ -17,9 +17,9 @@ from log_format import limits
 from log_format.delta.system_table import Contents, SystemTable
 from log_format.delta.system_table import Decide as SharedDecide
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
-from log_format.topic.appended import Duplicate
+from log_format.topic.append_outcome import Duplicate
 from log_format.topic.producer_id import is_numbered
-from log_format.topic.producers import ProducerStamp, SequenceCheck, out_of_order
+from log_format.topic.producers import ProducerStamp, SequenceCheck, out_of_order_error
 from log_format.transactions.lanes import NO_LANES, Lanes
 from log_format.transactions.row import (
     NEVER_CHECKED,
@@ -297,7 +297,7 @@ def judge_request(state: TransactionsView, stamp: ProducerStamp, now_ms: int) ->
     if not isinstance(verdict, Duplicate):
         return verdict
     row = state.transactions.get(state.by_stamp.get(stamp, ""))
-    return row or out_of_order(stamp, state.requests.expected_sequence(stamp.producer_id, stamp.epoch))
+    return row or out_of_order_error(stamp, state.requests.expected_sequence(stamp.producer_id, stamp.epoch))
 
 
 def request_before(state: TransactionsView, stamp: ProducerStamp) -> TransactionRow | None:

@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from log_format.errors import CorruptData, ErrorCode, TidelogError, TopicReplaced, UnknownTopic
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionEnded
 from log_format.transactions.changes import Finish
 from log_format.transactions.row import Place, TransactionRow
@@ -117,7 +117,7 @@ async def _applied(row: TransactionRow, names: Sequence[str], means: Means) -> S
 
 def places_of(topic: str, appended: Sequence[AppendedRange] | Duplicate) -> list[Place]:
     """Return the places in the form of the transaction's row."""
-    places = appended.places if isinstance(appended, Duplicate) else appended
+    places = appended.offset_ranges if isinstance(appended, Duplicate) else appended
     return [Place(topic, place.partition, place.base_offset, place.count) for place in places]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.topic.numbered_producers import after, ahead
+from log_format.topic.numbered_producers import add_to_sequence, sequence_difference
 from log_format.transactions.staged_records import StagedLane, StagedName
 
 Lanes = tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
@@ -33,7 +33,7 @@ def in_order(names: Sequence[StagedName], lanes: Lanes) -> tuple[tuple[str, ...]
     ordered: list[str] = []
     for key in sorted(numbered):
         expected = following.get(key, 0)
-        of_lane = sorted(((ahead(lane.sequence, expected), lane, name) for lane, name in numbered[key]))
+        of_lane = sorted(((sequence_difference(lane.sequence, expected), lane, name) for lane, name in numbered[key]))
         new = [(lane, name) for distance, lane, name in of_lane if distance >= 0]
         for number, (lane, name) in enumerate(new):
             if number and lane.sequence != expected:
@@ -42,7 +42,7 @@ def in_order(names: Sequence[StagedName], lanes: Lanes) -> tuple[tuple[str, ...]
                     code=ErrorCode.SEQUENCE_OUT_OF_ORDER,
                     expected_sequence=expected,
                 )
-            expected = after(lane.sequence, lane.record_count)
+            expected = add_to_sequence(lane.sequence, lane.record_count)
             ordered.append(name)
         following[key] = expected
     ordered += [one.name for one in names if one.lane is None]
@@ -55,8 +55,8 @@ def reached(names: Sequence[StagedName], lanes: Lanes) -> Lanes:
     for one in names:
         if one.lane is not None:
             key = (one.topic_hash, one.lane.partition)
-            end = after(one.lane.sequence, one.lane.record_count)
-            following[key] = end if ahead(end, following.get(key, 0)) > 0 else following[key]
+            end = add_to_sequence(one.lane.sequence, one.lane.record_count)
+            following[key] = end if sequence_difference(end, following.get(key, 0)) > 0 else following[key]
     return _lanes(following)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.topic.producer_id import is_numbered
-from log_format.topic.producers import fenced
+from log_format.topic.producers import fenced_error
 from log_format.transactions.changes import NotFinished, Outcome, aborted, is_told, next_owners
 from log_format.transactions.row import NO_EPOCH, TransactionRow
 from log_format.transactions.state import TransactionsView
@@ -49,7 +49,7 @@ class InitProducer:
             resumed = known.resumed_producer_id or known.producer_id, known.resumed_epoch
             if known.state == "producer" and self.asked == resumed:
                 return (), known
-            return (), fenced(self.asked[0], self.asked[1], known.epoch)
+            return (), fenced_error(self.asked[0], self.asked[1], known.epoch)
         rows: list[TransactionRow] = []
         if known is not None and known.state == "open":
             rows.append(aborted(known, "expired" if now_ms > known.expires_at_ms else "fenced", now_ms))
@@ -124,7 +124,7 @@ def of_epoch(state: TransactionsView, transactional_id: str, producer_id: str, e
             f"Epoch {epoch} of producer {producer_id} is not one of {transactional_id!r}.",
             code=ErrorCode.UNKNOWN_PRODUCER,
         )
-    return known if epoch == known.epoch else fenced(producer_id, epoch, known.epoch)
+    return known if epoch == known.epoch else fenced_error(producer_id, epoch, known.epoch)
 
 
 def given_up(row: TransactionRow) -> TidelogError:

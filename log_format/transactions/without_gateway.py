@@ -25,7 +25,7 @@ from log_format.ids import NewId
 from log_format.journal.reader import JournalReader
 from log_format.journal.without_gateway import TopicsAnywhere
 from log_format.store import ObjectStore
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.transactions.batch import transaction_batch
 from log_format.transactions.changes import Decide, Decision, Finish
 from log_format.transactions.compaction import Compact

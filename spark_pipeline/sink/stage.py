@@ -105,7 +105,7 @@ def stage(
         if state.config.needs_keys and records.records.column("key").null_count:
             raise RequestRefused(f"Topic {topic!r} compacts keys, and a row has none.", code=ErrorCode.INVALID_RECORD)
         now_ms = SystemClock().now_ms()
-        taken = state.config.times_taken(now_ms)
+        taken = state.config.accepted_times(now_ms)
         if taken is not None and len(taken.outside(times_ms(records.records, now_ms))):
             raise RequestRefused(
                 f"A row's timestamp is out of range: topic {topic!r}: {taken}.", code=ErrorCode.INVALID_RECORD

@@ -29,7 +29,7 @@ from log_format.records.schema import BATCH_SCHEMA
 from log_format.segments.run import Run, SegmentRef
 from log_format.stores.memory import MemoryStore
 from log_format.topic import producer_id
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.attachment import Attachment
 from log_format.topic.changes import CreateTopic
@@ -210,7 +210,7 @@ def test_the_journal_replays_as_ever() -> None:
     assert flights[1] is not None
     assert flights[1].next_offsets.tolist() == [3, 1]
     assert flights[1].producers.by_id[PRODUCER].last_sequence == 1
-    assert flights[1].transactions.by_id["t-1"].places == (AppendedRange(0, 2, 1),)
+    assert flights[1].transactions.by_id["t-1"].offset_ranges == (AppendedRange(0, 2, 1),)
     assert flights[1].settings == (86_400_000, 60_000, 8_388_608)
     assert dict(states[-1].topics.closed) == {"3333-cccc": 9, "1111-aaaa": 4}
     assert [state.runs.file_count() for state in states] == [1, 1, 1, 1, 1, 0]

@@ -33,7 +33,7 @@ from log_format.journal.topics import NO_TOPICS, JournalTopic, JournalTopics, de
 from log_format.limits import JOURNAL_TAG_BYTES_MAX
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic import producer_id
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.applied_transactions import NO_TRANSACTIONS, TransactionStamp
 from log_format.topic.attachment import Attachment, parse_attachment
 from log_format.topic.producers import NO_PRODUCERS, ProducerStamp, StampedBatch

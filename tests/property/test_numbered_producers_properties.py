@@ -10,8 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log_format.errors import ErrorCode, TidelogError
-from log_format.topic.appended import AppendedRange, Duplicate
-from log_format.topic.numbered_producers import NO_NUMBERED, SEQUENCES, Bounds, ahead, decode_spent, encode_spent
+from log_format.topic.append_outcome import AppendedRange, Duplicate
+from log_format.topic.numbered_producers import (
+    NO_NUMBERED,
+    SEQUENCES,
+    Bounds,
+    decode_spent,
+    encode_spent,
+    sequence_difference,
+)
 from log_format.topic.producer_id import (
     KAFKA,
     PLAIN,
@@ -21,7 +28,7 @@ from log_format.topic.producer_id import (
     kind_of,
     number_of,
     numbered,
-    parted,
+    split_partition,
 )
 from log_format.topic.producers import (
     NO_PRODUCERS,
@@ -72,11 +79,11 @@ def stamp_of(number: int, partition: int, epoch: int, sequence: int) -> Producer
 
 
 def one(stamp: ProducerStamp, base_offset: int, count: int) -> StampedBatch:
-    return StampedBatch(stamp, (AppendedRange(parted(stamp.producer_id)[1], base_offset, count),))
+    return StampedBatch(stamp, (AppendedRange(split_partition(stamp.producer_id)[1], base_offset, count),))
 
 
 def judged(producers: Producers, stamp: ProducerStamp, count: int, now_ms: int = 0) -> Duplicate | TidelogError | None:
-    counts = ((parted(stamp.producer_id)[1], count),)
+    counts = ((split_partition(stamp.producer_id)[1], count),)
     return SequenceCheck(producers, now_ms, EXPIRATION_MS).judge(stamp, counts)
 
 
@@ -103,7 +110,7 @@ def test_no_batch_is_accepted_twice_whatever_is_forgotten(batches: list[Sent], s
         stamp = ProducerStamp(lane, one_sent.epoch, max(0, expected + one_sent.distance))
         verdict = judged(journal, stamp, one_sent.record_count, now_ms)
         if isinstance(verdict, Duplicate):
-            assert log[stamp, one_sent.record_count] == verdict.places[0].base_offset
+            assert log[stamp, one_sent.record_count] == verdict.offset_ranges[0].base_offset
         elif verdict is None:
             assert not any(known == stamp for known, _ in log), "its records would be there twice"
             log[stamp, one_sent.record_count] = offset
@@ -144,15 +151,15 @@ def test_sequences_wrap(counts: list[int], before_the_end: int) -> None:
     at_once = NO_PRODUCERS.with_batches([one(stamp_of(NUMBERS[0], 7, 0, SEQUENCES - 1 - before_the_end), 0, 1)], 1, 1)
     assert at_once.with_batches(reversed(stamped), 1, 1) == producers
     for batch in stamped[-5:]:
-        assert judged(producers, batch.stamp, batch.places[0].count) == Duplicate(batch.places)
+        assert judged(producers, batch.stamp, batch.offset_ranges[0].count) == Duplicate(batch.offset_ranges)
     for batch in stamped[:-5]:
-        assert code_of(judged(producers, batch.stamp, batch.places[0].count)) is ErrorCode.SEQUENCE_OUT_OF_ORDER
+        assert code_of(judged(producers, batch.stamp, batch.offset_ranges[0].count)) is ErrorCode.SEQUENCE_OUT_OF_ORDER
 
 
 @given(st.integers(0, SEQUENCES - 1), st.integers(-(2**30) + 1, 2**30 - 1))
 def test_how_far_ahead_is_told_across_the_wrap(expected: int, distance: int) -> None:
     """A sequence is ahead by less than half of all sequences, or behind."""
-    assert ahead((expected + distance) % SEQUENCES, expected) == distance
+    assert sequence_difference((expected + distance) % SEQUENCES, expected) == distance
 
 
 def test_partitions_have_sequences_of_their_own() -> None:
@@ -224,7 +231,7 @@ def test_a_number_is_positive_and_tells_its_age(issued: int, randomness: int) ->
     assert 0 <= number < 2**63
     assert issued_ms(numbered(number)) == issued_ms(numbered(number, 9)) == issued
     assert kind_of(numbered(number, 0)) == KAFKA
-    assert (number_of(numbered(number, 3)), parted(numbered(number, 3))) == (number, (numbered(number), 3))
+    assert (number_of(numbered(number, 3)), split_partition(numbered(number, 3))) == (number, (numbered(number), 3))
 
 
 @pytest.mark.parametrize(

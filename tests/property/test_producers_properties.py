@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from log_format import limits
 from log_format.errors import ErrorCode, TidelogError
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.producer_id import PLAIN, is_issued, issue, issued_ms, kind_of
 from log_format.topic.producers import (
     NO_PRODUCERS,
@@ -47,7 +47,7 @@ def test_a_request_is_in_the_log_once(taken: list[tuple[int, int, int]]) -> None
             producers = producers.with_batches([StampedBatch(stamp, (log[stamp],))], now_ms, EXPIRATION_MS)
             last_used[producer_id] = now_ms
         elif isinstance(verdict, Duplicate):
-            assert verdict.places == (log[stamp],)
+            assert verdict.offset_ranges == (log[stamp],)
         elif verdict.code is ErrorCode.SEQUENCE_OUT_OF_ORDER:
             assert verdict.retryable is (stamp.sequence > expected)
             assert verdict.fields["expected_sequence"] == expected

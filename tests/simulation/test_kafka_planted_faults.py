@@ -15,7 +15,7 @@ from gateway.kafka.known_topics import KnownTopics
 from gateway.kafka.wire import batch_head
 from gateway.transactions.of_kafka import KafkaTransactions
 from log_format.errors import BackOff
-from log_format.topic.append_uploaded import AppendUploaded, ReencodeReason
+from log_format.topic.append_uploaded import AppendUploadedSegments, ReencodeReason
 from log_format.transactions.staged_index import decode_index
 from tests.simulation.simulated.faults import CALM, FAULTY, HOSTILE, STORMY, Profile
 from tests.simulation.simulated.seeds import shows
@@ -26,7 +26,7 @@ SEEDS_MAX = 200
 _moved = batch_head.moved
 _begin = KafkaTransactions.begin
 _writable = transactions._writable
-_refusal = AppendUploaded._refusal
+_refusal = AppendUploadedSegments._refusal
 _commit_answer = group_offsets._commit_answer
 _delete = Administration.delete
 
@@ -66,7 +66,7 @@ def _but_the_last(data: bytes, key: str) -> Any:
     return decode_index(data, key)[:-1]
 
 
-def _not_overtaken(self: AppendUploaded, state: Any) -> Any:
+def _not_overtaken(self: AppendUploadedSegments, state: Any) -> Any:
     """Commits segments for offsets that others have taken."""
     verdict = _refusal(self, state)
     return None if verdict is ReencodeReason.OVERTAKEN else verdict
@@ -139,7 +139,11 @@ PLANTED: dict[str, Planted] = {
         "gateway.finishing.staging.decode_index", _but_the_last, CALM, bounds=LARGE
     ),
     "does not see that a large transaction was overtaken": Planted(
-        "log_format.topic.append_uploaded.AppendUploaded._refusal", _not_overtaken, CALM, first_seed=57, bounds=LARGE
+        "log_format.topic.append_uploaded.AppendUploadedSegments._refusal",
+        _not_overtaken,
+        CALM,
+        first_seed=57,
+        bounds=LARGE,
     ),
 }
 

@@ -22,7 +22,7 @@ from gateway.finishing import finisher
 from log_format.delta.committer import Committer, _Holder
 from log_format.errors import BackOff
 from log_format.topic.append import Append, Batch
-from log_format.topic.appended import Duplicate
+from log_format.topic.append_outcome import Duplicate
 from log_format.topic.producers import NO_PRODUCERS, SequenceCheck
 from log_format.transactions import finishing
 from log_format.transactions.staged_records import StagedRecords

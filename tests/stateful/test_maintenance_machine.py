@@ -28,7 +28,7 @@ from log_format.segments.scan import scan_segment
 from log_format.stores.memory import MemoryStore
 from log_format.topic import producer_id
 from log_format.topic.append import Append, Batch
-from log_format.topic.appended import Duplicate
+from log_format.topic.append_outcome import Duplicate
 from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.live_segments import live_segments
@@ -141,7 +141,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         batch, places = self.last
         (outcome,) = self.committer.commit(Append([batch], self.new_id)).result
         assert isinstance(outcome, Duplicate)
-        assert outcome.places == places
+        assert outcome.offset_ranges == places
 
     @rule(partition=st.integers(0, PARTITIONS - 1), part=st.floats(0, 1))
     def delete_records(self, partition: int, part: float) -> None:

@@ -19,7 +19,7 @@ from log_format.inspection.verify import verify_topic
 from log_format.segments.reader import SegmentReader
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Append, Batch
-from log_format.topic.appended import Duplicate
+from log_format.topic.append_outcome import Duplicate
 from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
 from log_format.topic.config import TopicConfig
 from tests.support.records import batch_of

@@ -15,7 +15,7 @@ from log_format.journal.reader import JournalReader
 from log_format.journal.state import JournalState
 from log_format.journal.without_gateway import TopicsAnywhere
 from log_format.store import ObjectStore
-from log_format.topic.append import AppendOutcome
+from log_format.topic.append_outcome import AppendOutcome
 from log_format.topic.attachment import Attachment
 from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig

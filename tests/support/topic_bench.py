@@ -10,7 +10,7 @@ from typing import Any
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committed, Committer
 from log_format.topic.append import Append, Batch
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.changes import CreateTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.state import TopicState

@@ -38,7 +38,7 @@ from log_format.errors import TidelogError
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.single import SingleRecord
 from log_format.topic.append import Batch
-from log_format.topic.appended import Duplicate
+from log_format.topic.append_outcome import Duplicate
 from log_format.topic.config import check_topic_name
 
 INLINE_BYTES_MAX: Final = 160 * 1024
@@ -248,7 +248,7 @@ async def _acknowledged(part: Submitted) -> Answered:
         found = await part.open_topic.appending.acknowledged(part.pending)
     except TidelogError as error:
         return _failed(part.place, error)
-    (appended,) = found.places if isinstance(found, Duplicate) else found
+    (appended,) = found.offset_ranges if isinstance(found, Duplicate) else found
     state = part.open_topic.log.state  # its own: a journal moves no log start
     exists = state.exists and part.place.index < state.partition_count  # else it was deleted since
     return Answered(

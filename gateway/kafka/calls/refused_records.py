@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from log_format.records.single import SingleRecord
 from log_format.records.times import times_ms
-from log_format.topic.config import TimeRange, TopicConfig
+from log_format.topic.config import AcceptedTimes, TopicConfig
 
 TOLD_MAX: Final = 1_000
 """Most records of a batch that are named. Clients report the others as records that failed only because of their batch."""
@@ -50,7 +50,7 @@ def refused_records(
     if config.needs_keys and len(lacking := _without_key(records)):
         what = "A record without a key can't be in a topic whose cleanup.policy has compact."
         return _refused(KafkaError.invalid_record, what, {int(index): what for index in lacking[:TOLD_MAX]})
-    taken = config.times_taken(now_ms)
+    taken = config.accepted_times(now_ms)
     if taken is None:
         return None
     times = _times(records, now_ms)
@@ -65,7 +65,7 @@ def _refused(error: KafkaError, what: str, records: Mapping[int, str]) -> Refuse
     return RefusedRecords(error, f"The batch was refused for some of its records. {what}", records)
 
 
-def _untimely(time_ms: int, taken: TimeRange) -> str:
+def _untimely(time_ms: int, taken: AcceptedTimes) -> str:
     return f"The timestamp {time_ms} is out of range: {taken}."
 
 

@@ -18,7 +18,7 @@ from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, Tidelog
 from log_format.ids import NewId
 from log_format.segments.reader import SegmentReader
 from log_format.topic.append import Append, Batch
-from log_format.topic.appended import Duplicate
+from log_format.topic.append_outcome import Duplicate
 from log_format.topic.change import Change
 from log_format.topic.state import TopicState
 from tests.simulation.simulated.oracle import Oracle

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from log_format.errors import ErrorCode, OffsetOutOfRange, TidelogError, TopicReplaced, UnknownTopic
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.state import TopicState
 from tests.simulation.simulated.truth import TrueState, Truth, Violation
 

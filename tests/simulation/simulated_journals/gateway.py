@@ -36,7 +36,8 @@ from log_format.limits import OVERTAKE_MS
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
 from log_format.store import ObjectStore
-from log_format.topic.append import Append, AppendOutcome, Batch
+from log_format.topic.append import Append, Batch
+from log_format.topic.append_outcome import AppendOutcome
 from log_format.topic.attachment import NO_MOVE, Attachment, TopicMove, TopicMoved
 from log_format.topic.changes import MoveTopic
 from log_format.topic.state import Offsets, TopicState
@@ -188,8 +189,7 @@ class Gateway:
         try:
             result = journal.commit_locked(Reclaim(append, offer)).result
             if isinstance(result, int):
-                root = journal.log.table.root
-                result = append.taken(taken_bases(self.store, root, result, offer.path))
+                result = append.taken(taken_bases(self.store, journal.log.table.root, result, offer.path))
         except (TidelogError, StoreUnavailable) as problem:
             raise OutcomeUnknown(str(problem)) from problem
         return result

@@ -6,8 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from log_format.errors import CorruptData, TidelogError
-from log_format.topic.append import AppendOutcome
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, AppendOutcome, Duplicate
 from log_format.topic.applied_transactions import TransactionEnded, TransactionStamp
 from log_format.topic.producers import ProducerStamp
 from log_format.topic.state import TopicState
@@ -69,7 +68,7 @@ class Judge:
                 ledger.told["duplicate"] += 1
                 if not request.is_repeated:
                     raise Violation(f"{request} was called a duplicate")
-                self._acknowledge(request, outcome.places)
+                self._acknowledge(request, outcome.offset_ranges)
             case _:
                 ledger.told["acknowledged"] += 1
                 self._acknowledge(request, outcome)

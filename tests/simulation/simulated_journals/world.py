@@ -19,7 +19,7 @@ from log_format.checkpoints.checkpoint import write_checkpoint, write_table_chec
 from log_format.checkpoints.journal_log import journal_table
 from log_format.errors import ObjectMissing, StoreUnavailable, TidelogError
 from log_format.journal.offer import Offer
-from log_format.topic.append import AppendOutcome
+from log_format.topic.append_outcome import AppendOutcome
 from log_format.topic.changes import AlterTopic, DeleteRecords, DeleteTopic, MoveTopic
 from log_format.topic.config import TopicConfig
 from tests.simulation.simulated import faults

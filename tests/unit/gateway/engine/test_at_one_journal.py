@@ -7,7 +7,7 @@ from typing import Any
 
 from log_format.journal.entries import Close
 from log_format.stores.memory import MemoryStore
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 from tests.support.faulty_store import Gate
 

@@ -11,7 +11,7 @@ from gateway.engine.appending import PendingBatch
 from gateway.engine.open_topic import OpenTopic
 from log_format.errors import BackOff
 from log_format.stores.memory import MemoryStore
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import MoveTopic
 from tests.support.engine import Gateway, make_gateway, values_of

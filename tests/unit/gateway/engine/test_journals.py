@@ -16,7 +16,7 @@ from log_format.errors import BackOff, OffsetOutOfRange, RequestRefused, Unknown
 from log_format.journal.entries import Close
 from log_format.limits import JOURNAL_ATTACH_BYTES_MAX
 from log_format.stores.memory import MemoryStore
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.producers import Producer, Producers
 from tests.support.engine import Gateway, make_gateway, values_of
 

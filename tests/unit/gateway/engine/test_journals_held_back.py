@@ -14,7 +14,7 @@ from gateway.journals.modes import OWN_COMMITS_MAX
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, RequestRefused
 from log_format.stores.memory import MemoryStore
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from tests.support.engine import Gateway, make_gateway, values_of
 from tests.support.heartbeats import heartbeat
 

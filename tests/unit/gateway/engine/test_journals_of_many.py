@@ -19,7 +19,7 @@ from log_format.journal.reclaim import Reclaim
 from log_format.journal.taken import TakenObjects
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Batch
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.producer_id import PLAIN, issue
 from log_format.topic.producers import ProducerStamp
 from tests.support.engine import Gateway, batch_of, values_of

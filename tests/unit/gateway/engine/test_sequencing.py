@@ -9,7 +9,7 @@ import pytest
 
 from gateway.engine.open_topic import OpenTopic
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.producers import ProducerStamp
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 from tests.support.faulty_store import Gate

@@ -8,7 +8,7 @@ import pyarrow as pa
 from gateway.engine.tail_cache import Original, TailCache
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.single import PlacedRecord, SingleRecord
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 
 
 def table_of(runs: list[AppendedRange], value: bytes = b"x" * 100) -> pa.Table:

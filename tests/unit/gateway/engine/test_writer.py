@@ -13,7 +13,7 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.memory_budget import MemoryBudget
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TopicReplaced, UnknownTopic
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 from tests.support.faulty_store import Gate
 from tests.support.waiting import turns_up

@@ -12,7 +12,7 @@ from gateway.engine.bounds import ENCODED_BESIDE_BYTES_MIN, FLUSHES_AHEAD_MAX
 from log_format.errors import BackOff, StoreUnavailable
 from log_format.journal.append import JournalAppend
 from log_format.topic.append import Append
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from tests.support.engine import Gateway, values_of
 from tests.support.faulty_store import Gate
 

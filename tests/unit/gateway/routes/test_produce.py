@@ -24,7 +24,7 @@ from gateway.settings import Settings
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode
 from log_format.stores.memory import MemoryStore
-from log_format.topic.producers import ProducerStamp, out_of_order
+from log_format.topic.producers import ProducerStamp, out_of_order_error
 from tests.support.lone_gateway import lone_gateway
 
 VALUE = b"x" * 1000
@@ -74,7 +74,7 @@ async def test_what_waits_again_is_counted_again(drains_second: bool, monkeypatc
         submitted = pending.at
         assert submitted is not None
         assert submitted.commits.withdraw(submitted)
-        submitted.settle(out_of_order(ProducerStamp("p", 0, 1), 0))
+        submitted.settle(out_of_order_error(ProducerStamp("p", 0, 1), 0))
         await asyncio.sleep(0)
         assert gateway.request_memory.used_bytes == 0
         return pending.settled.result()

@@ -9,7 +9,7 @@ import pytest
 from gateway.transactions.of_kafka import Producing
 from log_format.clock import SystemClock
 from log_format.errors import ErrorCode, TidelogError
-from log_format.topic.appended import Duplicate
+from log_format.topic.append_outcome import Duplicate
 from log_format.topic.producer_id import numbered
 from log_format.topic.producers import ProducerStamp
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets

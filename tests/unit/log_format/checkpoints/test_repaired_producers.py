@@ -11,7 +11,7 @@ from log_format.checkpoints.repair import repair_topic
 from log_format.errors import ErrorCode, TidelogError
 from log_format.topic import producer_id
 from log_format.topic.append import Append
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.producers import ProducerStamp
 from tests.support.clocks import HOUR_MS
 from tests.support.topic_bench import TopicBench, TopicUser

@@ -18,7 +18,7 @@ from log_format.errors import (
     UnknownTopic,
 )
 from log_format.topic.append import Append
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.changes import CreateTopic, DeleteTopic
 from log_format.topic.config import TopicConfig
 from tests.support.topic_bench import TopicBench

@@ -26,7 +26,7 @@ from log_format.journal.view import AheadOfTable, view_of
 from log_format.stores.memory import MemoryStore
 from log_format.topic import producer_id
 from log_format.topic.append import Append
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.attachment import Attachment, TopicMove, TopicMoved
 from log_format.topic.changes import AlterTopic, MoveTopic
 from log_format.topic.producers import ProducerStamp
@@ -72,9 +72,9 @@ def test_a_commit_has_ten_thousand_runs_at_most(bench: JournalBench) -> None:
     more = batch_of(b.topic_id, [b"more"], 1)
     append = JournalAppend([Routed(a, wide), Routed(a, again), Routed(b, more)], bench.new_id)
     committed = bench.committer(journal).commit(append)
-    places, second, third = committed.result
-    assert isinstance(places, tuple)
-    assert len(places) == limits.JOURNAL_RUNS_MAX
+    offset_ranges, second, third = committed.result
+    assert isinstance(offset_ranges, tuple)
+    assert len(offset_ranges) == limits.JOURNAL_RUNS_MAX
     assert second == (AppendedRange(7, 1, 1),)
     assert isinstance(third, BackOff)
     assert third.code is ErrorCode.OVERLOADED
@@ -241,7 +241,7 @@ def test_a_drain_brings_every_remembered_request(bench: JournalBench) -> None:
     assert partly.producers.by_id[issued(1)].last_sequence == 1
     log = leave(bench, a, journal)
     assert [own(bench, log, stamp, [b"x"]) for stamp in stamps] == [
-        Duplicate(places) for places in ((AppendedRange(0, 0, 1),), (), (AppendedRange(0, 1, 1),), (), ())
+        Duplicate(offset_ranges) for offset_ranges in ((AppendedRange(0, 0, 1),), (), (AppendedRange(0, 1, 1),), (), ())
     ]
 
 

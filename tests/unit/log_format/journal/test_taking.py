@@ -19,7 +19,7 @@ from log_format.journal.state import JournalState
 from log_format.journal.take import JournalTake
 from log_format.stores.memory import MemoryStore
 from log_format.topic import producer_id
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.producers import ProducerStamp
 from tests.support.clocks import EPOCH_MS, ManualClock

@@ -12,7 +12,7 @@ from log_format.journal.entries import Close
 from log_format.journal.look import look_at
 from log_format.limits import HEAD_TRUSTED_MS
 from log_format.stores.memory import MemoryStore
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.attachment import Attachment, TopicMove
 from log_format.topic.changes import DeleteTopic, MoveTopic
@@ -149,20 +149,20 @@ def test_a_transaction_is_applied_once_wherever_the_topic_went(bench: SharedBenc
     def apply() -> object:
         return bench.anywhere.append(bench.log("t"), batch_of(state.topic_id, [b"0"], 1, transaction=stamp))
 
-    places = (AppendedRange(1, 0, 1),)
-    assert apply() == places
-    assert apply() == Duplicate(places)
+    offset_ranges = (AppendedRange(1, 0, 1),)
+    assert apply() == offset_ranges
+    assert apply() == Duplicate(offset_ranges)
     bench.drain("t")
-    assert apply() == Duplicate(places)
+    assert apply() == Duplicate(offset_ranges)
     assert state.topic_id is not None
     bench.anywhere.note(0, [Close(state.topic_id, 1)])
     Committer(bench.log("t"), new_id=new_id).commit(
         MoveTopic(topic_id=state.topic_id, move=TopicMove(Attachment(0, 1, 1), topic_id=state.topic_id))
     )
-    assert apply() == Duplicate(places)
+    assert apply() == Duplicate(offset_ranges)
     back = Attachment(0, 2, 2)
     Committer(bench.log("t"), new_id=new_id).commit(MoveTopic(topic_id=state.topic_id, move=TopicMove(None, back)))
-    assert apply() == Duplicate(places)
+    assert apply() == Duplicate(offset_ranges)
     assert bench.append("t", b"1", partition=1) == (AppendedRange(1, 1, 1),)
 
 

@@ -13,7 +13,7 @@ import pytest
 from log_format.errors import ErrorCode, TidelogError, TopicReplaced, UnknownTopic
 from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 from log_format.topic.append import Append, Batch
-from log_format.topic.appended import AppendedRange
+from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.changes import AlterTopic, DeleteTopic
 from tests.support.topic_bench import TopicBench

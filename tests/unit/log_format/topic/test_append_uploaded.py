@@ -16,8 +16,8 @@ from log_format.segments.run import Run, SegmentRef
 from log_format.store import ObjectStore
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Append
-from log_format.topic.append_uploaded import AppendUploaded, ReencodeReason, UploadedSegment
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
+from log_format.topic.append_uploaded import AppendUploadedSegments, ReencodeReason, UploadedSegment
 from log_format.topic.applied_transactions import TransactionEnded, TransactionStamp
 from log_format.topic.attachment import Attachment, TopicMove, TopicMoved
 from log_format.topic.changes import CreateTopic, DeleteTopic, MoveTopic
@@ -55,7 +55,7 @@ class Topic:
         self.committer.commit(Append([batch_of("i", [b"v"])], random_id))
 
     def append(self, *segments: UploadedSegment, topic_id: str = "i", stamp: TransactionStamp = STAMP) -> object:
-        return self.committer.commit(AppendUploaded.of(topic_id, stamp, segments)).result
+        return self.committer.commit(AppendUploadedSegments.of(topic_id, stamp, segments)).result
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_all_segments_enter_by_one_commit_that_another_reader_takes(topic: Topic
     state = other.refresh()
     assert state.next_offsets.tolist() == [11, 12, 4, 0]
     assert state.version == 2
-    assert state.transactions.by_id["t-1"].places == PLACES
+    assert state.transactions.by_id["t-1"].offset_ranges == PLACES
     assert state.transactions.floor == 3
     actions = [msgspec.json.decode(line) for line in topic.store.get(f"topics/t/_delta_log/{2:020}.json").splitlines()]
     adds = [action["add"] for action in actions if "add" in action]

@@ -12,8 +12,8 @@ from log_format.checkpoints.checkpoint import write_checkpoint
 from log_format.delta.actions import decode_commit
 from log_format.stores.local import LocalStore
 from log_format.topic import producer_id
-from log_format.topic.append import Append, AppendOutcome, Batch
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append import Append, Batch
+from log_format.topic.append_outcome import AppendedRange, AppendOutcome, Duplicate
 from log_format.topic.applied_transactions import (
     FLOOR_APP_ID,
     NO_TRANSACTIONS,
@@ -67,7 +67,7 @@ def test_whoever_applies_it_again_appends_nothing(bench: TopicBench) -> None:
     gateway = bench.create(1)
     late = newcomer(bench)
     once = Duplicate((AppendedRange(0, 0, 1),))
-    assert applied(bench, gateway, FIRST, FIRST) == [once.places, once]
+    assert applied(bench, gateway, FIRST, FIRST) == [once.offset_ranges, once]
     assert applied(bench, gateway, FIRST) == [once]
     assert applied(bench, gateway, FIRST, FIRST) == [once, once]
     assert applied(bench, late, FIRST, FIRST) == [once, once]

@@ -16,8 +16,8 @@ from log_format.checkpoints.memory import PRODUCERS_KEY
 from log_format.errors import CorruptData, ErrorCode, TidelogError
 from log_format.stores.local import LocalStore
 from log_format.topic import producer_id
-from log_format.topic.append import Append, AppendOutcome, Batch
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append import Append, Batch
+from log_format.topic.append_outcome import AppendedRange, AppendOutcome, Duplicate
 from log_format.topic.changes import DeleteRecords, DeleteTopic
 from log_format.topic.producers import ProducerStamp
 from tests.support.faulty_store import FaultyStore
@@ -70,8 +70,8 @@ def forget_commits(bench: TopicBench, gateway: TopicUser) -> None:
 def test_another_gateway_knows_the_request_from_the_commits(bench: TopicBench) -> None:
     """A takeover: a writer with only the log tells a repeat from a new request, and the next one from one that is ahead."""
     first, who = bench.create(2), issued(bench)
-    (places,) = flush(bench, first, stamped(bench, first, who, 0, {0: [b"a", b"b"], 1: [b"c"]}))
-    assert places == (AppendedRange(0, 0, 2), AppendedRange(1, 0, 1))
+    (offset_ranges,) = flush(bench, first, stamped(bench, first, who, 0, {0: [b"a", b"b"], 1: [b"c"]}))
+    assert offset_ranges == (AppendedRange(0, 0, 2), AppendedRange(1, 0, 1))
     other = bench.gateway()
     other.log.refresh()
     version = other.log.state.version

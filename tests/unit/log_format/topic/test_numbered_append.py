@@ -8,8 +8,8 @@ import pytest
 
 from log_format.checkpoints.checkpoint import write_checkpoint
 from log_format.errors import ErrorCode, TidelogError
-from log_format.topic.append import Append, AppendOutcome, Batch
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append import Append, Batch
+from log_format.topic.append_outcome import AppendedRange, AppendOutcome, Duplicate
 from log_format.topic.producer_id import issue_number, numbered
 from log_format.topic.producers import ProducerStamp
 from tests.support.records import batch_of

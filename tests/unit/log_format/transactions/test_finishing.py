@@ -13,7 +13,7 @@ import pytest
 
 from log_format.errors import CorruptData, TopicReplaced, UnknownTopic
 from log_format.records.schema import BATCH_SCHEMA
-from log_format.topic.appended import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionEnded
 from log_format.transactions.changes import Finish, unknown
 from log_format.transactions.finishing import finish

@@ -9,7 +9,7 @@ from gateway.kafka.calls import transactions
 from gateway.kafka.calls.stamps import produce_error, staging_error
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
 from log_format.topic.producer_id import numbered
-from log_format.topic.producers import ProducerStamp, fenced, out_of_order
+from log_format.topic.producers import ProducerStamp, fenced_error, out_of_order_error
 from log_format.transactions.changes import NotFinished
 from log_format.transactions.of_kafka import given_up
 from log_format.transactions.row import Reason, TransactionRow
@@ -34,10 +34,10 @@ def row(reason: Reason = "") -> TransactionRow:
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (out_of_order(STAMP, 3), KafkaError.out_of_order_sequence_number),
-        (out_of_order(STAMP, 9), KafkaError.out_of_order_sequence_number),
-        (out_of_order(STAMP, 0), KafkaError.unknown_producer_id),
-        (fenced("k", 0, 1), KafkaError.invalid_producer_epoch),
+        (out_of_order_error(STAMP, 3), KafkaError.out_of_order_sequence_number),
+        (out_of_order_error(STAMP, 9), KafkaError.out_of_order_sequence_number),
+        (out_of_order_error(STAMP, 0), KafkaError.unknown_producer_id),
+        (fenced_error("k", 0, 1), KafkaError.invalid_producer_epoch),
         (OutcomeUnknown("?"), KafkaError.request_timed_out),
     ],
 )
@@ -50,7 +50,7 @@ def test_an_idempotent_batch(error: TidelogError, told: KafkaError) -> None:
     ("error", "told"),
     [
         (given_up(row("expired")), KafkaError.invalid_txn_state),
-        (fenced("k", 0, 1), KafkaError.invalid_producer_epoch),
+        (fenced_error("k", 0, 1), KafkaError.invalid_producer_epoch),
         (RequestRefused("?", code=ErrorCode.UNKNOWN_PRODUCER), KafkaError.invalid_producer_id_mapping),
         (OutcomeUnknown("?"), KafkaError.request_timed_out),
     ],
@@ -64,8 +64,8 @@ def test_a_batch_of_a_transaction(error: TidelogError, told: KafkaError) -> None
     ("error", "is_fencing", "told"),
     [
         (NotFinished(row()), True, KafkaError.concurrent_transactions),
-        (fenced("k", 0, 1), True, KafkaError.producer_fenced),
-        (fenced("k", 0, 1), False, KafkaError.invalid_producer_epoch),
+        (fenced_error("k", 0, 1), True, KafkaError.producer_fenced),
+        (fenced_error("k", 0, 1), False, KafkaError.invalid_producer_epoch),
         (given_up(row("offsets")), True, KafkaError.unknown_producer_id),
         (RequestRefused("?", code=ErrorCode.TRANSACTION_NOT_OPEN), True, KafkaError.invalid_txn_state),
         (RequestRefused("?", code=ErrorCode.SEQUENCE_OUT_OF_ORDER), True, KafkaError.unknown_producer_id),
