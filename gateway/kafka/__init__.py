@@ -17,7 +17,7 @@ A handler is written once for all versions::
         call.require("Describe", "cluster", CLUSTER)
         return call.answer(error_code=KafkaError.none, cluster_id="…", brokers=[{"broker_id": 1, "host": "h", "port": 9092}])
 
-    CALLS = {60: Served(0, 2, cluster.describe_cluster)}  # in ``calls.table``
+    CALLS = {60: ApiHandler(0, 2, cluster.describe_cluster)}  # in ``calls.table``
 
 1. ``request`` is kio's entity of the request's version. A field that only some versions have is read by ``getattr(…, default)``.
 2. ``call.answer`` takes the field names of kio's newest version, nested entities as mappings, and milliseconds as integers. A
@@ -25,11 +25,11 @@ A handler is written once for all versions::
    version has raises ``TypeError``.
 3. A handler puts refusals into the answer: ``except TidelogError as error: kafka_error(error)``. An exception that a handler
    raises closes the connection.
-4. A handler that has to wait (a long poll, a commit) returns ``Later(awaitable)`` as soon as the order of requests no longer
-   matters. The connection's next request then begins immediately. Answers still go out in the order of requests. A handler
-   wrapped by ``later`` returns ``Later`` immediately.
-5. Reserve the memory of a large answer with ``call.answer_memory`` and append the reservation to ``call.held``: it is released
-   once the answer is sent.
+4. A handler that has to wait (a long poll, a commit) returns ``PendingAnswer(awaitable)`` as soon as the order of requests no
+   longer matters. The connection's next request then begins immediately. Answers still go out in the order of requests. A handler
+   wrapped by ``answer_concurrently`` returns ``PendingAnswer`` immediately.
+5. Reserve the memory of a large answer with ``call.answer_memory`` and append the reservation to ``call.reservations``: it
+   is released once the answer is sent.
 6. ``None`` means that no answer is sent (Produce with acks=0). ``Encoded`` is an answer body that is already encoded.
 7. ``call.session`` lives as long as the connection. ``session.caller`` is None until the client has authenticated: until then
    only the keys of ``UNAUTHENTICATED_KEYS`` are served.

@@ -12,8 +12,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.engine.bounds import LIST_LOADS_AT_ONCE
 from gateway.kafka.call import Encoded, KafkaCall
 from gateway.kafka.errors import kafka_error
-from gateway.kafka.wire.messages import encoded_body
-from gateway.kafka.wire.splicing import with_field
+from gateway.kafka.wire.messages import encode_body, encode_with_field
 from gateway.problem import as_tidelog_error
 from log_format.access.acls import Operation, ResourceType
 from log_format.errors import BackOff, TidelogError
@@ -114,11 +113,11 @@ async def each_encoded(
             these and the error.
     """
     room = call.answer_memory.reserve()
-    call.held.append(room)
+    call.reservations.append(room)
     pieces: list[bytes] = []
 
     def encoded(values: dict[str, Any]) -> bytes:
-        return encoded_body(getattr(call.answer(**{array: [values]}), array)[0])
+        return encode_body(getattr(call.answer(**{array: [values]}), array)[0])
 
     async for answer in _answers(call, wanted, done):
         name = named(wanted[len(pieces)])
@@ -129,7 +128,7 @@ async def each_encoded(
             piece = encoded(name | told_error(call, problem))
         pieces.append(piece)
         await asyncio.sleep(0)
-    return Encoded(tuple(with_field(call.answer(**{array: ()}), len(pieces), pieces)))
+    return Encoded(tuple(encode_with_field(call.answer(**{array: ()}), len(pieces), pieces)))
 
 
 async def _answers(

@@ -25,7 +25,7 @@ from gateway.kafka.login import Login
 from gateway.kafka.rates import Rates
 from gateway.kafka.shares.sessions import ShareSessions
 from gateway.kafka.shares.shares import Shares
-from gateway.kafka.wire.made import made
+from gateway.kafka.wire.entities import make_entity
 from gateway.kafka.wire.messages import Head, response_type
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, Reservation
@@ -37,7 +37,7 @@ from log_format.errors import TidelogError
 from log_format.groups.row import Reader
 
 
-class Refused(Exception):
+class CloseConnection(Exception):
     """Raised to close the connection. The text is for the log."""
 
 
@@ -47,11 +47,11 @@ class Session:
 
     address: str
     caller: Caller | None
-    still_there: Callable[[], Awaitable[None]]
+    check_connected: Callable[[], Awaitable[None]]
     """Check that raises if the client has disconnected: it may already be asking elsewhere."""
     software: str = ""
     """Name of the client's library (KIP-511); empty if the client does not send one."""
-    counted: CountedConnection = field(default_factory=CountedConnection)
+    quota_connection: CountedConnection = field(default_factory=CountedConnection)
     """The connection as the quota of connections counts it."""
     rates: Rates = field(default_factory=lambda: Rates(None))
     login: Login = field(default_factory=Login)
@@ -60,12 +60,12 @@ class Session:
     """State of exchanges that take several requests."""
 
     def enter(self, caller: Caller) -> None:
-        """Set the authenticated caller. Raise ``Refused`` if the caller has too many connections."""
+        """Set the authenticated caller. Raise ``CloseConnection`` if the caller has too many connections."""
         if self.rates.quotas is not None:
             try:
-                self.counted.used_by(caller.principal, self.rates.quotas)
+                self.quota_connection.used_by(caller.principal, self.rates.quotas)
             except Throttled as problem:
-                raise Refused(problem.detail) from problem
+                raise CloseConnection(problem.detail) from problem
         self.caller = caller
 
 
@@ -81,44 +81,44 @@ Answer = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class PendingAnswer:
     """An answer that is not ready yet. The connection's next request begins meanwhile; answers still go out in the order of
     requests."""
 
     answer: Awaitable[Answer]
 
 
-Handler = Callable[["KafkaCall", Any], Awaitable[Answer | Later]]
+Handler = Callable[["KafkaCall", Any], Awaitable[Answer | PendingAnswer]]
 """Function that serves a request, given kio's entity in the request's version. It has to turn each ``TidelogError`` into an
 answer: an exception that it raises closes the connection."""
 
 
-def later(handle: Callable[[KafkaCall, Any], Awaitable[Answer]]) -> Handler:
-    """Wrap a handler so that it returns ``Later`` immediately."""
+def answer_concurrently(handle: Callable[[KafkaCall, Any], Awaitable[Answer]]) -> Handler:
+    """Wrap a handler so that it returns ``PendingAnswer`` immediately."""
 
     @wraps(handle)
-    async def begin(call: KafkaCall, request: Any) -> Answer | Later:
-        return Later(handle(call, request))
+    async def begin(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
+        return PendingAnswer(handle(call, request))
 
     return begin
 
 
-class Served(NamedTuple):
-    """The versions of an API key that are served, and their handler. ``listed_from``: smallest version that ApiVersions lists,
-    for a client that needs it to be smaller than ``least``."""
+class ApiHandler(NamedTuple):
+    """The versions of an API key that are served, and their handler. ``listed_version_min``: smallest version that ApiVersions
+    lists, for a client that needs it to be smaller than ``version_min``."""
 
-    least: int
-    most: int
+    version_min: int
+    version_max: int
     handle: Handler
-    listed_from: int | None = None
+    listed_version_min: int | None = None
 
 
-Calls = Mapping[int, Served]
+ApiHandlers = Mapping[int, ApiHandler]
 """Served requests by API key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class ListenerCaches:
     """State that a listener shares among all its connections."""
 
     known_topics: KnownTopics
@@ -139,28 +139,28 @@ class KafkaCall:
     gateway: Gateway
     advertised: Advertised
     session: Session
-    calls: Calls
-    remembered: Remembered
+    calls: ApiHandlers
+    caches: ListenerCaches
     arrived_at_ms: int
     """Time of day at which the request arrived."""
     revision: int
     """Revision of the rights by which the request was admitted."""
     frame: Reservation
     """Memory of the request's frame; released once the answer is sent."""
-    held: list[Reservation] = field(default_factory=list)
+    reservations: list[Reservation] = field(default_factory=list)
     """Other reservations that are released once the answer is sent."""
-    denied: set[tuple[str, ...]] = field(default_factory=set)
+    noted_denials: set[tuple[str, ...]] = field(default_factory=set)
     """Missing rights that were already noted in the audit trail for this request."""
 
     @property
     def known_topics(self) -> KnownTopics:
         """The listener's cache of topics by id."""
-        return self.remembered.known_topics
+        return self.caches.known_topics
 
     @property
     def shares(self) -> Shares:
         """Share groups with their members and queues."""
-        return self.remembered.shares
+        return self.caches.shares
 
     @property
     def name(self) -> str:
@@ -246,7 +246,7 @@ class KafkaCall:
         try:
             standing.check()
         except Unauthenticated:
-            raise Refused("the client's credential has ended while a request waited") from None
+            raise CloseConnection("the client's credential has ended while a request waited") from None
         if gateway.rights.revision == self.revision:
             return {}
         lost = await standing.unreadable(topics, group)
@@ -256,8 +256,12 @@ class KafkaCall:
         return lost
 
     def _denied(self, *right: str) -> None:
-        if self.gateway.recording is not None and right not in self.denied and len(self.denied) < DENIALS_MAX:
-            self.denied.add(right)
+        if (
+            self.gateway.recording is not None
+            and right not in self.noted_denials
+            and len(self.noted_denials) < DENIALS_MAX
+        ):
+            self.noted_denials.add(right)
             self.gateway.recording.note(self.event("denial", *right))
 
     def event(
@@ -284,21 +288,21 @@ class KafkaCall:
 
     def answer(self, **values: Any) -> Any:
         """Return the answer's entity in the request's version. ``values`` use the newest version's names, with nested entities
-        as mappings; a field that the version lacks is left out (``gateway.kafka.wire.made``). ``throttle_time`` defaults to
+        as mappings; a field that the version lacks is left out (``gateway.kafka.wire.entities``). ``throttle_time`` defaults to
         the caller's quota debt, for which the connection is then muted."""
         answer_type = response_type(self.head.key, self.head.version)
         if "throttle_time" in answer_type.__dataclass_fields__:
             values.setdefault("throttle_time", self.pause_ms)
-        return made(answer_type, values)
+        return make_entity(answer_type, values)
 
 
-async def let_others_in(number: int) -> None:
-    """Yield to the event loop after every ``STEP`` parts of a request that has many."""
-    if number % STEP == 0:
+async def yield_to_loop(number: int) -> None:
+    """Yield to the event loop after every ``PARTS_PER_YIELD`` parts of a request that has many."""
+    if number % PARTS_PER_YIELD == 0:
         await asyncio.sleep(0)
 
 
-STEP: Final = 100
+PARTS_PER_YIELD: Final = 100
 METHOD: Final = "KAFKA"
 """Method of Kafka's requests in the audit trail, where HTTP requests have theirs."""
 DENIALS_MAX: Final = 20

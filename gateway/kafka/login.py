@@ -26,7 +26,7 @@ class Login:
     failures: int = 0
 
 
-def holds(caller: Caller, authentication: Authentication | None) -> bool:
+def has_valid_credential(caller: Caller, authentication: Authentication | None) -> bool:
     """Return whether the caller's credential would be accepted now."""
     if authentication is None:
         return True

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.locating import Topics
 from gateway.engine.open_topic import OpenTopic
-from gateway.kafka.call import KafkaCall, let_others_in
+from gateway.kafka.call import KafkaCall, yield_to_loop
 from log_format.errors import TidelogError
 
 
@@ -32,5 +32,5 @@ async def looked_at(call: KafkaCall, names: Iterable[str], arrival_ms: int) -> T
             found[name] = refusal
         else:
             wanted.append(FetchFrom(topic=name, partition=0))
-        await let_others_in(number)
+        await yield_to_loop(number)
     return {**found, **(await call.engine.locating.fresh(wanted, arrival_ms) if wanted else {})}

@@ -279,8 +279,8 @@ async def commit_offsets(request: Request, group: fields.GroupPath, wanted: Offs
     known = await groups.committed.now(group) if wanted.member_id is None else groups.committed.as_known(group)
     offsets = wanted.next_offsets()
     with await room_for_answer(request, _text_bytes(known.offsets.values()) + _text_bytes(offsets)) as room:
-        member, still_there = (wanted.member_id, wanted.generation), partial(still_connected, request)
-        rows = await groups.committed.put(known, group, offsets, *member, epoch=epoch, still_there=still_there)
+        member, check_connected = (wanted.member_id, wanted.generation), partial(still_connected, request)
+        rows = await groups.committed.put(known, group, offsets, *member, epoch=epoch, check_connected=check_connected)
         shown = _shown(request, rows)
         return await room.json(lambda: _offsets(shown))
 

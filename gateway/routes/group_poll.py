@@ -122,8 +122,8 @@ async def poll(
     """Join, commit, acknowledge and read in one call, for clients that keep no state."""
     negotiate(accepted(request), (JSON,))
     unreadable = partial(standing_of(request).unreadable, group=group)
-    still_there = partial(still_connected, request)
-    wish = replace(asked.wish(unreadable), filter=query.record_filter, still_there=still_there)
+    check_connected = partial(still_connected, request)
+    wish = replace(asked.wish(unreadable), filter=query.record_filter, check_connected=check_connected)
     joining = asked.joining(request) if asked.member_id is None else None
     await check_member(request, group, asked.member_id)
     require(request, "Read", "topic", *(one.topic for one in asked.commit or ()))

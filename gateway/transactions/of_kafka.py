@@ -34,7 +34,7 @@ from log_format.transactions.staged_records import StagedLane, StagedRecords, in
 NO_PRODUCER: Final = -1
 
 
-class Producing(NamedTuple):
+class TransactionalProducer(NamedTuple):
     """The producer that a request names. ``producer_id``: the client's number. ``owner``: the principal that asks."""
 
     transactional_id: str
@@ -61,7 +61,7 @@ class KafkaTransactions:
         self._clock = clock
 
     async def init_producer(
-        self, transactional_id: str, timeout_ms: int, asked: Producing | None = None, owner: str = NOBODY
+        self, transactional_id: str, timeout_ms: int, asked: TransactionalProducer | None = None, owner: str = NOBODY
     ) -> TransactionRow:
         """Begin the transactional id's next epoch, and fence older ones; return its row. ``asked``: the epoch of a client that
         raises its own.
@@ -78,29 +78,29 @@ class KafkaTransactions:
             )
         )
 
-    async def begin(self, producing: Producing) -> TransactionRow:
+    async def begin(self, producer: TransactionalProducer) -> TransactionRow:
         """Return the epoch's open transaction; begin one if none is open. Raises ``RequestRefused``, ``BackOff``,
         ``OutcomeUnknown``."""
-        known = self._table.state.producers.get(producing.transactional_id)
-        if known is not None and _is_open(known, producing, self._clock.now_ms()):
-            row = await self.newest(producing)  # Raises if the epoch is another owner's.
-            if _is_open(row, producing, self._clock.now_ms()):
+        known = self._table.state.producers.get(producer.transactional_id)
+        if known is not None and _is_open(known, producer, self._clock.now_ms()):
+            row = await self.newest(producer)  # Raises if the epoch is another owner's.
+            if _is_open(row, producer, self._clock.now_ms()):
                 return row  # Otherwise another gateway has ended it since.
         return await self._transactions.begun(
             BeginNext(
-                transactional_id=producing.transactional_id,
-                producer_id=producing.text,
-                epoch=producing.epoch,
-                transaction_id=await self._producer_ids.issue(TRANSACTIONAL, producing.owner),
-                owner=fingerprint(producing.owner),
+                transactional_id=producer.transactional_id,
+                producer_id=producer.text,
+                epoch=producer.epoch,
+                transaction_id=await self._producer_ids.issue(TRANSACTIONAL, producer.owner),
+                owner=fingerprint(producer.owner),
             )
         )
 
-    async def newest(self, producing: Producing) -> TransactionRow:
+    async def newest(self, producer: TransactionalProducer) -> TransactionRow:
         """Return the newest row of the transactional id, which must be of this epoch. Raises ``RequestRefused``
         (``FENCED_PRODUCER``, ``UNKNOWN_PRODUCER``), ``BackOff``."""
-        transactional_id, owner = producing.transactional_id, fingerprint(producing.owner)
-        row = of_epoch(await self._table.fresh(), transactional_id, producing.text, producing.epoch, owner)
+        transactional_id, owner = producer.transactional_id, fingerprint(producer.owner)
+        row = of_epoch(await self._table.fresh(), transactional_id, producer.text, producer.epoch, owner)
         if isinstance(row, TidelogError):
             raise row
         return row
@@ -116,21 +116,23 @@ class KafkaTransactions:
         row = state.producers.get(transactional_id)
         return None if row is None else state.transactions.get(row.transaction_id, row)
 
-    async def open(self, producing: Producing) -> TransactionRow:
+    async def open(self, producer: TransactionalProducer) -> TransactionRow:
         """Return the epoch's open transaction. Raises what ``newest`` raises, and ``RequestRefused``
         (``TRANSACTION_NOT_OPEN``)."""
-        row = await self.newest(producing)
-        if _is_open(row, producing, self._clock.now_ms()):
+        row = await self.newest(producer)
+        if _is_open(row, producer, self._clock.now_ms()):
             return row
-        raise _given_up(row, self._clock.now_ms()) or _none_open(producing)
+        raise _given_up(row, self._clock.now_ms()) or _none_open(producer)
 
-    async def stage(self, producing: Producing, batches: Sequence[tuple[str, Batch]]) -> list[TidelogError | None]:
+    async def stage(
+        self, producer: TransactionalProducer, batches: Sequence[tuple[str, Batch]]
+    ) -> list[TidelogError | None]:
         """Stage each batch, given with its topic; the batch's stamp has its partition and sequence.
 
         Return an error for each batch that is not staged, or may not be, else None. Raises what ``open`` raises: then nothing
         is staged.
         """
-        transaction_id = (await self.open(producing)).transaction_id
+        transaction_id = (await self.open(producer)).transaction_id
 
         async def put(placed: tuple[str, Batch]) -> TidelogError | None:
             try:
@@ -151,26 +153,26 @@ class KafkaTransactions:
             return [refusal] * len(outcomes)
         return outcomes
 
-    async def stage_offsets(self, producing: Producing, offsets: StagedOffsets) -> None:
+    async def stage_offsets(self, producer: TransactionalProducer, offsets: StagedOffsets) -> None:
         """Make a group's offsets pending: a rebalance before the commit changes nothing. Raises what ``open`` and
         ``Transactions.stage_offsets`` raise."""
-        row = await self.open(producing)
+        row = await self.open(producer)
         try:
             await self._transactions.stage_offsets(row.transaction_id, offsets, judged_now=True)
         except RequestRefused as refusal:
-            raise await self._why_not(producing, refusal) from refusal
+            raise await self._why_not(producer, refusal) from refusal
 
-    async def end(self, producing: Producing, require: Require, *, is_committed: bool) -> None:
+    async def end(self, producer: TransactionalProducer, require: Require, *, is_committed: bool) -> None:
         """Commit or abort the epoch's transaction; repeating the call changes nothing. ``require``: as in
         ``Transactions.commit``.
 
         Raises what ``open`` raises, ``SEQUENCE_OUT_OF_ORDER`` if a staged batch is missing, ``Unauthorized``, and a group's
         refusal of its offsets.
         """
-        row = await self.newest(producing)
+        row = await self.newest(producer)
         is_other = row.state == ("aborted" if is_committed else "committed")
         if is_other or row.state == "producer":
-            raise _given_up(row, self._clock.now_ms()) or _none_open(producing)
+            raise _given_up(row, self._clock.now_ms()) or _none_open(producer)
         try:
             if is_committed and row.state == "committed":
                 whole(row)
@@ -179,18 +181,18 @@ class KafkaTransactions:
             elif row.state != "aborted":
                 await self._transactions.abort_lanes(row)
         except RequestRefused as refusal:
-            raise await self._why_not(producing, refusal) from refusal
+            raise await self._why_not(producer, refusal) from refusal
 
-    async def _why_not(self, producing: Producing, refusal: RequestRefused) -> TidelogError:
+    async def _why_not(self, producer: TransactionalProducer, refusal: RequestRefused) -> TidelogError:
         """Return the refusal, or the one that says that the transaction was given up meanwhile. Raises what ``newest`` raises."""
         if refusal.code is not ErrorCode.TRANSACTION_NOT_OPEN:
             return refusal
-        return _given_up(await self.newest(producing), self._clock.now_ms()) or refusal
+        return _given_up(await self.newest(producer), self._clock.now_ms()) or refusal
 
 
-def _none_open(producing: Producing) -> RequestRefused:
+def _none_open(producer: TransactionalProducer) -> RequestRefused:
     return RequestRefused(
-        f"No transaction of {producing.transactional_id!r} is open.", code=ErrorCode.TRANSACTION_NOT_OPEN
+        f"No transaction of {producer.transactional_id!r} is open.", code=ErrorCode.TRANSACTION_NOT_OPEN
     )
 
 
@@ -201,8 +203,8 @@ def _given_up(row: TransactionRow, now_ms: int) -> TidelogError | None:
     return None if row.reason in ("", "asked") else given_up(row)
 
 
-def _is_open(row: TransactionRow, producing: Producing, now_ms: int) -> bool:
-    is_of_epoch = (row.producer_id, row.epoch) == (producing.text, producing.epoch)
+def _is_open(row: TransactionRow, producer: TransactionalProducer, now_ms: int) -> bool:
+    is_of_epoch = (row.producer_id, row.epoch) == (producer.text, producer.epoch)
     return is_of_epoch and row.state == "open" and now_ms <= row.expires_at_ms
 
 

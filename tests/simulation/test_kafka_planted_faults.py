@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.administration import Administration
 from gateway.engine.bounds import EngineBounds
-from gateway.kafka.calls import group_offsets, stamps, transactions
+from gateway.kafka.calls import batch_origin, group_offsets, transactions
 from gateway.kafka.known_topics import KnownTopics
 from gateway.kafka.wire import batch_head
 from gateway.transactions.of_kafka import KafkaTransactions
@@ -23,7 +23,7 @@ from tests.simulation.simulated_kafka.world import LARGE, RENEWED, simulate_kafk
 from tests.simulation.simulated_service.service import EVENTFUL, Code
 
 SEEDS_MAX = 200
-_moved = batch_head.moved
+_moved = batch_head.with_base_offset
 _begin = KafkaTransactions.begin
 _writable = transactions._writable
 _refusal = AppendUploadedSegments._refusal
@@ -35,17 +35,17 @@ def _one_further(batch: memoryview, base_offset: int) -> Any:
     return _moved(batch, base_offset + 1)
 
 
-def _nameless(*_: Any) -> stamps.Stamped:
+def _nameless(*_: Any) -> batch_origin.BatchOrigin:
     """Batches are appended as often as they come."""
-    return stamps.PLAIN
+    return batch_origin.NO_ORIGIN
 
 
-async def _by_memory(self: KafkaTransactions, producing: Any) -> Any:
+async def _by_memory(self: KafkaTransactions, producer: Any) -> Any:
     """What this gateway remembers as open is open."""
-    row = self._table.state.producers.get(producing.transactional_id)
+    row = self._table.state.producers.get(producer.transactional_id)
     if row is not None and row.state == "open":
-        return await self.open(producing)
-    return await _begin(self, producing)
+        return await self.open(producer)
+    return await _begin(self, producer)
 
 
 async def _of_a_leader(call: Any, topic: str, partitions: tuple[int, ...]) -> Any:
@@ -103,8 +103,10 @@ class Planted:
 
 
 PLANTED: dict[str, Planted] = {
-    "moves a producer's batch too far": Planted("gateway.kafka.calls.fetched_batches.moved", _one_further, CALM),
-    "appends a batch that comes again": Planted("gateway.kafka.calls.produce.stamp_of", _nameless, FAULTY),
+    "moves a producer's batch too far": Planted(
+        "gateway.kafka.calls.fetched_batches.with_base_offset", _one_further, CALM
+    ),
+    "appends a batch that comes again": Planted("gateway.kafka.calls.produce.batch_origin", _nameless, FAULTY),
     "takes any id for the topic's": Planted(
         "gateway.kafka.known_topics.KnownTopics.is_of", lambda *_: True, FAULTY, first_seed=25
     ),

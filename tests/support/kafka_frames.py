@@ -13,7 +13,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
 
-from gateway.kafka.wire.made import made
+from gateway.kafka.wire.entities import make_entity
 
 KEYS: Mapping[str, int] = {name: key for key, name in api_key_map.items()}
 """API keys by their names, as ``create_topics``."""
@@ -111,7 +111,7 @@ def framed(name: str, version: int, correlation_id: int, /, client_id: str | Non
         "client_id": client_id,
     }
     entity_writer(header)(buffer, header(**given))
-    entity_writer(kind)(buffer, made(kind, values))
+    entity_writer(kind)(buffer, make_entity(kind, values))
     body = buffer.getvalue()
     return struct.pack(">i", len(body)) + body
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.transactions.of_kafka import Producing
+from gateway.transactions.of_kafka import TransactionalProducer
 from log_format.errors import TidelogError
 from log_format.topic.producer_id import number_of, numbered
 from log_format.topic.producers import ProducerStamp
@@ -15,23 +15,23 @@ MINE: Final = "mine"
 """The transactional id."""
 
 
-async def begun(gateway: Gateway, timeout_ms: int = 60_000) -> Producing:
+async def begun(gateway: Gateway, timeout_ms: int = 60_000) -> TransactionalProducer:
     """A topic with two partitions, and an epoch whose first transaction is open."""
     await gateway.topic("t", 2, flush_ms=0)
     row = await gateway.engine.kafka_transactions.init_producer(MINE, timeout_ms)
-    producing = Producing(MINE, number_of(row.producer_id), row.epoch)
-    await gateway.engine.kafka_transactions.begin(producing)
-    return producing
+    producer = TransactionalProducer(MINE, number_of(row.producer_id), row.epoch)
+    await gateway.engine.kafka_transactions.begin(producer)
+    return producer
 
 
 async def stage(
-    gateway: Gateway, producing: Producing, sequence: int, *values: bytes, partition: int = 0
+    gateway: Gateway, producer: TransactionalProducer, sequence: int, *values: bytes, partition: int = 0
 ) -> TidelogError | None:
     """Stage a batch of these values in topic ``t``; the refusal, where it is refused."""
     state = (await gateway.engine.open_topic("t")).state
-    stamp = ProducerStamp(numbered(producing.producer_id, partition), producing.epoch, sequence)
+    stamp = ProducerStamp(numbered(producer.producer_id, partition), producer.epoch, sequence)
     batch = batch_of(state.topic_id, values, partition, stamp=stamp)
-    (outcome,) = await gateway.engine.kafka_transactions.stage(producing, [("t", batch)])
+    (outcome,) = await gateway.engine.kafka_transactions.stage(producer, [("t", batch)])
     return outcome
 
 

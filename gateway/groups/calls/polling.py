@@ -55,7 +55,7 @@ class PollWish:
     """Filter of the wanted records; None: all."""
     unreadable: Callable[[Iterable[str]], Awaitable[Mapping[str, TidelogError]]] = _all_readable
     """Function that returns those of the topics that the caller may not read now, each with the error for its partitions."""
-    still_there: Callable[[], Awaitable[None]] = there
+    check_connected: Callable[[], Awaitable[None]] = there
     """Check that is made before the offsets are committed (``Committed.commit``)."""
     has_joined: bool = False
     """Whether the member joined by this very call."""
@@ -165,7 +165,7 @@ class Polling:
             await self._committed.commit(
                 *(poll.group.name, wish.commit, wish.member_id, wish.generation),
                 epoch=poll.group.row.epoch,
-                still_there=wish.still_there,
+                check_connected=wish.check_connected,
             )
             poll.has_changed = True
 

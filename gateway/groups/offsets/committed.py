@@ -90,7 +90,7 @@ class Committed:
         instead_of: Mapping[Key, int | None] | None = None,
         transaction_id: str | None = None,
         epoch: int | None = None,
-        still_there: Callable[[], Awaitable[None]] = there,
+        check_connected: Callable[[], Awaitable[None]] = there,
     ) -> Group:
         """Commit all of the offsets or none; return the group with them.
 
@@ -112,7 +112,7 @@ class Committed:
         decision = await self.decision(
             name, offsets, member_id, generation, instead_of=instead_of, transaction_id=transaction_id, epoch=epoch
         )
-        await still_there()
+        await check_connected()
         # With a transaction, the change that the caller asks for is the transaction's decision, not this commit.
         with nullcontext() if transaction_id is None else unasked():
             return await self.decide(decision)
@@ -173,7 +173,7 @@ class Committed:
         generation: int | None,
         *,
         epoch: int | None,
-        still_there: Callable[[], Awaitable[None]],
+        check_connected: Callable[[], Awaitable[None]],
     ) -> list[OffsetRow]:
         """Commit all of the offsets or none; return all offsets of the group, as ``offsets`` does. Raises what ``commit`` raises.
 
@@ -181,7 +181,7 @@ class Committed:
         """
         topics = await self._incarnations.looked({topic for topic, _ in known.offsets} | {one.topic for one in offsets})
         decision = await self.decision(name, offsets, member_id, generation, epoch=epoch, topics=topics)
-        await still_there()
+        await check_connected()
         group = await self.decide(decision)
         return offsets_after(group, known_ids(topics), decision.offsets)
 

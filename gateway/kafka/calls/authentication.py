@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.access.authentication import Unauthenticated
 from gateway.access.caller import Caller
-from gateway.kafka.call import Answer, KafkaCall, Refused
+from gateway.kafka.call import Answer, CloseConnection, KafkaCall
 from gateway.kafka.sasl import MECHANISMS, Mechanism, credential_of
 from log_format.errors import BackOff
 
@@ -41,8 +41,8 @@ async def sasl_handshake(call: KafkaCall, request: Any) -> Answer:
 
 
 async def sasl_authenticate(call: KafkaCall, request: Any) -> Answer:
-    """Authenticate the client by its credential. Raise ``Refused`` if the credential cannot be checked now, after too many
-    failures, or if the caller has too many connections."""
+    """Authenticate the client by its credential. Raise ``CloseConnection`` if the credential cannot be checked now, after too
+    many failures, or if the caller has too many connections."""
     session, authentication = call.session, call.gateway.authentication
     mechanism, session.login.mechanism = session.login.mechanism, None
     if authentication is None or mechanism is None:
@@ -56,7 +56,7 @@ async def sasl_authenticate(call: KafkaCall, request: Any) -> Answer:
     except Unauthenticated:
         return await _refused(call)
     except BackOff as problem:
-        raise Refused(f"a credential can't be judged now: {problem.detail}") from problem
+        raise CloseConnection(f"a credential can't be judged now: {problem.detail}") from problem
     session.enter(caller)
     return call.answer(
         error_code=KafkaError.none,
@@ -73,7 +73,7 @@ async def _refused(call: KafkaCall) -> Answer:
         recording.note(call.event("failed_login"))
     await asyncio.sleep(FAILED_PAUSE_MS / 1000)
     if call.session.login.failures >= FAILURES_MAX:
-        raise Refused("too many failed logins")
+        raise CloseConnection("too many failed logins")
     return _failed(call, KafkaError.sasl_authentication_failed, _NEEDED)
 
 

@@ -14,7 +14,7 @@ from gateway.groups.bounds import REBALANCE_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_M
 from gateway.groups.calls.classic import Speaker
 from gateway.groups.classic.member import JoinWish
 from gateway.kafka.administered import Right, administered
-from gateway.kafka.call import Answer, KafkaCall, later
+from gateway.kafka.call import Answer, KafkaCall, answer_concurrently
 from gateway.kafka.calls.coordinator import check_group, group_error, is_name, milliseconds
 from log_format.access.acls import CLUSTER
 from log_format.cluster.proof import NOBODY
@@ -31,7 +31,7 @@ class InvalidSession(RequestRefused):
     """The session timeout is out of range."""
 
 
-@later
+@answer_concurrently
 async def join_group(call: KafkaCall, request: Any) -> Answer:
     """Join the group, and wait for the other members of the next generation."""
     try:
@@ -98,7 +98,7 @@ def _not_joined(call: KafkaCall, code: KafkaError, member_id: str) -> Answer:
     return call.answer(error_code=code, protocol_name=name, leader="", member_id=member_id, members=())
 
 
-@later
+@answer_concurrently
 async def sync_group(call: KafkaCall, request: Any) -> Answer:
     """Store the leader's assignment, and answer each member with its own part."""
     protocol_type, protocol = getattr(request, "protocol_type", None), getattr(request, "protocol_name", None)
@@ -129,7 +129,7 @@ async def heartbeat(call: KafkaCall, request: Any) -> Answer:
     return call.answer(error_code=KafkaError.none)
 
 
-@later
+@answer_concurrently
 async def leave_group(call: KafkaCall, request: Any) -> Answer:
     """Remove members from the group. An operator may name static members by their instance ids alone."""
     members = getattr(request, "members", None)

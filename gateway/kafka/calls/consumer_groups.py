@@ -15,7 +15,7 @@ from gateway.groups.bounds import PATTERN_CHARACTERS_MAX, SESSION_TIMEOUT_MS_DEF
 from gateway.groups.calls.epochs import ASSIGNORS, LEAVES, Beat
 from gateway.groups.calls.groups import GroupDescription, heartbeat_interval_ms
 from gateway.groups.subscription.re2_pattern import in_python
-from gateway.kafka.call import Answer, KafkaCall, later
+from gateway.kafka.call import Answer, KafkaCall, answer_concurrently
 from gateway.kafka.calls.classic_groups import client_name
 from gateway.kafka.calls.coordinator import (
     InvalidGroup,
@@ -41,7 +41,7 @@ class InvalidPattern(RequestRefused):
     """The subscription's regular expression is invalid, or too expensive to match."""
 
 
-@later
+@answer_concurrently
 async def heartbeat(call: KafkaCall, request: Any) -> Answer:
     """Join the group, renew the member's session, or leave."""
     group, ids = request.group_id, TopicIds(call)
@@ -123,7 +123,7 @@ async def _owned(call: KafkaCall, group: str, member_id: str, owned: Iterable[An
     return {name: numbers for name, numbers in found.items() if name is not None}
 
 
-@later
+@answer_concurrently
 async def describe(call: KafkaCall, request: Any) -> Answer:
     """Answer with groups and their members, each with its current and target assignment, of topics that the caller may
     describe."""

@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.fetch_answer import Fetched, FetchFrom, FetchLimits
 from gateway.kafka.brokers import of_zones
-from gateway.kafka.call import Answer, Encoded, KafkaCall, Later, let_others_in
+from gateway.kafka.call import Answer, Encoded, KafkaCall, PendingAnswer, yield_to_loop
 from gateway.kafka.calls.fetch_bodies import TOPIC_ID_VERSION_MIN, Answered, body
 from gateway.kafka.calls.fetched_batches import Read, batches_of, sent_bytes
 from gateway.kafka.calls.metadata import brokers_here
@@ -54,7 +54,7 @@ _Wanted = FetchFrom | KafkaError | Elsewhere
 _Outcome = Fetched | TidelogError | KafkaError | Elsewhere
 
 
-async def fetch(call: KafkaCall, request: Any) -> Answer | Later:
+async def fetch(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
     """Find the session and the topics; then read, and wait, concurrently with the connection's later requests."""
     session = await _session(call, request)
     if isinstance(session, KafkaError):
@@ -70,7 +70,7 @@ async def fetch(call: KafkaCall, request: Any) -> Answer | Later:
         wait_ms_max=0 if has_errors else min(max(0, round(request.max_wait.total_seconds() * 1000)), WAIT_MS_MAX),
         sent_bytes=lambda parts: sent_bytes(call, reads, parts),
     )
-    return Later(_fetched(call, session, asked, wanted, reads=reads, limits=limits))
+    return PendingAnswer(_fetched(call, session, asked, wanted, reads=reads, limits=limits))
 
 
 async def _session(call: KafkaCall, request: Any) -> FetchSession | KafkaError:
@@ -79,13 +79,13 @@ async def _session(call: KafkaCall, request: Any) -> FetchSession | KafkaError:
         key = _topic_key(call, topic)
         for partition in topic.partitions:
             number += 1
-            await let_others_in(number)
+            await yield_to_loop(number)
             asked.append(Asked(key, partition.partition, partition.fetch_offset, max(1, partition.partition_max_bytes)))
     forgotten: list[Key] = []
     for topic in getattr(request, "forgotten_topics_data", ()):
         forgotten += [(_topic_key(call, topic), partition) for partition in topic.partitions]
     session_id, epoch = getattr(request, "session_id", 0), getattr(request, "session_epoch", OUTSIDE)
-    return call.remembered.fetch_sessions.session(call.caller.principal, session_id, epoch, asked, forgotten)
+    return call.caches.fetch_sessions.session(call.caller.principal, session_id, epoch, asked, forgotten)
 
 
 def _topic_key(call: KafkaCall, topic: Any) -> TopicKey:
@@ -122,7 +122,7 @@ async def _wanted(call: KafkaCall, asked: Sequence[Asked], other_zone: str | Non
         else:
             bytes_max = max(one.bytes_max, SMALL_BATCH_BYTES)
             wanted.append(FetchFrom(topic=topic, partition=one.partition, offset=one.offset, bytes_max=bytes_max))
-        await let_others_in(number)
+        await yield_to_loop(number)
     return wanted
 
 
@@ -156,7 +156,7 @@ async def _fetched(
     found_from = [one.start for one in reads]
     try:
         found = await engine.fetching.fetch(found_from, limits, call.answer_memory, engine.clock.monotonic_ms())
-        call.held.append(found.reservation)
+        call.reservations.append(found.reservation)
         lost = await call.unreadable([one.topic for one in found_from])
     except TidelogError as error:
         if call.version >= 7:
@@ -199,7 +199,7 @@ async def _answer(
         told = None if answered.error is not KafkaError.none else (answered.high_watermark, answered.log_start)
         if answered.read_from >= 0 or session.has_news(one, told, has_records=bool(answered.batches)):
             by_topic.setdefault(one.topic, []).append(answered)
-        await let_others_in(number)
+        await yield_to_loop(number)
     return Encoded(tuple(body(call, session.id, list(by_topic.items()))))
 
 

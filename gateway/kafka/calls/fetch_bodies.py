@@ -17,9 +17,8 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.kafka.call import KafkaCall
 from gateway.kafka.encoded_batches import Parts
 from gateway.kafka.fetch_sessions import TopicKey
-from gateway.kafka.wire.made import made
-from gateway.kafka.wire.messages import encoded_body, response_type
-from gateway.kafka.wire.splicing import counted, with_field
+from gateway.kafka.wire.entities import make_entity
+from gateway.kafka.wire.messages import encode_body, encode_count, encode_with_field, response_type
 
 FETCH: Final = 1
 TOPIC_ID_VERSION_MIN: Final = 13
@@ -49,14 +48,16 @@ def body(call: KafkaCall, session_id: int, topics: Sequence[tuple[TopicKey, Sequ
     version = call.version
     pieces: list[bytes | memoryview] = []
     for topic, partitions in topics:
-        pieces.append(_topic(version, topic) + counted(len(partitions), is_flexible=version >= FLEXIBLE_VERSION_MIN))
+        pieces.append(
+            _topic(version, topic) + encode_count(len(partitions), is_flexible=version >= FLEXIBLE_VERSION_MIN)
+        )
         for one in partitions:
             pieces.append(_partition(version, one))
             pieces += one.batches
             pieces.append(_end(version))
         pieces.append(_end(version))
     empty = call.answer(error_code=KafkaError.none, session_id=session_id, responses=())
-    return _joined(with_field(empty, len(topics), pieces))
+    return _joined(encode_with_field(empty, len(topics), pieces))
 
 
 def _topic(version: int, topic: TopicKey) -> bytes:
@@ -64,7 +65,7 @@ def _topic(version: int, topic: TopicKey) -> bytes:
         return topic.bytes if isinstance(topic, uuid.UUID) else bytes(16)
     name = str(topic).encode()
     if version >= FLEXIBLE_VERSION_MIN:
-        return counted(len(name), is_flexible=True) + name
+        return encode_count(len(name), is_flexible=True) + name
     return struct.pack(">h", len(name)) + name
 
 
@@ -77,7 +78,7 @@ def _partition(version: int, one: Answered) -> bytes:
     middle = _middle(version)
     if one.read_from >= 0:
         middle = middle[: -_NODE.size] + _NODE.pack(one.read_from)
-    return head + middle + counted(size, is_flexible=version >= FLEXIBLE_VERSION_MIN)
+    return head + middle + encode_count(size, is_flexible=version >= FLEXIBLE_VERSION_MIN)
 
 
 def _end(version: int) -> bytes:
@@ -91,10 +92,10 @@ def _middle(version: int) -> bytes:
     values = {"partition_index": 0, "error_code": KafkaError.none, "high_watermark": 0, "aborted_transactions": None}
     topic = {"topic": "", "topic_id": None, "partitions": [values | {"records": b"", "preferred_read_replica": -1}]}
     whole = {"throttle_time": 0, "error_code": KafkaError.none, "session_id": 0, "responses": [topic]}
-    partition = made(response_type(FETCH, version), whole).responses[0].partitions[0]
+    partition = make_entity(response_type(FETCH, version), whole).responses[0].partitions[0]
     head = _WITHOUT_LOG_START if version < 5 else _HEAD
-    behind = len(counted(0, is_flexible=version >= FLEXIBLE_VERSION_MIN)) + len(_end(version))
-    return encoded_body(partition)[head.size : -behind]
+    behind = len(encode_count(0, is_flexible=version >= FLEXIBLE_VERSION_MIN)) + len(_end(version))
+    return encode_body(partition)[head.size : -behind]
 
 
 def _joined(parts: Parts) -> Parts:

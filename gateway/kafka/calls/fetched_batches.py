@@ -22,9 +22,9 @@ from gateway.engine.fetch_answer import Fetched, FetchFrom
 from gateway.engine.tail_cache import Original
 from gateway.kafka.call import KafkaCall
 from gateway.kafka.encoded_batches import Parts, Place
-from gateway.kafka.wire.batch_head import HEAD, codec_of, moved
+from gateway.kafka.wire.batch_head import HEAD, codec_of, with_base_offset
 from gateway.kafka.wire.compression import CODEC_NAMES, NONE, ZSTD
-from gateway.kafka.wire.encoding import encoded
+from gateway.kafka.wire.encoding import encode_batches
 from log_format.errors import TidelogError
 
 INLINE_BYTES_MAX: Final = 64 * 1024
@@ -61,7 +61,7 @@ class _Encoding:
     def encode(self) -> None:
         """Encode the records into ``batch``; called in a thread if they are large."""
         place = self.place
-        self.batch = encoded(
+        self.batch = encode_batches(
             self.tables, place.offset, place.next_offset, codec=place.codec, log_append_time=place.log_append_time
         )
 
@@ -84,7 +84,7 @@ class _Planned:
             if isinstance(piece, _Encoding):
                 found += piece.batch
             else:
-                found += moved(memoryview(piece.data), piece.base_offset)
+                found += with_base_offset(memoryview(piece.data), piece.base_offset)
         return found
 
 
@@ -122,7 +122,7 @@ async def batches_of(call: KafkaCall, reads: Sequence[Read], parts: Sequence[Fet
     for one in planned:
         for piece in one.pieces:
             if isinstance(piece, _Encoding):
-                known = call.remembered.encoded_batches.find(piece.place)
+                known = call.caches.encoded_batches.find(piece.place)
                 if known is None:
                     missing.append(piece)
                 else:
@@ -142,7 +142,7 @@ async def _encode(call: KafkaCall, missing: Sequence[_Encoding]) -> None:
         await asyncio.get_running_loop().run_in_executor(call.gateway.codec_pool, encode)
     for piece in missing:
         if piece.is_at_end:
-            call.remembered.encoded_batches.add(piece.place, piece.batch)
+            call.caches.encoded_batches.add(piece.place, piece.batch)
 
 
 def _plan(call: KafkaCall, read: Read, part: Fetched) -> _Planned:

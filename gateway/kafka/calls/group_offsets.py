@@ -28,7 +28,7 @@ from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.offsets.committed import NextOffset, unknown_group
 from gateway.groups.offsets.incarnations import Key
 from gateway.kafka.administered import Right, administered
-from gateway.kafka.call import Answer, KafkaCall, Later, later
+from gateway.kafka.call import Answer, KafkaCall, PendingAnswer, answer_concurrently
 from gateway.kafka.calls.coordinator import check_group, group_error, of_each
 from gateway.kafka.calls.group_topics import TopicIds
 from log_format.access.acls import Operation
@@ -53,7 +53,7 @@ class _Asked(NamedTuple):
     topic_id: UUID | None = None
 
 
-async def offset_commit(call: KafkaCall, request: Any) -> Answer | Later:
+async def offset_commit(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
     """Commit offsets of a member, or of an empty group."""
     try:
         check_group(call, request.group_id, "Read")
@@ -77,10 +77,10 @@ async def offset_commit(call: KafkaCall, request: Any) -> Answer | Later:
         return _commit_answer(call, request, {id(one.entry): codes.get(id(one.entry), code) for one in asked})
     if not decision.offsets:
         return _commit_answer(call, request, codes)
-    await call.session.still_there()  # otherwise the client may have committed later offsets elsewhere
+    await call.session.check_connected()  # otherwise the client may have committed later offsets elsewhere
     deciding = asyncio.ensure_future(_committed(call, request, asked, decision, codes))
     call.session.state[_LAST] = deciding
-    return Later(deciding)
+    return PendingAnswer(deciding)
 
 
 async def _committed(
@@ -195,9 +195,9 @@ def _commit_answer(call: KafkaCall, request: Any, codes: Mapping[int, KafkaError
     )
 
 
-async def offset_fetch(call: KafkaCall, request: Any) -> Answer | Later:
+async def offset_fetch(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
     """Return committed offsets of the named partitions, or all of a group."""
-    return Later(_fetched(call, request, call.session.state.get(_LAST)))
+    return PendingAnswer(_fetched(call, request, call.session.state.get(_LAST)))
 
 
 async def _fetched(call: KafkaCall, request: Any, last: asyncio.Future[Answer] | None) -> Answer:
@@ -294,7 +294,7 @@ async def _named_topics(call: KafkaCall, known: _Known, topics: Iterable[Any]) -
 
 def _reserve(call: KafkaCall, rows: Iterable[OffsetRow]) -> None:
     size_bytes = sum(ROW_BYTES + len(row.metadata or "") for row in rows)
-    call.held.append(call.answer_memory.reserve(size_bytes))
+    call.reservations.append(call.answer_memory.reserve(size_bytes))
 
 
 def _topic(call: KafkaCall, name: str, topic_id: Any, partitions: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -323,7 +323,7 @@ def _nothing(partition: int, code: KafkaError) -> dict[str, Any]:
     }
 
 
-@later
+@answer_concurrently
 async def offset_delete(call: KafkaCall, request: Any) -> Answer:
     """Delete offsets of topics that no member subscribes to."""
     codes: dict[str, KafkaError] = {}

@@ -18,7 +18,7 @@ from gateway.groups.calls.groups import GroupDescription
 from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE, assignment_of, subscription_of
 from gateway.groups.classic.group import ClassicGroup
 from gateway.kafka.administered import Right, administered
-from gateway.kafka.call import Answer, KafkaCall, later
+from gateway.kafka.call import Answer, KafkaCall, answer_concurrently
 from gateway.kafka.calls.coordinator import (
     NO_OPERATIONS,
     check_group,
@@ -41,7 +41,7 @@ _STATES: Final = {"Reconciling": "PreparingRebalance"}
 """Kafka's words for states of a classic group, where they differ from Tidelog's."""
 
 
-@later
+@answer_concurrently
 async def list_groups(call: KafkaCall, request: Any) -> Answer:
     """Answer with the groups that this gateway coordinates and the caller may describe."""
     states = {one.lower() for one in getattr(request, "states_filter", ())}
@@ -50,7 +50,7 @@ async def list_groups(call: KafkaCall, request: Any) -> Answer:
     try:
         after, more = "", True
         room = call.answer_memory.reserve()
-        call.held.append(room)
+        call.reservations.append(room)
         while more:
             page, more = await call.engine.groups.page(
                 after, PAGE, lambda name: coordinates(call, name) and call.allows("Describe", "group", name)
@@ -81,7 +81,7 @@ async def _share_groups(call: KafkaCall) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     after, more = "", True
     room = call.answer_memory.reserve()
-    call.held.append(room)
+    call.reservations.append(room)
     while more:
         page, more = await call.engine.queues.page(
             after, PAGE, lambda name: coordinates(call, name) and call.allows("Describe", "group", name)
@@ -122,7 +122,7 @@ def _state(call: KafkaCall, name: str, row: GroupRow | None, state: str) -> str:
     return _STATES.get(state, state) if is_classic(row) else state
 
 
-@later
+@answer_concurrently
 async def describe_groups(call: KafkaCall, request: Any) -> Answer:
     """Answer with groups and their members."""
     return call.answer(groups=await descriptions(call, request, request.groups, _one))
@@ -132,7 +132,7 @@ async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
     try:
         check_group(call, name, "Describe")
         found = await call.engine.groups.describe(name)
-        call.held.append(call.answer_memory.reserve(row_bytes(found.row)))
+        call.reservations.append(call.answer_memory.reserve(row_bytes(found.row)))
         return _group(call, name, found)
     except TidelogError as error:
         code, message = group_error(error), error.detail
@@ -182,7 +182,7 @@ def _nothing(name: str) -> dict[str, Any]:
     }
 
 
-@later
+@answer_concurrently
 async def delete_groups(call: KafkaCall, request: Any) -> Answer:
     """Delete groups that have no members, with their offsets."""
     return call.answer(results=await of_each(request.groups_names, partial(_deleted, call)))

@@ -19,13 +19,12 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.open_topic import OpenTopic
 from gateway.kafka.brokers import Broker, brokers_of, node_id
-from gateway.kafka.call import Answer, Encoded, KafkaCall, Refused
+from gateway.kafka.call import Answer, CloseConnection, Encoded, KafkaCall
 from gateway.kafka.calls.auto_created import with_created
 from gateway.kafka.described_topics import Described, Leaders, partitions_of
 from gateway.kafka.errors import kafka_error
 from gateway.kafka.looking import looked_at
-from gateway.kafka.wire.messages import encoded_body
-from gateway.kafka.wire.splicing import with_field
+from gateway.kafka.wire.messages import encode_body, encode_with_field
 from log_format.access.acls import CLUSTER, Operation
 from log_format.errors import BackOff, RequestRefused, TidelogError, UnknownTopic
 from log_format.topic.config import check_topic_name
@@ -70,7 +69,7 @@ async def metadata(call: KafkaCall, request: Any) -> Answer:
         try:
             states = await _all(call)
         except BackOff as problem:  # the answer has no field for the error
-            raise Refused(f"topics can't be listed: {problem.detail}") from problem
+            raise CloseConnection(f"topics can't be listed: {problem.detail}") from problem
         told: list[_Told] = [_described(call, state, leaders, operations=wants_operations) for state in states]
     else:
         # Java sends an empty name with an id, where other clients send none: the id is used.
@@ -93,7 +92,7 @@ async def metadata(call: KafkaCall, request: Any) -> Answer:
         cluster_authorized_operations=cluster_operations(call, request),
     )
     topics = await _encoded(call, told)
-    return Encoded(tuple(with_field(empty, len(topics), topics, behind=_BEHIND.get(call.version, 0))))
+    return Encoded(tuple(encode_with_field(empty, len(topics), topics, behind=_BEHIND.get(call.version, 0))))
 
 
 def brokers_here(call: KafkaCall) -> list[Broker]:
@@ -206,7 +205,7 @@ async def _encoded(call: KafkaCall, told: Sequence[_Told]) -> list[bytes]:
     for topic in told:
         if isinstance(topic, Described):
             make = partial(_topic_bytes, call, topic)
-            made.append(call.remembered.encoded_topics.encoded(call.version, topic, make))
+            made.append(call.caches.encoded_topics.encoded(call.version, topic, make))
             left -= topic.partition_count
         else:
             made.append(_topic_bytes(call, topic))
@@ -216,9 +215,11 @@ async def _encoded(call: KafkaCall, told: Sequence[_Told]) -> list[bytes]:
             await asyncio.sleep(0)
     try:
         size = sum(map(len, made))
-        call.held.append(await call.answer_memory.reserve_in_turn(size, wait_ms=MEMORY_WAIT_MS, waiting_max=10_000))
+        call.reservations.append(
+            await call.answer_memory.reserve_in_turn(size, wait_ms=MEMORY_WAIT_MS, waiting_max=10_000)
+        )
     except BackOff as error:
-        raise Refused("no memory for metadata") from error
+        raise CloseConnection("no memory for metadata") from error
     return made
 
 
@@ -233,7 +234,7 @@ def _topic_bytes(call: KafkaCall, topic: _Told) -> bytes:
             "topic_authorized_operations": topic.operations,
         }
     whole = call.answer(brokers=(), cluster_id=None, controller_id=-1, topics=[topic], error_code=KafkaError.none)
-    return encoded_body(whole.topics[0])
+    return encode_body(whole.topics[0])
 
 
 async def describe_topic_partitions(call: KafkaCall, request: Any) -> Answer:

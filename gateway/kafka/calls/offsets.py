@@ -14,7 +14,7 @@ from gateway.engine.answer_memory import reserve_for_store
 from gateway.engine.locating import Topics
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.read_records import ReadLimits
-from gateway.kafka.call import Answer, KafkaCall, later, let_others_in
+from gateway.kafka.call import Answer, KafkaCall, answer_concurrently, yield_to_loop
 from gateway.kafka.errors import kafka_error
 from gateway.kafka.looking import looked_at
 from log_format.errors import TidelogError
@@ -29,7 +29,7 @@ LEADER_EPOCH: Final = 0
 NONE: Final = -1
 
 
-@later
+@answer_concurrently
 async def list_offsets(call: KafkaCall, request: Any) -> Answer:
     """Answer with an offset for each partition and time."""
     topics = await _looked_at(call, [topic.name for topic in request.topics])
@@ -39,7 +39,7 @@ async def list_offsets(call: KafkaCall, request: Any) -> Answer:
         for partition in topic.partitions:
             partitions.append(await _offset(call, topic.name, topics[topic.name], partition))
             number += 1
-            await let_others_in(number)
+            await yield_to_loop(number)
         found.append({"name": topic.name, "partitions": partitions})
     return call.answer(topics=found)
 
@@ -112,7 +112,7 @@ async def offset_for_leader_epoch(call: KafkaCall, request: Any) -> Answer:
         for partition in topic.partitions:
             partitions.append(_end(call, topic.topic, topics[topic.topic], partition))
             number += 1
-            await let_others_in(number)
+            await yield_to_loop(number)
         found.append({"topic": topic.topic, "partitions": partitions})
     return call.answer(topics=found)
 

@@ -23,17 +23,31 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.bounds import SEQUENCE_WAIT_MS_MAX
 from gateway.kafka.bounds import HEAD_BYTES, ORIGINALS_PART
-from gateway.kafka.call import Answer, KafkaCall, Later, Refused, let_others_in
-from gateway.kafka.calls.produce_answers import lone_answer, partition_answer
+from gateway.kafka.call import Answer, CloseConnection, KafkaCall, PendingAnswer, yield_to_loop
+from gateway.kafka.calls.batch_origin import (
+    LOG_START_NEXT_EPOCH,
+    batch_origin,
+    produce_error,
+    staged_base_offset,
+    staging_error,
+)
+from gateway.kafka.calls.produce_answers import answer_fields, encode_single_answer
 from gateway.kafka.calls.produce_decoding import decode_all
-from gateway.kafka.calls.produce_stages import NO_TIME, Admitted, Answered, Decoded, Place, Staged, Submitted
-from gateway.kafka.calls.stamps import NOTHING_LOST, produce_error, staged_offset, staging_error, stamp_of
+from gateway.kafka.calls.produce_stages import (
+    NO_APPEND_TIME,
+    AdmittedBatch,
+    DecodedBatch,
+    PartitionAnswer,
+    RequestedPartition,
+    StagedBatch,
+    SubmittedBatch,
+)
 from gateway.kafka.errors import kafka_error
 from gateway.kafka.wire.batch_head import CODEC_MASK, CONTROL, OldMagic, WrongChecksum, read_head
 from gateway.kafka.wire.few_records import NO_TIMESTAMP
 from gateway.kafka.wire.reading import Malformed
 from gateway.quotas.limits import PRODUCE_BYTES
-from gateway.transactions.of_kafka import Producing
+from gateway.transactions.of_kafka import TransactionalProducer
 from log_format.errors import TidelogError
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.single import SingleRecord
@@ -49,14 +63,14 @@ ORIGINAL_RECORDS_MIN: Final = 16
 ORIGINAL_BYTES_MIN: Final = 4 * 1024
 """Least records or decompressed bytes of a batch whose bytes are kept. Smaller batches are merged and encoded anew for a reader:
 one large batch costs a reader less than many small ones."""
-FRAME_PART_MIN: Final = 0.9
+FRAME_SHARE_MIN: Final = 0.9
 """Share of its frame above which a batch is kept as a view of the frame. A smaller batch is copied, since a view keeps the whole
 frame in memory."""
 _ACKS: Final = (-1, 0, 1)
 _TIMESTAMP: Final = BATCH_SCHEMA.get_field_index("timestamp")
 
 
-async def produce(call: KafkaCall, request: Any) -> Answer | Later:
+async def produce(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
     """Admit, decode, submit; then answer once all is committed."""
     acks = request.acks
     admitted = await _admit_all(call, request)
@@ -68,119 +82,123 @@ async def produce(call: KafkaCall, request: Any) -> Answer | Later:
         decoded = decode_all(call, admitted)
     del admitted
     submitted = await _submit_all(call, decoded)
-    call.spend(PRODUCE_BYTES, sum(part.size_bytes for part in decoded if isinstance(part, Decoded)))
+    call.spend(PRODUCE_BYTES, sum(part.size_bytes for part in decoded if isinstance(part, DecodedBatch)))
     del decoded
     call.frame.shrink_to(HEAD_BYTES)
     if acks == 0:
-        if not all(isinstance(one, Submitted) for one in submitted):
-            raise Refused("a batch with acks=0 can't be taken")
+        if not all(isinstance(one, SubmittedBatch) for one in submitted):
+            raise CloseConnection("a batch with acks=0 can't be taken")
         return None
-    return Later(_answer(call, submitted))
+    return PendingAnswer(_answer_all(call, submitted))
 
 
-def _is_large(parts: Sequence[Admitted | Answered]) -> bool:
+def _is_large(parts: Sequence[AdmittedBatch | PartitionAnswer]) -> bool:
     """Return whether decoding takes long. The size of compressed records is not known before: they count as large."""
-    admitted = [part for part in parts if isinstance(part, Admitted)]
+    admitted = [part for part in parts if isinstance(part, AdmittedBatch)]
     size = sum(len(part.batch) for part in admitted)
     count = sum(part.head.count for part in admitted)
     return size > INLINE_BYTES_MAX or count > INLINE_RECORDS_MAX or any(part.head.codec for part in admitted)
 
 
-async def _admit_all(call: KafkaCall, request: Any) -> list[Admitted | Answered]:
-    parts: list[Admitted | Answered] = []
+async def _admit_all(call: KafkaCall, request: Any) -> list[AdmittedBatch | PartitionAnswer]:
+    parts: list[AdmittedBatch | PartitionAnswer] = []
     for topic in request.topic_data:
         topic_id = getattr(topic, "topic_id", None)
         name = topic.name if call.version < 13 else await call.known_topics.name(topic_id)
         for partition in topic.partition_data:
-            place = Place(name, topic_id, partition.index)
+            requested = RequestedPartition(name, topic_id, partition.index)
             if request.acks not in _ACKS:
-                parts.append(Answered(place, KafkaError.invalid_required_acks))
+                parts.append(PartitionAnswer(requested, KafkaError.invalid_required_acks))
             else:
-                parts.append(await _admit(call, request.transactional_id, place, partition.records))
-            await let_others_in(len(parts))
+                parts.append(await _admit(call, request.transactional_id, requested, partition.records))
+            await yield_to_loop(len(parts))
     return parts
 
 
 async def _admit(
-    call: KafkaCall, transactional_id: str | None, place: Place, records: memoryview | None
-) -> Admitted | Answered:
+    call: KafkaCall, transactional_id: str | None, requested: RequestedPartition, records: memoryview | None
+) -> AdmittedBatch | PartitionAnswer:
     """Find the partition's topic, check the right to write to it, and read the head of the batch."""
-    name = place.topic
+    name = requested.topic
     if name is None:
-        return Answered(place, KafkaError.unknown_topic_id)
+        return PartitionAnswer(requested, KafkaError.unknown_topic_id)
     try:
         call.require("Write", "topic", name)
         check_topic_name(name)
-        if place.index < 0:
-            return Answered(place, KafkaError.unknown_topic_or_partition)
-        open_topic = await call.engine.open_topic(name, place.index)
+        if requested.index < 0:
+            return PartitionAnswer(requested, KafkaError.unknown_topic_or_partition)
+        open_topic = await call.engine.open_topic(name, requested.index)
         state = open_topic.existing_own()
-        if not call.known_topics.is_of(place.topic_id, state):
-            return Answered(place, KafkaError.unknown_topic_id)
+        if not call.known_topics.is_of(requested.topic_id, state):
+            return PartitionAnswer(requested, KafkaError.unknown_topic_id)
         batch = memoryview(b"") if records is None else records
         head = read_head(batch)
         if head.attributes & CONTROL:
-            return Answered(place, KafkaError.invalid_record)
+            return PartitionAnswer(requested, KafkaError.invalid_record)
         if len(batch) > state.config.integer("max.message.bytes"):
-            return Answered(place, KafkaError.message_too_large)
-        stamped = stamp_of(call, transactional_id, place.index, head)
+            return PartitionAnswer(requested, KafkaError.message_too_large)
+        origin = batch_origin(call, transactional_id, requested.index, head)
     except TidelogError as error:
-        return Answered(place, kafka_error(error))
+        return PartitionAnswer(requested, kafka_error(error))
     except WrongChecksum:
-        return Answered(place, KafkaError.corrupt_message)
+        return PartitionAnswer(requested, KafkaError.corrupt_message)
     except OldMagic:
-        return Answered(place, KafkaError.unsupported_for_message_format)
+        return PartitionAnswer(requested, KafkaError.unsupported_for_message_format)
     except Malformed:
-        return Answered(place, KafkaError.invalid_record)
-    return Admitted(place, name, open_topic, state, head, batch, stamped)
+        return PartitionAnswer(requested, KafkaError.invalid_record)
+    return AdmittedBatch(requested, name, open_topic, state, head, batch, origin)
 
 
-async def _submit_all(call: KafkaCall, parts: Sequence[Decoded | Answered]) -> list[Submitted | Staged | Answered]:
-    submitted: list[Submitted | Staged | Answered] = []
+async def _submit_all(
+    call: KafkaCall, parts: Sequence[DecodedBatch | PartitionAnswer]
+) -> list[SubmittedBatch | StagedBatch | PartitionAnswer]:
+    submitted: list[SubmittedBatch | StagedBatch | PartitionAnswer] = []
     for number, part in enumerate(parts, 1):
-        submitted.append(part if isinstance(part, Answered) else await _submit(call, part))
-        await let_others_in(number)
+        submitted.append(part if isinstance(part, PartitionAnswer) else await _submit(call, part))
+        await yield_to_loop(number)
     return submitted
 
 
-async def _submit(call: KafkaCall, part: Decoded) -> Submitted | Staged | Answered:
+async def _submit(call: KafkaCall, part: DecodedBatch) -> SubmittedBatch | StagedBatch | PartitionAnswer:
     """Hand the records to the topic's writer; those of a transaction are only reserved memory here, and staged later."""
-    admitted, records, append_time_ms = part.admitted, part.records, NO_TIME
-    place, topic, stamped = admitted.place, admitted.open_topic, admitted.stamped
+    admitted, records, append_time_ms = part.admitted, part.records, NO_APPEND_TIME
+    requested, topic, origin = admitted.partition, admitted.open_topic, admitted.origin
     if part.refused is not None:
-        return Answered(place, part.refused.error, part.refused)
+        return PartitionAnswer(requested, part.refused.error, part.refused)
     if admitted.state.config.choice("message.timestamp.type") == "LogAppendTime":
         append_time_ms = call.arrived_at_ms
-        records = _at_time(records, append_time_ms)
+        records = _set_timestamps(records, append_time_ms)
     batch = Batch(
         topic_id=admitted.state.existing_id,
         records=records,
-        partitions=place.index,
+        partitions=requested.index,
         record_bytes_max=part.largest_bytes,
-        stamp=stamped.stamp,
-        original=None if append_time_ms != NO_TIME else _original(call, part),
+        stamp=origin.stamp,
+        original=None if append_time_ms != NO_APPEND_TIME else _original_bytes(call, part),
     )
     size = batch.nbytes + len(batch.original or b"")
     try:
-        if stamped.producing is not None:
-            call.held.append(call.records_memory(size))
-            return Staged(place, admitted.name, stamped.producing, batch)
-        if stamped.stamp is None:
+        if origin.producer is not None:
+            call.reservations.append(call.records_memory(size))
+            return StagedBatch(requested, admitted.name, origin.producer, batch)
+        if origin.stamp is None:
             pending = topic.submit(batch, call.records_memory(size))
         else:
             deadline_ms = call.engine.clock.monotonic_ms() + SEQUENCE_WAIT_MS_MAX
             pending = await topic.submit_in_order(batch, call.records_memory(size), deadline_ms)
     except TidelogError as error:
-        return _failed(place, error)
-    return Submitted(place, topic, pending, append_time_ms)
+        return _refuse(requested, error)
+    return SubmittedBatch(requested, topic, pending, append_time_ms)
 
 
-def _failed(place: Place, error: TidelogError) -> Answered:
+def _refuse(requested: RequestedPartition, error: TidelogError) -> PartitionAnswer:
     code = produce_error(error)
-    return Answered(place, code, log_start=NOTHING_LOST if code is KafkaError.unknown_producer_id else -1)
+    return PartitionAnswer(
+        requested, code, log_start=LOG_START_NEXT_EPOCH if code is KafkaError.unknown_producer_id else -1
+    )
 
 
-def _at_time(records: pa.Table | SingleRecord, time_ms: int) -> pa.Table | SingleRecord:
+def _set_timestamps(records: pa.Table | SingleRecord, time_ms: int) -> pa.Table | SingleRecord:
     """Return the records with this time as theirs."""
     if isinstance(records, SingleRecord):
         return records._replace(timestamp_ms=time_ms)
@@ -189,12 +207,12 @@ def _at_time(records: pa.Table | SingleRecord, time_ms: int) -> pa.Table | Singl
     return records.set_column(_TIMESTAMP, field, times)
 
 
-def _original(call: KafkaCall, part: Decoded) -> bytes | memoryview | None:
+def _original_bytes(call: KafkaCall, part: DecodedBatch) -> bytes | memoryview | None:
     """Return the producer's bytes, where a reader may get them unchanged, and memory for requests is not short."""
     admitted = part.admitted
     head, batch = admitted.head, admitted.batch
     if (
-        admitted.stamped.producing is not None
+        admitted.origin.producer is not None
         or head.attributes & ~int(CODEC_MASK)
         or head.first_timestamp == NO_TIMESTAMP
     ):
@@ -206,72 +224,77 @@ def _original(call: KafkaCall, part: Decoded) -> bytes | memoryview | None:
         return None
     frame = batch.obj
     assert isinstance(frame, bytearray | bytes)
-    return batch if len(batch) > len(frame) * FRAME_PART_MIN else bytes(batch)
+    return batch if len(batch) > len(frame) * FRAME_SHARE_MIN else bytes(batch)
 
 
-async def _answer(call: KafkaCall, parts: Sequence[Submitted | Staged | Answered]) -> Answer:
+async def _answer_all(call: KafkaCall, parts: Sequence[SubmittedBatch | StagedBatch | PartitionAnswer]) -> Answer:
     """Wait for the commits, and stage what belongs to transactions; then answer."""
-    staged = await _stage(call, [part for part in parts if isinstance(part, Staged)])
-    answered: list[Answered] = []
+    staged = await _stage_all(call, [part for part in parts if isinstance(part, StagedBatch)])
+    answered: list[PartitionAnswer] = []
     for part in parts:
-        if isinstance(part, Submitted):
-            answered.append(await _acknowledged(part))
+        if isinstance(part, SubmittedBatch):
+            answered.append(await _wait_for_commit(part))
         else:
-            answered.append(staged[part] if isinstance(part, Staged) else part)
-    return _encoded(call, answered)
+            answered.append(staged[part] if isinstance(part, StagedBatch) else part)
+    return _encode_answer(call, answered)
 
 
-async def _stage(call: KafkaCall, parts: Sequence[Staged]) -> dict[Staged, Answered]:
+async def _stage_all(call: KafkaCall, parts: Sequence[StagedBatch]) -> dict[StagedBatch, PartitionAnswer]:
     """Put the batches of transactions beside their topics."""
-    by_producer: dict[Producing, list[Staged]] = {}
+    by_producer: dict[TransactionalProducer, list[StagedBatch]] = {}
     for part in parts:
-        by_producer.setdefault(part.producing, []).append(part)
-    answers: dict[Staged, Answered] = {}
-    for producing, some in by_producer.items():
+        by_producer.setdefault(part.producer, []).append(part)
+    answers: dict[StagedBatch, PartitionAnswer] = {}
+    for producer, some in by_producer.items():
         outcomes: Sequence[TidelogError | None]
         try:
             batches = [(part.name, part.batch) for part in some]
-            outcomes = await call.engine.kafka_transactions.stage(producing, batches)
+            outcomes = await call.engine.kafka_transactions.stage(producer, batches)
         except TidelogError as error:
             outcomes = [error] * len(some)
         for part, outcome in zip(some, outcomes, strict=True):
             if outcome is None:
-                answers[part] = Answered(part.place, base_offset=staged_offset(call))
+                answers[part] = PartitionAnswer(part.partition, base_offset=staged_base_offset(call))
             else:
-                answers[part] = Answered(part.place, staging_error(outcome))
+                answers[part] = PartitionAnswer(part.partition, staging_error(outcome))
     return answers
 
 
-async def _acknowledged(part: Submitted) -> Answered:
+async def _wait_for_commit(part: SubmittedBatch) -> PartitionAnswer:
     """Wait for the batch's commit."""
     try:
         found = await part.open_topic.appending.acknowledged(part.pending)
     except TidelogError as error:
-        return _failed(part.place, error)
+        return _refuse(part.partition, error)
     (appended,) = found.offset_ranges if isinstance(found, Duplicate) else found
     state = part.open_topic.log.state  # its own: a journal moves no log start
-    exists = state.exists and part.place.index < state.partition_count  # else it was deleted since
-    return Answered(
-        part.place,
+    exists = state.exists and part.partition.index < state.partition_count  # else it was deleted since
+    return PartitionAnswer(
+        part.partition,
         base_offset=appended.base_offset,
         append_time_ms=part.append_time_ms,
-        log_start=state.log_start(part.place.index) if exists else -1,
+        log_start=state.log_start(part.partition.index) if exists else -1,
     )
 
 
-def _encoded(call: KafkaCall, parts: Sequence[Answered]) -> Answer:
+def _encode_answer(call: KafkaCall, parts: Sequence[PartitionAnswer]) -> Answer:
     lone = parts[0] if len(parts) == 1 else None
-    if lone is not None and lone.error is KafkaError.none and lone.append_time_ms == NO_TIME and not call.pause_ms:
-        return lone_answer(call.version, lone)
-    by_topic: dict[Any, list[Answered]] = {}
+    if (
+        lone is not None
+        and lone.error is KafkaError.none
+        and lone.append_time_ms == NO_APPEND_TIME
+        and not call.pause_ms
+    ):
+        return encode_single_answer(call.version, lone)
+    by_topic: dict[Any, list[PartitionAnswer]] = {}
     for part in parts:
-        by_topic.setdefault(part.place.topic_id or part.place.topic, []).append(part)
+        by_topic.setdefault(part.partition.topic_id or part.partition.topic, []).append(part)
     return call.answer(
         responses=[
             {
-                "name": some[0].place.topic,
-                "topic_id": some[0].place.topic_id,
-                "partition_responses": [partition_answer(part) for part in some],
+                "name": some[0].partition.topic,
+                "topic_id": some[0].partition.topic_id,
+                "partition_responses": [answer_fields(part) for part in some],
             }
             for some in by_topic.values()
         ],

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gateway.kafka.call import Encoded
-from gateway.kafka.calls.produce_stages import Answered, Place
-from gateway.kafka.wire.made import made
-from gateway.kafka.wire.messages import encoded_body, response_type
+from gateway.kafka.calls.produce_stages import PartitionAnswer, RequestedPartition
+from gateway.kafka.wire.entities import make_entity
+from gateway.kafka.wire.messages import encode_body, response_type
 
 PRODUCE: Final = 0
 TEMPLATES_MAX: Final = 4_096
@@ -21,23 +21,25 @@ _LOG_START: Final = 0x1817161514131211
 """Placeholders of the numbers in a template. After the first, an answer has no byte that a client chose."""
 
 
-def partition_answer(part: Answered) -> dict[str, Any]:
+def answer_fields(part: PartitionAnswer) -> dict[str, Any]:
     """Return one partition's answer, by the field names of the newest version."""
     told = {} if part.refused is None else part.refused.records
     return {
-        "index": part.place.index,
+        "index": part.partition.index,
         "error_code": part.error,
         "base_offset": part.base_offset,
         "log_append_time": part.append_time_ms,
         "log_start_offset": part.log_start,
-        "record_errors": [{"batch_index": place, "batch_index_error_message": what} for place, what in told.items()],
+        "record_errors": [
+            {"batch_index": partition, "batch_index_error_message": what} for partition, what in told.items()
+        ],
         "error_message": None if part.refused is None else part.refused.message,
     }
 
 
-def lone_answer(version: int, part: Answered) -> Encoded:
+def encode_single_answer(version: int, part: PartitionAnswer) -> Encoded:
     """Return the answer of a request with one partition that has no error and no append time. The client need not pause."""
-    template, at, log_start_at = _template(version, part.place)
+    template, at, log_start_at = _template(version, part.partition)
     body = bytearray(template)
     _INT64.pack_into(body, at, part.base_offset)
     if log_start_at > 0:
@@ -46,11 +48,11 @@ def lone_answer(version: int, part: Answered) -> Encoded:
 
 
 @lru_cache(TEMPLATES_MAX)
-def _template(version: int, place: Place) -> tuple[bytes, int, int]:
+def _template(version: int, partition: RequestedPartition) -> tuple[bytes, int, int]:
     """Return the body, the index of its base offset, and that of its log start (-1 for older versions, which have none)."""
-    answered = Answered(place, base_offset=_BASE_OFFSET, log_start=_LOG_START)
-    partitions = [partition_answer(answered)]
-    responses = [{"name": place.topic, "topic_id": place.topic_id, "partition_responses": partitions}]
-    body = encoded_body(made(response_type(PRODUCE, version), {"responses": responses, "throttle_time": 0}))
+    answered = PartitionAnswer(partition, base_offset=_BASE_OFFSET, log_start=_LOG_START)
+    partitions = [answer_fields(answered)]
+    responses = [{"name": partition.topic, "topic_id": partition.topic_id, "partition_responses": partitions}]
+    body = encode_body(make_entity(response_type(PRODUCE, version), {"responses": responses, "throttle_time": 0}))
     at = body.rindex(_INT64.pack(_BASE_OFFSET))
     return body, at, body.find(_INT64.pack(_LOG_START), at + _INT64.size)

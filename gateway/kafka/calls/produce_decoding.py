@@ -12,57 +12,61 @@ import pyarrow as pa
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.kafka.call import KafkaCall
-from gateway.kafka.calls.produce_stages import Admitted, Answered, Decoded
-from gateway.kafka.calls.refused_records import refused_records
+from gateway.kafka.calls.produce_stages import AdmittedBatch, DecodedBatch, PartitionAnswer
+from gateway.kafka.calls.refused_records import check_records
 from gateway.kafka.wire.compression import TooLarge
-from gateway.kafka.wire.decoding import UnknownCodec, decoded, decoded_together
+from gateway.kafka.wire.decoding import UnknownCodec, decode, decode_together
 from gateway.kafka.wire.few_records import RECORDS_MAX as FEW_RECORDS
 from gateway.kafka.wire.reading import Malformed
 from log_format.records.single import SingleRecord
 from log_format.records.size import FEW, all_record_bytes, largest_record_bytes, record_bytes
 
 
-def decode_all(call: KafkaCall, parts: Sequence[Admitted | Answered]) -> list[Decoded | Answered]:
+def decode_all(
+    call: KafkaCall, parts: Sequence[AdmittedBatch | PartitionAnswer]
+) -> list[DecodedBatch | PartitionAnswer]:
     """Decode the batches, each refused by itself. Takes long for many records, or compressed ones: then run it in a thread.
 
     All batches of a request take at most ``request_bytes_max`` of memory, decompressed.
     """
     left = call.gateway.settings.request_bytes_max
-    together = _decoded_by_topic(call, parts, left)
-    found: list[Decoded | Answered] = []
+    together = _decode_by_topic(call, parts, left)
+    found: list[DecodedBatch | PartitionAnswer] = []
     for part in parts:
-        if isinstance(part, Answered):
+        if isinstance(part, PartitionAnswer):
             found.append(part)
             continue
         try:
-            one = together.get(part) or _decoded(call, part, left)
+            one = together.get(part) or _decode(call, part, left)
         except TooLarge:
-            found.append(Answered(part.place, KafkaError.message_too_large))
+            found.append(PartitionAnswer(part.partition, KafkaError.message_too_large))
         except UnknownCodec:
-            found.append(Answered(part.place, KafkaError.unsupported_compression_type))
+            found.append(PartitionAnswer(part.partition, KafkaError.unsupported_compression_type))
         except Malformed:
-            found.append(Answered(part.place, KafkaError.invalid_record))
+            found.append(PartitionAnswer(part.partition, KafkaError.invalid_record))
         else:
             left -= max(one.size_bytes, len(part.batch))
             found.append(one)
     return found
 
 
-def _decoded_by_topic(call: KafkaCall, parts: Sequence[Admitted | Answered], bytes_max: int) -> dict[Admitted, Decoded]:
+def _decode_by_topic(
+    call: KafkaCall, parts: Sequence[AdmittedBatch | PartitionAnswer], bytes_max: int
+) -> dict[AdmittedBatch, DecodedBatch]:
     """Decode together what can be. Only batches of one topic, since they share memory until its flush.
 
     Leaves out a topic of which one batch is malformed or too large: its batches are decoded one by one, to refuse only that one.
     """
-    by_topic: dict[str, list[Admitted]] = {}
+    by_topic: dict[str, list[AdmittedBatch]] = {}
     for part in parts:
-        if isinstance(part, Admitted) and not part.head.codec and part.head.count > FEW_RECORDS:
+        if isinstance(part, AdmittedBatch) and not part.head.codec and part.head.count > FEW_RECORDS:
             by_topic.setdefault(part.name, []).append(part)
-    found: dict[Admitted, Decoded] = {}
+    found: dict[AdmittedBatch, DecodedBatch] = {}
     for some in by_topic.values():
         if len(some) == 1:
             continue
         try:
-            records = decoded_together(
+            records = decode_together(
                 [part.head for part in some], [part.batch for part in some], call.arrived_at_ms, bytes_max
             )
         except (Malformed, TooLarge):
@@ -72,24 +76,24 @@ def _decoded_by_topic(call: KafkaCall, parts: Sequence[Admitted | Answered], byt
             end = start + part.head.count
             own = sizes[start:end]
             own_records = records.slice(start, part.head.count)
-            found[part] = _judged(call, part, own_records, int(own.max()), int(own.sum()))
+            found[part] = _check_records(call, part, own_records, int(own.max()), int(own.sum()))
             start = end
     return found
 
 
-def _decoded(call: KafkaCall, part: Admitted, bytes_max: int) -> Decoded:
+def _decode(call: KafkaCall, part: AdmittedBatch, bytes_max: int) -> DecodedBatch:
     """Decode one batch. Raises ``TooLarge``, ``UnknownCodec``, ``Malformed``."""
-    records = decoded(part.head, part.batch, call.arrived_at_ms, bytes_max)
+    records = decode(part.head, part.batch, call.arrived_at_ms, bytes_max)
     if isinstance(records, SingleRecord):
-        return _judged(call, part, records, records.size_bytes, records.size_bytes)
+        return _check_records(call, part, records, records.size_bytes, records.size_bytes)
     if records.num_rows <= FEW:
-        return _judged(call, part, records, largest_record_bytes(records), all_record_bytes(records))
+        return _check_records(call, part, records, largest_record_bytes(records), all_record_bytes(records))
     sizes = record_bytes(records)
-    return _judged(call, part, records, int(sizes.max()), int(sizes.sum()))
+    return _check_records(call, part, records, int(sizes.max()), int(sizes.sum()))
 
 
-def _judged(
-    call: KafkaCall, part: Admitted, records: pa.Table | SingleRecord, largest_bytes: int, size_bytes: int
-) -> Decoded:
-    refused = refused_records(records, part.state.config, largest_bytes, call.arrived_at_ms)
-    return Decoded(part, records, largest_bytes, size_bytes, refused)
+def _check_records(
+    call: KafkaCall, part: AdmittedBatch, records: pa.Table | SingleRecord, largest_bytes: int, size_bytes: int
+) -> DecodedBatch:
+    refused = check_records(records, part.state.config, largest_bytes, call.arrived_at_ms)
+    return DecodedBatch(part, records, largest_bytes, size_bytes, refused)

@@ -1,6 +1,6 @@
 """The stages of one partition's batch in a Produce request: admitted, decoded, submitted or staged, answered.
 
-Each stage is a type of its own whose fields are all set. A partition that is refused at any stage goes on as ``Answered``.
+Each stage is a type of its own whose fields are all set. A partition that is refused at any stage goes on as ``PartitionAnswer``.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.appending import PendingBatch
 from gateway.engine.open_topic import OpenTopic
+from gateway.kafka.calls.batch_origin import NO_OFFSET, BatchOrigin
 from gateway.kafka.calls.refused_records import RefusedRecords
-from gateway.kafka.calls.stamps import NO_OFFSET, Stamped
 from gateway.kafka.wire.batch_head import BatchHead
-from gateway.transactions.of_kafka import Producing
+from gateway.transactions.of_kafka import TransactionalProducer
 from log_format.records.single import SingleRecord
 from log_format.topic.append import Batch
 from log_format.topic.state import TopicState
 
-NO_TIME: Final = -1
+NO_APPEND_TIME: Final = -1
 """The append time of records that have their producer's times, and in refusals."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RequestedPartition:
     """Partition of the request, by name up to version 12, by id from version 13."""
 
     topic: str | None
@@ -37,24 +37,24 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Admitted:
+class AdmittedBatch:
     """A batch that its client may write, to a topic that exists, with a valid head and checksum."""
 
-    place: Place
+    partition: RequestedPartition
     name: str
     open_topic: OpenTopic
     state: TopicState
     head: BatchHead
     batch: memoryview
     """The whole batch, its head included, as the producer encoded it: a part of the request's frame."""
-    stamped: Stamped
+    origin: BatchOrigin
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedBatch:
     """A batch with its records. Sizes are those of keys, values and headers."""
 
-    admitted: Admitted
+    admitted: AdmittedBatch
     records: pa.Table | SingleRecord
     largest_bytes: int
     size_bytes: int
@@ -63,32 +63,32 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
+class SubmittedBatch:
     """A batch that waits for its commit."""
 
-    place: Place
+    partition: RequestedPartition
     open_topic: OpenTopic
     pending: PendingBatch
     append_time_ms: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Staged:
+class StagedBatch:
     """A batch of a transaction, to be put beside the topic until the transaction ends."""
 
-    place: Place
+    partition: RequestedPartition
     name: str
-    producing: Producing
+    producer: TransactionalProducer
     batch: Batch
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class PartitionAnswer:
     """The answer for one partition."""
 
-    place: Place
+    partition: RequestedPartition
     error: KafkaError = KafkaError.none
     refused: RefusedRecords | None = None
     base_offset: int = NO_OFFSET
-    append_time_ms: int = NO_TIME
+    append_time_ms: int = NO_APPEND_TIME
     log_start: int = -1

@@ -18,7 +18,7 @@ from log_format.records.single import SingleRecord
 from log_format.records.times import times_ms
 from log_format.topic.config import AcceptedTimes, TopicConfig
 
-TOLD_MAX: Final = 1_000
+RECORD_ERRORS_MAX: Final = 1_000
 """Most records of a batch that are named. Clients report the others as records that failed only because of their batch."""
 
 
@@ -30,7 +30,7 @@ class RefusedRecords(NamedTuple):
     records: Mapping[int, str] = MappingProxyType({})
 
 
-def refused_records(
+def check_records(
     records: pa.Table | SingleRecord, config: TopicConfig, largest_bytes: int, now_ms: int
 ) -> RefusedRecords | None:
     """Check the records against the topic's settings.
@@ -47,29 +47,29 @@ def refused_records(
     limit = config.integer("max.message.bytes")
     if largest_bytes > limit:
         return RefusedRecords(KafkaError.message_too_large, f"A record is larger than max.message.bytes, {limit}.")
-    if config.needs_keys and len(lacking := _without_key(records)):
+    if config.needs_keys and len(lacking := _find_missing_keys(records)):
         what = "A record without a key can't be in a topic whose cleanup.policy has compact."
-        return _refused(KafkaError.invalid_record, what, {int(index): what for index in lacking[:TOLD_MAX]})
-    taken = config.accepted_times(now_ms)
-    if taken is None:
+        return _refuse(KafkaError.invalid_record, what, {int(index): what for index in lacking[:RECORD_ERRORS_MAX]})
+    accepted = config.accepted_times(now_ms)
+    if accepted is None:
         return None
     times = _times(records, now_ms)
-    outside = taken.outside(times)
+    outside = accepted.outside(times)
     if not len(outside):
         return None
-    told = {int(index): _untimely(int(times[index]), taken) for index in outside[:TOLD_MAX]}
-    return _refused(KafkaError.invalid_timestamp, "A record's timestamp is out of range.", told)
+    told = {int(index): _time_error(int(times[index]), accepted) for index in outside[:RECORD_ERRORS_MAX]}
+    return _refuse(KafkaError.invalid_timestamp, "A record's timestamp is out of range.", told)
 
 
-def _refused(error: KafkaError, what: str, records: Mapping[int, str]) -> RefusedRecords:
+def _refuse(error: KafkaError, what: str, records: Mapping[int, str]) -> RefusedRecords:
     return RefusedRecords(error, f"The batch was refused for some of its records. {what}", records)
 
 
-def _untimely(time_ms: int, taken: AcceptedTimes) -> str:
-    return f"The timestamp {time_ms} is out of range: {taken}."
+def _time_error(time_ms: int, accepted: AcceptedTimes) -> str:
+    return f"The timestamp {time_ms} is out of range: {accepted}."
 
 
-def _without_key(records: pa.Table | SingleRecord) -> np.ndarray:
+def _find_missing_keys(records: pa.Table | SingleRecord) -> np.ndarray:
     if isinstance(records, SingleRecord):
         return np.zeros(int(records.key is None), np.int64)
     keys = records.column("key")

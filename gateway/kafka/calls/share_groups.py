@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.groups.bounds import LOOKS_AT_ONCE, SESSION_TIMEOUT_MS_DEFAULT, SUBSCRIBED_TOPICS_MAX
 from gateway.groups.calls.groups import heartbeat_interval_ms
 from gateway.kafka.administered import Right, administered
-from gateway.kafka.call import Answer, KafkaCall, later
+from gateway.kafka.call import Answer, KafkaCall, answer_concurrently
 from gateway.kafka.calls.classic_groups import client_name
 from gateway.kafka.calls.coordinator import check_group, descriptions, group_error, is_name, told_nothing
 from gateway.kafka.calls.group_topics import described_topics
@@ -53,7 +53,7 @@ _MEMBER_ERRORS: Final[Mapping[type[ShareMemberError], KafkaError]] = {
 }
 
 
-@later
+@answer_concurrently
 async def heartbeat(call: KafkaCall, request: Any) -> Answer:
     """Join the group, renew the member's session, or leave."""
     try:
@@ -203,7 +203,7 @@ def _partitions(assigned: Assigned) -> list[dict[str, Any]]:
     return [{"topic_id": topic_id, "partitions": range(count)} for topic_id, count in assigned.values()]
 
 
-@later
+@answer_concurrently
 async def describe(call: KafkaCall, request: Any) -> Answer:
     """Answer with share groups, their members, and each member's assignment."""
     return call.answer(groups=await descriptions(call, request, request.group_ids, _one))

@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.open_topic import OpenTopic
 from gateway.kafka.administered import Right, administered
-from gateway.kafka.call import Answer, KafkaCall, later
+from gateway.kafka.call import Answer, KafkaCall, answer_concurrently
 from gateway.kafka.calls.coordinator import check_group, group_error, of_each
 from gateway.kafka.calls.share_groups import check_dead_letters
 from gateway.kafka.errors import kafka_error
@@ -29,7 +29,7 @@ from log_format.topic.config import check_topic_name
 _NOTHING: Final = -1
 
 
-@later
+@answer_concurrently
 async def describe(call: KafkaCall, request: Any) -> Answer:
     """Answer with the offsets of the named topics, or of all topics that the caller may describe."""
     return call.answer(groups=await of_each(request.groups, partial(_group, call)))
@@ -89,7 +89,7 @@ def _partition(number: int, found: PartitionDescription | None, error: KafkaErro
     }
 
 
-@later
+@answer_concurrently
 async def alter(call: KafkaCall, request: Any) -> Answer:
     """Move the group to these offsets. A topic that the group does not read yet needs the rights for subscribing to it."""
     responses: list[dict[str, Any]] = []
@@ -114,7 +114,7 @@ async def alter(call: KafkaCall, request: Any) -> Answer:
     return call.answer(error_code=KafkaError.none, error_message=None, responses=responses)
 
 
-@later
+@answer_concurrently
 async def delete(call: KafkaCall, request: Any) -> Answer:
     """Delete the group's progress in these topics, which it then no longer reads."""
     responses: list[dict[str, Any]] = []

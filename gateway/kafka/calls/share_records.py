@@ -19,7 +19,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode as KafkaError
 from msgspec import structs
 
-from gateway.kafka.call import Answer, Encoded, KafkaCall, Later
+from gateway.kafka.call import Answer, Encoded, KafkaCall, PendingAnswer
 from gateway.kafka.calls.coordinator import InvalidGroup, is_name
 from gateway.kafka.calls.fetch import BYTES_MAX, WAIT_MS_MAX
 from gateway.kafka.calls.fetched_batches import INLINE_BYTES_MAX, has_append_time
@@ -34,8 +34,8 @@ from gateway.kafka.shares.sessions import (
     ShareSessionError,
     WrongShareEpoch,
 )
-from gateway.kafka.wire.encoding import Parts, encoded
-from gateway.kafka.wire.splicing import with_field
+from gateway.kafka.wire.encoding import Parts, encode_batches
+from gateway.kafka.wire.messages import encode_with_field
 from gateway.queues.received import ReceiveWish
 from gateway.queues.taken import Taken, TakenPart
 from gateway.quotas.limits import FETCH_BYTES
@@ -69,7 +69,7 @@ class _Part:
     batch: Parts = ()
 
 
-async def share_fetch(call: KafkaCall, request: Any) -> Answer | Later:
+async def share_fetch(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
     """Update the session; then acknowledge, fetch and wait, concurrently with the connection's later requests."""
     acknowledged = acknowledged_of(request.topics)
     try:
@@ -77,7 +77,7 @@ async def share_fetch(call: KafkaCall, request: Any) -> Answer | Later:
         _check_renewal(request, renews(acknowledged))
     except (TidelogError, ShareSessionError) as error:
         return _refused(call, error)
-    return Later(_fetched(call, request, session, acknowledged))
+    return PendingAnswer(_fetched(call, request, session, acknowledged))
 
 
 def _session_to_fetch(call: KafkaCall, request: Any, acknowledges: bool) -> ShareSession:
@@ -169,7 +169,7 @@ async def _take(call: KafkaCall, request: Any, session: ShareSession, parts: dic
         only=only,
     )
     taken, reservation = await call.shares.queues.take(session.group, wish, call.answer_memory)
-    call.held.append(reservation)
+    call.reservations.append(reservation)
     taken = await _readable_still(call, session, taken, ids, parts)
     call.spend(FETCH_BYTES, taken.size_bytes)
     _give(call, session, taken, ids)
@@ -245,7 +245,7 @@ async def _encode(call: KafkaCall, taken: Taken, parts: Iterable[_Part]) -> None
 
     def encode() -> list[Parts]:
         return [
-            encoded(
+            encode_batches(
                 [one.records for one in part.taken],
                 part.taken[0].ranges[0][0],
                 part.taken[-1].ranges[-1][1] + 1,
@@ -291,10 +291,10 @@ async def _answer(call: KafkaCall, parts: Mapping[Partition, _Part], lock_ms: in
             one = _topic(call, topic_id, [values]).partitions[0]
             ranges = len(values["acquired_records"])
             behind = _ACQUIRED_BYTES * ranges + _varint_bytes(ranges + 1)
-            inner += with_field(one, sum(map(len, part.batch)), part.batch, behind=behind)
-        pieces += with_field(_topic(call, topic_id, []), len(some), inner)
+            inner += encode_with_field(one, sum(map(len, part.batch)), part.batch, behind=behind)
+        pieces += encode_with_field(_topic(call, topic_id, []), len(some), inner)
     empty = _whole(call, lock_ms, [])
-    return Encoded(tuple(with_field(empty, len(by_topic), pieces, behind=1)))
+    return Encoded(tuple(encode_with_field(empty, len(by_topic), pieces, behind=1)))
 
 
 def _whole(call: KafkaCall, lock_ms: int, responses: list[dict[str, Any]]) -> Any:
@@ -332,7 +332,7 @@ def _varint_bytes(number: int) -> int:
     return max(1, -(-number.bit_length() // 7))
 
 
-async def share_acknowledge(call: KafkaCall, request: Any) -> Answer | Later:
+async def share_acknowledge(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
     """Settle the acknowledgements, and close the session if the request asks for it."""
     acknowledged = acknowledged_of(request.topics)
     try:
@@ -342,7 +342,7 @@ async def share_acknowledge(call: KafkaCall, request: Any) -> Answer | Later:
         _check_renewal(request, renews(acknowledged))
     except (TidelogError, ShareSessionError) as error:
         return _refused(call, error)
-    return Later(_acknowledged(call, request, session, acknowledged))
+    return PendingAnswer(_acknowledged(call, request, session, acknowledged))
 
 
 async def _acknowledged(

@@ -16,10 +16,10 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.groups.bounds import METADATA_BYTES_MAX
-from gateway.kafka.call import Answer, KafkaCall, Later, later
+from gateway.kafka.call import Answer, KafkaCall, PendingAnswer, answer_concurrently
 from gateway.kafka.calls.coordinator import is_name
 from gateway.kafka.errors import COORDINATOR, kafka_error
-from gateway.transactions.of_kafka import NO_PRODUCER, Producing
+from gateway.transactions.of_kafka import NO_PRODUCER, TransactionalProducer
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, TidelogError
 from log_format.groups.changes import unknown_member
@@ -40,19 +40,19 @@ _SPECIAL: Final[Mapping[ErrorCode, KafkaError]] = MappingProxyType(
 )
 
 
-async def init_producer_id(call: KafkaCall, request: Any) -> Answer | Later:
+async def init_producer_id(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
     """Answer with a new producer id, or with the next epoch of a transactional id."""
     if request.transactional_id is None:
         number = call.engine.producer_ids.issue_number()
         return call.answer(error_code=KafkaError.none, producer_id=number, producer_epoch=0)
-    return Later(_init_transactional(call, request))
+    return PendingAnswer(_init_transactional(call, request))
 
 
 async def _init_transactional(call: KafkaCall, request: Any) -> Answer:
     name = request.transactional_id
     timeout_ms = round(request.transaction_timeout.total_seconds() * 1000)
     number = getattr(request, "producer_id", NO_PRODUCER)
-    asked = None if number == NO_PRODUCER else Producing(name, number, request.producer_epoch, call.owner)
+    asked = None if number == NO_PRODUCER else TransactionalProducer(name, number, request.producer_epoch, call.owner)
     error, row = KafkaError.none, None
     try:
         if not is_name(name):
@@ -71,10 +71,10 @@ async def _init_transactional(call: KafkaCall, request: Any) -> Answer:
     )
 
 
-@later
+@answer_concurrently
 async def add_partitions_to_txn(call: KafkaCall, request: Any) -> Answer:
     """Begin the transaction, unless it is open."""
-    producing = Producing(
+    producer = TransactionalProducer(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
@@ -82,10 +82,10 @@ async def add_partitions_to_txn(call: KafkaCall, request: Any) -> Answer:
     )
     topics = request.v3_and_below_topics
     try:
-        call.require("Write", "transactional_id", producing.transactional_id)
+        call.require("Write", "transactional_id", producer.transactional_id)
         found = {topic.name: await _writable(call, topic.name, topic.partitions) for topic in topics}
         if all(error is KafkaError.none for errors in found.values() for error in errors.values()):
-            await call.engine.kafka_transactions.begin(producing)
+            await call.engine.kafka_transactions.begin(producer)
         else:
             for errors in found.values():
                 for partition, error in errors.items():
@@ -126,7 +126,7 @@ async def _writable(call: KafkaCall, topic: str, partitions: tuple[int, ...]) ->
     return found
 
 
-@later
+@answer_concurrently
 async def add_offsets_to_txn(call: KafkaCall, request: Any) -> Answer:
     """Begin the transaction, unless it is open; the client then sends offsets of the group."""
     try:
@@ -138,7 +138,7 @@ async def add_offsets_to_txn(call: KafkaCall, request: Any) -> Answer:
     return call.answer(error_code=KafkaError.none)
 
 
-@later
+@answer_concurrently
 async def txn_offset_commit(call: KafkaCall, request: Any) -> Answer:
     """Stage offsets of a group, checked against the group's present members."""
     found = {
@@ -208,7 +208,7 @@ def _is_too_large(offset: Any) -> bool:
     return len((offset.committed_metadata or "").encode()) > METADATA_BYTES_MAX
 
 
-@later
+@answer_concurrently
 async def end_txn(call: KafkaCall, request: Any) -> Answer:
     """Commit or abort the transaction. The answer comes once its records are visible, or never will be."""
     try:
@@ -221,8 +221,8 @@ async def end_txn(call: KafkaCall, request: Any) -> Answer:
     return call.answer(error_code=KafkaError.none)
 
 
-def _producing(call: KafkaCall, request: Any) -> Producing:
-    return Producing(request.transactional_id, request.producer_id, request.producer_epoch, call.owner)
+def _producing(call: KafkaCall, request: Any) -> TransactionalProducer:
+    return TransactionalProducer(request.transactional_id, request.producer_id, request.producer_epoch, call.owner)
 
 
 def _error(error: TidelogError, *, is_fencing: bool = False) -> KafkaError:

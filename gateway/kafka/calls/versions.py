@@ -30,8 +30,8 @@ def versions_answer(call: KafkaCall, error: KafkaError) -> Answer:
         api_keys=[
             {
                 "api_key": key,
-                "min_version": served.least if served.listed_from is None else served.listed_from,
-                "max_version": served.most,
+                "min_version": served.version_min if served.listed_version_min is None else served.listed_version_min,
+                "max_version": served.version_max,
             }
             for key, served in sorted(call.calls.items())
         ],

@@ -1,6 +1,6 @@
 """One client's connection: reads frames, handles requests, writes answers in the order of requests.
 
-1. Requests begin one after another, in the order of arrival; a handler that returns ``Later`` lets the next one begin.
+1. Requests begin one after another, in the order of arrival; a handler that returns ``PendingAnswer`` lets the next one begin.
 2. At most ``REQUESTS_IN_FLIGHT_MAX`` requests are in flight, and ``PRODUCES_IN_FLIGHT_MAX`` of Produce; a frame's memory is
    reserved before it is received.
 3. A malformed or unserved request closes the connection, as a broker does; ApiVersions of an unknown version is answered.
@@ -40,19 +40,19 @@ from gateway.kafka.brokers import Advertised
 from gateway.kafka.call import (
     UNAUTHENTICATED_KEYS,
     Answer,
-    Calls,
+    ApiHandlers,
+    CloseConnection,
     Encoded,
     KafkaCall,
-    Later,
-    Refused,
-    Remembered,
+    ListenerCaches,
+    PendingAnswer,
     Session,
 )
 from gateway.kafka.calls.versions import API_VERSIONS, versions_answer
-from gateway.kafka.login import SASL_KEYS, holds
+from gateway.kafka.login import SASL_KEYS, has_valid_credential
 from gateway.kafka.metrics import KafkaMetrics, api_name
-from gateway.kafka.wire.frames import STAGED_BYTES, Ended, Frames
-from gateway.kafka.wire.messages import Head, LastHeader, encoded_body, framed, prepare, read_head, read_request
+from gateway.kafka.wire.frames import STAGED_BYTES, ConnectionEnded, Frames
+from gateway.kafka.wire.messages import Head, LastHeader, encode_body, frame_answer, prepare, read_head, read_request
 from gateway.kafka.wire.reading import Malformed
 from gateway.memory_budget import Memory, MemoryBudget, Reservation
 from gateway.quotas.limits import REQUESTS
@@ -70,7 +70,7 @@ _numbers: Final = count(1)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Pending:
+class _QueuedAnswer:
     """A request in flight."""
 
     call: KafkaCall
@@ -91,8 +91,8 @@ class KafkaConnection:
         advertised: Advertised,
         *,
         large_frames: MemoryBudget,
-        remembered: Remembered,
-        calls: Calls,
+        caches: ListenerCaches,
+        calls: ApiHandlers,
         metrics: KafkaMetrics,
     ) -> None:
         self._number = next(_numbers)
@@ -102,21 +102,21 @@ class KafkaConnection:
         self._advertised = advertised
         self._calls = calls
         self._large_frames = large_frames
-        self._remembered = remembered
+        self._caches = caches
         self._metrics = metrics
         self._last_header = LastHeader()
-        self._pending: deque[_Pending] = deque()
-        self._has_news = asyncio.Event()
+        self._pending: deque[_QueuedAnswer] = deque()
+        self._queue_changed = asyncio.Event()
         """Set when a request was added, or no more will come."""
-        self._takes_more = True
-        self._room = asyncio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
-        self._room_to_produce = asyncio.Semaphore(PRODUCES_IN_FLIGHT_MAX)
-        self._under_way: set[_Pending] = set()
+        self._is_receiving = True
+        self._slots = asyncio.Semaphore(REQUESTS_IN_FLIGHT_MAX)
+        self._produce_slots = asyncio.Semaphore(PRODUCES_IN_FLIGHT_MAX)
+        self._in_flight: set[_QueuedAnswer] = set()
 
     @property
     def is_idle(self) -> bool:
         """Whether no request is in flight."""
-        return not self._under_way
+        return not self._in_flight
 
     def sweep(self, now_s: float) -> None:
         """Close the connection if its frame arrives too slowly. Called while memory for requests is short."""
@@ -128,67 +128,67 @@ class KafkaConnection:
         """Serve the client. Raises nothing."""
         answering = asyncio.create_task(self._answer_all())
         try:
-            await self._take_all()
-            if self._frames.is_over:
+            await self._receive_all()
+            if self._frames.has_ended:
                 return  # as a broker does: submitted requests go on, their answers are not awaited
-            self._takes_more = False
-            self._has_news.set()
+            self._is_receiving = False
+            self._queue_changed.set()
             await answering
-        except (Ended, Refused, Malformed) as error:
-            self._note_end(error)
+        except (ConnectionEnded, CloseConnection, Malformed) as error:
+            self._log_end(error)
         except Exception as error:  # noqa: BLE001 - top level of a connection
             _log.error("unforeseen error in a Kafka request", exc_info=error)
         finally:
             answering.cancel()
             self._frames.transport.close()
-            for pending in list(self._under_way):
+            for pending in list(self._in_flight):
                 pending.answer.cancel()
-                self._settle(pending)
-            self._remembered.shares.leave(self._session.shares)
-            self._session.counted.end()
+                self._release(pending)
+            self._caches.shares.leave(self._session.shares)
+            self._session.quota_connection.end()
 
-    def _note_end(self, error: Ended | Refused | Malformed) -> None:
-        if not isinstance(error, Ended):
-            self._metrics.refused.labels(type(error).__name__.lower()).inc()
+    def _log_end(self, error: ConnectionEnded | CloseConnection | Malformed) -> None:
+        if not isinstance(error, ConnectionEnded):
+            self._metrics.refused.labels("malformed" if isinstance(error, Malformed) else "refused").inc()
             _log.info("a Kafka client's connection from %s is closed: %s", self._session.address, error)
 
-    async def _take_all(self) -> None:
+    async def _receive_all(self) -> None:
         """Begin requests until the client sends no more."""
         while True:
             try:
-                await self._be_mute()
-                size, key = await self._frames.head(self._idle_ms())
-            except Ended:
+                await self._wait_for_quota()
+                size, key = await self._frames.read_length(self._idle_ms())
+            except ConnectionEnded:
                 return
-            await self._room_of(key).acquire()
+            await self._slots_of(key).acquire()
             self._check_size(size, key)
-            await self._frames.staged(size, self._gateway.settings.body_idle_ms)
+            await self._frames.wait_until_staged(size, self._gateway.settings.body_idle_ms)
             is_large = size > STAGED_BYTES
             gate = Reservation(self._large_frames, 0)
             if is_large:
-                gate = await self._in_turn(self._of_principal(self._large_frames), size)
-            reservation = await self._reserved(size, key, gate)
+                gate = await self._reserve(self._of_principal(self._large_frames), size)
+            reservation = await self._reserve_frame(size, key, gate)
             try:
                 # No local variable here keeps the frame alive while the next one is awaited.
-                await self._begin(await self._received(size, gate), reservation)
+                await self._begin(await self._receive(size, gate), reservation)
             except BaseException:
                 reservation.release()
                 raise
 
     def _check_size(self, size: int, key: int) -> None:
-        """Raise ``Refused`` for a frame whose size no request of its kind can have."""
+        """Raise ``CloseConnection`` for a frame whose size no request of its kind can have."""
         largest = self._gateway.settings.request_bytes_max + HEAD_BYTES if key == PRODUCE else SMALL_FRAME_BYTES_MAX
         if self._session.caller is None:
             largest = UNPROVED_FRAME_BYTES_MAX
         if not 8 <= size <= largest:
-            raise Refused(f"a frame of {size} bytes of API key {key}")
+            raise CloseConnection(f"a frame of {size} bytes of API key {key}")
 
-    async def _reserved(self, size: int, key: int, gate: Reservation) -> Reservation:
-        """Reserve memory for a frame. Raise ``Refused``, and then release ``gate``."""
+    async def _reserve_frame(self, size: int, key: int, gate: Reservation) -> Reservation:
+        """Reserve memory for a frame. Raise ``CloseConnection``, and then release ``gate``."""
         held = size * (PRODUCE_FRAME_COPIES if key == PRODUCE else SMALL_FRAME_COPIES)
         try:
             memory = self._gateway.request_memory
-            return await self._in_turn(self._of_principal(memory) if key == PRODUCE else memory, held + HEAD_BYTES)
+            return await self._reserve(self._of_principal(memory) if key == PRODUCE else memory, held + HEAD_BYTES)
         except BaseException:
             gate.release()
             raise
@@ -198,32 +198,32 @@ class KafkaConnection:
         caller = self._session.caller
         return memory if caller is None or not self._gateway.rights.enforced else memory.of(caller.principal)
 
-    async def _in_turn(self, memory: Memory, size_bytes: int) -> Reservation:
+    async def _reserve(self, memory: Memory, size_bytes: int) -> Reservation:
         try:
             return await memory.reserve_in_turn(size_bytes, wait_ms=MEMORY_WAIT_MS_MAX, waiting_max=10_000)
         except BackOff as error:
-            raise Refused("no memory for a frame") from error
+            raise CloseConnection("no memory for a frame") from error
 
-    async def _received(self, size: int, gate: Reservation) -> memoryview:
-        """Return the frame's bytes. Raise ``Ended``."""
+    async def _receive(self, size: int, gate: Reservation) -> memoryview:
+        """Return the frame's bytes. Raise ``ConnectionEnded``."""
         with gate:
-            return await self._frames.body(size, self._gateway.settings.body_idle_ms)
+            return await self._frames.read_body(size, self._gateway.settings.body_idle_ms)
 
     def _idle_ms(self) -> int:
         """Return how long the client may be silent. Before authentication that is as long as an HTTP request's head may take."""
         return IDLE_MS if self._session.caller is not None else self._gateway.settings.head_ms
 
     def _admit(self, key: int) -> None:
-        """Count a request. Raise ``Refused`` if the client's credential is no longer valid."""
+        """Count a request. Raise ``CloseConnection`` if the client's credential is no longer valid."""
         caller = self._session.caller
         if caller is None or key in SASL_KEYS:
             return
-        if not holds(caller, self._gateway.authentication):
-            raise Refused("the client's credential has ended, and it did not prove itself again")
+        if not has_valid_credential(caller, self._gateway.authentication):
+            raise CloseConnection("the client's credential has ended, and it did not prove itself again")
         if key not in ADMINISTERING_ACCESS:
             self._session.rates.spend(caller.principal, REQUESTS, 1)
 
-    async def _be_mute(self) -> None:
+    async def _wait_for_quota(self) -> None:
         """Wait until the caller has no quota debt, at most ``PAUSE_MS_MAX``."""
         caller = self._session.caller
         pause_ms = 0 if caller is None else self._session.rates.pause_ms(caller.principal)
@@ -231,36 +231,36 @@ class KafkaConnection:
             await asyncio.sleep(pause_ms / 1000)
 
     async def _begin(self, frame: memoryview, reservation: Reservation) -> None:
-        """Parse and dispatch a request, and queue its answer. Raise ``Malformed``, ``Refused``, ``Ended``."""
+        """Parse and dispatch a request, and queue its answer. Raise ``Malformed``, ``CloseConnection``, ``ConnectionEnded``."""
         began_s = time.perf_counter()
         head = read_head(frame)
         served = self._calls.get(head.key)
         if served is None:
-            raise Refused(f"API key {head.key} is not served")
+            raise CloseConnection(f"API key {head.key} is not served")
         if self._session.caller is None and head.key not in UNAUTHENTICATED_KEYS:
-            raise Refused("a request before authentication")
+            raise CloseConnection("a request before authentication")
         if head.key in CHANGING_BY_NAME:
-            await self._frames.go_on()
+            await self._frames.check_connected()
         await self._gateway.rights.renew()
         self._admit(head.key)
-        if not served.least <= head.version <= served.most:
+        if not served.version_min <= head.version <= served.version_max:
             if head.key != API_VERSIONS:
-                raise Refused(f"version {head.version} of {api_name(head.key, served=True)} is not served")
-            call = self._call(Head(head.key, 0, head.correlation_id), None, reservation)
-            await self._pend(call, versions_answer(call, KafkaError.unsupported_version), len(frame), began_s)
+                raise CloseConnection(f"version {head.version} of {api_name(head.key, served=True)} is not served")
+            call = self._make_call(Head(head.key, 0, head.correlation_id), None, reservation)
+            await self._queue_answer(call, versions_answer(call, KafkaError.unsupported_version), len(frame), began_s)
             return
-        if (head.key, head.version) not in self._remembered.prepared:
+        if (head.key, head.version) not in self._caches.prepared:
             await asyncio.to_thread(prepare, head.key, head.version)
-            self._remembered.prepared.add((head.key, head.version))
+            self._caches.prepared.add((head.key, head.version))
         request = read_request(head, frame, self._last_header)
-        call = self._call(head, request.client_id, reservation)
+        call = self._make_call(head, request.client_id, reservation)
         begin_call(self._number)
         size, body = len(frame), request.body
         del frame, request  # lets a handler free the bytes as early as it can
         outcome = await served.handle(call, body)
-        await self._pend(call, outcome, size, began_s)
+        await self._queue_answer(call, outcome, size, began_s)
 
-    def _call(self, head: Head, client_id: str | None, reservation: Reservation) -> KafkaCall:
+    def _make_call(self, head: Head, client_id: str | None, reservation: Reservation) -> KafkaCall:
         return KafkaCall(
             head=head,
             client_id=client_id,
@@ -268,50 +268,52 @@ class KafkaConnection:
             advertised=self._advertised,
             session=self._session,
             calls=self._calls,
-            remembered=self._remembered,
+            caches=self._caches,
             arrived_at_ms=self._gateway.clock.now_ms(),
             revision=self._gateway.rights.revision,
             frame=reservation,
         )
 
-    async def _pend(self, call: KafkaCall, outcome: Answer | Later, size_bytes: int, began_s: float) -> None:
+    async def _queue_answer(
+        self, call: KafkaCall, outcome: Answer | PendingAnswer, size_bytes: int, began_s: float
+    ) -> None:
         answer: asyncio.Future[Answer]
-        if isinstance(outcome, Later):
+        if isinstance(outcome, PendingAnswer):
             answer = asyncio.ensure_future(outcome.answer)
         else:
             answer = asyncio.get_running_loop().create_future()
             answer.set_result(outcome)
-        pending = _Pending(call, answer, size_bytes, began_s)
-        self._under_way.add(pending)
+        pending = _QueuedAnswer(call, answer, size_bytes, began_s)
+        self._in_flight.add(pending)
         self._pending.append(pending)
-        self._has_news.set()
+        self._queue_changed.set()
 
     async def _answer_all(self) -> None:
         """Send the answers, in the order of their requests."""
-        while self._pending or self._takes_more:
+        while self._pending or self._is_receiving:
             if not self._pending:
-                self._has_news.clear()
-                await self._has_news.wait()
+                self._queue_changed.clear()
+                await self._queue_changed.wait()
                 continue
             with contextlib.suppress(Exception):  # _send_ready raises it again
                 await self._pending[0].answer
-            answered: list[_Pending] = []
+            answered: list[_QueuedAnswer] = []
             try:
                 await self._send_ready(answered)
             except Exception as error:  # noqa: BLE001 - top level of an answer
-                if isinstance(error, Ended | Refused):
-                    self._note_end(error)
+                if isinstance(error, ConnectionEnded | CloseConnection):
+                    self._log_end(error)
                 else:
                     _log.error("unforeseen error in a Kafka request", exc_info=error)
                 self._frames.transport.close()
                 return
             finally:
                 for pending in answered:
-                    self._settle(pending)
+                    self._release(pending)
 
-    async def _send_ready(self, answered: list[_Pending]) -> None:
+    async def _send_ready(self, answered: list[_QueuedAnswer]) -> None:
         """Send the answers that are ready in one write, up to ``JOINED_BYTES``, because each write is a system call. Append
-        their requests to ``answered``. Raise ``Ended``, and the exception of an answer once the answers before it are sent."""
+        their requests to ``answered``. Raise ``ConnectionEnded``, and an answer's exception once those before it are sent."""
         parts: list[bytes | memoryview] = []
         size = 0
         try:
@@ -320,7 +322,7 @@ class KafkaConnection:
                 answered.append(pending)
                 answer = pending.answer.result()
                 if answer is not None:
-                    frame = self._framed(pending, answer)
+                    frame = self._encode_frame(pending, answer)
                     parts += frame
                     size += sum(map(len, frame))
         finally:
@@ -329,13 +331,13 @@ class KafkaConnection:
         for pending in answered:
             self._observe(pending)
 
-    def _framed(self, pending: _Pending, answer: Answer) -> list[bytes | memoryview]:
-        parts = answer.parts if isinstance(answer, Encoded) else (encoded_body(answer),)
-        frame = framed(pending.call.head, *parts)
+    def _encode_frame(self, pending: _QueuedAnswer, answer: Answer) -> list[bytes | memoryview]:
+        parts = answer.parts if isinstance(answer, Encoded) else (encode_body(answer),)
+        frame = frame_answer(pending.call.head, *parts)
         self._metrics.of(pending.call.head.key).sent_bytes.inc(sum(map(len, frame)))
         return frame
 
-    def _observe(self, pending: _Pending) -> None:
+    def _observe(self, pending: _QueuedAnswer) -> None:
         metrics, seconds = self._metrics.of(pending.call.head.key), time.perf_counter() - pending.began_s
         metrics.requests.inc()
         metrics.received_bytes.inc(pending.size_bytes)
@@ -345,14 +347,14 @@ class KafkaConnection:
             version, address = pending.call.version, self._session.address
             _log.debug("%s %d of %s (%s) in %.0f ms", name, version, address, pending.call.client_id, seconds * 1000)
 
-    def _settle(self, pending: _Pending) -> None:
+    def _release(self, pending: _QueuedAnswer) -> None:
         """Release what the request holds. Idempotent."""
-        if pending in self._under_way:
-            self._under_way.discard(pending)
+        if pending in self._in_flight:
+            self._in_flight.discard(pending)
             pending.call.frame.release()
-            for reservation in pending.call.held:
+            for reservation in pending.call.reservations:
                 reservation.release()
-            self._room_of(pending.call.head.key).release()
+            self._slots_of(pending.call.head.key).release()
 
-    def _room_of(self, key: int) -> asyncio.Semaphore:
-        return self._room_to_produce if key == PRODUCE else self._room
+    def _slots_of(self, key: int) -> asyncio.Semaphore:
+        return self._produce_slots if key == PRODUCE else self._slots

@@ -18,7 +18,7 @@ from gateway.client_addresses import ClientAddresses
 from gateway.gateway import Gateway
 from gateway.kafka.bounds import MEMORY_SHORT_PART
 from gateway.kafka.brokers import Advertised
-from gateway.kafka.call import Refused, Remembered, Session
+from gateway.kafka.call import CloseConnection, ListenerCaches, Session
 from gateway.kafka.calls.table import CALLS
 from gateway.kafka.described_topics import EncodedTopics
 from gateway.kafka.encoded_batches import EncodedBatches
@@ -49,7 +49,7 @@ class KafkaListener:
         self._gateway = gateway
         self._number = number
         self._metrics = KafkaMetrics(gateway.metrics.registry)
-        self._remembered = Remembered(
+        self._caches = ListenerCaches(
             known_topics=KnownTopics(gateway.engine),
             encoded_topics=EncodedTopics(),
             encoded_batches=EncodedBatches(),
@@ -129,9 +129,9 @@ class KafkaListener:
         session = Session(
             address=peer[0] if peer else "",
             caller=ANONYMOUS if is_open else None,
-            still_there=frames.go_on,
+            check_connected=frames.check_connected,
             rates=Rates(self._gateway.quotas),
-            shares=self._remembered.shares.sessions(),
+            shares=self._caches.shares.sessions(),
         )
         if not self._certified(frames, session):
             frames.transport.abort()
@@ -142,7 +142,7 @@ class KafkaListener:
             session,
             self.advertised,
             large_frames=self._large_frames,
-            remembered=self._remembered,
+            caches=self._caches,
             calls=CALLS,
             metrics=self._metrics,
         )
@@ -160,7 +160,7 @@ class KafkaListener:
             caller = authentication.certified(shown, ())
             if caller is not None:
                 session.enter(caller)
-        except (TidelogError, Refused) as problem:
+        except (TidelogError, CloseConnection) as problem:
             _log.info("a Kafka client's certificate does not let it in: %s", problem)
             return False
         return True

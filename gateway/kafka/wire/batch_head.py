@@ -86,7 +86,7 @@ def codec_of(batch: bytes | memoryview) -> int:
     return attributes & int(CODEC_MASK)
 
 
-def encoded_head(head: BatchHead, records: Sequence[bytes | memoryview]) -> bytes:
+def encode_head(head: BatchHead, records: Sequence[bytes | memoryview]) -> bytes:
     """Encode the head of a batch with these records, which are given in parts, encoded and compressed."""
     length = HEAD.size - LENGTH_END + sum(map(len, records))
     fields = (
@@ -105,10 +105,10 @@ def encoded_head(head: BatchHead, records: Sequence[bytes | memoryview]) -> byte
     return HEAD.pack(head.base_offset, length, 0, MAGIC, crc, *fields)
 
 
-def moved(batch: memoryview, base_offset: int) -> tuple[bytes, memoryview]:
+def with_base_offset(batch: memoryview, base_offset: int) -> tuple[bytes, memoryview]:
     """Return a producer's batch with another base offset, in two parts. The bytes that the checksum covers stay the same."""
-    return _PLACE.pack(base_offset, len(batch) - LENGTH_END, 0), batch[_PLACE.size :]
+    return _START.pack(base_offset, len(batch) - LENGTH_END, 0), batch[_START.size :]
 
 
-_PLACE: Final = struct.Struct(">qii")
+_START: Final = struct.Struct(">qii")
 """Base offset, length, leader epoch: the fields before the magic and the checksum."""

@@ -33,7 +33,7 @@ class TooLarge(Exception):
     """The decompressed batch is larger than allowed."""
 
 
-def compressed(codec: int, parts: Sequence[bytes | memoryview]) -> bytes | memoryview:
+def compress(codec: int, parts: Sequence[bytes | memoryview]) -> bytes | memoryview:
     """Return the records of a batch compressed. ``codec`` is one of ``CODECS``."""
     data = b"".join(parts)
     if codec == NONE:
@@ -64,7 +64,7 @@ def _lz4_frame(data: bytes) -> bytes:
     return b"".join((*frame, _LZ4_END))
 
 
-def decompressed(codec: int, data: memoryview, bytes_max: int) -> bytes | memoryview:
+def decompress(codec: int, data: memoryview, bytes_max: int) -> bytes | memoryview:
     """Return the records of a batch decompressed. ``codec`` is one of ``CODECS``. Raise ``Malformed``, ``TooLarge``."""
     if codec == NONE:
         return data

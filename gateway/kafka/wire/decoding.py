@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from gateway.kafka.wire import few_records, varints
 from gateway.kafka.wire.batch_head import HEAD, BatchHead
-from gateway.kafka.wire.compression import CODECS, TooLarge, decompressed
+from gateway.kafka.wire.compression import CODECS, TooLarge, decompress
 from gateway.kafka.wire.few_records import NO_TIMESTAMP
 from gateway.kafka.wire.reading import Malformed
 from gateway.kafka.wire.varints import Bytes, Int64s
@@ -31,14 +31,14 @@ from log_format.records.single import SingleRecord
 
 RECORD_BYTES_MIN: Final = 7
 """Least bytes of a record: length, attributes, two deltas, two lengths, a count."""
-_WALKED_MIN: Final = 128
-_WALKED_MAX: Final = 512
+_WALK_RECORDS_MIN: Final = 128
+_WALK_RECORDS_MAX: Final = 512
 """Number of records that are passed one by one before looking for a run as long as the last record; doubled after a failed
 look."""
-_ALIKE_MAX: Final = 16_384
-_BEYOND: Final = 4 * varints.VARINT_BYTES_MAX
+_RUN_RECORDS_MAX: Final = 16_384
+_PADDING_BYTES: Final = 4 * varints.VARINT_BYTES_MAX
 """Bytes of padding behind the batch: up to three numbers are read before the check whether their record has ended."""
-_SIDE_BY_SIDE: Final = 16
+_COLUMNS_RECORDS_MIN: Final = 16
 """Number of records below which further headers are read record by record: a step over columns costs as much as twenty of
 them."""
 
@@ -55,7 +55,7 @@ class _Span:
     lengths: Int64s
 
 
-def decoded(
+def decode(
     head: BatchHead, batch: memoryview, now_ms: int, bytes_max: int, *, few_max: int = few_records.RECORDS_MAX
 ) -> pa.Table | SingleRecord:
     """Decode a batch.
@@ -77,19 +77,17 @@ def decoded(
     """
     if head.codec not in CODECS:
         raise UnknownCodec
-    records = decompressed(head.codec, batch[HEAD.size :], bytes_max)
+    records = decompress(head.codec, batch[HEAD.size :], bytes_max)
     _check_count(head, len(records))
     if head.count <= few_max and len(records) <= few_records.BYTES_MAX:
-        few = few_records.decoded(head, records, now_ms)
+        few = few_records.decode_few(head, records, now_ms)
         if few is not None:
             return few
     return _table([head], [records], now_ms, bytes_max)
 
 
-def decoded_together(
-    heads: Sequence[BatchHead], batches: Sequence[memoryview], now_ms: int, bytes_max: int
-) -> pa.Table:
-    """Decode uncompressed batches into one table, in their order, each as ``decoded`` does. A step over the columns of several
+def decode_together(heads: Sequence[BatchHead], batches: Sequence[memoryview], now_ms: int, bytes_max: int) -> pa.Table:
+    """Decode uncompressed batches into one table, in their order, each as ``decode`` does. A step over the columns of several
     batches costs little more than over those of one.
 
     Raises ``Malformed`` or ``TooLarge`` if any batch does.
@@ -109,44 +107,46 @@ def _table(heads: Sequence[BatchHead], batches: Sequence[bytes | memoryview], no
     sizes = np.array([len(records) for records in batches])
     counts = np.array([head.count for head in heads])
     size = int(sizes.sum())
-    data = np.zeros(size + _BEYOND, np.uint8)
+    data = np.zeros(size + _PADDING_BYTES, np.uint8)
     np.concatenate([np.frombuffer(records, np.uint8) for records in batches], out=data[:size])
     firsts = np.cumsum(counts) - counts
-    places, starts, ends = _bounds(data, size, int(counts.sum()))
+    places, starts, ends = _find_records(data, size, int(counts.sum()))
     if (places[firsts] != np.cumsum(sizes) - sizes).any():
         raise Malformed("records that do not fill their batch")
     deltas, at = varints.read(data, starts + 1)  # the attributes before have no meaning
     offsets, at = varints.read(data, at)
     if (offsets != np.arange(len(offsets)) - np.repeat(firsts, counts)).any():
         raise Malformed("offsets that do not follow each other")
-    keys, at = _span(data, at, ends)
-    values, at = _span(data, at, ends)
+    keys, at = _read_span(data, at, ends)
+    values, at = _read_span(data, at, ends)
     header_counts, at = varints.read(data, at)
     headers = _headers(data, header_counts, at, ends, bytes_max)
-    columns = _gathered(data, (keys, values))
+    columns = _gather_columns(data, (keys, values))
     first_times = np.repeat([head.first_timestamp for head in heads], counts)
     times = np.where(first_times == NO_TIMESTAMP, now_ms, first_times + deltas)
     return pa.Table.from_arrays([_timestamps(times), *columns, headers], schema=BATCH_SCHEMA)
 
 
-def _bounds(data: Bytes, size: int, count: int) -> tuple[Int64s, Int64s, Int64s]:
+def _find_records(data: Bytes, size: int, count: int) -> tuple[Int64s, Int64s, Int64s]:
     """Return for each record its position, its start after the length, and its end."""
     raw = data.tobytes()
     found: list[Int64s] = []
-    position, left, walked = 0, count, _WALKED_MIN
+    position, left, walked = 0, count, _WALK_RECORDS_MIN
     while left:
-        some = _walked(raw, position, min(left, walked), size)
+        some = _walk_records(raw, position, min(left, walked), size)
         found.append(np.array(some[:-1], np.int64))
         position = some[-1]
         left -= len(some) - 1
         stride = position - some[-2]
-        walked = min(2 * walked, _WALKED_MAX)
+        walked = min(2 * walked, _WALK_RECORDS_MAX)
         if left and len(some) > 2 and some[-2] - some[-3] == stride and position <= size:
-            alike = _alike(data, some[-2], position, min(left, _ALIKE_MAX, (size - position) // stride))
+            alike = _count_equal_lengths(
+                data, some[-2], position, min(left, _RUN_RECORDS_MAX, (size - position) // stride)
+            )
             found.append(position + stride * np.arange(alike))
             left -= alike
             position += stride * alike
-            walked = _WALKED_MIN if alike > walked else walked
+            walked = _WALK_RECORDS_MIN if alike > walked else walked
     places = np.concatenate(found)
     lengths, starts = varints.read(data, places)
     ends = starts + lengths
@@ -155,7 +155,7 @@ def _bounds(data: Bytes, size: int, count: int) -> tuple[Int64s, Int64s, Int64s]
     return places, starts, ends
 
 
-def _walked(raw: bytes, position: int, count: int, end: int) -> list[int]:
+def _walk_records(raw: bytes, position: int, count: int, end: int) -> list[int]:
     """Return the positions of up to ``count`` records from ``position`` on, by their lengths, and the position after them."""
     found = [position]
     append = found.append
@@ -168,12 +168,12 @@ def _walked(raw: bytes, position: int, count: int, end: int) -> list[int]:
         elif (byte := raw[position + 1]) < 128:
             position += 2 + ((length & 127 | byte << 7) >> 1)
         else:
-            position += _long(raw, position)
+            position += _long_record_size(raw, position)
         append(position)
     return found
 
 
-def _long(raw: bytes, position: int) -> int:
+def _long_record_size(raw: bytes, position: int) -> int:
     """Return the size of a record whose length takes more than two bytes."""
     length, shift, size = 0, 0, 0
     while True:
@@ -187,7 +187,7 @@ def _long(raw: bytes, position: int) -> int:
             raise Malformed("a record's length has more than 5 bytes")
 
 
-def _alike(data: Bytes, first: int, position: int, most: int) -> int:
+def _count_equal_lengths(data: Bytes, first: int, position: int, most: int) -> int:
     """Return how many records from ``position`` on, at most ``most``, have the same length as the record from ``first`` to
     ``position``."""
     stride = position - first
@@ -200,7 +200,7 @@ def _alike(data: Bytes, first: int, position: int, most: int) -> int:
     return int(most if same.all() else same.argmin())
 
 
-def _span(data: Bytes, at: Int64s, ends: Int64s) -> tuple[_Span, Int64s]:
+def _read_span(data: Bytes, at: Int64s, ends: Int64s) -> tuple[_Span, Int64s]:
     """Return nullable byte ranges, each preceded by its length, and the positions behind them."""
     lengths, starts = varints.read(data, at)
     if lengths.min(initial=0) < -1 or (lengths > ends - starts).any():
@@ -208,7 +208,7 @@ def _span(data: Bytes, at: Int64s, ends: Int64s) -> tuple[_Span, Int64s]:
     return _Span(starts, lengths), starts + np.maximum(lengths, 0)
 
 
-def _one_by_one(data: Bytes, position: int, end: int, places: range, spans: tuple[_Span, _Span]) -> int:
+def _read_headers_singly(data: Bytes, position: int, end: int, places: range, spans: tuple[_Span, _Span]) -> int:
     """Read the headers of one record into ``spans`` at ``places``; return the position behind them."""
     raw = data[position : end + varints.VARINT_BYTES_MAX].tobytes()
     at, last = 0, end - position
@@ -222,7 +222,7 @@ def _one_by_one(data: Bytes, position: int, end: int, places: range, spans: tupl
     return position + at
 
 
-def _gathered(data: Bytes, spans: tuple[_Span, ...]) -> list[pa.Array]:
+def _gather_columns(data: Bytes, spans: tuple[_Span, ...]) -> list[pa.Array]:
     """Return the ranges as columns. The ranges must lie in order: within each record, and from record to record.
 
     A column over all of ``data`` has the bytes between the ranges as elements, too; the wanted elements are taken from it.
@@ -278,22 +278,22 @@ def _headers(data: Bytes, counts: Int64s, at: Int64s, ends: Int64s, bytes_max: i
     while len(having):
         place = list_ends[having] - counts[having] + number
         for of_all in (names, values):
-            span, behind = _span(data, at[having], ends[having])
+            span, behind = _read_span(data, at[having], ends[having])
             of_all.starts[place], of_all.lengths[place] = span.starts, span.lengths
             at[having] = behind
         number += 1
         having = having[counts[having] > number]
-        if number >= _SIDE_BY_SIDE and len(having) < _SIDE_BY_SIDE:
+        if number >= _COLUMNS_RECORDS_MIN and len(having) < _COLUMNS_RECORDS_MIN:
             for record in having.tolist():
                 first = int(list_ends[record] - counts[record])
                 places = range(first + number, first + int(counts[record]))
-                at[record] = _one_by_one(data, int(at[record]), int(ends[record]), places, (names, values))
+                at[record] = _read_headers_singly(data, int(at[record]), int(ends[record]), places, (names, values))
             break
     if (at != ends).any():
         raise Malformed("bytes behind a record's headers")
     if (names.lengths < 0).any():
         raise Malformed("a header without a name")
-    columns = _gathered(data, (names, values))
+    columns = _gather_columns(data, (names, values))
     try:
         texts = columns[0].cast(pa.string())
     except pa.ArrowInvalid as error:

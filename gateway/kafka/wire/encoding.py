@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gateway.kafka.wire import varints
-from gateway.kafka.wire.batch_head import LOG_APPEND_TIME, NO_PRODUCER, BatchHead, encoded_head
-from gateway.kafka.wire.compression import NONE, compressed
+from gateway.kafka.wire.batch_head import LOG_APPEND_TIME, NO_PRODUCER, BatchHead, encode_head
+from gateway.kafka.wire.compression import NONE, compress
 from gateway.kafka.wire.varints import Bytes, Int64s
 
 Parts = Sequence[bytes | memoryview]
 _Number = tuple[Bytes, Int64s | int]
-"""A number for each record: see ``varints.written``."""
+"""A number for each record: see ``varints.encode``."""
 _WANTED: Final = ("offset", "timestamp", "key", "value", "headers")
 _NOTHING: Final = pa.scalar(b"", pa.binary())
 _NO_HEADERS: Final = b"\0"
@@ -33,7 +33,7 @@ _ALIKE_MAX: Final = 16
 """Number of changes in the numbers' sizes up to which rows are encoded in runs; beyond it, row by row."""
 
 
-def encoded(
+def encode_batches(
     tables: Sequence[pa.Table], base_offset: int, next_offset: int, *, codec: int = NONE, log_append_time: bool = False
 ) -> Parts:
     """Encode all records (``RECORD_SCHEMA``, by offset) as one batch, in parts: its head and its records.
@@ -73,7 +73,7 @@ def _batch(records: pa.Table | None, base_offset: int, next_offset: int, codec: 
         times = _milliseconds(records.column("timestamp"))
         body = _records(records, base_offset, times)
         if codec != NONE:
-            body = (compressed(codec, body),)
+            body = (compress(codec, body),)
     head = BatchHead(
         base_offset=base_offset,
         attributes=codec | attributes,
@@ -85,7 +85,7 @@ def _batch(records: pa.Table | None, base_offset: int, next_offset: int, codec: 
         base_sequence=-1,
         count=count,
     )
-    return [encoded_head(head, body), *body]
+    return [encode_head(head, body), *body]
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table | None:
@@ -99,16 +99,16 @@ def _records(records: pa.Table, base_offset: int, times: Int64s) -> Parts:
     keys, values, headers = (records.column(name).chunk(0) for name in ("key", "value", "headers"))
     count = len(values)
     key_lengths, value_lengths = _lengths(keys), _lengths(values)
-    key = varints.written(key_lengths)
-    value = varints.written(value_lengths)
-    deltas = [varints.written(times - times[0]), varints.written(records.column("offset").to_numpy() - base_offset)]
+    key = varints.encode(key_lengths)
+    value = varints.encode(value_lengths)
+    deltas = [varints.encode(times - times[0]), varints.encode(records.column("offset").to_numpy() - base_offset)]
     suffix = _header_bytes(headers)
     lengths = np.maximum(key_lengths, 0) + np.maximum(value_lengths, 0)
     lengths += 1 if suffix is None else _lengths(suffix)
     for _, sizes in (*deltas, key, value):
         lengths += sizes
     zero = (np.zeros((count, 1), np.uint8), 1)
-    ahead = [varints.written(lengths + 1), zero, *deltas]
+    ahead = [varints.encode(lengths + 1), zero, *deltas]
     if suffix is None:
         ahead.insert(0, zero)  # the end of the record before
     if keys.null_count == count:
@@ -129,13 +129,13 @@ def _header_bytes(headers: pa.ListArray) -> pa.Array | None:
     counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     if not counts.any():
         return None
-    written = _column([varints.written(counts)])
+    written = _column([varints.encode(counts)])
     names, values = headers.flatten().flatten()
     names = names.cast(pa.binary())
     each = pc.binary_join_element_wise(
-        _column([varints.written(_lengths(names))]),
+        _column([varints.encode(_lengths(names))]),
         names,
-        _column([varints.written(_lengths(values))]),
+        _column([varints.encode(_lengths(values))]),
         _present(values),
         _NOTHING,
     )

@@ -25,8 +25,8 @@ _RECORD_BYTES_MIN: Final = 6
 """Least bytes of a record after its length."""
 
 
-def decoded(head: BatchHead, records: bytes | memoryview, now_ms: int) -> pa.Table | SingleRecord | None:
-    """Decode decompressed records as ``decoding.decoded`` does; return None if a record has many headers."""
+def decode_few(head: BatchHead, records: bytes | memoryview, now_ms: int) -> pa.Table | SingleRecord | None:
+    """Decode decompressed records as ``decoding.decode_few`` does; return None if a record has many headers."""
     size = len(records)
     data = bytes(records) + bytes(varints.VARINT_BYTES_MAX)
     times: list[int] = []

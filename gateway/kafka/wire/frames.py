@@ -16,21 +16,21 @@ UNSENT_BYTES_MAX: Final = 256 * 1024
 """Bytes of answers buffered in the connection above which the next answer waits."""
 BYTES_PER_SECOND_MIN: Final = 500
 """Least speed at which a frame must arrive; a slower client is disconnected."""
-TAKEN_BYTES_MIN: Final = 64 * 1024
+STALL_READ_BYTES_MIN: Final = 64 * 1024
 """Bytes of a pending answer that a client must read within ``write_stall_ms``: any client can read more."""
 LENGTH_BYTES: Final = 4
 _HEAD: Final = struct.Struct(">ih")
 
 
-class Ended(Exception):
+class ConnectionEnded(Exception):
     """No further frame comes: the client has disconnected, is silent, or too slow. The text is for the log."""
 
 
 class Frames(asyncio.BufferedProtocol):
-    """Reader and writer of frames. ``begun`` is called with the connection once it is open, ``over`` when it is lost."""
+    """Reader and writer of frames. ``on_begin`` is called with the connection once it is open, ``on_end`` when it is lost."""
 
-    def __init__(self, begun: Callable[[Frames], None], over: Callable[[Frames], None]) -> None:
-        self._on_begun, self._on_over = begun, over
+    def __init__(self, on_begin: Callable[[Frames], None], on_end: Callable[[Frames], None]) -> None:
+        self._on_begin, self._on_end = on_begin, on_end
         self.transport: asyncio.Transport
         self._staged = bytearray(STAGED_BYTES)
         self._start = self._end = 0
@@ -41,7 +41,7 @@ class Frames(asyncio.BufferedProtocol):
         """Loop time at which the present frame began, and the frame's size."""
         self._arrived: asyncio.Future[None] | None = None
         self._is_paused = False
-        self.is_over = False
+        self.has_ended = False
         """Whether the client has disconnected, or has closed its sending side."""
         self._can_write = asyncio.Event()
         self._can_write.set()
@@ -53,18 +53,18 @@ class Frames(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self.transport = transport  # type: ignore[assignment]
         self.transport.set_write_buffer_limits(high=UNSENT_BYTES_MAX)
-        self._on_begun(self)
+        self._on_begin(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
         """Note the end of the connection (asyncio)."""
-        self.is_over = True
+        self.has_ended = True
         self._can_write.set()
         self._wake()
-        self._on_over(self)
+        self._on_end(self)
 
     def eof_received(self) -> bool:
         """Note that the client sends no more; bytes that it has sent can still be read (asyncio)."""
-        self.is_over = True
+        self.has_ended = True
         self._wake()
         return True
 
@@ -94,21 +94,21 @@ class Frames(asyncio.BufferedProtocol):
 
     # the connection's side
 
-    async def head(self, idle_ms: int) -> tuple[int, int]:
-        """Return the length of the next frame, which ``body`` then returns, and its API key. Raise ``Ended``."""
+    async def read_length(self, idle_ms: int) -> tuple[int, int]:
+        """Return the length of the next frame, which ``read_body`` then returns, and its API key. Raise ``ConnectionEnded``."""
         if self._end - self._start < _HEAD.size:
             try:
                 async with asyncio.timeout(idle_ms / 1000):
                     while self._end - self._start < _HEAD.size:
                         await self._more()
             except TimeoutError:
-                raise Ended("the client was silent") from None
+                raise ConnectionEnded("the client was silent") from None
         size, key = _HEAD.unpack_from(self._staged, self._start)
         self._start += LENGTH_BYTES
         return size, key
 
-    async def staged(self, size: int, stall_ms: int) -> None:
-        """Wait until a small frame has arrived whole, or ``STAGED_BYTES`` of a large one. Raise ``Ended``."""
+    async def wait_until_staged(self, size: int, stall_ms: int) -> None:
+        """Wait until a small frame has arrived whole, or ``STAGED_BYTES`` of a large one. Raise ``ConnectionEnded``."""
         wanted = min(size, STAGED_BYTES)
         if self._end - self._start >= wanted:
             return
@@ -117,7 +117,7 @@ class Frames(asyncio.BufferedProtocol):
                 while self._end - self._start < wanted:
                     await self._more()
         except TimeoutError:
-            raise Ended("a frame does not come to its end") from None
+            raise ConnectionEnded("a frame does not come to its end") from None
 
     def is_slower_than(self, bytes_per_second: int, grace_s: float, now_s: float) -> bool:
         """Return whether the present frame arrives more slowly than that, once it began ``grace_s`` ago. ``now_s``: the loop's
@@ -126,8 +126,8 @@ class Frames(asyncio.BufferedProtocol):
             return False
         return self._size - len(self._body) < bytes_per_second * (now_s - self._begun_s)
 
-    async def body(self, size: int, stall_ms: int) -> memoryview:
-        """Return the frame's bytes, read-only. Raise ``Ended``."""
+    async def read_body(self, size: int, stall_ms: int) -> memoryview:
+        """Return the frame's bytes, read-only. Raise ``ConnectionEnded``."""
         frame = bytearray(size)
         self._begun_s, self._size = asyncio.get_running_loop().time(), size
         staged = min(size, self._end - self._start)
@@ -142,16 +142,16 @@ class Frames(asyncio.BufferedProtocol):
                 self._start = self._end = 0
         return memoryview(frame).toreadonly()
 
-    async def go_on(self) -> None:
-        """Raise ``Ended`` if this process already knows that the client has disconnected: it may be asking elsewhere."""
+    async def check_connected(self) -> None:
+        """Raise ``ConnectionEnded`` if this process knows that the client has disconnected: it may be asking elsewhere."""
         await asyncio.sleep(0)
-        if self.is_over:
-            raise Ended("the client is gone")
+        if self.has_ended:
+            raise ConnectionEnded("the client is gone")
 
     async def write(self, parts: Iterable[bytes | memoryview], stall_ms: int) -> None:
-        """Send, and wait until little is buffered. Raise ``Ended`` if the client does not read."""
+        """Send, and wait until little is buffered. Raise ``ConnectionEnded`` if the client does not read."""
         if self.transport.is_closing():
-            raise Ended("the client is gone")
+            raise ConnectionEnded("the client is gone")
         self.transport.writelines(list(parts))
         while not self._can_write.is_set():
             before = self.transport.get_write_buffer_size()
@@ -159,11 +159,11 @@ class Frames(asyncio.BufferedProtocol):
                 async with asyncio.timeout(stall_ms / 1000):
                     await self._can_write.wait()
             except TimeoutError:
-                if before - self.transport.get_write_buffer_size() < TAKEN_BYTES_MIN:
+                if before - self.transport.get_write_buffer_size() < STALL_READ_BYTES_MIN:
                     self.transport.abort()
-                    raise Ended("the client does not read its answer") from None
+                    raise ConnectionEnded("the client does not read its answer") from None
         if self.transport.is_closing():
-            raise Ended("the client is gone")
+            raise ConnectionEnded("the client is gone")
 
     async def _filled(self, stall_ms: int) -> None:
         while self._body:
@@ -174,12 +174,12 @@ class Frames(asyncio.BufferedProtocol):
                         await self._more()
             except TimeoutError:
                 if before - len(self._body) < BYTES_PER_SECOND_MIN * stall_ms // 1000:
-                    raise Ended("a frame does not come to its end") from None
+                    raise ConnectionEnded("a frame does not come to its end") from None
 
     async def _more(self) -> None:
-        """Wait for further bytes. Raise ``Ended``."""
-        if self.is_over:
-            raise Ended("the client is gone")
+        """Wait for further bytes. Raise ``ConnectionEnded``."""
+        if self.has_ended:
+            raise ConnectionEnded("the client is gone")
         if self._body is None:
             self._make_room()
         self._arrived = asyncio.get_running_loop().create_future()
@@ -199,7 +199,7 @@ class Frames(asyncio.BufferedProtocol):
             self._start, self._end = 0, left
 
     def _pause(self) -> None:
-        if not self._is_paused and not self.is_over:
+        if not self._is_paused and not self.has_ended:
             self._is_paused = True
             self.transport.pause_reading()
 

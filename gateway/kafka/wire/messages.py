@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +13,7 @@ from typing import Any, Final
 from kio.index import UnknownEntity, load_request_schema, load_response_schema
 from kio.serial import entity_writer
 
-from gateway.kafka.wire.made import make_plan
+from gateway.kafka.wire.entities import prepare_entity
 from gateway.kafka.wire.reading import Malformed, make_reader, read_entity
 
 _PREFIX: Final = struct.Struct(">hhi")
@@ -92,7 +93,7 @@ def prepare(key: int, version: int) -> None:
             for entity_type in (schema.__header_schema__, schema):
                 make_reader(entity_type)
                 entity_writer(entity_type)
-                make_plan(entity_type)
+                prepare_entity(entity_type)
 
 
 @cache
@@ -107,14 +108,43 @@ def response_type(key: int, version: int) -> Any:
     return load_response_schema(key, version)
 
 
-def encoded_body(entity: Any) -> bytes:
+def encode_body(entity: Any) -> bytes:
     """Encode the answer's body."""
     buffer = io.BytesIO()
     entity_writer(type(entity))(buffer, entity)
     return buffer.getvalue()
 
 
-def framed(head: Head, *parts: bytes | memoryview) -> list[bytes | memoryview]:
+def encode_with_field(entity: Any, size: int, parts: Iterable[Any], *, behind: int = 0) -> list[bytes]:
+    """Encode the entity in parts, with ``parts`` in place of its last array or bytes field.
+
+    Args:
+        entity: The entity, whose last array or bytes field is empty, and whose tagged fields have their defaults.
+        size: Number of entries or bytes in ``parts``.
+        parts: The field's encoded entries or bytes.
+        behind: Number of bytes of plain fields after the field.
+    """
+    encoded = encode_body(entity)
+    is_flexible = type(entity).__flexible__
+    tail = behind + (1 if is_flexible else 0)
+    end = len(encoded) - tail
+    head = encoded[: end - (1 if is_flexible else _LENGTH.size)] + encode_count(size, is_flexible=is_flexible)
+    return [head, *parts, encoded[end:]] if tail else [head, *parts]
+
+
+def encode_count(size: int, *, is_flexible: bool) -> bytes:
+    """Encode the number of entries or bytes that follow."""
+    if not is_flexible:
+        return _LENGTH.pack(size)
+    left, found = size + 1, bytearray()
+    while left > 127:
+        found.append(left & 127 | 128)
+        left >>= 7
+    found.append(left)
+    return bytes(found)
+
+
+def frame_answer(head: Head, *parts: bytes | memoryview) -> list[bytes | memoryview]:
     """Return the answer's frame in parts: length, header, body. ApiVersions' answer has the oldest header, so that any client
     can decode it."""
     rest = _header_rest(head.key, head.version)
@@ -125,5 +155,5 @@ def framed(head: Head, *parts: bytes | memoryview) -> list[bytes | memoryview]:
 @cache
 def _header_rest(key: int, version: int) -> bytes:
     """Return the bytes of an answer's header after its correlation id."""
-    header = encoded_body(response_type(key, version).__header_schema__(correlation_id=0))
+    header = encode_body(response_type(key, version).__header_schema__(correlation_id=0))
     return header[_LENGTH.size :]

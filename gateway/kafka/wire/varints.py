@@ -63,7 +63,7 @@ def _unzigzag(raw: npt.NDArray[np.uint64]) -> Int64s:
     return (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64)
 
 
-def written(values: Int64s) -> tuple[Bytes, Int64s | int]:
+def encode(values: Int64s) -> tuple[Bytes, Int64s | int]:
     """Return the encoded numbers as rows of a matrix, as wide as the longest number, and the size of each: a single size if
     all have the same."""
     raw = ((values << 1) ^ (values >> 63)).view(np.uint64)

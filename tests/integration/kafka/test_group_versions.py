@@ -20,7 +20,7 @@ CONSUMER_HEARTBEAT, CONSUMER_DESCRIBE = "consumer_group_heartbeat", "consumer_gr
 
 
 def _versions(name: str) -> range:
-    return range(CALLS[KEYS[name]].least, CALLS[KEYS[name]].most + 1)
+    return range(CALLS[KEYS[name]].version_min, CALLS[KEYS[name]].version_max + 1)
 
 
 def _group() -> str:
@@ -78,7 +78,7 @@ def test_find_coordinator(gateway: KafkaGateway, version: int) -> None:
 def test_a_member_of_the_classic_protocol(gateway: KafkaGateway, version: int) -> None:
     """It joins, syncs, is alive and leaves."""
     group = _group()
-    sync, beat, leave = (min(version, CALLS[KEYS[name]].most) for name in (SYNC, HEARTBEAT, LEAVE))
+    sync, beat, leave = (min(version, CALLS[KEYS[name]].version_max) for name in (SYNC, HEARTBEAT, LEAVE))
     with Wire(gateway.kafka) as wire:
         refused = wire.call(JOIN, version, **_joining(group, "m-unknown"))
         assert refused.error_code is KafkaError.unknown_member_id

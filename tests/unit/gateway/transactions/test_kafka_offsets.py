@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.groups.calls.groups import Joining
-from gateway.transactions.of_kafka import Producing
+from gateway.transactions.of_kafka import TransactionalProducer
 from log_format.errors import BackOff, ErrorCode, TidelogError
 from log_format.topic.producer_id import number_of
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
@@ -16,19 +16,19 @@ from tests.support.engine import Gateway, make_gateway
 KEY = ("t", 0)
 
 
-async def begun(gateway: Gateway, timeout_ms: int = 60_000) -> Producing:
+async def begun(gateway: Gateway, timeout_ms: int = 60_000) -> TransactionalProducer:
     """An epoch whose first transaction is open."""
     await gateway.topic("t", 2, flush_ms=0)
     row = await gateway.engine.kafka_transactions.init_producer("mine", timeout_ms)
-    producing = Producing("mine", number_of(row.producer_id), row.epoch)
-    await gateway.engine.kafka_transactions.begin(producing)
-    return producing
+    producer = TransactionalProducer("mine", number_of(row.producer_id), row.epoch)
+    await gateway.engine.kafka_transactions.begin(producer)
+    return producer
 
 
-async def stage(gateway: Gateway, producing: Producing, offset: int, partition: int = 0) -> None:
+async def stage(gateway: Gateway, producer: TransactionalProducer, offset: int, partition: int = 0) -> None:
     offsets = (StagedOffset(topic="t", partition=partition, offset=offset),)
     of_group = StagedOffsets(group="g", member_id=None, generation=None, offsets=offsets)
-    await gateway.engine.kafka_transactions.stage_offsets(producing, of_group)
+    await gateway.engine.kafka_transactions.stage_offsets(producer, of_group)
 
 
 async def join(gateway: Gateway) -> None:
@@ -51,17 +51,17 @@ async def test_a_rebalance_before_the_commit_changes_nothing(is_committed: bool,
     """The group would refuse the offsets now; they were judged when they came, as a broker does. Any gateway may commit them."""
     gateway = make_gateway()
     other = make_gateway(objects=gateway.store.objects)
-    producing = await begun(gateway)
-    await stage(gateway, producing, 1)
-    await stage(gateway, producing, 7)
-    await stage(gateway, producing, 2, partition=1)
+    producer = await begun(gateway)
+    await stage(gateway, producer, 1)
+    await stage(gateway, producer, 7)
+    await stage(gateway, producer, 2, partition=1)
     await join(gateway)
     with pytest.raises(TidelogError) as caught:
-        await stage(gateway, producing, 8)
+        await stage(gateway, producer, 8)
     assert caught.value.code is ErrorCode.STALE_GENERATION
     assert await shown(other) == ({}, {0, 1})
     kafka = (other if elsewhere else gateway).engine.kafka_transactions
-    await kafka.end(producing, all_allowed, is_committed=is_committed)
+    await kafka.end(producer, all_allowed, is_committed=is_committed)
     for one in (gateway, other):
         assert await shown(one) == ({0: 7, 1: 2} if is_committed else {}, set())
 
@@ -69,24 +69,24 @@ async def test_a_rebalance_before_the_commit_changes_nothing(is_committed: bool,
 async def test_the_next_member_waits_for_the_transaction() -> None:
     """It would read again what the transaction's records come from. What is only shown is there at once, and no reader aborts."""
     gateway = make_gateway(pending_offsets_ms_max=0)
-    producing = await begun(gateway)
-    await stage(gateway, producing, 7)
+    producer = await begun(gateway)
+    await stage(gateway, producer, 7)
     committed = gateway.engine.groups.committed
     with pytest.raises(BackOff):
         await committed.of_partitions("g", [KEY])
     assert await shown(gateway) == ({}, {0})
-    await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
+    await gateway.engine.kafka_transactions.end(producer, all_allowed, is_committed=True)
     assert {key: row.offset for key, row in (await committed.of_partitions("g", [KEY])).items()} == {KEY: 7}
 
 
 async def test_the_sweep_leaves_an_open_transaction() -> None:
     """It looks after what a client left behind; this one may still be committed."""
     gateway = make_gateway(left_alone_ms=-1, pending_offsets_ms_max=0)
-    producing = await begun(gateway)
-    await stage(gateway, producing, 7)
+    producer = await begun(gateway)
+    await stage(gateway, producer, 7)
     await gateway.engine.sweeping.sweep_once()
     assert await shown(gateway) == ({}, {0})
-    await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
+    await gateway.engine.kafka_transactions.end(producer, all_allowed, is_committed=True)
     assert await shown(gateway) == ({0: 7}, set())
 
 
@@ -95,8 +95,8 @@ async def test_a_transaction_that_was_left_behind_holds_up_no_reader(ends: str) 
     """Its time-out has passed, or its client came anew: the offsets are those before it."""
     clock = LaterClock()
     gateway = make_gateway(clock=clock)
-    producing = await begun(gateway)
-    await stage(gateway, producing, 7)
+    producer = await begun(gateway)
+    await stage(gateway, producer, 7)
     if ends == "time-out":
         clock.ahead_ms = 60_001
     else:
@@ -104,4 +104,4 @@ async def test_a_transaction_that_was_left_behind_holds_up_no_reader(ends: str) 
     assert await gateway.engine.groups.committed.of_partitions("g", [KEY]) == {}
     assert await shown(gateway) == ({}, set())
     with pytest.raises(TidelogError):
-        await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
+        await gateway.engine.kafka_transactions.end(producer, all_allowed, is_committed=True)

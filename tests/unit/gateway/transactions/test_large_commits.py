@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from gateway.transactions.of_kafka import Producing
+from gateway.transactions.of_kafka import TransactionalProducer
 from log_format.errors import ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
 from log_format.store import ObjectStore
 from log_format.topic.attachment import TopicMove
@@ -40,16 +40,16 @@ def value(partition: int, number: int) -> bytes:
 WANTED: Final = {partition: [value(partition, number) for number in range(COUNT)] for partition in (0, 1)}
 
 
-async def staged(gateway: Gateway, count: int = COUNT) -> Producing:
-    producing = await begun(gateway)
+async def staged(gateway: Gateway, count: int = COUNT) -> TransactionalProducer:
+    producer = await begun(gateway)
     for number in range(count):
         for partition in (0, 1):
-            assert await stage(gateway, producing, number, value(partition, number), partition=partition) is None
-    return producing
+            assert await stage(gateway, producer, number, value(partition, number), partition=partition) is None
+    return producer
 
 
-async def end(gateway: Gateway, producing: Producing) -> None:
-    await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
+async def end(gateway: Gateway, producer: TransactionalProducer) -> None:
+    await gateway.engine.kafka_transactions.end(producer, all_allowed, is_committed=True)
 
 
 async def found(gateway: Gateway) -> dict[int, list[bytes]]:
@@ -69,11 +69,11 @@ def own_commits(objects: ObjectStore) -> list[dict[str, Any]]:
 async def test_many_segments_enter_the_topic_in_one_commit() -> None:
     """Behind what was there, in the order of their sequences, readable from the store, with nothing staged left."""
     gateway = make_gateway(**BOUNDS)
-    producing = await staged(gateway)
+    producer = await staged(gateway)
     await gateway.append(await gateway.engine.open_topic("t"), [b"before"])
     assert await found(gateway) == {0: [b"before"], 1: []}
-    await end(gateway, producing)
-    await end(gateway, producing)
+    await end(gateway, producer)
+    await end(gateway, producer)
     gateway.forget_tail()
     assert await found(gateway) == {0: [b"before", *WANTED[0]], 1: WANTED[1]}
     adds = [action for action in own_commits(gateway.store.objects) if "add" in action]
@@ -91,24 +91,24 @@ async def test_many_segments_enter_the_topic_in_one_commit() -> None:
 async def test_the_next_transaction_follows() -> None:
     """Its sequences go on behind those of the large one."""
     gateway = make_gateway(**BOUNDS)
-    producing = await staged(gateway)
-    await end(gateway, producing)
-    await gateway.engine.kafka_transactions.begin(producing)
-    assert await stage(gateway, producing, COUNT, b"next") is None
-    await end(gateway, producing)
+    producer = await staged(gateway)
+    await end(gateway, producer)
+    await gateway.engine.kafka_transactions.begin(producer)
+    assert await stage(gateway, producer, COUNT, b"next") is None
+    await end(gateway, producer)
     assert await values(gateway) == [*WANTED[0], b"next"]
 
 
 async def test_a_large_transaction_may_have_several_topics() -> None:
     """Each has its records by one commit."""
     gateway = make_gateway(**BOUNDS)
-    producing = await staged(gateway)
+    producer = await staged(gateway)
     other = await gateway.topic("u", 1, flush_ms=0)
     for number in range(COUNT):
-        stamp = ProducerStamp(numbered(producing.producer_id, 0), producing.epoch, number)
+        stamp = ProducerStamp(numbered(producer.producer_id, 0), producer.epoch, number)
         batch = batch_of(other.state.topic_id, [value(7, number)], 0, stamp=stamp)
-        assert await gateway.engine.kafka_transactions.stage(producing, [("u", batch)]) == [None]
-    await end(gateway, producing)
+        assert await gateway.engine.kafka_transactions.stage(producer, [("u", batch)]) == [None]
+    await end(gateway, producer)
     assert await found(gateway) == WANTED
     fetched = await gateway.fetch(topic="u")
     assert values_of(fetched) == [value(7, number) for number in range(COUNT)]
@@ -118,13 +118,13 @@ async def test_a_large_transaction_may_have_several_topics() -> None:
 async def test_many_small_batches_are_indexed_too() -> None:
     """What a row can't name is as large as what memory can't hold. Offsets come with it, however many batches there are."""
     gateway = make_gateway(staged_names_max=10)
-    producing = await begun(gateway)
+    producer = await begun(gateway)
     for number in range(30):
-        assert await stage(gateway, producing, number, b"%d" % number) is None
+        assert await stage(gateway, producer, number, b"%d" % number) is None
     offsets = (StagedOffset(topic="t", partition=0, offset=7),)
     of_group = StagedOffsets(group="g", member_id=None, generation=None, offsets=offsets)
-    await gateway.engine.kafka_transactions.stage_offsets(producing, of_group)
-    await end(gateway, producing)
+    await gateway.engine.kafka_transactions.stage_offsets(producer, of_group)
+    await end(gateway, producer)
     assert await values(gateway) == [b"%d" % number for number in range(30)]
     offsets_of_group = (await gateway.engine.groups.committed.now("g")).offsets
     assert [one.offset for one in offsets_of_group.values()] == [7]
@@ -157,22 +157,22 @@ async def test_a_crash_at_each_change_of_the_store_leaves_all_or_nothing(is_done
     undecided = finished = 0
     for last in range(100):
         gateway = make_gateway(**BOUNDS)
-        producing = await staged(gateway)
+        producer = await staged(gateway)
         dying = Dying(last, is_done=is_done)
         gateway.store.before, gateway.store.after = dying.before, dying.after
         has_failed = False
         try:
-            await end(gateway, producing)
+            await end(gateway, producer)
         except TidelogError:
             has_failed = True
         await gateway.engine._finishing.staging.drain()
         other = make_gateway(objects=gateway.store.objects, **BOUNDS)
-        is_decided = (await other.engine.kafka_transactions.newest(producing)).state != "open"
+        is_decided = (await other.engine.kafka_transactions.newest(producer)).state != "open"
         if not is_decided:
             undecided += 1
             assert has_failed
             assert await found(other) == {0: [], 1: []}
-            await end(other, producing)
+            await end(other, producer)
         elif has_failed:
             finished += 1
             await other.engine.sweeping.sweep_once()
@@ -204,11 +204,11 @@ def appending_before_the_commit(gateway: Gateway, other: Gateway, times: int) ->
 async def test_what_is_overtaken_is_written_anew() -> None:
     """Only the pieces of the partition that another gateway has appended to; the others stay as they are."""
     gateway = make_gateway(**BOUNDS)
-    producing = await staged(gateway)
+    producer = await staged(gateway)
     other = make_gateway(objects=gateway.store.objects)
     await other.engine.open_topic("t")
     gateway.store.before = appending_before_the_commit(gateway, other, times=2)
-    await end(gateway, producing)
+    await end(gateway, producer)
     assert await found(gateway) == {0: [b"other"] * 2 + WANTED[0], 1: WANTED[1]}
     puts = sum(operation == "put" and "/segments/" in key for operation, key in gateway.store.requests)
     segments = sum("add" in action for action in own_commits(gateway.store.objects)) - 2
@@ -218,11 +218,11 @@ async def test_what_is_overtaken_is_written_anew() -> None:
 async def test_what_is_overtaken_all_the_time_is_left_to_others() -> None:
     """The answer is that it is not known; the sweep of a gateway that is not overtaken brings it to its end."""
     gateway = make_gateway(**BOUNDS)
-    producing = await staged(gateway)
+    producer = await staged(gateway)
     other = make_gateway(objects=gateway.store.objects, **BOUNDS)
     gateway.store.before = appending_before_the_commit(gateway, other, times=1_000)
     with pytest.raises(TidelogError) as caught:
-        await end(gateway, producing)
+        await end(gateway, producer)
     assert caught.value.code is ErrorCode.OUTCOME_UNKNOWN
     assert set((await found(other))[0]) == {b"other"}
     await other.engine.sweeping.sweep_once()
@@ -232,9 +232,9 @@ async def test_what_is_overtaken_all_the_time_is_left_to_others() -> None:
 async def test_appends_of_this_gateway_wait_for_the_commit() -> None:
     """Those that come while the transaction is committed come behind it, or before its pieces are placed: nothing is lost."""
     gateway = make_gateway(**BOUNDS)
-    producing = await staged(gateway)
+    producer = await staged(gateway)
     topic = await gateway.engine.open_topic("t")
-    ending = asyncio.create_task(end(gateway, producing))
+    ending = asyncio.create_task(end(gateway, producer))
     sent = 0
     while not ending.done():
         await gateway.append(topic, [b"own-%d" % sent])
@@ -251,7 +251,7 @@ async def test_appends_of_this_gateway_wait_for_the_commit() -> None:
 async def test_a_topic_at_a_journal_leaves_it_for_the_commit() -> None:
     """With what only the journal had before it. Then it is back, and later records come behind."""
     gateway = make_gateway(**BOUNDS)
-    producing = await staged(gateway)
+    producer = await staged(gateway)
     topic = await gateway.engine.open_topic("t")
     topic_id = topic.log.state.topic_id
     assert topic_id is not None
@@ -262,7 +262,7 @@ async def test_a_topic_at_a_journal_leaves_it_for_the_commit() -> None:
     await topic.moving.change(move, joins=0)
     await gateway.append(topic, [b"before"])
     assert topic.journal is not None
-    await end(gateway, producing)
+    await end(gateway, producer)
     assert await found(gateway) == {0: [b"before", *WANTED[0]], 1: WANTED[1]}
     assert topic.log.state.next_offsets.tolist() == [COUNT + 1, COUNT]
     assert topic.journal is not None
@@ -275,12 +275,12 @@ async def test_a_topic_at_a_journal_leaves_it_for_the_commit() -> None:
 async def test_a_topic_made_anew_meanwhile_gets_nothing() -> None:
     """Where it was before the decision the transaction is aborted, also if some of its batches are of the new topic."""
     gateway = make_gateway(**BOUNDS)
-    producing = await staged(gateway)
+    producer = await staged(gateway)
     await gateway.engine.administration.delete("t")
     await gateway.topic("t", 2, flush_ms=0)
-    assert await stage(gateway, producing, COUNT, b"new", partition=1) is None
+    assert await stage(gateway, producer, COUNT, b"new", partition=1) is None
     with pytest.raises(TidelogError) as caught:
-        await end(gateway, producing)
+        await end(gateway, producer)
     assert caught.value.fields.get("reason") == "topic"
     assert await found(gateway) == {0: [], 1: []}
 
@@ -288,7 +288,7 @@ async def test_a_topic_made_anew_meanwhile_gets_nothing() -> None:
 async def test_a_topic_deleted_behind_the_decision_takes_its_records_with_it() -> None:
     """The transaction is at its end without them."""
     gateway = make_gateway(**BOUNDS)
-    producing = await staged(gateway)
+    producer = await staged(gateway)
     dead = FaultyStore(gateway.store.objects)
     dying = make_gateway(dead, **BOUNDS)
 
@@ -298,19 +298,19 @@ async def test_a_topic_deleted_behind_the_decision_takes_its_records_with_it() -
 
     dead.before = before
     with pytest.raises(TidelogError):
-        await end(dying, producing)
+        await end(dying, producer)
     await gateway.engine.administration.delete("t")
     await gateway.engine.sweeping.sweep_once()
-    assert (await gateway.engine.kafka_transactions.newest(producing)).state == "committed"
+    assert (await gateway.engine.kafka_transactions.newest(producer)).state == "committed"
 
 
 async def test_a_call_that_waits_too_long_is_told_so_and_the_work_goes_on() -> None:
     """The client asks again, and joins what is under way instead of beginning it a second time."""
     gateway = make_gateway(**BOUNDS, large_wait_ms_max=0)
-    producing = await staged(gateway)
+    producer = await staged(gateway)
     told = 0
     while True:
-        asked = await asyncio.gather(end(gateway, producing), end(gateway, producing), return_exceptions=True)
+        asked = await asyncio.gather(end(gateway, producer), end(gateway, producer), return_exceptions=True)
         if not any(asked):
             break
         told += sum(isinstance(error, OutcomeUnknown) for error in asked)
@@ -324,14 +324,14 @@ async def test_a_call_that_waits_too_long_is_told_so_and_the_work_goes_on() -> N
 async def test_log_append_time_is_one_for_all_and_never_goes_back() -> None:
     """Also where another gateway has appended between."""
     gateway = make_gateway(**BOUNDS)
-    producing = await begun(gateway)
+    producer = await begun(gateway)
     await gateway.engine.administration.alter("t", None, {"message.timestamp.type": "LogAppendTime"})
     for number in range(COUNT):
-        assert await stage(gateway, producing, number, value(0, number)) is None
+        assert await stage(gateway, producer, number, value(0, number)) is None
     other = make_gateway(objects=gateway.store.objects)
     await other.engine.open_topic("t")
     gateway.store.before = appending_before_the_commit(gateway, other, times=1)
-    await end(gateway, producing)
+    await end(gateway, producer)
     fetched = await gateway.fetch(bytes_max=1 << 20)
     times = [time for table in fetched.records.tables for time in table.column("timestamp").to_pylist()]
     assert len(times) == COUNT + 1
@@ -342,29 +342,29 @@ async def test_log_append_time_is_one_for_all_and_never_goes_back() -> None:
 async def test_a_batch_may_be_staged_by_two_versions() -> None:
     """A name without the incarnation is an older gateway's, and counts."""
     gateway = make_gateway(**BOUNDS)
-    producing = await staged(gateway)
+    producer = await staged(gateway)
     objects = gateway.store.objects
     for info in list(objects.list("system/transactions/staged/"))[::2]:
         number, topic, lane, incarnation, unique = info.key.split("-", 4)
         assert incarnation.startswith("i")
         objects.put("-".join((number, topic, lane, unique)), objects.get(info.key))
         objects.delete(info.key)
-    await end(gateway, producing)
+    await end(gateway, producer)
     assert await found(gateway) == WANTED
 
 
 async def test_a_staged_batch_that_is_not_what_its_name_says_is_never_applied() -> None:
     """Put there by hand for another topic than its name's hash says, it is refused, and so is one with other records."""
     gateway = make_gateway(**BOUNDS)
-    producing = await staged(gateway)
+    producer = await staged(gateway)
     objects = gateway.store.objects
     keys = [info.key for info in objects.list("system/transactions/staged/")]
     state = (await gateway.engine.open_topic("t")).state
-    stamp = ProducerStamp(numbered(producing.producer_id, 0), producing.epoch, COUNT)
+    stamp = ProducerStamp(numbered(producer.producer_id, 0), producer.epoch, COUNT)
     two = batch_of(state.topic_id, [b"a", b"b"], 0, stamp=stamp)
-    await gateway.engine.kafka_transactions.stage(producing, [("t", two)])
+    await gateway.engine.kafka_transactions.stage(producer, [("t", two)])
     (forged,) = {info.key for info in objects.list("system/transactions/staged/")} - set(keys)
     objects.put(keys[3], objects.get(forged))
     with pytest.raises(TidelogError):
-        await end(gateway, producing)
+        await end(gateway, producer)
     assert await found(gateway) == {0: [], 1: []}

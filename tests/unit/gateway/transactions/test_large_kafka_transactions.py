@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.finishing import staged_sizes
 from gateway.finishing.staged_sizes import StagedSizes
-from gateway.kafka.calls.stamps import staging_error
+from gateway.kafka.calls.batch_origin import staging_error
 from log_format.errors import ErrorCode
 from tests.support.all_allowed import all_allowed
 from tests.support.engine import make_gateway
@@ -19,16 +19,16 @@ VALUE = b"x" * 4_000
 async def test_what_was_acknowledged_can_be_committed() -> None:
     """The batch that crosses the bound is refused for good, and the transaction of those before it commits."""
     gateway = make_gateway(kafka_transaction_bytes_max=BYTES_MAX)
-    producing = await begun(gateway)
+    producer = await begun(gateway)
     staged = 0
-    while (outcome := await stage(gateway, producing, staged, VALUE)) is None:
+    while (outcome := await stage(gateway, producer, staged, VALUE)) is None:
         staged += 1
         assert staged < 20, "the bound was never met"
     assert outcome.code is ErrorCode.REQUEST_TOO_LARGE
     assert outcome.fields["limit_of"] == "transaction"
     assert staging_error(outcome) is KafkaError.policy_violation
     assert staged > 10
-    await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
+    await gateway.engine.kafka_transactions.end(producer, all_allowed, is_committed=True)
     assert len(await values(gateway)) == staged
     await gateway.engine.drain()
 
@@ -37,16 +37,16 @@ async def test_the_bound_is_that_of_all_gateways_together() -> None:
     """Batches of one transaction that two gateways stage are counted together."""
     gateway = make_gateway(kafka_transaction_bytes_max=BYTES_MAX)
     other = make_gateway(objects=gateway.store.objects, kafka_transaction_bytes_max=BYTES_MAX)
-    producing = await begun(gateway)
+    producer = await begun(gateway)
     refused = []
     for sequence in range(24):
-        outcome = await stage((gateway, other)[sequence % 2], producing, sequence, VALUE)
+        outcome = await stage((gateway, other)[sequence % 2], producer, sequence, VALUE)
         if outcome is not None:
             refused.append((sequence, outcome.code))
             break
     ((sequence, code),) = refused
     assert code is ErrorCode.REQUEST_TOO_LARGE
-    await other.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
+    await other.engine.kafka_transactions.end(producer, all_allowed, is_committed=True)
     assert len(await values(gateway)) == sequence
     await gateway.engine.drain()
     await other.engine.drain()

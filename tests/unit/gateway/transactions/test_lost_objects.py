@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.transactions.of_kafka import Producing
+from gateway.transactions.of_kafka import TransactionalProducer
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable
@@ -96,12 +96,12 @@ async def test_it_ends_with_what_is_left_and_says_so(harm: Callable[[ObjectStore
 async def test_a_large_one_ends_with_what_is_left(what: str, lost: int, left: list[bytes]) -> None:
     """One batch of its index, or the index: the others are committed, and the client's next transaction begins."""
     dying = make_gateway(staged_names_max=1, left_alone_ms=-1, large_pause_ms=0)
-    producing = await kafka_transactions.begun(dying)
+    producer = await kafka_transactions.begun(dying)
     for number in range(3):
-        assert await kafka_transactions.stage(dying, producing, number, b"%d" % number) is None
+        assert await kafka_transactions.stage(dying, producer, number, b"%d" % number) is None
     dies_behind_the_decision(dying)
     with pytest.raises(OutcomeUnknown):
-        await end(dying, producing)
+        await end(dying, producer)
     await dying.engine.drain()
     objects = dying.store.objects
     part = ".index" if what == "the index" else "-k0.1."
@@ -109,16 +109,16 @@ async def test_a_large_one_ends_with_what_is_left(what: str, lost: int, left: li
     objects.delete(key)
     other = make_gateway(objects=objects, left_alone_ms=-1, large_pause_ms=0)
     with pytest.raises(OutcomeUnknown):
-        await end(other, producing)
+        await end(other, producer)
     assert end_without_what_is_lost(objects) == [lost]
     with pytest.raises(TransactionDamaged):
-        await end(other, producing)
+        await end(other, producer)
     with pytest.raises(TransactionDamaged):
-        await end(make_gateway(objects=objects), producing)
+        await end(make_gateway(objects=objects), producer)
     assert await kafka_transactions.values(other) == left
-    next_one = Producing(kafka_transactions.MINE, producing.producer_id, producing.epoch)
-    assert (await other.engine.kafka_transactions.begin(next_one)).producer_id == numbered(producing.producer_id)
+    next_one = TransactionalProducer(kafka_transactions.MINE, producer.producer_id, producer.epoch)
+    assert (await other.engine.kafka_transactions.begin(next_one)).producer_id == numbered(producer.producer_id)
 
 
-async def end(gateway: Gateway, producing: Producing) -> None:
-    await gateway.engine.kafka_transactions.end(producing, all_allowed, is_committed=True)
+async def end(gateway: Gateway, producer: TransactionalProducer) -> None:
+    await gateway.engine.kafka_transactions.end(producer, all_allowed, is_committed=True)

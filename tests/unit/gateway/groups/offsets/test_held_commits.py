@@ -13,9 +13,9 @@ from gateway.app import create_app
 from gateway.groups.bounds import GroupBounds
 from gateway.groups.calls.groups import Joining
 from gateway.groups.offsets.committed import NextOffset
-from gateway.kafka.call import Later
+from gateway.kafka.call import PendingAnswer
 from gateway.kafka.calls import group_offsets
-from gateway.kafka.wire.frames import Ended
+from gateway.kafka.wire.frames import ConnectionEnded
 from gateway.settings import Settings
 from log_format import layout
 from log_format.stores.memory import MemoryStore
@@ -53,7 +53,7 @@ class Sender:
         call: Any = SimpleNamespace(
             version=9,
             engine=self._gateway.engine,
-            session=SimpleNamespace(state={}, still_there=self._still_there),
+            session=SimpleNamespace(state={}, check_connected=self._check_connected),
             owner="",
             reader=None,
             require=lambda *_: None,
@@ -71,15 +71,15 @@ class Sender:
         )
         try:
             answer: Any = await group_offsets.offset_commit(call, request)
-        except Ended:
+        except ConnectionEnded:
             return 0
-        answer = await answer.answer if isinstance(answer, Later) else answer
+        answer = await answer.answer if isinstance(answer, PendingAnswer) else answer
         code = answer["topics"][0]["partitions"][0]["error_code"].value
         return 503 if code else 200
 
-    async def _still_there(self) -> None:
+    async def _check_connected(self) -> None:
         if self.gone.is_set():
-            raise Ended("the client is gone")
+            raise ConnectionEnded("the client is gone")
 
     def _offset(self) -> dict[str, Any]:
         return {"topic": "t", "partition": 0, "offset": LATE}

@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.groups.offsets.committed import there
-from gateway.kafka.call import Later
+from gateway.kafka.call import PendingAnswer
 from gateway.kafka.calls import group_offsets
 from tests.support.engine import Gateway
 
@@ -37,7 +37,7 @@ async def test_a_topic_that_is_made_anew_meanwhile_gets_no_offset(gateway: Gatew
         version=10,
         engine=gateway.engine,
         known_topics=Remade(gateway, is_remade=is_remade),
-        session=SimpleNamespace(state={}, still_there=there),
+        session=SimpleNamespace(state={}, check_connected=there),
         require=lambda *_: None,
         allows=lambda *_: True,
         answer=lambda **members: members,
@@ -47,7 +47,7 @@ async def test_a_topic_that_is_made_anew_meanwhile_gets_no_offset(gateway: Gatew
     answer: Any = await group_offsets.offset_commit(
         call, SimpleNamespace(group_id="g", member_id="", generation_id_or_member_epoch=-1, topics=topics)
     )
-    if isinstance(answer, Later):
+    if isinstance(answer, PendingAnswer):
         answer = await answer.answer
     code = answer["topics"][0]["partitions"][0]["error_code"]
     rows, _ = await gateway.engine.groups.committed.rows_of("g", None)

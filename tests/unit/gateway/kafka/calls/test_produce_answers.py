@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from gateway.kafka.calls.produce_answers import PRODUCE, lone_answer, partition_answer
-from gateway.kafka.calls.produce_stages import Answered, Place
-from gateway.kafka.wire.made import made
-from gateway.kafka.wire.messages import Head, LastHeader, encoded_body, framed, read_request, response_type
+from gateway.kafka.calls.produce_answers import PRODUCE, answer_fields, encode_single_answer
+from gateway.kafka.calls.produce_stages import PartitionAnswer, RequestedPartition
+from gateway.kafka.wire.entities import make_entity
+from gateway.kafka.wire.messages import Head, LastHeader, encode_body, frame_answer, read_request, response_type
 from tests.support.kafka_frames import framed as request_frame
 
 TOPIC_ID = UUID("12345678-1234-5678-1234-567812345678")
@@ -22,10 +22,12 @@ def test_the_bytes_are_kios(version: int) -> None:
     """In every version, whatever the numbers and the name, the first time and again."""
     for name in ("t", HOSTILE, "é" * 100):
         for base_offset, log_start in ((0, 0), (2**62, 7), (-(2**62), -1), (0x1F2E3D4C5B6A7988, 0x1817161514131211)):
-            part = Answered(Place(name, TOPIC_ID, 3), base_offset=base_offset, log_start=log_start)
-            responses = [{"name": name, "topic_id": TOPIC_ID, "partition_responses": [partition_answer(part)]}]
-            expected = encoded_body(made(response_type(PRODUCE, version), {"responses": responses, "throttle_time": 0}))
-            found = lone_answer(version, part)
+            part = PartitionAnswer(RequestedPartition(name, TOPIC_ID, 3), base_offset=base_offset, log_start=log_start)
+            responses = [{"name": name, "topic_id": TOPIC_ID, "partition_responses": [answer_fields(part)]}]
+            expected = encode_body(
+                make_entity(response_type(PRODUCE, version), {"responses": responses, "throttle_time": 0})
+            )
+            found = encode_single_answer(version, part)
             assert b"".join(found.parts) == expected
 
 
@@ -33,8 +35,8 @@ def test_the_bytes_are_kios(version: int) -> None:
 def test_a_frame_has_its_own_correlation_id(version: int) -> None:
     """Length, header, body, as kio writes them."""
     for correlation_id in (1, -1, 2**31 - 1):
-        frame = b"".join(framed(Head(PRODUCE, version, correlation_id), b"body"))
-        header = encoded_body(response_type(PRODUCE, version).__header_schema__(correlation_id=correlation_id))
+        frame = b"".join(frame_answer(Head(PRODUCE, version, correlation_id), b"body"))
+        header = encode_body(response_type(PRODUCE, version).__header_schema__(correlation_id=correlation_id))
         assert frame == (len(header) + 4).to_bytes(4, "big") + header + b"body"
 
 

@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.kafka.calls import transactions
-from gateway.kafka.calls.stamps import produce_error, staging_error
+from gateway.kafka.calls.batch_origin import produce_error, staging_error
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
 from log_format.topic.producer_id import numbered
 from log_format.topic.producers import ProducerStamp, fenced_error, out_of_order_error

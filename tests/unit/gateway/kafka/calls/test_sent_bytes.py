@@ -25,7 +25,7 @@ def _call(gateway: Gateway, originals: list[Original]) -> Any:
     reading = SimpleNamespace(originals=lambda *_: originals)
     return SimpleNamespace(
         engine=SimpleNamespace(reading=reading, topics=gateway.engine.topics),
-        remembered=SimpleNamespace(encoded_batches=EncodedBatches()),
+        caches=SimpleNamespace(encoded_batches=EncodedBatches()),
         version=12,
     )
 

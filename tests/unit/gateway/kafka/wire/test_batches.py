@@ -13,10 +13,10 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.kafka.wire.batch_head import HEAD, OldMagic, WrongChecksum, encoded_head, moved, read_head
+from gateway.kafka.wire.batch_head import HEAD, OldMagic, WrongChecksum, encode_head, read_head, with_base_offset
 from gateway.kafka.wire.compression import TooLarge
-from gateway.kafka.wire.decoding import UnknownCodec, decoded, decoded_together
-from gateway.kafka.wire.encoding import encoded
+from gateway.kafka.wire.decoding import UnknownCodec, decode, decode_together
+from gateway.kafka.wire.encoding import encode_batches
 from gateway.kafka.wire.reading import Malformed
 from log_format.records import single
 from log_format.records.single import SingleRecord
@@ -49,7 +49,7 @@ def batch_of(wanted: list[Record], codec: int = 0) -> bytes:
 
 def table_of(batch: bytes, now_ms: int = 7) -> pa.Table:
     view = memoryview(batch)
-    return as_table(decoded(read_head(view), view, now_ms, BYTES_MAX))
+    return as_table(decode(read_head(view), view, now_ms, BYTES_MAX))
 
 
 def as_table(records: pa.Table | SingleRecord) -> pa.Table:
@@ -84,7 +84,7 @@ def test_what_is_encoded_a_client_reads_alike(wanted: list[Record], codec: int, 
     next_offset = offsets[-1] + 1 + gaps[-1]
     table = placed(table_of(batch_of(wanted)), offsets)
     cut = data.draw(st.integers(0, len(wanted)))
-    batch = b"".join(encoded([table.slice(0, cut), table.slice(cut)], base, next_offset, codec=codec))
+    batch = b"".join(encode_batches([table.slice(0, cut), table.slice(cut)], base, next_offset, codec=codec))
     read = DefaultRecordBatch(batch)
     assert read.validate_crc()
     assert (read.base_offset, read.next_offset) == (base, next_offset)
@@ -104,7 +104,7 @@ def test_few_records_are_read_and_refused_as_many_are(wanted: list[Record], data
 
     def read(few_max: int) -> list[Record] | None:
         try:
-            return listed(as_table(decoded(head, changed, 7, BYTES_MAX, few_max=few_max)))
+            return listed(as_table(decode(head, changed, 7, BYTES_MAX, few_max=few_max)))
         except Malformed:
             return None
 
@@ -138,14 +138,14 @@ def test_batches_are_read_and_refused_together_as_alone(
             return [
                 record
                 for head, batch in zip(heads, batches, strict=True)
-                for record in listed(as_table(decoded(head, batch, 7, BYTES_MAX)))
+                for record in listed(as_table(decode(head, batch, 7, BYTES_MAX)))
             ]
         except Malformed:
             return None
 
     def together() -> list[Record] | None:
         try:
-            return listed(decoded_together(heads, batches, 7, BYTES_MAX))
+            return listed(decode_together(heads, batches, 7, BYTES_MAX))
         except Malformed:
             return None
 
@@ -159,7 +159,7 @@ def test_numbers_of_several_lengths_are_encoded_alike(count: int) -> None:
     often: list[Record] = [(5 + index % 2 * 100, b"k" * (index % 70), None, []) for index in range(count)]
     for wanted in (seldom, often):
         table = placed(table_of(batch_of(wanted)), list(range(count)))
-        read = DefaultRecordBatch(b"".join(encoded([table], 0, count)))
+        read = DefaultRecordBatch(b"".join(encode_batches([table], 0, count)))
         assert read.validate_crc()
         assert [(one.timestamp, one.key, one.value, list(one.headers)) for one in read] == wanted
 
@@ -167,7 +167,7 @@ def test_numbers_of_several_lengths_are_encoded_alike(count: int) -> None:
 def test_a_producer_s_batch_is_moved_without_another_checksum() -> None:
     """Its offset is another one, and so is the leader's epoch; all else is as it was sent."""
     batch = batch_of([(5, b"k", b"v", []), (6, None, b"w", [])])
-    there = b"".join(moved(memoryview(batch), 77))
+    there = b"".join(with_base_offset(memoryview(batch), 77))
     read = DefaultRecordBatch(there)
     assert read.validate_crc()
     assert [(one.offset, one.timestamp, one.value) for one in read] == [(77, 5, b"v"), (78, 6, b"w")]
@@ -176,7 +176,7 @@ def test_a_producer_s_batch_is_moved_without_another_checksum() -> None:
 
 def test_a_gap_without_records_is_an_empty_batch() -> None:
     """Its reader goes on behind it."""
-    read = DefaultRecordBatch(b"".join(encoded([], 10, 25)))
+    read = DefaultRecordBatch(b"".join(encode_batches([], 10, 25)))
     assert (read.base_offset, read.next_offset, list(read)) == (10, 25, [])
 
 
@@ -250,4 +250,4 @@ def test_hostile_bytes_are_read_or_refused(wanted: list[Record], codec: int, dat
 
 
 def _with(head: Any, body: bytes, **fields: int) -> bytes:
-    return encoded_head(replace(head, **fields), [body]) + body
+    return encode_head(replace(head, **fields), [body]) + body

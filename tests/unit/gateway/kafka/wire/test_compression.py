@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from gateway.kafka.wire.compression import CODECS, LZ4, compressed, decompressed
+from gateway.kafka.wire.compression import CODECS, LZ4, compress, decompress
 
 BLOCK_BYTES = 64 * 1024
 LINES = b"".join(b"line %d, " % number for number in range(40_000))
@@ -17,13 +17,13 @@ LINES = b"".join(b"line %d, " % number for number in range(40_000))
 def test_what_is_compressed_is_read_again(codec: int, size: int) -> None:
     """At the borders of blocks, too, and where a block does not get smaller."""
     for data in (LINES[:size], os.urandom(size), bytes(size)):
-        packed = memoryview(bytes(compressed(codec, [data[:7], data[7:]])))
-        assert bytes(decompressed(codec, packed, 1_000_000)) == data
+        packed = memoryview(bytes(compress(codec, [data[:7], data[7:]])))
+        assert bytes(decompress(codec, packed, 1_000_000)) == data
 
 
 def test_blocks_of_lz4_do_not_refer_to_each_other() -> None:
     """Java refuses frames of linked blocks (KIP-57): the flag says independent, and each block is of 64 KiB at most."""
-    frame = bytes(compressed(LZ4, [LINES]))
+    frame = bytes(compress(LZ4, [LINES]))
     magic, flags, block_size = frame[:4], frame[4], frame[5] >> 4 & 7
     assert magic == bytes.fromhex("04224d18")
     assert flags >> 6 == 1

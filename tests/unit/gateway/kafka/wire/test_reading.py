@@ -13,7 +13,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
 from gateway.kafka.calls.table import CALLS
-from gateway.kafka.wire.messages import encoded_body
+from gateway.kafka.wire.messages import encode_body
 from gateway.kafka.wire.reading import ENTRIES_MAX, Malformed, read_entity
 from tests.support.cpu_time import is_cheap
 
@@ -40,7 +40,7 @@ def test_any_bytes_are_read_or_malformed(request_type: type[Any], data: bytes) -
     except Malformed:
         return
     assert size <= len(data)
-    written = encoded_body(entity)
+    written = encode_body(entity)
     assert read_entity(request_type, memoryview(written)) == (entity, len(written))
 
 

@@ -10,54 +10,56 @@ from gateway.access.rights import Unauthorized
 from gateway.kafka.call import KafkaCall
 from gateway.kafka.errors import kafka_error
 from gateway.kafka.wire.batch_head import NO_PRODUCER, BatchHead
-from gateway.transactions.of_kafka import Producing
+from gateway.transactions.of_kafka import TransactionalProducer
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.topic.producer_id import numbered
 from log_format.topic.producers import ProducerStamp
 
-NOTHING_LOST: Final = -2
+LOG_START_NEXT_EPOCH: Final = -2
 """Log start in an ``UNKNOWN_PRODUCER_ID`` answer. Java's client takes -1 for "ask again", and a log start above its newest
 acknowledged offset for "records were deleted, begin at 0 in this epoch". A value below both makes it begin its next epoch, as
 other clients do."""
 
 NO_OFFSET: Final = -1
-FAR_BELOW: Final = -(2**62)
+OFFSET_FAR_BELOW_ZERO: Final = -(2**62)
 _KNOWS_NO_OFFSET: Final = frozenset({"apache-kafka-java", "kafka-python"})
 
 
-def staged_offset(call: KafkaCall) -> int:
+def staged_base_offset(call: KafkaCall) -> int:
     """Return the base offset to answer for a transaction's batch, which has no offsets before the commit.
 
     Java's client and kafka-python understand -1 as such. All other clients add each record's index in the batch, and would report
     offsets that belong to other records: the returned value keeps what they report below 0.
     """
-    return NO_OFFSET if call.session.software in _KNOWS_NO_OFFSET else FAR_BELOW
+    return NO_OFFSET if call.session.software in _KNOWS_NO_OFFSET else OFFSET_FAR_BELOW_ZERO
 
 
-class Stamped(NamedTuple):
-    """Origin of a batch. ``stamp`` None: the batch is not idempotent. ``producing`` None: it is not part of a transaction."""
+class BatchOrigin(NamedTuple):
+    """Origin of a batch. ``stamp`` None: the batch is not idempotent. ``producer`` None: it is not part of a transaction."""
 
     stamp: ProducerStamp | None = None
-    producing: Producing | None = None
+    producer: TransactionalProducer | None = None
 
 
-PLAIN = Stamped()
+NO_ORIGIN = BatchOrigin()
 
 
-def stamp_of(call: KafkaCall, transactional_id: str | None, partition: int, head: BatchHead) -> Stamped:
+def batch_origin(call: KafkaCall, transactional_id: str | None, partition: int, head: BatchHead) -> BatchOrigin:
     """Return the producer's stamp and transaction of a batch. Raise ``RequestRefused``, ``Unauthorized``, ``BackOff``."""
     if head.is_transactional and transactional_id is None:
         raise Unauthorized("Write", "transactional_id", "")
     if head.producer_id == NO_PRODUCER and not head.is_transactional:
-        return PLAIN
+        return NO_ORIGIN
     if head.producer_id < 0 or head.producer_epoch < 0 or head.base_sequence < 0:
         raise RequestRefused("A batch of a producer has an id, an epoch and a sequence.", code=ErrorCode.INVALID_RECORD)
     stamp = ProducerStamp(numbered(head.producer_id, partition), head.producer_epoch, head.base_sequence)
     call.engine.producer_ids.check_number(stamp)
     if not head.is_transactional or transactional_id is None:
-        return Stamped(stamp)
+        return BatchOrigin(stamp)
     call.require("Write", "transactional_id", transactional_id)
-    return Stamped(stamp, Producing(transactional_id, head.producer_id, head.producer_epoch, call.owner))
+    return BatchOrigin(
+        stamp, TransactionalProducer(transactional_id, head.producer_id, head.producer_epoch, call.owner)
+    )
 
 
 def produce_error(error: TidelogError) -> KafkaError:

@@ -1,7 +1,7 @@
 """Entities of any version, made from plain values by the field names of the newest version.
 
-``made(MetadataResponse, {"brokers": [{"node_id": 1, …}], …})`` leaves out fields that the version lacks, so a handler is written
-once for all versions. A name that no version has raises ``TypeError``, and so does a missing field that has no default.
+``make_entity(MetadataResponse, {"brokers": [{"node_id": 1, …}], …})`` leaves out fields that the version lacks, so a handler is
+written once for all versions. A name that no version has raises ``TypeError``, and so does a missing field that has no default.
 Milliseconds are integers.
 """
 
@@ -19,7 +19,7 @@ from kio.serial._introspect import EntityField, EntityTupleField, PrimitiveTuple
 from kio.static.constants import EntityType
 
 
-def made(entity_type: Any, values: Mapping[str, object]) -> Any:
+def make_entity(entity_type: Any, values: Mapping[str, object]) -> Any:
     """Return the entity with those values that its version has."""
     plan = _plan(entity_type)
     given = {}
@@ -32,7 +32,7 @@ def made(entity_type: Any, values: Mapping[str, object]) -> Any:
     return entity_type(**given)
 
 
-def make_plan(entity_type: Any) -> None:
+def prepare_entity(entity_type: Any) -> None:
     """Prepare the entity's plan, so that its first use takes no longer than later ones."""
     _plan(entity_type)
 
@@ -49,10 +49,10 @@ def _converter(field: Any) -> Callable[[Any], Any] | None:
     kind = classify_field(field)
     if isinstance(kind, EntityTupleField):
         nested = kind.type_
-        return lambda given: tuple([one if isinstance(one, nested) else made(nested, one) for one in given])
+        return lambda given: tuple([one if isinstance(one, nested) else make_entity(nested, one) for one in given])
     if isinstance(kind, EntityField):
         entity = kind.type_
-        return lambda given: given if isinstance(given, entity) else made(entity, given)
+        return lambda given: given if isinstance(given, entity) else make_entity(entity, given)
     if isinstance(kind, PrimitiveTupleField):
         return _tuple
     kafka_type = field.metadata.get("kafka_type", "")
