@@ -10,7 +10,6 @@ Used on the event loop only.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterator
 
@@ -18,6 +17,7 @@ from gateway.call import unasked
 from gateway.queues.bounds import QUEUES_AT_ONCE
 from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.side_by_side import side_by_side
+from gateway.tables.claims import Claims
 from log_format.errors import BackOff, TidelogError
 from log_format.queues.changes import AllowLocks, ClaimQueue, CoordinatorFenced, unknown_queue
 
@@ -33,18 +33,14 @@ class Coordinator:
         self._coordinator_id = coordinator_id
         parts.metrics.queues.set_function(lambda: len(self._queues))
         parts.metrics.leases.set_function(lambda: sum(len(queue.leases) for queue in self))
-        self._queues: dict[str, LiveQueue] = {}
-        self._taken = asyncio.Event()
-        self._claims: dict[str, asyncio.Task[LiveQueue]] = {}
+        self._queues = Claims(self._claim)
 
     def __iter__(self) -> Iterator[LiveQueue]:
-        return iter(list(self._queues.values()))
+        return iter(self._queues)
 
-    async def some(self) -> None:
+    async def wait_for_any(self) -> None:
         """Wait until this gateway has a queue in memory."""
-        while not self._queues:
-            self._taken.clear()
-            await self._taken.wait()
+        await self._queues.wait_for_any()
 
     def known(self, name: str) -> LiveQueue | None:
         """Return the queue if it is coordinated here, as far as memory tells."""
@@ -59,11 +55,7 @@ class Coordinator:
             raise unknown_queue(name)
         queue = self.known(name)
         if queue is None:
-            claim = self._claims.get(name)
-            if claim is None:
-                claim = self._claims[name] = asyncio.create_task(self._claim(name))
-                claim.add_done_callback(lambda done: self._claimed(name, done))
-            queue = await asyncio.shield(claim)
+            queue = await self._queues.claim(name)
         queue.used_ms = self._parts.clock.monotonic_ms()
         queue.follow()
         return queue
@@ -75,8 +67,7 @@ class Coordinator:
 
     def forget(self, queue: LiveQueue) -> None:
         """Drop the queue from memory."""
-        if self._queues.get(queue.name) is queue:
-            del self._queues[queue.name]
+        self._queues.remove(queue.name, queue)
         queue.forget()
 
     def let_go(self, queue: LiveQueue) -> None:
@@ -110,17 +101,10 @@ class Coordinator:
         if row is None or row.coordinator != self._coordinator_id:
             raise CoordinatorFenced(name)
         queue = LiveQueue(row, self._parts)
-        before = self._queues.get(name)
-        self._queues[name] = queue
-        self._taken.set()
+        before = self._queues.add(name, queue)
         if before is not None:
             before.forget()
         if queue.quiet_until_ms > self._parts.clock.monotonic_ms():
             self._parts.deadlines.expect(name, queue.blind_until_ms)
         queue.follow()
         return queue
-
-    def _claimed(self, name: str, done: asyncio.Task[LiveQueue]) -> None:
-        del self._claims[name]
-        if not done.cancelled():
-            done.exception()  # Marked as retrieved: its callers may have gone.

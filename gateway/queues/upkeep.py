@@ -73,7 +73,7 @@ class Upkeep:
         self._works.stop()
 
     async def _tick(self) -> None:
-        await self._coordinator.some()
+        await self._coordinator.wait_for_any()
         now_ms = self._clock.monotonic_ms()
         for name in self._parts.deadlines.due(now_ms):
             queue = self._coordinator.known(name)

@@ -10,7 +10,6 @@ Used on the event loop only.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
@@ -22,6 +21,7 @@ from gateway.groups.classic.stored import ClassicParts
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.groups.membership.regrouping import Asked
 from gateway.problem import overloaded
+from gateway.tables.claims import Claims
 from log_format.errors import BackOff
 from log_format.groups.changes import Claim, CoordinatorFenced, Delete
 
@@ -43,9 +43,7 @@ class Coordinator:
         self._coordinator_id = coordinator_id
         parts.metrics.groups.set_function(lambda: len(self._groups))
         parts.metrics.members.set_function(lambda: sum(group.member_count for group in self))
-        self._groups: dict[str, Coordinated] = {}
-        self._taken = asyncio.Event()
-        self._claims: dict[str, asyncio.Task[Coordinated]] = {}
+        self._groups = Claims(self._claim)
         self._classic_parts = ClassicParts(
             table=parts.table,
             deadlines=parts.deadlines,
@@ -56,19 +54,15 @@ class Coordinator:
 
     def wake_all(self) -> None:
         """Wake every waiting poll."""
-        for group in self._groups.values():
+        for group in self:
             group.wake_all()
 
     def __iter__(self) -> Iterator[Coordinated]:
-        return iter(list(self._groups.values()))
+        return iter(self._groups)
 
-    async def some(self) -> bool:
+    async def wait_for_any(self) -> bool:
         """Wait until this gateway has a group in memory; return whether it had to wait."""
-        had_none = not self._groups
-        while not self._groups:
-            self._taken.clear()
-            await self._taken.wait()
-        return had_none
+        return await self._groups.wait_for_any()
 
     def coordinated(self, name: str) -> Coordinated | None:
         """Return the group if this gateway has it in memory, lost ones included."""
@@ -110,11 +104,7 @@ class Coordinator:
             return self._of_its_kind(group)
         if name not in state.groups and len(state.groups) >= GROUPS_MAX:
             raise overloaded(f"There are {GROUPS_MAX} consumer groups already.")
-        claim = self._claims.get(name)
-        if claim is None:
-            claim = self._claims[name] = asyncio.create_task(self._claim(name))
-            claim.add_done_callback(lambda done: self._claimed(name, done))
-        claimed = await asyncio.shield(claim)
+        claimed = await self._groups.claim(name)
         # Another call that waited for the claim may have put a group of the other kind in its place.
         return self._of_its_kind(self.known(name) or claimed)
 
@@ -143,7 +133,7 @@ class Coordinator:
         """Delete a group without members. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``), and what ``live`` raises."""
         group = await self.claimed(name)
         await self._table.decide(Delete(group=name, epoch=group.row.epoch))
-        self._groups.pop(name, None)
+        self._groups.remove(name)
 
     def end_joins(self) -> None:
         """Answer all calls that wait for a rebalance: another gateway coordinates these groups from now on."""
@@ -153,8 +143,7 @@ class Coordinator:
 
     def forget(self, group: Coordinated) -> None:
         """Drop the group from memory, and answer the calls that wait for it."""
-        if self._groups.get(group.name) is group:
-            del self._groups[group.name]
+        if self._groups.remove(group.name, group):
             self._parts.deadlines.forget(group.name)
         group.is_lost = True
         group.wake_all()
@@ -171,8 +160,7 @@ class Coordinator:
 
     def _in_place_of(self, before: Coordinated, group: GroupT) -> GroupT:
         self.forget(before)
-        self._groups[group.name] = group
-        self._taken.set()
+        self._groups.add(group.name, group)
         group.expect_end()
         return group
 
@@ -184,16 +172,9 @@ class Coordinator:
             raise CoordinatorFenced(name)
         is_classic = row.classic is not None and row.members
         group = ClassicGroup(row, self._classic_parts) if is_classic else LiveGroup(row, self._parts)
-        before = self._groups.get(name)
-        self._groups[name] = group
-        self._taken.set()
+        before = self._groups.add(name, group)
         group.expect_end()
         if before is not None:
             before.is_lost = True
             before.wake_all()
         return group
-
-    def _claimed(self, name: str, done: asyncio.Task[Coordinated]) -> None:
-        del self._claims[name]
-        if not done.cancelled():
-            done.exception()  # Marked as retrieved: its callers may have gone.

@@ -58,7 +58,7 @@ class Upkeep:
         self._works.stop()
 
     async def _tick(self) -> None:
-        if await self._coordinator.some():
+        if await self._coordinator.wait_for_any():
             self._ticked_ms = self._clock.monotonic_ms()
         await asyncio.sleep(self._bounds.tick_ms / 1000)
         now_ms = self._clock.monotonic_ms()
