@@ -119,7 +119,7 @@ class TopicUpkeep:
             state = committed.state
             if not committed.attempts:
                 break
-        if not told.is_put_back and state.foreign.is_put_back:
+        if not told.is_reverted and state.foreign.is_reverted:
             self._report.event("put back", topic=self.topic, files=len(told.touched), foreign=str(told.last))
         return state
 

@@ -91,7 +91,7 @@ def read_topic(
     if way is None:
         record_count = sum(state.high_watermark(partition) for partition in range(state.partition_count)) - sum(starts)
         way = faster_way(
-            commit_count=max(state.version - log.kept_from(), 0),
+            commit_count=max(state.version - log.first_kept_version(), 0),
             segment_count=state.manifest.segment_count(),
             record_count=record_count,
         )

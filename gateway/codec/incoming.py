@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from gateway.codec.refusal import BadRecords
 from log_format.records.schema import BATCH_SCHEMA
-from log_format.records.single import SingleRecord, table_of
+from log_format.records.single import SingleRecord, records_to_table
 
 NO_PARTITION: Final = -1
 """Value in ``partitions`` of a record that names no partition."""
@@ -115,7 +115,7 @@ class IncomingRecords:
         """The records as a table."""
         if self._records is None:
             assert self.single is not None
-            self._records = table_of([self.single])
+            self._records = records_to_table([self.single])
         return self._records
 
     def with_records(self, records: pa.Table) -> IncomingRecords:

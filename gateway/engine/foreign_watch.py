@@ -45,7 +45,7 @@ class ForeignWatch:
         """Look at the new state of a topic's table, and start putting it back if need be. Returns immediately. O(1) for a table
         that no other program wrote."""
         state = table.log.state
-        if state.foreign.is_put_back:
+        if state.foreign.is_reverted:
             return
         name, last = state.topic, state.foreign.last
         if last is not None and last != before.foreign.last:
@@ -74,7 +74,7 @@ class ForeignWatch:
             change.look(table.log.state, self._clock.now_ms())
 
         failures = 0
-        while failures < ATTEMPTS_MAX and not self._ending.is_set() and not table.log.state.foreign.is_put_back:
+        while failures < ATTEMPTS_MAX and not self._ending.is_set() and not table.log.state.foreign.is_reverted:
             try:
                 committed = await table.commit_in_turn(change, prepare=look)
             except (TidelogError, StoreError) as problem:

@@ -14,10 +14,10 @@ from gateway.engine.bounds import COLD_RUNS_PER_READ_MAX
 from gateway.engine.locating import ReadFrom
 from gateway.engine.pool import Pool
 from log_format.clock import Clock
-from log_format.delta.commit_summary import CommitSummary, summary
+from log_format.delta.commit_summary import CommitSummary, summarize_commit
 from log_format.errors import BackOff, ObjectMissing, ObjectTooLarge, StoreUnavailable
 from log_format.layout import table_commit_key, topic_root
-from log_format.manifest.manifest import Located
+from log_format.manifest.manifest import LocatedRun
 from log_format.store import ObjectStore, SignsReads
 from log_format.topic.state import TopicState
 
@@ -42,7 +42,7 @@ class PlannedRun:
     """Offsets ``[start_offset, end_offset)`` of the partition in one segment. ``stored_bytes`` and ``newest_ms`` describe the
     whole run."""
 
-    run: Located
+    run: LocatedRun
     start_offset: int
     end_offset: int
     stored_bytes: int
@@ -63,12 +63,12 @@ class Plan:
     runs: tuple[PlannedRun, ...]
 
 
-def old_runs(state: TopicState, partition: int, offset: int, bytes_max: int) -> list[Located]:
+def old_runs(state: TopicState, partition: int, offset: int, bytes_max: int) -> list[LocatedRun]:
     """Return the runs of segments from ``offset`` on, without gaps: as many as have ``bytes_max`` stored bytes, and one more.
 
     Return nothing if the next record is only in a journal, or if the runs have few bytes and records.
     """
-    found: list[Located] = []
+    found: list[LocatedRun] = []
     start, end, total_bytes = offset, state.high_watermark(partition), 0
     runs = state.manifest.following(partition, offset, count_max=COLD_RUNS_PER_READ_MAX, bytes_max=_ALL_BYTES)
     for run, size_bytes in runs:
@@ -147,7 +147,7 @@ class History:
             root, found = topic_root(state.topic), list[tuple[int, CommitSummary]]()
             for version in range(min(before, state.version + 1) - 1, -1, -1)[:count_max]:
                 try:
-                    one = summary(self._store.get(table_commit_key(root, version), bytes_max=COMMIT_BYTES_MAX))
+                    one = summarize_commit(self._store.get(table_commit_key(root, version), bytes_max=COMMIT_BYTES_MAX))
                 except ObjectTooLarge:
                     one = CommitSummary()
                 except ObjectMissing:

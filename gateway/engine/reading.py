@@ -41,8 +41,8 @@ from log_format.clock import Clock
 from log_format.errors import BackOff, CorruptData, OffsetOutOfRange, StoreUnavailable, UnknownTopic
 from log_format.journal.reader import JournalReader, JournalRunPlace
 from log_format.limits import ROW_GROUP_BYTES_MAX
-from log_format.manifest.manifest import Located
-from log_format.records.cut import cut
+from log_format.manifest.manifest import LocatedRun
+from log_format.records.size import head_within
 from log_format.segments.reader import SegmentReader
 from log_format.topic.state import TopicState
 
@@ -143,12 +143,12 @@ class Reading:
                 return None
             start = max(offset, located.base_offset)
 
-            def find(run: Located, start: int = start) -> int | None:
+            def find(run: LocatedRun, start: int = start) -> int | None:
                 if run.journal is not None:
                     return _first_from(self._in_journal(run, state, partition), start, timestamp_ms)
                 return self._reader.find_timestamp(topic.name, run.segment, partition, start, timestamp_ms)
 
-            def find_again(start: int = start) -> Located | None:
+            def find_again(start: int = start) -> LocatedRun | None:
                 return topic.state.manifest.find_timestamp(partition, start, timestamp_ms)
 
             found, located = await self._from_segment(topic, state, located, find, find_again)
@@ -228,11 +228,11 @@ class Reading:
             bytes_max = ROW_GROUP_BYTES_MAX
         records_max = max(limits.records_max - found.record_count, READ_AHEAD_RECORDS)
 
-        def read(run: Located) -> Piece:
+        def read(run: LocatedRun) -> Piece:
             start = max(offset, run.base_offset)
             if run.journal is not None:
                 records = self._in_journal(run, state, partition).slice(start - run.base_offset)
-                table = cut(records, bytes_max=bytes_max, records_max=records_max)
+                table = head_within(records, bytes_max=bytes_max, records_max=records_max)
                 return piece_of(table, offset, min(run.end_offset, end), run.segment.path)
             table = self._reader.read(
                 topic.name,
@@ -246,7 +246,7 @@ class Reading:
             )
             return piece_of(table, offset, min(run.end_offset, end), run.segment.path)
 
-        def find_again() -> Located | None:
+        def find_again() -> LocatedRun | None:
             _check_not_deleted(topic, state, partition, offset)
             # Not in the manifest of ``state``: after a new load of the log that manifest does not learn of replacements.
             return topic.state.manifest.find(partition, offset)
@@ -266,10 +266,10 @@ class Reading:
         self,
         topic: OpenTopic,
         state: TopicState,
-        located: Located,
-        read: Callable[[Located], T],
-        find_again: Callable[[], Located | None],
-    ) -> tuple[T, Located]:
+        located: LocatedRun,
+        read: Callable[[LocatedRun], T],
+        find_again: Callable[[], LocatedRun | None],
+    ) -> tuple[T, LocatedRun]:
         """Return what ``read`` returns for a run, and the run. If the run's segment was replaced, both are those of the
         replacement."""
         try:
@@ -283,14 +283,14 @@ class Reading:
                 raise
         return await self._on_store(read, again), again
 
-    def _in_journal(self, run: Located, state: TopicState, partition: int) -> pa.Table:
+    def _in_journal(self, run: LocatedRun, state: TopicState, partition: int) -> pa.Table:
         """Return all records of a run that only a journal has. Raises ``CorruptData``, ``StoreUnavailable``."""
         assert run.journal is not None
         return self._journals.read(
             JournalRunPlace(run.journal, run.segment, state.existing_id, partition, run.base_offset)
         )
 
-    async def _on_store(self, read: Callable[[Located], T], located: Located) -> T:
+    async def _on_store(self, read: Callable[[LocatedRun], T], located: LocatedRun) -> T:
         try:
             async with asyncio.timeout(self._bounds.store_wait_ms_max / 1000):
                 return await self._pool.run(read, located)

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from log_format.records.single import PlacedRecord
+from log_format.records.single import RecordAtOffset
 from log_format.records.size import record_bytes
 from log_format.topic.append_outcome import AppendedRange
 
@@ -53,7 +53,7 @@ _NONE: Originals = MappingProxyType({})
 class CachedFlush:
     """One flush: its records (``RECORD_SCHEMA``, run by run). A single record becomes a table when a reader asks for it."""
 
-    _records: pa.Table | PlacedRecord
+    _records: pa.Table | RecordAtOffset
     size_bytes: int
     partitions: tuple[tuple[str, int], ...]
     """Topic id and partition of each run."""
@@ -62,7 +62,7 @@ class CachedFlush:
     @property
     def records(self) -> pa.Table:
         """Records of the flush as a table of ``RECORD_SCHEMA``, run by run."""
-        if isinstance(self._records, PlacedRecord):
+        if isinstance(self._records, RecordAtOffset):
             self._records = self._records.table()
         return self._records
 
@@ -115,7 +115,7 @@ class TailCache:
     def add(
         self,
         topic_id: str,
-        records: pa.Table | PlacedRecord,
+        records: pa.Table | RecordAtOffset,
         runs: Sequence[AppendedRange],
         nbytes: int,
         originals: Originals = _NONE,
@@ -132,14 +132,14 @@ class TailCache:
 
     def add_shared(
         self,
-        records: pa.Table | PlacedRecord,
+        records: pa.Table | RecordAtOffset,
         runs: Sequence[tuple[str, AppendedRange]],
         nbytes: int,
         originals: Originals = _NONE,
     ) -> None:
         """Add a committed flush of several topics, as ``add`` does: each run with its topic's id, in the order of the records.
         Only a flush of one topic has ``originals``."""
-        rows = 1 if isinstance(records, PlacedRecord) else records.num_rows
+        rows = 1 if isinstance(records, RecordAtOffset) else records.num_rows
         # 8 bytes a row for the sums of sizes, which are made on first use.
         size = nbytes + rows * 8 + _FLUSH_OVERHEAD_BYTES + _RUN_OVERHEAD_BYTES * len(runs)
         size += sum(len(one.data) + _ORIGINAL_OVERHEAD_BYTES for some in originals.values() for one in some)

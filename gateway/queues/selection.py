@@ -11,7 +11,7 @@ from gateway.queues.share import Held
 from log_format.queues.row import QueueSettings
 from log_format.queues.runs import SETTLED as RUN_SETTLED
 from log_format.queues.runs import Run
-from log_format.records.expiry import expired
+from log_format.records.expiry import expired_mask
 from log_format.records.filter import RecordFilter
 
 
@@ -34,7 +34,7 @@ class Selected:
 
 def selected(records: pa.Table, wanted: RecordFilter | None, now_ms: int) -> Selected:
     """Return which of ``records`` (``RECORD_SCHEMA``) are delivered."""
-    late = expired(records.column("headers"), now_ms)
+    late = expired_mask(records.column("headers"), now_ms)
     has_late = bool(late.any())
     if wanted is None and not has_late:
         return Selected(records, (), True)

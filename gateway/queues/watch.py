@@ -29,7 +29,7 @@ from gateway.side_by_side import side_by_side
 from log_format.errors import TidelogError
 from log_format.queues.row import Key
 from log_format.queues.runs import RELEASED, Run
-from log_format.records.expiry import NEVER_MS, expiry_ms
+from log_format.records.expiry import NEVER_MS, expiry_times_ms
 
 _READ_BYTES = 1024 * 1024
 _TOPICS_AT_ONCE = 64
@@ -151,7 +151,7 @@ class Watch:
             limits = ReadLimits(records_max=end - offset, bytes_max=_READ_BYTES)
             found = await self._reading.read(topic, topic.state, share.partition, offset, limits)
             for table in found.tables:
-                times = expiry_ms(table.column("headers"))
+                times = expiry_times_ms(table.column("headers"))
                 if wanted is not None and (times != NEVER_MS).any():
                     times = np.where(wanted.mask(table), times, NEVER_MS)
                 late = np.flatnonzero(times != NEVER_MS)

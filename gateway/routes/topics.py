@@ -353,7 +353,7 @@ def _foreign(foreign: ForeignWrites) -> Foreign | None:
         "program": last.program,
         "operation": last.operation,
         "at": last.at_ms,
-        "put_back": foreign.is_put_back,
+        "put_back": foreign.is_reverted,
     }
 
 

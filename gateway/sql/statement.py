@@ -16,8 +16,15 @@ import msgspec
 import pyarrow as pa
 
 from gateway.sql.task import ANSWER_BYTES_MAX, FRAME_BYTES_MAX, ROWS_MAX, Column, Found, Named
-from log_format.records.as_sql import COLUMNS, nodes, parsed, plain, quoted, topics_named
 from log_format.records.schema import RECORD_SCHEMA
+from log_format.records.sql import (
+    TOPIC_QUERY,
+    parse_statement,
+    quote_identifier,
+    tables_read,
+    to_json_value,
+    tree_nodes,
+)
 
 DATABASE_MEMORY: Final = "224MiB"
 TABLE_FUNCTIONS: Final = frozenset(("generate_series", "json_each", "json_tree", "range", "unnest"))
@@ -59,7 +66,7 @@ class Statement:
         """Parse the statement, and return the topics that it names."""
         self._text = text
         try:
-            tree = parsed(self._database, text)
+            tree = parse_statement(self._database, text)
         except duckdb.Error as error:
             return Named(error=_said(error))
         except RecursionError:
@@ -69,7 +76,7 @@ class Statement:
             return Named(
                 error=what[:ERROR_CHARACTERS_MAX] if tree.get("error_type") == "parser" else "Only SELECT is answered."
             )
-        return Named(error=what) if (what := _fault(tree)) else Named(tuple(topics_named(tree)))
+        return Named(error=what) if (what := _fault(tree)) else Named(tuple(tables_read(tree)))
 
     def load(self, blocks: dict[str, list[pa.Table]]) -> str | None:
         """Make a table of each topic, whose blocks may be in any order. Return why that fails, or None."""
@@ -97,7 +104,7 @@ class Statement:
             return Found(error=_said(error))
 
     def _load(self, topic: str, tables: list[pa.Table]) -> None:
-        raw, database = quoted(f"raw:{topic}"), self._database
+        raw, database = quote_identifier(f"raw:{topic}"), self._database
         database.register("fetched", _SCHEMA.empty_table())
         database.execute(f"create temp table {raw} as select * from fetched")  # noqa: S608 - a quoted name
         while tables:
@@ -106,14 +113,14 @@ class Statement:
             database.register("fetched", table.add_column(0, _SCHEMA.field(0), topics))
             database.execute(f"insert into {raw} select * from fetched")  # noqa: S608 - a quoted name
         database.unregister("fetched")
-        database.execute(f"create temp view {quoted(topic)} as {COLUMNS.format(raw=raw)}")
+        database.execute(f"create temp view {quote_identifier(topic)} as {TOPIC_QUERY.format(raw=raw)}")
 
 
 def _fault(tree: Any) -> str | None:
     """Return why a parsed statement is not answered, or None."""
     if len(tree["statements"]) != 1:
         return "One SELECT is answered, and no more."
-    for node in nodes(tree):
+    for node in tree_nodes(tree):
         if node.get("type") == "BASE_TABLE" and (node["schema_name"] or node["catalog_name"]):
             return "Tables are topics, without a schema. A name with dots is quoted."
         if (
@@ -129,7 +136,7 @@ def _found(answer: duckdb.DuckDBPyConnection, columns: tuple[Column, ...]) -> Fo
     size = 0
     while rows := answer.fetchmany(_ROWS_AT_ONCE):
         for row in rows:
-            data = msgspec.json.encode([plain(value) for value in row])
+            data = msgspec.json.encode([to_json_value(value) for value in row])
             size += len(data) + 1
             if len(kept) == ROWS_MAX or size > ANSWER_BYTES_MAX:
                 return _cut(columns, kept, more=True)

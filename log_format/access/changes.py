@@ -25,7 +25,7 @@ from log_format.access.row import (
     rows,
 )
 from log_format.access.state import NAME, AccessState, snapshot
-from log_format.delta.system_table import CompactTable, Contents, SystemTable
+from log_format.delta.system_table import CompactTable, SystemTable, TableContents
 from log_format.delta.system_table import Decide as SharedDecide
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 
@@ -172,7 +172,7 @@ class Decide(SharedDecide[AccessState, AccessDecision, Outcome]):
 
     def judge(
         self, decisions: Sequence[AccessDecision], state: AccessState, now_ms: int
-    ) -> tuple[list[Outcome], Contents | None]:
+    ) -> tuple[list[Outcome], TableContents | None]:
         """Return what each decision changed."""
         outcomes: list[Outcome] = []
         changes: list[AccessChanges] = []
@@ -189,7 +189,7 @@ class Decide(SharedDecide[AccessState, AccessDecision, Outcome]):
 class Compact(CompactTable[AccessState]):
     """A change that compacts the table, as ``CompactTable`` describes."""
 
-    def contents(self, state: AccessState) -> Contents:
+    def contents(self, state: AccessState) -> TableContents:
         """Return all rows in their current state, as of the newest change."""
         return _contents([snapshot(state)], state.modification_time_ms)
 
@@ -199,6 +199,8 @@ def unknown_token(token_id: str) -> TidelogError:
     return RequestRefused(f"There is no token {token_id[:100]!r}.", code=ErrorCode.UNKNOWN_TOKEN)
 
 
-def _contents(changes: Sequence[AccessChanges], now_ms: int) -> Contents:
+def _contents(changes: Sequence[AccessChanges], now_ms: int) -> TableContents:
     changed = rows(changes)
-    return Contents(data=encode_rows(changed, now_ms), row_count=len(changed), tags={TAG_ACCESS: encode_tag(changes)})
+    return TableContents(
+        data=encode_rows(changed, now_ms), row_count=len(changed), tags={TAG_ACCESS: encode_tag(changes)}
+    )

@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from log_format.delta.packed import packed, unpacked
 from log_format.delta.system_table import data_bytes
+from log_format.delta.tag_compression import compress_tag, decompress_tag
 
 TAG_ACCESS: Final = "tidelog.access"
 
@@ -129,9 +129,9 @@ def encode_rows(changed: Sequence[tuple[str, str, str | None]], now_ms: int) -> 
 
 def encode_tag(changes: Sequence[AccessChanges]) -> str:
     """Encode the tag of an ``add`` with these changes: JSON; if long, compressed with zlib, as base64."""
-    return packed(_ENCODER.encode(changes))
+    return compress_tag(_ENCODER.encode(changes))
 
 
 def decode_tag(tag: str) -> list[AccessChanges]:
     """Decode the result of ``encode_tag``. Raises ``ValueError`` for anything else."""
-    return _DECODER.decode(unpacked(tag))
+    return _DECODER.decode(decompress_tag(tag))

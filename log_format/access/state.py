@@ -18,7 +18,7 @@ from log_format.access.acls import NO_ACLS, Acls
 from log_format.access.row import TAG_ACCESS, AccessChanges, CredentialRow, QuotaRow, RoleRow, decode_tag
 from log_format.checkpoints.system_table import system_table
 from log_format.delta.actions import Add
-from log_format.delta.system_table import SystemTableState, decoded_tag
+from log_format.delta.system_table import SystemTableState, decode_add_tag
 from log_format.delta.table import Table
 
 NAME: Final = "system/access"
@@ -121,7 +121,7 @@ def access_table() -> Table[AccessState]:
 
 def changes_of(path: str, tags: Mapping[str, str | None]) -> list[AccessChanges]:
     """Return the changes in an ``add``. Raises ``CorruptData``."""
-    return decoded_tag(NAME, path, tags, TAG_ACCESS, decode_tag)
+    return decode_add_tag(NAME, path, tags, TAG_ACCESS, decode_tag)
 
 
 def snapshot(state: AccessState) -> AccessChanges:

@@ -28,8 +28,8 @@ from log_format.delta.checkpoint_file import (
     CheckpointFile,
     decode_checkpoint_file,
     encode_checkpoint_pieces,
-    in_turn,
     is_own_checkpoint,
+    large_checkpoint_lock,
 )
 from log_format.delta.checkpoint_hint import hinted_version
 from log_format.delta.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present, refuse_features
@@ -87,7 +87,7 @@ def put_checkpoint(store: ObjectStore, root: str, version: int, hint: int | None
 
     Raises ``StoreUnavailable``, ``CorruptData``.
     """
-    with in_turn(0 if found.base is None else found.base.size_bytes):
+    with large_checkpoint_lock(0 if found.base is None else found.base.size_bytes):
         data, row_count = encode_checkpoint_pieces(found.rows(), found.metadata())
     try:
         store.put_if_absent(layout.table_checkpoint_key(root, version), data)

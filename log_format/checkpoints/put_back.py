@@ -30,7 +30,7 @@ def needs_putting_back(state: TopicState) -> bool:
     """Return whether readers of Delta see something else than Tidelog's, or other programs may write to the table."""
     if not state.exists:
         return bool(state.foreign.touched)
-    return not (state.foreign.is_put_back and state.is_guarded)
+    return not (state.foreign.is_reverted and state.is_guarded)
 
 
 class PutBack:
@@ -66,7 +66,7 @@ class PutBack:
         actions: list[Action] = []
         if state.exists and needs_putting_back(state):
             actions.append(PROTOCOL)
-            if not state.foreign.is_put_back:
+            if not state.foreign.is_reverted:
                 actions.append(moved_metadata(state, TopicMove(to=state.attachment)))
         files, size_bytes = 0, 0
         for path in self._looked:

@@ -24,7 +24,7 @@ from log_format.delta.actions import (
     CommitInfo,
     MetaData,
     Txn,
-    commit_of,
+    as_decoded_commit,
     decode_commit,
     encode_commit,
 )
@@ -251,7 +251,7 @@ class _Plan:
             found = decode_commit(read_bounded(self._store, key, limits.COMMIT_BYTES_MAX), key)
             if found.commit_id != info.txn_id:
                 return False
-        commits = [*(commit for _, commit in self._parts.commits), commit_of(info, [*actions, *removes])]
+        commits = [*(commit for _, commit in self._parts.commits), as_decoded_commit(info, [*actions, *removes])]
         moved_on = moved_on_by(self._parts.base, commits, root, self._now_ms)
         put_checkpoint(self._store, root, version, hinted_checkpoint(self._store, root), moved_on)
         self.repair = replace(self.repair, version=version)

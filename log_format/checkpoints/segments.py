@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from log_format.layout import COMPACTED, SEGMENTS
-from log_format.manifest.manifest import ManyRuns
+from log_format.manifest.manifest import RunBatch
 from log_format.manifest.segment_rows import DASHED, SegmentColumns
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS, segment_of_add
@@ -42,7 +42,7 @@ def segments_of(adds: pa.StructArray) -> Iterator[tuple[SegmentRef, list[Run]]]:
         yield segment_of_add(path, size, runs_tag, footer_tag)
 
 
-def columns_of(adds: pa.StructArray) -> tuple[SegmentColumns, ManyRuns] | None:
+def columns_of(adds: pa.StructArray) -> tuple[SegmentColumns, RunBatch] | None:
     """Return the same as columns, for at least one ``add``; None if the caller must use ``segments_of``."""
     tags = pc.struct_field(adds, "tags")
     numbers = _numbers(*(pc.map_lookup(tags, tag, "first") for tag in (TAG_RUNS, TAG_FOOTER)))
@@ -57,7 +57,7 @@ def columns_of(adds: pa.StructArray) -> tuple[SegmentColumns, ManyRuns] | None:
     )  # fmt: skip
     if segments is None or not are_runs.all():
         return None
-    return segments, ManyRuns(
+    return segments, RunBatch(
         partitions=partitions, bases=bases, ends=ends, max_timestamps=latest, segments=positions, sizes=sizes
     )
 

@@ -15,7 +15,7 @@ from log_format import layout
 from log_format.checkpoints.memory import memory_of
 from log_format.checkpoints.segments import columns_of, segments_of
 from log_format.delta.actions import MetaData
-from log_format.delta.checkpoint_file import CheckpointFile, in_turn
+from log_format.delta.checkpoint_file import CheckpointFile, large_checkpoint_lock
 from log_format.delta.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present, refuse_features
 from log_format.delta.features import FEATURE
 from log_format.errors import CorruptData
@@ -27,7 +27,7 @@ _FIELDS: Final = (SCHEMA.field("add"),)
 
 def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
     """Return the state in a checkpoint. Raises ``CorruptData``."""
-    with in_turn(len(data)):
+    with large_checkpoint_lock(len(data)):
         return _read(data, topic, version)
 
 

@@ -19,7 +19,14 @@ from urllib.parse import unquote
 
 import msgspec
 
-from log_format.delta.features import FEATURE, READER_VERSION, WRITER_VERSION, refusal, refuse_metadata, refuse_protocol
+from log_format.delta.features import (
+    FEATURE,
+    READER_VERSION,
+    WRITER_VERSION,
+    refuse_metadata,
+    refuse_protocol,
+    unsupported_error,
+)
 from log_format.delta.foreign import ForeignActions, foreign_actions, is_own
 from log_format.errors import CorruptData
 from log_format.version import __version__
@@ -185,7 +192,7 @@ def encode_commit(info: CommitInfo, actions: Sequence[Action]) -> bytes:
     return _ENCODER.encode_lines(lines)
 
 
-def commit_of(info: CommitInfo, actions: Sequence[Action], content: Any = None) -> Commit:
+def as_decoded_commit(info: CommitInfo, actions: Sequence[Action], content: Any = None) -> Commit:
     """Return what ``decode_commit`` would return for the bytes of ``encode_commit``, with ``content``, without decoding."""
     found = _by_kind(actions)
     return Commit(
@@ -267,7 +274,7 @@ def _refuse_features(data: bytes, lines: Sequence[_Line], key: str) -> None:
         for text in data.split(b"\n"):
             files = _FILES_DECODER.decode(text) if text.strip() else _FilesLine()
             if any(file is not None and file.deletion_vector is not None for file in (files.add, files.remove)):
-                raise refusal(key, "deletion vectors")
+                raise unsupported_error(key, "deletion vectors")
 
 
 def _by_kind(actions: Sequence[Action]) -> dict[type, list[Any]]:

@@ -40,7 +40,7 @@ _decode_note: Final = msgspec.json.Decoder(tuple[int, int]).decode
 
 
 @contextmanager
-def in_turn(size_bytes: int) -> Iterator[None]:
+def large_checkpoint_lock(size_bytes: int) -> Iterator[None]:
     """Hold a lock for work on a large checkpoint, so that only one thread at a time uses that much memory."""
     if size_bytes < LARGE_BYTES:
         yield

@@ -56,7 +56,7 @@ _DECODER = msgspec.json.Decoder(_Line)
 _decode_stats = msgspec.json.Decoder(_Stats).decode
 
 
-def summary(commit: bytes) -> CommitSummary:
+def summarize_commit(commit: bytes) -> CommitSummary:
     """Summarize a commit's bytes. Lines that are no Delta actions are ignored, so this is no check of the commit."""
     info, adds, removed_count, table_id = _Info(), list[_Add](), 0, None
     for text in commit.split(b"\n"):

@@ -26,7 +26,7 @@ import msgspec
 
 from log_format import layout, limits
 from log_format.bounded_read import read_bounded
-from log_format.delta.actions import CommitInfo, commit_of, decode_commit, encode_commit
+from log_format.delta.actions import CommitInfo, as_decoded_commit, decode_commit, encode_commit
 from log_format.delta.change import Proposal, StagedFile, TableChange
 from log_format.delta.foreign import is_own
 from log_format.delta.log import TableLog
@@ -125,7 +125,7 @@ class Committer(Generic[StateT]):
                     raise
                 proposal = None
             if proposal is not None and (proposal.actions or proposal.tags):
-                if not self._segment_is_ready(proposal.segment):
+                if not self._is_segment_ready(proposal.segment):
                     continue
                 attempts += 1
                 if self._publish(proposal, commit_id, state, observed_ms):
@@ -139,7 +139,7 @@ class Committer(Generic[StateT]):
             **self._table.fields,
         )
 
-    def _segment_is_ready(self, segment: StagedFile | None) -> bool:
+    def _is_segment_ready(self, segment: StagedFile | None) -> bool:
         if segment is None:
             return True
         if segment.uploaded_at_ms is None:
@@ -187,10 +187,10 @@ class Committer(Generic[StateT]):
                     raise self._unknown(version)
                 return False
             if holder is _Holder.OURS:
-                if self._landed_in_a_hole(version, observed_ms, started_ms):
+                if self._was_put_in_cleaned_gap(version, observed_ms, started_ms):
                     return False
                 if not self._log.replace(state, proposal.after):
-                    self._log.apply(commit_of(info, proposal.actions, proposal.content), version)
+                    self._log.apply(as_decoded_commit(info, proposal.actions, proposal.content), version)
                 self._log.observed(started_ms)
                 return True
         if uncertain:
@@ -206,7 +206,7 @@ class Committer(Generic[StateT]):
             return _Holder.UNKNOWN
         return _Holder.OURS if found.commit_id == commit_id else _Holder.FOREIGN
 
-    def _landed_in_a_hole(self, version: int, observed_ms: int | None, started_ms: int) -> bool:
+    def _was_put_in_cleaned_gap(self, version: int, observed_ms: int | None, started_ms: int) -> bool:
         """Return whether our commit was put at a version that clean-up had emptied: possible only if we slept since the last
         check."""
         if observed_ms is None or not self._may_be_cleaned(version, observed_ms):

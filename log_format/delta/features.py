@@ -38,18 +38,18 @@ def refuse_protocol(key: str, reader_version: int, writer_version: int, features
     what = f"the Delta protocol {reader_version}/{writer_version}"
     if named - {FEATURE}:
         what += f" ({', '.join(sorted(named - {FEATURE}))})"
-    raise refusal(key, what)
+    raise unsupported_error(key, what)
 
 
 def refuse_metadata(key: str, partition_columns: Sequence[str], configuration: Mapping[str, str]) -> None:
     """Raise ``UnsupportedTable`` for ``metaData`` with partition columns or column mapping."""
     if partition_columns:
-        raise refusal(key, f"partition columns ({', '.join(partition_columns)})")
+        raise unsupported_error(key, f"partition columns ({', '.join(partition_columns)})")
     if configuration.get(_COLUMN_MAPPING, "none") != "none":
-        raise refusal(key, f"column mapping ({_COLUMN_MAPPING})")
+        raise unsupported_error(key, f"column mapping ({_COLUMN_MAPPING})")
 
 
-def refusal(key: str, what: str) -> UnsupportedTable:
+def unsupported_error(key: str, what: str) -> UnsupportedTable:
     """Return the error about an object of a log that asks for ``what``."""
     return UnsupportedTable(
         f"{key} asks for {what}, which this release of Tidelog does not know. Nothing after it is read or written. "

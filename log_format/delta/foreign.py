@@ -62,7 +62,7 @@ class ForeignWrites:
     """Newest known foreign commit: one that is not undone yet, or else the one in the table's properties."""
 
     @property
-    def is_put_back(self) -> bool:
+    def is_reverted(self) -> bool:
         """Whether all foreign changes are undone: readers of Delta see what readers of Tidelog see."""
         return not self.touched and not self.is_of_table
 
@@ -79,13 +79,13 @@ class ForeignWrites:
     def after_own(self, paths: Iterable[str], *, says_table: bool) -> ForeignWrites:
         """Return the state after a commit of Tidelog with these ``paths``. ``says_table``: it has ``protocol`` and
         ``metaData``."""
-        if self.is_put_back:
+        if self.is_reverted:
             return self
         return replace(self, touched=self.touched.difference(paths), is_of_table=self.is_of_table and not says_table)
 
     def after_properties(self, properties: Mapping[str, str]) -> ForeignWrites:
         """Return the state after a commit of Tidelog that gives the table these properties."""
-        last = foreign_of(properties) or (None if self.is_put_back else self.last)
+        last = foreign_of(properties) or (None if self.is_reverted else self.last)
         return self if last == self.last else replace(self, last=last)
 
 

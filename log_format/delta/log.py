@@ -122,7 +122,7 @@ class TableLog(Generic[StateT]):
             return cleaned_below(self.store, self.table.root) > version
         return self._is_covered(version)
 
-    def kept_from(self) -> int:
+    def first_kept_version(self) -> int:
         """Return the first version whose commit the log keeps, as far as one request tells; 0 if clean-up left no note.
 
         For callers that need the log's length. Raises ``StoreUnavailable``.
@@ -202,18 +202,18 @@ class TableLog(Generic[StateT]):
             if probed is not None:
                 return probed
         state, listed = self._newest_checkpoint(hint)
-        versions = list(without_gaps(listed, state.version + 1))
+        versions = list(versions_without_gaps(listed, state.version + 1))
         keys = [layout.table_commit_key(self.table.root, version) for version in versions]
         try:
             for version, key, data in zip(versions, keys, self._fetch_all(self._commit_bytes, keys), strict=True):
                 if version != state.version + 1:
-                    raise self._lacks(state.version + 1)
+                    raise self._is_missing(state.version + 1)
                 state = state.apply(decode_commit(data, key), version)
         except ObjectMissing as problem:
             missing = layout.commit_version(problem.key)
             if missing is None or missing in listed:
                 raise
-            raise self._lacks(missing) from problem
+            raise self._is_missing(missing) from problem
         return state
 
     def _is_covered(self, version: int) -> bool:
@@ -222,7 +222,7 @@ class TableLog(Generic[StateT]):
         listing = self.store.list(layout.table_log_prefix(self.table.root), start_after=start_after)
         return any(layout.checkpoint_version(info.key) is not None for info in listing)
 
-    def _lacks(self, version: int) -> CorruptData:
+    def _is_missing(self, version: int) -> CorruptData:
         key = layout.table_commit_key(self.table.root, version)
         return CorruptData(f"The log of {self.table.label} lacks version {version}.", object=key, **self.table.fields)
 
@@ -315,7 +315,7 @@ class TableLog(Generic[StateT]):
         return read_bounded(self.store, key, limits.CHECKPOINT_BYTES_MAX)
 
 
-def without_gaps(listed: Iterable[int], first: int) -> Iterator[int]:
+def versions_without_gaps(listed: Iterable[int], first: int) -> Iterator[int]:
     """Yield all versions from ``first`` to the last one listed, in order, but only the first few versions of a long gap."""
     for version in listed:
         yield from range(first, min(version, first + limits.PROBES_AT_ONCE))

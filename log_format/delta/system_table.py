@@ -65,7 +65,7 @@ StateT_contra = TypeVar("StateT_contra", bound=SystemTableState, contravariant=T
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
+class TableContents:
     """The bytes of a data file, and the tags of its ``add``."""
 
     data: bytes
@@ -91,7 +91,7 @@ def data_bytes(rows: pa.Table) -> bytes:
 
 
 def data_file(
-    state: SystemTableState, contents: Contents, path: str, now_ms: int, *, data_change: bool
+    state: SystemTableState, contents: TableContents, path: str, now_ms: int, *, data_change: bool
 ) -> tuple[StagedRows, Add]:
     """Return a data file and its ``add``.
 
@@ -135,7 +135,7 @@ class Decide(ABC, Generic[StateT_contra, DecisionT, OutcomeT]):
     @abstractmethod
     def judge(
         self, decisions: Sequence[DecisionT], state: StateT_contra, now_ms: int
-    ) -> tuple[list[OutcomeT], Contents | None]:
+    ) -> tuple[list[OutcomeT], TableContents | None]:
         """Return an outcome for each decision, judged with the decisions before it applied, and the rows that they write
         together; None if they write none."""
 
@@ -155,7 +155,7 @@ class Decide(ABC, Generic[StateT_contra, DecisionT, OutcomeT]):
         return Proposal(operation="WRITE", actions=actions, result=outcomes, segment=file)
 
 
-def judged_in_order(
+def judge_in_order(
     decisions: Iterable[DecisionT],
     decide: Callable[[DecisionT], ChangesT | TidelogError],
     take: Callable[[ChangesT], None],
@@ -206,7 +206,7 @@ class CompactTable(Generic[StateT_contra]):
         self._files_min = files_min
 
     @abstractmethod
-    def contents(self, state: StateT_contra) -> Contents:
+    def contents(self, state: StateT_contra) -> TableContents:
         """Return the rows that give ``state``."""
 
     def propose(self, state: StateT_contra, now_ms: int) -> Proposal[int]:
@@ -229,7 +229,7 @@ class CompactTable(Generic[StateT_contra]):
         return Proposal(operation="OPTIMIZE", actions=[add, *removes], result=len(removes), segment=file)
 
 
-def decoded_tag(table: str, path: str, tags: Mapping[str, str | None], name: str, decode: Callable[[str], T]) -> T:
+def decode_add_tag(table: str, path: str, tags: Mapping[str, str | None], name: str, decode: Callable[[str], T]) -> T:
     """Decode the tag ``name`` of the ``add`` of ``path``; ``table`` is named in errors. Raises ``CorruptData``."""
     tag = tags.get(name)
     try:

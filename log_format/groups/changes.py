@@ -15,7 +15,7 @@ import msgspec
 
 from log_format.delta.actions import Add
 from log_format.delta.change import Proposal
-from log_format.delta.system_table import CompactTable, Contents, SystemTable, judged_in_order
+from log_format.delta.system_table import CompactTable, SystemTable, TableContents, judge_in_order
 from log_format.delta.system_table import Decide as SharedDecide
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.groups.row import (
@@ -211,10 +211,10 @@ class Decide(SharedDecide[GroupsState, GroupDecision, Outcome]):
 
     def judge(
         self, decisions: Sequence[GroupDecision], state: GroupsState, now_ms: int
-    ) -> tuple[list[Outcome], Contents | None]:
+    ) -> tuple[list[Outcome], TableContents | None]:
         """Return the groups after their decisions."""
         ahead = GroupsEdit(state)
-        outcomes, changes = judged_in_order(
+        outcomes, changes = judge_in_order(
             decisions,
             lambda decision: decision.decide(ahead, now_ms),
             ahead.take,
@@ -233,7 +233,7 @@ class Decide(SharedDecide[GroupsState, GroupDecision, Outcome]):
 class Compact(CompactTable[GroupsState]):
     """A change that compacts the table, as ``CompactTable`` describes."""
 
-    def contents(self, state: GroupsState) -> Contents:
+    def contents(self, state: GroupsState) -> TableContents:
         """Return all groups in their current state."""
         return _contents([snapshot(state)])
 
@@ -312,6 +312,6 @@ def _fenced(state: GroupsView, group: str, epoch: int) -> TidelogError | None:
     return None if state.group(group).epoch == epoch else CoordinatorFenced(group)
 
 
-def _contents(all_changes: Sequence[GroupChanges]) -> Contents:
+def _contents(all_changes: Sequence[GroupChanges]) -> TableContents:
     rows = [row for changes in all_changes for row in changes.offsets]
-    return Contents(data=encode_rows(rows), row_count=len(rows), tags={TAG_GROUPS: encode_tag(all_changes)})
+    return TableContents(data=encode_rows(rows), row_count=len(rows), tags={TAG_GROUPS: encode_tag(all_changes)})

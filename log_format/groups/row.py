@@ -14,8 +14,8 @@ import msgspec
 import pyarrow as pa
 
 from log_format.cluster.proof import NOBODY
-from log_format.delta.packed import packed, unpacked
 from log_format.delta.system_table import data_bytes
+from log_format.delta.tag_compression import compress_tag, decompress_tag
 
 TAG_GROUPS: Final = "tidelog.groups"
 NO_EPOCH: Final = -1
@@ -196,9 +196,9 @@ def encode_rows(rows: Sequence[OffsetRow]) -> bytes:
 
 def encode_tag(changes: Sequence[GroupChanges]) -> str:
     """Encode the tag of an ``add`` with these changes: JSON; if long, compressed with zlib, as base64."""
-    return packed(_ENCODER.encode(changes))
+    return compress_tag(_ENCODER.encode(changes))
 
 
 def decode_tag(tag: str) -> list[GroupChanges]:
     """Decode the result of ``encode_tag``. Raises ``ValueError`` for anything else."""
-    return _DECODER.decode(unpacked(tag))
+    return _DECODER.decode(decompress_tag(tag))

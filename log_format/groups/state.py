@@ -18,7 +18,7 @@ from typing import Final, Self
 from log_format import layout
 from log_format.checkpoints.system_table import system_table
 from log_format.delta.actions import Add
-from log_format.delta.system_table import SystemTableState, decoded_tag
+from log_format.delta.system_table import SystemTableState, decode_add_tag
 from log_format.delta.table import Table
 from log_format.groups.holdings import Holdings
 from log_format.groups.memory import GROUP_BYTES, offset_bytes, pending_bytes, row_bytes, sharing
@@ -208,7 +208,7 @@ def consumer_offsets_table() -> Table[GroupsState]:
 
 def changes_of(path: str, tags: Mapping[str, str | None]) -> list[GroupChanges]:
     """Return the changes in an ``add``. Raises ``CorruptData``."""
-    return decoded_tag(NAME, path, tags, TAG_GROUPS, decode_tag)
+    return decode_add_tag(NAME, path, tags, TAG_GROUPS, decode_tag)
 
 
 def snapshot(state: GroupsState) -> GroupChanges:

@@ -34,7 +34,7 @@ from log_format import layout, limits
 from log_format.checkpoints.journal_log import JournalLogs, journals_of
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
-from log_format.delta.log import without_gaps
+from log_format.delta.log import versions_without_gaps
 from log_format.errors import (
     CorruptData,
     ObjectExists,
@@ -143,7 +143,9 @@ def copy_table(source: ObjectStore, target: ObjectStore, root: str, version_max:
     listed = [key for key in _keys(source, log) if key != hint]
     versions = [version for key in listed if (version := layout.commit_version(key)) is not None]
     # A concurrent listing may lack a commit and show the next one.
-    between = [layout.table_commit_key(root, version) for version in without_gaps(versions, min(versions, default=0))]
+    between = [
+        layout.table_commit_key(root, version) for version in versions_without_gaps(versions, min(versions, default=0))
+    ]
     copied = [key for key in sorted({*listed, *between}) if _is_within(key, version_max)]
     # One after another, so that an interrupted copy has the log's beginning.
     _copy_all(source, target, copied, at_once=1)

@@ -33,7 +33,7 @@ from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, Unkn
 from log_format.inspection.add_checks import times_that_go_back, wrong_statistics
 from log_format.inspection.journal import VerifiedTail, verify_tail
 from log_format.journal.state import JournalState
-from log_format.segments.footer import Footer, decode_footer, decode_magic
+from log_format.segments.footer import Footer, check_magic, decode_footer
 from log_format.segments.run import Run, SegmentRef
 from log_format.segments.segment import decode_row_group
 from log_format.store import ObjectStore
@@ -269,7 +269,7 @@ def _verify_segment(store: ObjectStore, topic: str, segment: SegmentRef, runs: l
             finding.damaged(segment, f"Segment {segment.path} has {size_bytes} bytes instead of {segment.size_bytes}.")
             return
         footer = decode_footer(store.get_range(key, segment.footer_start, segment.size_bytes), segment)
-        decode_magic(store.get_range(key, 0, 4), segment)
+        check_magic(store.get_range(key, 0, 4), segment)
         if (held := _runs_of(footer)) != runs:
             other = next(
                 iter([run for run in held if run not in runs] + [run for run in runs if run not in held]), None

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 
 from log_format.delta.actions import Commit
-from log_format.delta.packed import packed, unpacked
+from log_format.delta.tag_compression import compress_tag, decompress_tag
 from log_format.errors import CorruptData
 from log_format.limits import JOURNAL_TAG_BYTES_MAX, JOURNAL_TAG_PLAIN_BYTES_MAX, PARTITION_COUNT_MAX
 from log_format.topic.producers import ProducerStamp, StampedBatch
@@ -111,14 +111,14 @@ def attach_bytes(state: TopicState) -> int:
 
 def encode_entries(entries: Sequence[Entry]) -> str:
     """Return the tag of a commit with these entries."""
-    return packed(_ENCODER.encode(entries), plain_bytes_max=JOURNAL_TAG_PLAIN_BYTES_MAX)
+    return compress_tag(_ENCODER.encode(entries), plain_bytes_max=JOURNAL_TAG_PLAIN_BYTES_MAX)
 
 
 def entries_of(commit: Commit) -> list[Entry]:
     """Return the entries of a journal's commit. Raises ``CorruptData``."""
     tag = commit.tags.get(TAG_ENTRIES)
     try:
-        entries = [] if tag is None else _DECODER.decode(unpacked(tag, bytes_max=JOURNAL_TAG_BYTES_MAX))
+        entries = [] if tag is None else _DECODER.decode(decompress_tag(tag, bytes_max=JOURNAL_TAG_BYTES_MAX))
         for entry in entries:
             if isinstance(entry, EmptyRequest):
                 StampedBatch(ProducerStamp(entry.producer_id, entry.epoch, entry.sequence), ()).check()

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from log_format.limits import ROW_GROUP_BYTES_MAX
 from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 from log_format.records.size import record_bytes
-from log_format.segments.footer import MAGIC, PARQUET_ERRORS, TRAILER_BYTES, corrupt, corruption
+from log_format.segments.footer import MAGIC, PARQUET_ERRORS, TRAILER_BYTES, corrupt_error, raise_corrupt
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import FIXED_RECORD_BYTES, sparse_file
 
@@ -196,32 +196,32 @@ class ObjectIndex:
 def decode_index(footer: bytes | memoryview, ref: SegmentRef) -> ObjectIndex:
     """Decode a footer from bytes ``[ref.footer_start, ref.size_bytes)`` of the object. Raises ``CorruptData``."""
     if len(footer) != ref.size_bytes - ref.footer_start or zlib.crc32(footer) != ref.footer_crc32:
-        corrupt(ref, "its footer does not match the checksum in the log")
+        raise_corrupt(ref, "its footer does not match the checksum in the log")
     if footer[-4:] != MAGIC or int.from_bytes(footer[-TRAILER_BYTES:-4], "little") + TRAILER_BYTES != len(footer):
-        corrupt(ref, "its footer has no Parquet trailer")
+        raise_corrupt(ref, "its footer has no Parquet trailer")
     try:
         metadata = pq.read_metadata(pa.BufferReader(footer))
         if not metadata.schema.to_arrow_schema().equals(JOURNAL_SCHEMA):
-            corrupt(ref, "its columns are not those of a journal")
+            raise_corrupt(ref, "its columns are not those of a journal")
         rows, index = _DECODER.decode((metadata.metadata or {}).get(_INDEX_KEY, b""))
     except PARQUET_ERRORS as problem:
-        raise corruption(ref, f"its footer can't be decoded: {problem}") from problem
+        raise corrupt_error(ref, f"its footer can't be decoded: {problem}") from problem
     groups, runs = [], {}
     position, first_row = len(MAGIC), 0
     for start, size_bytes, crc32, count in rows:
         if start != position or size_bytes <= 0 or count <= 0:
-            corrupt(ref, "its footer contradicts itself")
+            raise_corrupt(ref, "its footer contradicts itself")
         groups.append(RowGroup(start, size_bytes, crc32, first_row, count))
         position, first_row = start + size_bytes, first_row + count
     row = 0
     for topic_id, partition, count in index:
         if count <= 0:
-            corrupt(ref, "its footer contradicts itself")
+            raise_corrupt(ref, "its footer contradicts itself")
         runs[topic_id, partition] = (row, count)
         row += count
     is_whole = (position, first_row, len(rows)) == (ref.footer_start, row, metadata.num_row_groups)
     if not is_whole or len(runs) != len(index):
-        corrupt(ref, "its footer contradicts itself")
+        raise_corrupt(ref, "its footer contradicts itself")
     return ObjectIndex(ref=ref, groups=tuple(groups), runs=runs, metadata=metadata)
 
 
@@ -229,16 +229,16 @@ def decode_group(index: ObjectIndex, number: int, data: bytes | memoryview) -> p
     """Decode the records of one row group: ``JOURNAL_SCHEMA``. Raises ``CorruptData``."""
     ref, group = index.ref, index.groups[number]
     if len(data) != group.size_bytes or zlib.crc32(data) != group.crc32:
-        corrupt(ref, f"bytes [{group.start}, {group.start + group.size_bytes}) of it do not match their checksum")
+        raise_corrupt(ref, f"bytes [{group.start}, {group.start + group.size_bytes}) of it do not match their checksum")
     try:
         source = pq.ParquetFile(sparse_file(memoryview(data), group.start), metadata=index.metadata)
         table = source.read_row_groups([number], use_threads=False)
         table = pa.Table.from_arrays(table.columns, schema=JOURNAL_SCHEMA)
         table.column("headers").validate(full=True)
     except PARQUET_ERRORS as problem:
-        raise corruption(ref, f"row group {number} of it can't be decoded: {problem}") from problem
+        raise corrupt_error(ref, f"row group {number} of it can't be decoded: {problem}") from problem
     if table.num_rows != group.record_count:
-        corrupt(ref, "a row group has another number of records than the footer says")
+        raise_corrupt(ref, "a row group has another number of records than the footer says")
     return table
 
 

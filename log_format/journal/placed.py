@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 
 from log_format.delta.actions import Add, plain_path
-from log_format.delta.packed import packed, unpacked
+from log_format.delta.tag_compression import compress_tag, decompress_tag
 from log_format.errors import CorruptData
 from log_format.limits import JOURNAL_TAG_BYTES_MAX, JOURNAL_TAG_PLAIN_BYTES_MAX
 from log_format.segments.run import Run, SegmentRef
@@ -86,7 +86,7 @@ def placed_tags(ref: SegmentRef, topics: Sequence[TopicRuns]) -> dict[str, str |
         )
         for of_topic in topics
     ]
-    runs = packed(_ENCODER.encode(rows), plain_bytes_max=JOURNAL_TAG_PLAIN_BYTES_MAX)
+    runs = compress_tag(_ENCODER.encode(rows), plain_bytes_max=JOURNAL_TAG_PLAIN_BYTES_MAX)
     return {TAG_RUNS: runs, TAG_FOOTER: f"[{ref.footer_start},{ref.footer_crc32}]"}
 
 
@@ -94,7 +94,7 @@ def placed_object(add: Add) -> PlacedObject:
     """Return the object that an ``add`` names. Raises ``CorruptData``."""
     path, tags = plain_path(add.path), add.tags or {}
     try:
-        rows = _DECODER.decode(unpacked(tags.get(TAG_RUNS) or "", bytes_max=JOURNAL_TAG_BYTES_MAX))
+        rows = _DECODER.decode(decompress_tag(tags.get(TAG_RUNS) or "", bytes_max=JOURNAL_TAG_BYTES_MAX))
         footer_start, footer_crc32 = _FOOTER_DECODER.decode(tags.get(TAG_FOOTER) or "")
         topics = [
             TopicRuns(

@@ -20,7 +20,7 @@ from log_format.journal.journal_object import ObjectIndex, decode_group, decode_
 from log_format.layout import journal_root
 from log_format.limits import SEGMENT_WHOLE_BYTES_MAX
 from log_format.segments.download import read_segment
-from log_format.segments.footer import corrupt
+from log_format.segments.footer import raise_corrupt
 from log_format.segments.run import SegmentRef
 from log_format.store import ObjectStore
 
@@ -52,7 +52,7 @@ class JournalReader:
             index = self._index(key, run.ref)
             place = index.runs.get((run.topic_id, run.partition))
             if place is None:
-                corrupt(
+                raise_corrupt(
                     run.ref, f"it holds nothing of topic {run.topic_id}, partition {run.partition}, against the log"
                 )
             first_row, count = place

@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
-from log_format.manifest.manifest import Located
+from log_format.manifest.manifest import LocatedRun
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.state import Offsets
 
@@ -131,11 +131,11 @@ class Undrained:
             first, at = found[0]
             yield Part(first.refs[at], [of_partition.run(index) for of_partition, index in found])
 
-    def find(self, partition: int, offset: int) -> Located | None:
+    def find(self, partition: int, offset: int) -> LocatedRun | None:
         """Return the first run that ends after ``offset``."""
         return next(self.runs(partition, offset), None)
 
-    def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
+    def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> LocatedRun | None:
         """Return the first run that ends after ``offset`` and whose largest timestamp is at least ``timestamp_ms``."""
         late = (run for run, _ in self._from(partition, offset) if run.max_timestamp_ms >= timestamp_ms)
         run = next(late, None)
@@ -146,9 +146,9 @@ class Undrained:
         found = next(self._from(partition, offset), None)
         return None if found is None else found[0].max_timestamp_ms
 
-    def runs(self, partition: int, offset: int) -> Iterator[Located]:
+    def runs(self, partition: int, offset: int) -> Iterator[LocatedRun]:
         """Return the runs that end after ``offset``, in order."""
-        return (Located(ref, run.base_offset, run.end_offset) for run, ref in self._from(partition, offset))
+        return (LocatedRun(ref, run.base_offset, run.end_offset) for run, ref in self._from(partition, offset))
 
     def stored_bytes(self, partition: int, offset: int) -> int:
         """Return the stored bytes of the runs that end after ``offset``."""

@@ -10,7 +10,7 @@ import numpy as np
 from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic
 from log_format.journal.undrained import Undrained
-from log_format.manifest.manifest import Located, Manifest
+from log_format.manifest.manifest import LocatedRun, Manifest
 from log_format.segments.run import SegmentRef
 from log_format.topic.state import Offsets, TopicState
 
@@ -106,16 +106,16 @@ class OverlaidManifest(Manifest):
         self._over = undrained
         self._journal = journal
 
-    def find(self, partition: int, offset: int) -> Located | None:
+    def find(self, partition: int, offset: int) -> LocatedRun | None:
         """Return the run, as ``Manifest.find`` does."""
         own = self._own.find(partition, offset)
         return self._of_journal(self._over.find(partition, self._past(partition, offset))) if own is None else own
 
-    def following(self, partition: int, offset: int, *, count_max: int, bytes_max: int) -> list[tuple[Located, int]]:
+    def following(self, partition: int, offset: int, *, count_max: int, bytes_max: int) -> list[tuple[LocatedRun, int]]:
         """Return runs of the topic's own table, as ``Manifest.following`` does."""
         return self._own.following(partition, offset, count_max=count_max, bytes_max=bytes_max)
 
-    def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
+    def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> LocatedRun | None:
         """Return the run, as ``Manifest.find_timestamp`` does."""
         own = self._own.find_timestamp(partition, offset, timestamp_ms)
         if own is not None:
@@ -143,7 +143,7 @@ class OverlaidManifest(Manifest):
         """Return paths of the topic's own table, as ``Manifest.paths_within`` does."""
         return self._own.paths_within(partition, start_offset, end_offset)
 
-    def runs(self, partition: int) -> list[Located]:
+    def runs(self, partition: int) -> list[LocatedRun]:
         """Return all runs, as ``Manifest.runs`` does."""
         over = self._over.runs(partition, self._past(partition, 0))
         return [*self._own.runs(partition), *(replace(run, journal=self._journal) for run in over)]
@@ -168,5 +168,5 @@ class OverlaidManifest(Manifest):
     def _past(self, partition: int, offset: int) -> int:
         return max(offset, int(self._ends[partition]))
 
-    def _of_journal(self, run: Located | None) -> Located | None:
+    def _of_journal(self, run: LocatedRun | None) -> LocatedRun | None:
         return None if run is None else replace(run, journal=self._journal)

@@ -24,7 +24,7 @@ from log_format.segments.run import Run, SegmentRef
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedRun:
     """A run and its segment."""
 
     segment: SegmentRef
@@ -35,7 +35,7 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManyRuns:
+class RunBatch:
     """Runs of any partitions, in any order, as columns of the same length. ``segments``: indices of the segments
     given with them."""
 
@@ -76,7 +76,7 @@ class Manifest:
                     raise CorruptData(f"The log gives offsets {span} of partition {run.partition} twice.")
                 self._run_count += 1
 
-    def add_many(self, segments: SegmentColumns, runs: ManyRuns, log_starts: npt.NDArray[np.int64]) -> None:
+    def add_many(self, segments: SegmentColumns, runs: RunBatch, log_starts: npt.NDArray[np.int64]) -> None:
         """Add segments like ``add``, without an object for each. Raises ``CorruptData``; the manifest is then unusable."""
         with self._lock:
             first = self._segments.extend(segments)
@@ -143,13 +143,13 @@ class Manifest:
                 runs.drop_first(count)
                 self._run_count -= count
 
-    def find(self, partition: int, offset: int) -> Located | None:
+    def find(self, partition: int, offset: int) -> LocatedRun | None:
         """Return the first run that ends after ``offset``: it has the offset, or the next one that exists. O(log n)."""
         with self._lock:
             runs = self._partitions.get(partition)
-            return None if runs is None else self._located(runs, runs.index_of(offset))
+            return None if runs is None else self._located_run(runs, runs.index_of(offset))
 
-    def following(self, partition: int, offset: int, *, count_max: int, bytes_max: int) -> list[tuple[Located, int]]:
+    def following(self, partition: int, offset: int, *, count_max: int, bytes_max: int) -> list[tuple[LocatedRun, int]]:
         """Return the runs from the first that ends after ``offset`` on, each with its stored bytes.
 
         At most ``count_max`` runs and ``bytes_max`` stored bytes, but at least one run if there is one.
@@ -161,10 +161,10 @@ class Manifest:
             first = runs.index_of(offset)
             sizes = np.asarray(runs.sizes[first : first + count_max])
             count = max(1, int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), bytes_max, side="right")))
-            found = ((self._located(runs, first + index), int(size)) for index, size in enumerate(sizes[:count]))
+            found = ((self._located_run(runs, first + index), int(size)) for index, size in enumerate(sizes[:count]))
             return [(located, size) for located, size in found if located is not None]
 
-    def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> Located | None:
+    def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> LocatedRun | None:
         """Return the first run that ends after ``offset`` and whose largest timestamp is at least ``timestamp_ms``.
 
         O(log n) from the log start; from a later offset, O(log n) plus the runs skipped.
@@ -173,7 +173,7 @@ class Manifest:
             runs = self._partitions.get(partition)
             if runs is None:
                 return None
-            return self._located(runs, runs.index_of_timestamp(timestamp_ms, runs.index_of(offset)))
+            return self._located_run(runs, runs.index_of_timestamp(timestamp_ms, runs.index_of(offset)))
 
     def newest_timestamp_ms(self, partition: int, offset: int) -> int | None:
         """Return the largest timestamp of the first run that ends after ``offset``; None without one. O(log n)."""
@@ -215,14 +215,14 @@ class Manifest:
                 return set()
             return {self._segments.path(row) for row in runs.segments[runs.within(start_offset, end_offset)]}
 
-    def runs(self, partition: int) -> list[Located]:
+    def runs(self, partition: int) -> list[LocatedRun]:
         """Return all runs of a partition, in order of offset."""
         with self._lock:
             runs = self._partitions.get(partition)
             if runs is None:
                 return []
             return [
-                Located(self._segments.segment(row), end - length, end)
+                LocatedRun(self._segments.segment(row), end - length, end)
                 for end, length, row in zip(runs.ends, runs.lengths, runs.segments, strict=True)
             ]
 
@@ -254,10 +254,10 @@ class Manifest:
                     dead[runs.newest] = False
             return [self._segments.segment(row) for row in np.flatnonzero(dead)[:count_max].tolist()]
 
-    def _located(self, runs: PartitionRuns, index: int) -> Located | None:
+    def _located_run(self, runs: PartitionRuns, index: int) -> LocatedRun | None:
         if index >= len(runs):
             return None
-        return Located(self._segments.segment(runs.segments[index]), runs.base(index), runs.ends[index])
+        return LocatedRun(self._segments.segment(runs.segments[index]), runs.base(index), runs.ends[index])
 
     def __iter__(self) -> Iterator[SegmentRef]:
         return iter(self.segments())

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from log_format.manifest.segment_rows import Rows, selected
+from log_format.manifest.segment_rows import Rows, select_rows
 
 RUN_BYTES: Final = 32
 """Memory of a run in bytes: 28 in the columns, and spare capacity of columns and allocator (``benchmarks manifests``)."""
@@ -106,7 +106,7 @@ class PartitionRuns:
             column: array[int] = getattr(self, name)
             column.frombytes(values.astype(column.typecode).tobytes())
             if order is not None:
-                setattr(self, name, selected(column, order))
+                setattr(self, name, select_rows(column, order))
         self._accumulate()
         return True
 
@@ -134,7 +134,7 @@ class PartitionRuns:
     def keep(self, mask: npt.NDArray[np.bool_]) -> None:
         """Drop the runs where ``mask`` is false."""
         for name in _COLUMNS:
-            setattr(self, name, selected(getattr(self, name), mask))
+            setattr(self, name, select_rows(getattr(self, name), mask))
         self._accumulate()
 
     def index_of(self, offset: int) -> int:

@@ -204,7 +204,7 @@ class SegmentRows:
         stays = ~self.gone()
         numbers: Rows = np.cumsum(stays, dtype=np.uint32) - np.uint32(1)
         for name in ("_kinds", "_high", "_low", "_sizes", "_footers", "_crcs"):
-            setattr(self, name, selected(getattr(self, name), stays))
+            setattr(self, name, select_rows(getattr(self, name), stays))
         self._odd = {int(numbers[row]): segment for row, segment in self._odd.items()} if self._odd else _NO_ODD
         self._odd_rows = {segment.path: row for row, segment in self._odd.items()} if self._odd else _NO_ODD_ROWS
         self._gone = 0
@@ -249,7 +249,7 @@ class SegmentRows:
         return True
 
 
-def selected(column: array[int], which: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> array[int]:
+def select_rows(column: array[int], which: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> array[int]:
     """Return the values of a column where a mask is true, or at these indices."""
     kept = array(column.typecode)
     kept.frombytes(np.asarray(column)[which].tobytes())

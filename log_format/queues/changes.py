@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from log_format.delta.system_table import CompactTable, Contents, SystemTable, judged_in_order
+from log_format.delta.system_table import CompactTable, SystemTable, TableContents, judge_in_order
 from log_format.delta.system_table import Decide as SharedDecide
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.limits import QUEUE_TOPICS_MAX
@@ -297,10 +297,10 @@ class Decide(SharedDecide[QueuesState, QueueDecision, Outcome]):
 
     def judge(
         self, decisions: Sequence[QueueDecision], state: QueuesState, now_ms: int
-    ) -> tuple[list[Outcome], Contents | None]:
+    ) -> tuple[list[Outcome], TableContents | None]:
         """Return the queues after their decisions."""
         ahead = QueuesEdit(state)
-        outcomes, changes = judged_in_order(
+        outcomes, changes = judge_in_order(
             decisions,
             lambda decision: decision.decide(ahead, now_ms),
             ahead.take,
@@ -312,7 +312,7 @@ class Decide(SharedDecide[QueuesState, QueueDecision, Outcome]):
 class Compact(CompactTable[QueuesState]):
     """A change that compacts the table, as ``CompactTable`` describes."""
 
-    def contents(self, state: QueuesState) -> Contents:
+    def contents(self, state: QueuesState) -> TableContents:
         """Return all queues in their current state."""
         return _contents([snapshot(state)], state, state.modification_time_ms)
 
@@ -337,7 +337,7 @@ def _read_by(row: QueueRow, changes: Iterable[PartitionChange]) -> tuple[Partiti
     return tuple(one for one in changes if one.topic in row.settings.topics)
 
 
-def _contents(all_changes: Sequence[QueueChanges], now: QueuesView, now_ms: int) -> Contents:
+def _contents(all_changes: Sequence[QueueChanges], now: QueuesView, now_ms: int) -> TableContents:
     touched = {(one.queue, one.key) for changes in all_changes for one in changes.partitions}
     partitions = [
         partition_change(name, key, settled)
@@ -345,6 +345,6 @@ def _contents(all_changes: Sequence[QueueChanges], now: QueuesView, now_ms: int)
         if (settled := now.queue(name).partitions.get(key)) is not None
     ]
     rows = len(partitions) + sum(len(changes.queues) for changes in all_changes)
-    return Contents(
+    return TableContents(
         data=encode_rows(all_changes, partitions, now_ms), row_count=rows, tags={TAG_QUEUES: encode_tag(all_changes)}
     )

@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from log_format.delta.packed import packed, unpacked
 from log_format.delta.system_table import data_bytes
+from log_format.delta.tag_compression import compress_tag, decompress_tag
 from log_format.queues.runs import Run
 
 TAG_QUEUES: Final = "tidelog.queues"
@@ -173,9 +173,9 @@ def encode_rows(changes: Sequence[QueueChanges], partitions: Sequence[PartitionC
 
 def encode_tag(changes: Sequence[QueueChanges]) -> str:
     """Encode the tag of an ``add`` with these changes: JSON; if long, compressed with zlib, as base64."""
-    return packed(_ENCODER.encode(changes))
+    return compress_tag(_ENCODER.encode(changes))
 
 
 def decode_tag(tag: str) -> list[QueueChanges]:
     """Decode the result of ``encode_tag``. Raises ``ValueError`` for anything else."""
-    return _DECODER.decode(unpacked(tag))
+    return _DECODER.decode(decompress_tag(tag))

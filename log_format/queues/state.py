@@ -15,7 +15,7 @@ from typing import Final, Self
 from log_format import layout
 from log_format.checkpoints.system_table import system_table
 from log_format.delta.actions import Add
-from log_format.delta.system_table import SystemTableState, decoded_tag
+from log_format.delta.system_table import SystemTableState, decode_add_tag
 from log_format.delta.table import Table
 from log_format.queues.memory import partition_bytes, pending_bytes, row_bytes
 from log_format.queues.row import (
@@ -200,7 +200,7 @@ def queues_table() -> Table[QueuesState]:
 
 def changes_of(path: str, tags: Mapping[str, str | None]) -> list[QueueChanges]:
     """Return the changes in an ``add``. Raises ``CorruptData``."""
-    return decoded_tag(NAME, path, tags, TAG_QUEUES, decode_tag)
+    return decode_add_tag(NAME, path, tags, TAG_QUEUES, decode_tag)
 
 
 def snapshot(state: QueuesState) -> QueueChanges:

@@ -19,7 +19,7 @@ NEVER_MS: Final = 2**63 - 1
 _DIGITS: Final = r"\A[0-9]{1,15}\z"
 
 
-def expiry_ms(headers: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+def expiry_times_ms(headers: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     """Return when each record expires, ``NEVER_MS`` if it does not. ``headers``: the column of ``RECORD_SCHEMA``."""
     times = np.full(len(headers), NEVER_MS, dtype=np.int64)
     first = 0
@@ -30,9 +30,9 @@ def expiry_ms(headers: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     return times
 
 
-def expired(headers: pa.ChunkedArray, now_ms: int) -> npt.NDArray[np.bool_]:
+def expired_mask(headers: pa.ChunkedArray, now_ms: int) -> npt.NDArray[np.bool_]:
     """Return a mask of the records that have expired at ``now_ms``. ``headers``: the column of ``RECORD_SCHEMA``."""
-    return expiry_ms(headers) <= now_ms
+    return expiry_times_ms(headers) <= now_ms
 
 
 def _find(headers: pa.ListArray, times: npt.NDArray[np.int64]) -> None:

@@ -35,7 +35,7 @@ class SingleRecord(NamedTuple):
         return self.size_bytes + _ARROW_BYTES
 
 
-class PlacedRecord(NamedTuple):
+class RecordAtOffset(NamedTuple):
     """A record with its partition and offset; it has a timestamp."""
 
     partition: int
@@ -45,10 +45,10 @@ class PlacedRecord(NamedTuple):
     def table(self) -> pa.Table:
         """Return a table with only this record: ``RECORD_SCHEMA``."""
         columns = [pa.array([self.partition], pa.int32()), pa.array([self.offset], pa.int64())]
-        return pa.Table.from_arrays([*columns, *table_of([self.record]).columns], schema=RECORD_SCHEMA)
+        return pa.Table.from_arrays([*columns, *records_to_table([self.record]).columns], schema=RECORD_SCHEMA)
 
 
-def table_of(records: Sequence[SingleRecord]) -> pa.Table:
+def records_to_table(records: Sequence[SingleRecord]) -> pa.Table:
     """Return the records in order as a table: ``BATCH_SCHEMA``, with null for a missing timestamp."""
     timestamps, keys, values = zip(*records, strict=True)
     microseconds = pa.array([None if time is None else time * 1000 for time in timestamps], pa.int64())

@@ -1,5 +1,7 @@
 """The size of a record, as every limit counts it: the bytes of key, value and headers (docs/format.md, section 3).
 
+``head_within`` cuts records at such a limit.
+
 A null value and an empty one count nothing. A header counts the UTF-8 bytes of its key and the bytes of its value. Empty headers
 take memory, too: beyond the first ``HEADERS_FREE`` headers of a record, they count at least ``HEADER_BYTES_MIN`` each.
 """
@@ -15,7 +17,7 @@ import pyarrow.compute as pc
 
 from log_format.limits import HEADER_BYTES_MIN, HEADERS_FREE
 
-FEW: Final = 4
+SMALL_TABLE_RECORDS: Final = 4
 """Number of records up to which measuring them one by one is cheaper than the array form."""
 
 
@@ -35,7 +37,7 @@ def record_bytes(records: pa.Table) -> npt.NDArray[np.int64]:
 def largest_record_bytes(records: pa.Table) -> int:
     """Return the size of the largest of ``records``, of which there is at least one."""
     headers = records.column("headers")
-    if records.num_rows <= FEW and headers.null_count == len(headers):
+    if records.num_rows <= SMALL_TABLE_RECORDS and headers.null_count == len(headers):
         return max(
             sum(map(_length, record))
             for record in zip(*(records.column(name) for name in ("key", "value")), strict=True)
@@ -46,7 +48,7 @@ def largest_record_bytes(records: pa.Table) -> int:
 def all_record_bytes(records: pa.Table) -> int:
     """Return the total size of ``records``."""
     headers = records.column("headers")
-    if records.num_rows <= FEW and headers.null_count == len(headers):
+    if records.num_rows <= SMALL_TABLE_RECORDS and headers.null_count == len(headers):
         return sum(_length(scalar) for name in ("key", "value") for scalar in records.column(name))
     return int(record_bytes(records).sum())
 
@@ -55,6 +57,23 @@ def record_bytes_at_most(records: pa.Table) -> int:
     """Return an upper bound of the total size of ``records``, without reading each one."""
     # An empty header takes at least 8 bytes of its column.
     return int(records.nbytes + records.column("headers").nbytes)
+
+
+def head_within(table: pa.Table, *, bytes_max: int, records_max: int) -> pa.Table:
+    """Return the longest head of ``table`` within both limits, but at least one record if there is one.
+
+    Args:
+        table: has ``key``, ``value`` and ``headers``. The result is a slice of it, without a copy.
+        bytes_max: limit, counted as by ``record_bytes``.
+        records_max: limit, at least 1. Raises ``ValueError`` for less.
+    """
+    if records_max < 1:
+        raise ValueError(f"records_max is {records_max}, not at least 1")
+    head = table.slice(0, records_max)
+    if head.num_rows <= 1 or record_bytes_at_most(head) <= bytes_max:
+        return head
+    fitting = int(np.searchsorted(np.cumsum(record_bytes(head)), bytes_max, side="right"))
+    return head.slice(0, max(1, fitting))
 
 
 def _length(scalar: pa.BinaryScalar) -> int:

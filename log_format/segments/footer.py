@@ -92,60 +92,60 @@ class Footer:
 def decode_footer(footer_bytes: bytes | memoryview, ref: SegmentRef) -> Footer:
     """Decode a footer from its bytes, ``[ref.footer_start, ref.size_bytes)`` of the object. Raises ``CorruptData``."""
     if len(footer_bytes) != ref.size_bytes - ref.footer_start:
-        corrupt(ref, f"its footer has {len(footer_bytes)} bytes, not {ref.size_bytes - ref.footer_start}")
+        raise_corrupt(ref, f"its footer has {len(footer_bytes)} bytes, not {ref.size_bytes - ref.footer_start}")
     if zlib.crc32(footer_bytes) != ref.footer_crc32:
-        corrupt(ref, "its footer does not match the checksum in the log")
+        raise_corrupt(ref, "its footer does not match the checksum in the log")
     length = int.from_bytes(footer_bytes[-TRAILER_BYTES:-4], "little")
     if footer_bytes[-4:] != MAGIC or length + TRAILER_BYTES != len(footer_bytes):
-        corrupt(ref, "its footer has no Parquet trailer")
+        raise_corrupt(ref, "its footer has no Parquet trailer")
     try:
         metadata = pq.read_metadata(pa.BufferReader(footer_bytes))
         schema = metadata.schema.to_arrow_schema()
         if not schema.equals(RECORD_SCHEMA):
-            corrupt(ref, "its columns are not those of a topic")
+            raise_corrupt(ref, "its columns are not those of a topic")
         row_groups = _row_groups(metadata, ref)
     except PARQUET_ERRORS as problem:
-        raise corruption(ref, f"its footer can't be decoded: {problem}") from problem
+        raise corrupt_error(ref, f"its footer can't be decoded: {problem}") from problem
     return Footer(segment=ref, row_groups=row_groups, metadata=metadata)
 
 
-def decode_magic(head: bytes | memoryview, ref: SegmentRef) -> None:
+def check_magic(head: bytes | memoryview, ref: SegmentRef) -> None:
     """Check the first four bytes of the object. Raises ``CorruptData``."""
     if head[: len(MAGIC)] != MAGIC:
-        corrupt(ref, "it does not begin as Parquet")
+        raise_corrupt(ref, "it does not begin as Parquet")
 
 
-def corruption(ref: SegmentRef, what: str) -> CorruptData:
+def corrupt_error(ref: SegmentRef, what: str) -> CorruptData:
     """Return the error about a damaged segment; ``what`` names the damage."""
     return CorruptData(f"Segment {ref.path} is damaged: {what}.", segment=ref.path)
 
 
-def corrupt(ref: SegmentRef, what: str) -> NoReturn:
+def raise_corrupt(ref: SegmentRef, what: str) -> NoReturn:
     """Raise ``CorruptData`` about a damaged segment; ``what`` names the damage."""
-    raise corruption(ref, what)
+    raise corrupt_error(ref, what)
 
 
 def _row_groups(metadata: Any, ref: SegmentRef) -> tuple[RowGroup, ...]:
     try:
         rows = _decode_rows((metadata.metadata or {}).get(ROW_GROUPS_KEY, b""))
     except msgspec.DecodeError as problem:
-        raise corruption(ref, f"its footer has no list of row groups: {problem}") from problem
+        raise corrupt_error(ref, f"its footer has no list of row groups: {problem}") from problem
     if len(rows) != metadata.num_row_groups or not rows:
-        corrupt(ref, f"its footer has {metadata.num_row_groups} row groups and lists {len(rows)}")
+        raise_corrupt(ref, f"its footer has {metadata.num_row_groups} row groups and lists {len(rows)}")
     groups = []
     position, before = len(MAGIC), (-1, 0)
     for index, row in enumerate(rows):
         group = RowGroup(*row, uncompressed_bytes=metadata.row_group(index).total_byte_size)
-        if not _stands(group) or group.start != position or (group.partition, group.base_offset) < before:
-            corrupt(ref, f"its footer contradicts itself in row group {index}")
+        if not _is_plausible(group) or group.start != position or (group.partition, group.base_offset) < before:
+            raise_corrupt(ref, f"its footer contradicts itself in row group {index}")
         position, before = group.end, (group.partition, group.end_offset)
         groups.append(group)
     if position != ref.footer_start:
-        corrupt(ref, f"its row groups end at {position}, its footer starts at {ref.footer_start}")
+        raise_corrupt(ref, f"its row groups end at {position}, its footer starts at {ref.footer_start}")
     return tuple(groups)
 
 
-def _stands(group: RowGroup) -> bool:
+def _is_plausible(group: RowGroup) -> bool:
     return (
         group.size_bytes > 0
         and group.partition >= 0

@@ -23,13 +23,12 @@ import pyarrow as pa
 from log_format.errors import CorruptData, ObjectMissing
 from log_format.layout import topic_root
 from log_format.limits import FOOTER_CACHE_BYTES, READ_SPAN_BYTES_MAX, SEGMENT_WHOLE_BYTES_MAX
-from log_format.records.cut import cut
 from log_format.records.schema import RECORD_SCHEMA
-from log_format.records.size import record_bytes
+from log_format.records.size import head_within, record_bytes
 from log_format.segments.download import read_footer, read_segment
-from log_format.segments.footer import MAGIC, Footer, RowGroup, corrupt, decode_footer, decode_magic
+from log_format.segments.footer import MAGIC, Footer, RowGroup, check_magic, decode_footer, raise_corrupt
 from log_format.segments.footer_cache import FooterCache
-from log_format.segments.parts import DECODED_BYTES_MAX, decode_parts, decoded_bytes
+from log_format.segments.partial_decoding import DECODED_BYTES_MAX, decode_parts, estimate_decoded_bytes
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import decode_row_groups
 from log_format.store import ObjectReader
@@ -53,7 +52,7 @@ class TimestampRange:
     first_ms: int
     last_ms: int
 
-    def meets(self, group: RowGroup) -> bool:
+    def overlaps(self, group: RowGroup) -> bool:
         """Return whether the row group may have a record in this range."""
         return group.max_timestamp_ms >= self.first_ms and group.min_timestamp_ms <= self.last_ms
 
@@ -110,7 +109,7 @@ class SegmentReader:
 
         The table is empty if the segment has none of these offsets. Raises ``CorruptData``, ``StoreUnavailable``.
         """
-        with _naming(topic, segment):
+        with _errors_name_topic(topic, segment):
             opened = self._open(topic, segment, partition)
             end = _OFFSET_END if end_offset is None else end_offset
             indices = opened.footer.select(partition, start_offset, end)
@@ -122,7 +121,7 @@ class SegmentReader:
                 )
                 indices = indices[len(span) :]
                 for decoded in self._decoded(opened, span):
-                    part = _between(decoded, start_offset, end)
+                    part = _slice_offsets(decoded, start_offset, end)
                     if not part.num_rows:
                         continue  # frees the table that it was cut from
                     parts.append(part)
@@ -132,7 +131,7 @@ class SegmentReader:
                         break
             if not parts:
                 return RECORD_SCHEMA.empty_table()
-            return cut(pa.concat_tables(parts), bytes_max=bytes_max, records_max=records_max)
+            return head_within(pa.concat_tables(parts), bytes_max=bytes_max, records_max=records_max)
 
     def scan(
         self,
@@ -157,18 +156,18 @@ class SegmentReader:
 
         Raises ``CorruptData``, ``StoreUnavailable`` during iteration.
         """
-        with _naming(topic, segment):
+        with _errors_name_topic(topic, segment):
             opened = self._open(topic, segment, ranges[0].partition)
             groups = opened.footer.row_groups
             wanted = [
                 (index, each)
                 for each in sorted(ranges, key=lambda one: one.partition)
                 for index in opened.footer.select(each.partition, each.start_offset, each.end_offset)
-                if timestamps is None or timestamps.meets(groups[index])
+                if timestamps is None or timestamps.overlaps(groups[index])
             ]
-            for span in _adjacent(opened.footer, wanted, self._span_bytes_max):
+            for span in _adjacent_spans(opened.footer, wanted, self._span_bytes_max):
                 decoded = opened.decode(range(span[0][0], span[-1][0] + 1), columns)
-                records = _inside(opened.footer, decoded, span)
+                records = _filter_to_ranges(opened.footer, decoded, span)
                 if records.num_rows:
                     yield records
 
@@ -181,7 +180,7 @@ class SegmentReader:
         "First" is by offset. Reads row groups whose largest timestamp is late enough, one by one, until one has such a record.
         Raises ``CorruptData``, ``StoreUnavailable``.
         """
-        with _naming(topic, segment):
+        with _errors_name_topic(topic, segment):
             opened = self._open(topic, segment, partition)
             for index in opened.footer.select(partition, start_offset, _OFFSET_END):
                 if opened.footer.row_groups[index].max_timestamp_ms < timestamp_ms:
@@ -204,7 +203,7 @@ class SegmentReader:
             yield from decode_parts(opened.footer, span[0], opened.bytes_of(span), self._decoded_bytes_max // 8)
 
     def _is_heavy(self, footer: Footer, index: int) -> bool:
-        return decoded_bytes(footer, index) > self._decoded_bytes_max
+        return estimate_decoded_bytes(footer, index) > self._decoded_bytes_max
 
     def _span(self, footer: Footer, indices: range, start_offset: int, bytes_max: int, records_max: int) -> range:
         """Return the first of ``indices`` that should reach the limits: at least one row group, at most ``span_bytes_max``.
@@ -234,13 +233,13 @@ class SegmentReader:
         if footer is None:
             if segment.size_bytes <= self._whole_object_bytes_max:
                 body = memoryview(read_segment(self._store, key, segment))
-                decode_magic(body, segment)
+                check_magic(body, segment)
                 footer = decode_footer(body[segment.footer_start :], segment)
             else:
                 footer = read_footer(self._store, key, segment)
             self._footers.put(key, footer)
         if not footer.select(partition, 0, _OFFSET_END):
-            corrupt(segment, f"it holds nothing of partition {partition}, against what the log says")
+            raise_corrupt(segment, f"it holds nothing of partition {partition}, against what the log says")
         return _OpenSegment(store=self._store, key=key, footer=footer, body=body)
 
 
@@ -270,7 +269,7 @@ def _bytes_of(footer: Footer, indices: range) -> tuple[int, int]:
     return footer.row_groups[indices[0]].start, footer.row_groups[indices[-1]].end
 
 
-def _adjacent(
+def _adjacent_spans(
     footer: Footer, wanted: Iterable[tuple[int, OffsetRange]], bytes_max: int
 ) -> Iterator[list[tuple[int, OffsetRange]]]:
     """Yield spans of row groups without gaps between them, up to ``bytes_max`` unless one row group alone is larger."""
@@ -286,7 +285,7 @@ def _adjacent(
         yield span
 
 
-def _inside(footer: Footer, decoded: pa.Table, span: Sequence[tuple[int, OffsetRange]]) -> pa.Table:
+def _filter_to_ranges(footer: Footer, decoded: pa.Table, span: Sequence[tuple[int, OffsetRange]]) -> pa.Table:
     """Return the decoded records of ``span`` that are in their ranges; the table itself if all are."""
     groups = [(footer.row_groups[index], each) for index, each in span]
     if all(each.start_offset <= group.base_offset and group.end_offset <= each.end_offset for group, each in groups):
@@ -294,19 +293,19 @@ def _inside(footer: Footer, decoded: pa.Table, span: Sequence[tuple[int, OffsetR
     parts: list[pa.Table] = []
     first = 0
     for group, each in groups:
-        parts.append(_between(decoded.slice(first, group.record_count), each.start_offset, each.end_offset))
+        parts.append(_slice_offsets(decoded.slice(first, group.record_count), each.start_offset, each.end_offset))
         first += group.record_count
     return pa.concat_tables(parts)
 
 
-def _between(records: pa.Table, start_offset: int, end_offset: int) -> pa.Table:
+def _slice_offsets(records: pa.Table, start_offset: int, end_offset: int) -> pa.Table:
     """Return the records of one partition with offsets in ``[start_offset, end_offset)``."""
     first, end = np.searchsorted(records.column("offset").to_numpy(), [start_offset, end_offset]).tolist()
     return records.slice(first, end - first)
 
 
 @contextmanager
-def _naming(topic: str, segment: SegmentRef) -> Iterator[None]:
+def _errors_name_topic(topic: str, segment: SegmentRef) -> Iterator[None]:
     """Add the topic to errors about the segment; a missing object is ``CorruptData``, too."""
     try:
         yield

@@ -14,7 +14,7 @@ from log_format.errors import CorruptData, ObjectMissing
 from log_format.layout import topic_root
 from log_format.limits import READ_SPAN_BYTES_MAX
 from log_format.segments.download import read_footer, read_segment
-from log_format.segments.footer import Footer, decode_footer, decode_magic
+from log_format.segments.footer import Footer, check_magic, decode_footer
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import decode_row_groups
 from log_format.store import ObjectStore
@@ -37,7 +37,7 @@ def scan_segment(
     try:
         if segment.size_bytes <= span_bytes_max:
             body = memoryview(read_segment(store, key, segment))
-            decode_magic(body, segment)
+            check_magic(body, segment)
             footer = decode_footer(body[segment.footer_start :], segment)
             for piece in _decodable(footer, range(len(footer.row_groups)), span_bytes_max):
                 yield decode_row_groups(footer, piece, body[: footer.row_groups[piece.stop - 1].end])
@@ -55,15 +55,15 @@ def scan_segment(
 
 def _spans(footer: Footer, bytes_max: int) -> Iterator[range]:
     """Yield spans of adjacent row groups of at most ``bytes_max`` stored bytes, but at least one row group."""
-    return _together(range(len(footer.row_groups)), lambda index: footer.row_groups[index].size_bytes, bytes_max)
+    return _group_by_size(range(len(footer.row_groups)), lambda index: footer.row_groups[index].size_bytes, bytes_max)
 
 
 def _decodable(footer: Footer, span: range, bytes_max: int) -> Iterator[range]:
     """Cut the span so that no part has more than ``bytes_max`` decompressed bytes, which may be many times the stored ones."""
-    return _together(span, lambda index: int(footer.metadata.row_group(index).total_byte_size), bytes_max)
+    return _group_by_size(span, lambda index: int(footer.metadata.row_group(index).total_byte_size), bytes_max)
 
 
-def _together(groups: range, size_bytes: Callable[[int], int], bytes_max: int) -> Iterator[range]:
+def _group_by_size(groups: range, size_bytes: Callable[[int], int], bytes_max: int) -> Iterator[range]:
     first, total_bytes = groups.start, 0
     for index in groups:
         size = size_bytes(index)

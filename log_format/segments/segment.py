@@ -43,9 +43,9 @@ from log_format.segments.footer import (
     ROW_GROUPS_KEY,
     Footer,
     RowGroup,
-    corrupt,
-    corruption,
+    corrupt_error,
     decode_footer,
+    raise_corrupt,
 )
 from log_format.segments.run import Run, SegmentRef
 
@@ -120,7 +120,7 @@ def encode_segment(
         raise ValueError(f"compression is {compression!r}, not one of {', '.join(CODECS)}")
     if not records.schema.equals(RECORD_SCHEMA):
         raise ValueError("records do not have RECORD_SCHEMA")
-    places = _places(records)
+    places = _record_positions(records)
     if records.column("value").num_chunks * _CHUNK_RECORDS_MIN > records.num_rows:
         records = records.combine_chunks()
     nbytes = records.nbytes
@@ -164,8 +164,8 @@ def decode_row_groups(
     """
     ref = footer.segment
     groups = footer.row_groups[indices.start : indices.stop]
-    file = checked_file(footer, indices, data)
-    schema = RECORD_SCHEMA if columns is None else _narrowed(columns)
+    file = verified_file(footer, indices, data)
+    schema = RECORD_SCHEMA if columns is None else _parquet_columns(columns)
     try:
         source = pq.ParquetFile(file, metadata=footer.metadata)
         decoded = source.read_row_groups(list(indices), columns=schema.names, use_threads=False)
@@ -174,12 +174,12 @@ def decode_row_groups(
             table.column("headers").validate(full=True)
     except PARQUET_ERRORS as problem:
         where = f"bytes [{groups[0].start}, {groups[-1].end}) of it"
-        raise corruption(ref, f"{where} can't be decoded: {problem}") from problem
-    _check_places(ref, groups, table)
+        raise corrupt_error(ref, f"{where} can't be decoded: {problem}") from problem
+    _check_positions(ref, groups, table)
     return table
 
 
-def checked_file(footer: Footer, indices: range, data: bytes | memoryview) -> pa.BufferReader:
+def verified_file(footer: Footer, indices: range, data: bytes | memoryview) -> pa.BufferReader:
     """Return a file with the row groups at their positions, after verifying checksums. Arguments, errors as
     ``decode_row_groups``."""
     ref = footer.segment
@@ -187,15 +187,15 @@ def checked_file(footer: Footer, indices: range, data: bytes | memoryview) -> pa
     start, end = groups[0].start, groups[-1].end
     origin = 0 if len(data) == end else start
     if len(data) != end - origin:
-        corrupt(ref, f"bytes [{start}, {end}) of it are not all there")
+        raise_corrupt(ref, f"bytes [{start}, {end}) of it are not all there")
     view = memoryview(data)
     for group in groups:
         if zlib.crc32(view[group.start - origin : group.end - origin]) != group.crc32:
-            corrupt(ref, f"bytes [{group.start}, {group.end}) of it do not match their checksum")
+            raise_corrupt(ref, f"bytes [{group.start}, {group.end}) of it do not match their checksum")
     return sparse_file(view, start) if origin else pa.BufferReader(data)
 
 
-def _narrowed(columns: Sequence[str]) -> pa.Schema:
+def _parquet_columns(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([field for field in RECORD_SCHEMA if field.name in columns or field.name in _STATISTICS])
 
 
@@ -204,7 +204,7 @@ _Span = tuple[int, int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _RecordPositions:
     """Partition, offset and timestamp (microseconds) of each record, and the index at which each run starts."""
 
     partitions: npt.NDArray[np.int32]
@@ -240,7 +240,7 @@ class _Places:
         )
 
 
-def _places(records: pa.Table) -> _Places:
+def _record_positions(records: pa.Table) -> _RecordPositions:
     """Return the places of the records. Raises ``ValueError`` if the records can't form a segment."""
     if records.num_rows == 0:
         raise ValueError("a segment has at least one record")
@@ -260,7 +260,7 @@ def _places(records: pa.Table) -> _Places:
         steps[run_starts[1:] - 1] = 1
         if np.any(np.diff(partitions[run_starts]) < 0) or int(steps.min()) <= 0:
             raise ValueError("records are not strictly sorted by partition and offset")
-    return _Places(partitions, offsets, timestamps, run_starts)
+    return _RecordPositions(partitions, offsets, timestamps, run_starts)
 
 
 def _row_group_starts(
@@ -384,17 +384,17 @@ def sparse_file(data: memoryview, start: int) -> pa.BufferReader:
     return pa.BufferReader(pa.py_buffer(pages))
 
 
-def _check_places(ref: SegmentRef, groups: Sequence[RowGroup], records: pa.Table) -> None:
+def _check_positions(ref: SegmentRef, groups: Sequence[RowGroup], records: pa.Table) -> None:
     """Raise ``CorruptData`` if the records are not those that the footer describes."""
     if records.num_rows != sum(group.record_count for group in groups):
-        corrupt(ref, "its row groups have another number of records than the footer says")
+        raise_corrupt(ref, "its row groups have another number of records than the footer says")
     try:
-        places = _places(records)
+        places = _record_positions(records)
         starts = np.cumsum([0, *(group.record_count for group in groups[:-1])])
         spans = places.spans(starts)
     except (ValueError, IndexError) as problem:
-        raise corruption(ref, f"its records are not in order: {problem}") from problem
+        raise corrupt_error(ref, f"its records are not in order: {problem}") from problem
     for group, span in zip(groups, spans, strict=True):
         said = (group.partition, group.base_offset, group.end_offset, group.record_count)
         if span != (*said, group.min_timestamp_ms, group.max_timestamp_ms):
-            corrupt(ref, f"the records in bytes [{group.start}, {group.end}) are not those that the footer names")
+            raise_corrupt(ref, f"the records in bytes [{group.start}, {group.end}) are not those that the footer names")

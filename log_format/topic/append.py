@@ -27,9 +27,9 @@ from log_format.errors import ErrorCode, RequestRefused, TidelogError, TopicRepl
 from log_format.ids import NewId
 from log_format.layout import segment_path
 from log_format.records.schema import RECORD_SCHEMA
-from log_format.records.single import PlacedRecord
-from log_format.segments.one_record import ONE_RECORD_BYTES_MAX, encode_one
+from log_format.records.single import RecordAtOffset
 from log_format.segments.segment import encode_segment
+from log_format.segments.single_record_encoding import ONE_RECORD_BYTES_MAX, encode_single_record
 from log_format.topic.append_outcome import AppendedRange, AppendOutcome, AppendResult, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp, tag_with_transactions, transaction_txns
 from log_format.topic.attachment import TopicMoved
@@ -89,14 +89,14 @@ class Append:
         self._new_id = new_id
         self._staged: StagedSegment | None = None
         self._staged_for: tuple[tuple[int, ...], tuple[tuple[int, int], ...], str, bool] | None = None
-        self.placed: pa.Table | PlacedRecord | None = None
+        self.placed: pa.Table | RecordAtOffset | None = None
         """Records of the newest staged segment, for the tail cache: a table as in ``records``, or a single record that is not a
         table yet."""
 
     @property
     def records(self) -> pa.Table | None:
         """Records of the newest staged segment, sorted by partition and offset: ``RECORD_SCHEMA``."""
-        return self.placed.table() if isinstance(self.placed, PlacedRecord) else self.placed
+        return self.placed.table() if isinstance(self.placed, RecordAtOffset) else self.placed
 
     @property
     def nbytes(self) -> int:
@@ -218,8 +218,8 @@ class Append:
             batches = [self.batches[index] for index in standing]
             single = batches[0].single if len(batches) == 1 else None
             if single is not None and single.size_bytes <= ONE_RECORD_BYTES_MAX:
-                self.placed = PlacedRecord(*bases[0], single)
-                encoded = encode_one(self.placed, compression=compression)
+                self.placed = RecordAtOffset(*bases[0], single)
+                encoded = encode_single_record(self.placed, compression=compression)
             else:
                 self.placed = assign_offsets(batches, next_offsets, log_append_time=log_append_time)
                 encoded = encode_segment(self.placed, compression=compression)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from log_format.records.schema import BATCH_SCHEMA
-from log_format.records.single import SingleRecord, table_of
+from log_format.records.single import SingleRecord, records_to_table
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.producer_id import PUBLISHER
 from log_format.topic.producers import ProducerStamp
@@ -100,7 +100,7 @@ class Batch:
         """Records as a table. The table of a single record is made at the first use."""
         if self._records is None:
             assert self.single is not None
-            self._records = table_of([self.single])
+            self._records = records_to_table([self.single])
         return self._records
 
     @property
@@ -151,7 +151,7 @@ def concatenate_records(batches: Sequence[Batch], *, log_append_time: Collection
     for are_single, some in groupby(batches, lambda batch: batch.single is not None):
         if are_single:
             singles = list(some)
-            tables.append(table_of([batch.single for batch in singles if batch.single is not None]))
+            tables.append(records_to_table([batch.single for batch in singles if batch.single is not None]))
             partitions.append(np.array([batch.counts[0][0] for batch in singles], np.int32))
         else:
             for batch in some:

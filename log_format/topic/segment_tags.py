@@ -22,8 +22,7 @@ import msgspec
 
 from log_format.delta.actions import Add, Remove
 from log_format.errors import CorruptData
-from log_format.segments.path import segment_path
-from log_format.segments.run import Run, SegmentRef
+from log_format.segments.run import Run, SegmentRef, parse_segment_path
 from log_format.topic.numbered_producers import decode_spent
 from log_format.topic.producers import StampedBatch, decode_stamps, encode_stamps
 
@@ -136,7 +135,7 @@ def segment_of_add(
 
     Raises ``CorruptData`` if the tags are missing or unreadable.
     """
-    plain = segment_path(path)
+    plain = parse_segment_path(path)
     try:
         if tag_runs is None or tag_footer is None:
             raise ValueError("it has no tidelog tags, so it was not written by Tidelog")

@@ -176,7 +176,7 @@ class TopicState:
         if commit.metadata is not None:
             state = state._with_metadata(commit.metadata)
         foreign = self.foreign
-        if not foreign.is_put_back:
+        if not foreign.is_reverted:
             says_table = commit.protocol is not None and commit.metadata is not None
             state = replace(state, foreign=state.foreign.after_own(commit.paths, says_table=says_table))
         if not state.exists:

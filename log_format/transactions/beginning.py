@@ -17,7 +17,7 @@ from log_format.checkpoints.checkpoint import (
     write_table_checkpoint,
 )
 from log_format.clock import Clock
-from log_format.delta.actions import PROTOCOL, CommitInfo, commit_of
+from log_format.delta.actions import PROTOCOL, CommitInfo, as_decoded_commit
 from log_format.delta.log import TableLog
 from log_format.delta.system_table import table_metadata
 from log_format.delta.table import NO_LOG
@@ -38,7 +38,7 @@ def skip_versions(store: ObjectStore, version: int, clock: Clock) -> None:
     commits = []
     if head == NO_LOG:
         metadata = table_metadata(NAME, SCHEMA, uuid.uuid4().hex, now_ms)
-        commits.append(commit_of(CommitInfo(timestamp=now_ms), [PROTOCOL, metadata]))
+        commits.append(as_decoded_commit(CommitInfo(timestamp=now_ms), [PROTOCOL, metadata]))
     else:
         write_table_checkpoint(store, table.root, head, now_ms)
     base = None if head == NO_LOG else open_checkpoint(store, table.root, head)

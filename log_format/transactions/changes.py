@@ -14,8 +14,8 @@ from typing import Protocol
 import msgspec
 
 from log_format import limits
-from log_format.delta.system_table import Contents, SystemTable
 from log_format.delta.system_table import Decide as SharedDecide
+from log_format.delta.system_table import SystemTable, TableContents
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.topic.append_outcome import Duplicate
 from log_format.topic.producer_id import is_numbered
@@ -269,7 +269,7 @@ class Decide(SharedDecide[TransactionsState, Decision, Outcome]):
 
     def judge(
         self, decisions: Sequence[Decision], state: TransactionsState, now_ms: int
-    ) -> tuple[list[Outcome], Contents | None]:
+    ) -> tuple[list[Outcome], TableContents | None]:
         """Return the transactions after their decisions."""
         rows: list[TransactionRow] = []
         outcomes: list[Outcome] = []
@@ -282,7 +282,7 @@ class Decide(SharedDecide[TransactionsState, Decision, Outcome]):
             outcomes.append(outcome)
         if not rows:
             return outcomes, None
-        return outcomes, Contents(
+        return outcomes, TableContents(
             data=encode_rows(rows), row_count=len(rows), tags={TAG_TRANSACTIONS: encode_tag(rows)}
         )
 

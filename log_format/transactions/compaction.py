@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from log_format.delta.system_table import CompactTable, Contents
+from log_format.delta.system_table import CompactTable, TableContents
 from log_format.topic.producer_id import is_numbered
 from log_format.transactions.row import NO_NUMBER, TAG_TRANSACTIONS, TransactionRow, encode_rows, encode_tag
 from log_format.transactions.state import TAG_REQUESTS, TransactionsState
@@ -19,14 +19,14 @@ from log_format.transactions.state import TAG_REQUESTS, TransactionsState
 class Compact(CompactTable[TransactionsState]):
     """A change that compacts the table, as ``CompactTable`` describes."""
 
-    def contents(self, state: TransactionsState) -> Contents:
+    def contents(self, state: TransactionsState) -> TableContents:
         """Return the current rows, and the sequences of producers whose rows are forgotten."""
         rows = snapshot(state)
         tags: dict[str, str | None] = {
             TAG_TRANSACTIONS: encode_tag(rows),
             TAG_REQUESTS: state.requests.encoded().decode(),
         }
-        return Contents(data=encode_rows(rows), row_count=len(rows), tags=tags)
+        return TableContents(data=encode_rows(rows), row_count=len(rows), tags=tags)
 
 
 def snapshot(state: TransactionsState) -> Sequence[TransactionRow]:

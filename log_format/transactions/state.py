@@ -20,7 +20,7 @@ import msgspec
 from log_format import layout, limits
 from log_format.checkpoints.system_table import system_table
 from log_format.delta.actions import Add
-from log_format.delta.system_table import SystemTableState, decoded_tag
+from log_format.delta.system_table import SystemTableState, decode_add_tag
 from log_format.delta.table import Table
 from log_format.topic.producer_id import JOB, kind_of
 from log_format.topic.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch, decode_producers
@@ -96,9 +96,9 @@ class TransactionsState(SystemTableState):
         state = self
         for add in adds:
             tags = add.tags or {}
-            state = state.with_rows(decoded_tag(NAME, add.path, tags, TAG_TRANSACTIONS, decode_tag))
+            state = state.with_rows(decode_add_tag(NAME, add.path, tags, TAG_TRANSACTIONS, decode_tag))
             if TAG_REQUESTS in tags:
-                state = replace(state, requests=decoded_tag(NAME, add.path, tags, TAG_REQUESTS, _requests))
+                state = replace(state, requests=decode_add_tag(NAME, add.path, tags, TAG_REQUESTS, _requests))
         return state
 
     def with_rows(self, rows: Iterable[TransactionRow]) -> Self:

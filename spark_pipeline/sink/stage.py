@@ -27,7 +27,7 @@ from log_format.clock import SystemClock
 from log_format.cluster.identity import load_cluster
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
 from log_format.records.size import record_bytes
-from log_format.records.times import times_ms
+from log_format.records.timestamps import timestamps_ms
 from log_format.topic.producer_id import JOB, issue
 from log_format.topic.state import TopicState
 from log_format.transactions.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
@@ -106,7 +106,7 @@ def stage(
             raise RequestRefused(f"Topic {topic!r} compacts keys, and a row has none.", code=ErrorCode.INVALID_RECORD)
         now_ms = SystemClock().now_ms()
         taken = state.config.accepted_times(now_ms)
-        if taken is not None and len(taken.outside(times_ms(records.records, now_ms))):
+        if taken is not None and len(taken.outside(timestamps_ms(records.records, now_ms))):
             raise RequestRefused(
                 f"A row's timestamp is out of range: topic {topic!r}: {taken}.", code=ErrorCode.INVALID_RECORD
             )

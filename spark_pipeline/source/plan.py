@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import Final
 
-from log_format.manifest.manifest import Located
+from log_format.manifest.manifest import LocatedRun
 from log_format.segments.reader import OffsetRange
 from log_format.segments.run import SegmentRef
 from log_format.topic.state import TopicState
@@ -50,7 +50,7 @@ def parts_of(
 
     With ``first_timestamp_ms``, parts before the first segment that may hold such a record are excluded.
     """
-    segments: dict[str, Located] = {}
+    segments: dict[str, LocatedRun] = {}
     bases: dict[str, list[tuple[int, int]]] = {}
     found: dict[str, list[OffsetRange]] = {}
     order: TopologicalSorter[str] = TopologicalSorter()

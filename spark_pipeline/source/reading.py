@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from log_format.journal.reader import JournalReader, JournalRunPlace
-from log_format.manifest.manifest import Located
+from log_format.manifest.manifest import LocatedRun
 from log_format.segments.reader import OffsetRange, SegmentReader, TimestampRange
 from log_format.topic.state import TopicState
 from spark_pipeline.source.plan import SegmentPart
@@ -43,7 +43,7 @@ class PartReader:
             yield self.journals.read(run).slice(each.start_offset - base, each.end_offset - each.start_offset)
 
     def find_timestamp(
-        self, state: TopicState, located: Located, partition: int, start_offset: int, timestamp_ms: int
+        self, state: TopicState, located: LocatedRun, partition: int, start_offset: int, timestamp_ms: int
     ) -> int | None:
         """Return the run's first offset, from ``start_offset`` on, of a record with ``timestamp_ms`` or later; None if there is
         none."""

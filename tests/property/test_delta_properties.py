@@ -18,7 +18,7 @@ from log_format.delta.actions import (
     Protocol,
     Remove,
     Txn,
-    commit_of,
+    as_decoded_commit,
     decode_commit,
     encode_commit,
 )
@@ -117,7 +117,7 @@ def test_any_actions_survive(
     info = CommitInfo(txn_id=commit_id, timestamp=time_ms, tags=msgspec.UNSET if tags is None else tags)
     data = encode_commit(info, actions)
     commit = decode_commit(data, "key")
-    assert commit_of(info, actions) == commit, "its committer applies it without reading it"
+    assert as_decoded_commit(info, actions) == commit, "its committer applies it without reading it"
     assert len(data.splitlines()) == len(actions) + 1
     assert (commit.commit_id, commit.protocol, commit.metadata) == (commit_id, protocol, metadata)
     assert (commit.adds, list(commit.removes), list(commit.txns)) == ((), gone, applied)

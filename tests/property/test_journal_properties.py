@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log_format.delta.actions import Add, Commit, decode_commit
-from log_format.delta.packed import packed, unpacked
+from log_format.delta.tag_compression import compress_tag, decompress_tag
 from log_format.errors import CorruptData
 from log_format.journal.content import content_of
 from log_format.journal.entries import (
@@ -177,7 +177,7 @@ def test_a_foreign_tag_is_corrupt_data_or_none(tag: object) -> None:
 def test_a_tag_has_a_bound() -> None:
     """What would unpack to more than a reader takes is refused before it is unpacked."""
     with pytest.raises(ValueError, match="too large"):
-        unpacked(packed(b"[" + b" " * (65 * 1024 * 1024)), bytes_max=JOURNAL_TAG_BYTES_MAX)
+        decompress_tag(compress_tag(b"[" + b" " * (65 * 1024 * 1024)), bytes_max=JOURNAL_TAG_BYTES_MAX)
 
 
 @given(st.lists(st.tuples(topic_ids, numbers, st.booleans(), st.lists(counts, min_size=1, max_size=3)), max_size=6))
@@ -235,4 +235,4 @@ def _damaged(text: str) -> st.SearchStrategy[str]:
 
 
 def _packed(value: object) -> str:
-    return packed(json.dumps([value] * 700).encode())
+    return compress_tag(json.dumps([value] * 700).encode())

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log_format.errors import CorruptData
-from log_format.records.cut import cut
 from log_format.records.schema import HEADERS, RECORD_SCHEMA, TIMESTAMP, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
-from log_format.records.size import record_bytes
+from log_format.records.size import head_within, record_bytes
 from log_format.segments.footer import Footer
 from log_format.segments.reader import SegmentReader
 from log_format.segments.run import SegmentRef
@@ -113,7 +112,7 @@ def test_any_read_is_a_scan(data: st.DataObject, records: pa.Table, row_group_by
             *(records.column(name).to_pylist() for name in ("partition", "offset")), strict=True
         )
     ]
-    expected = cut(records.filter(pa.array(kept)), **limits)
+    expected = head_within(records.filter(pa.array(kept)), **limits)
     if found.num_rows and record_bytes(found).sum() >= limits["bytes_max"]:
         assert not record_bytes(expected)[found.num_rows :].any()
         expected = expected.slice(0, found.num_rows)

@@ -171,7 +171,7 @@ def test_a_collector_or_committer_without_its_side_of_the_grace_is_found_out(
         monkeypatch.setattr(Fence, "propose", unfenced)
         monkeypatch.setattr(compaction.topic_upkeep, "store_time_ms", by_its_own_clock)
     else:
-        monkeypatch.setattr(Committer, "_segment_is_ready", of_any_age)
+        monkeypatch.setattr(Committer, "_is_segment_ready", of_any_age)
     for seed in range(first_seed, first_seed + PLANTED_SEEDS_MAX):
         try:
             World(seed).run()

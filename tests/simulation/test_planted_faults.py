@@ -65,7 +65,7 @@ class AcknowledgesBeforeCommit(Committer[TopicState]):
 class ForgetsTheSegment(Committer[TopicState]):
     """Commits without having put what it commits."""
 
-    def _segment_is_ready(self, staged: Any) -> bool:
+    def _is_segment_ready(self, staged: Any) -> bool:
         return True
 
 

@@ -19,7 +19,7 @@ from gateway.kafka.wire.decoding import UnknownCodec, decode, decode_together
 from gateway.kafka.wire.few_records import RECORDS_MAX as FEW_RECORDS
 from gateway.kafka.wire.reading import Malformed
 from log_format.records.single import SingleRecord
-from log_format.records.size import FEW, all_record_bytes, largest_record_bytes, record_bytes
+from log_format.records.size import SMALL_TABLE_RECORDS, all_record_bytes, largest_record_bytes, record_bytes
 
 
 def decode_all(
@@ -86,7 +86,7 @@ def _decode(call: KafkaCall, part: AdmittedBatch, bytes_max: int) -> DecodedBatc
     records = decode(part.head, part.batch, call.arrived_at_ms, bytes_max)
     if isinstance(records, SingleRecord):
         return _check_records(call, part, records, records.size_bytes, records.size_bytes)
-    if records.num_rows <= FEW:
+    if records.num_rows <= SMALL_TABLE_RECORDS:
         return _check_records(call, part, records, largest_record_bytes(records), all_record_bytes(records))
     sizes = record_bytes(records)
     return _check_records(call, part, records, int(sizes.max()), int(sizes.sum()))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from kio.schema.errors import ErrorCode as KafkaError
 
 from log_format.records.single import SingleRecord
-from log_format.records.times import times_ms
+from log_format.records.timestamps import timestamps_ms
 from log_format.topic.config import AcceptedTimes, TopicConfig
 
 RECORD_ERRORS_MAX: Final = 1_000
@@ -81,4 +81,4 @@ def _find_missing_keys(records: pa.Table | SingleRecord) -> np.ndarray:
 def _times(records: pa.Table | SingleRecord, now_ms: int) -> np.ndarray:
     if isinstance(records, SingleRecord):
         return np.array([now_ms if records.timestamp_ms is None else records.timestamp_ms], np.int64)
-    return times_ms(records, now_ms)
+    return timestamps_ms(records, now_ms)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from log_format.records.as_sql import COLUMNS, parsed, plain, quoted, topics_named
+from log_format.records.sql import TOPIC_QUERY, parse_statement, quote_identifier, tables_read, to_json_value
 from tidelog.admin import Admin
 from tidelog.cli.commands.consume import FromOption, UntilOption
 from tidelog.cli.terminal.console import (
@@ -108,10 +108,10 @@ def _database(memory: str, directory: Path) -> duckdb.DuckDBPyConnection:
 
 
 def _topics(database: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    tree = parsed(database, query)
+    tree = parse_statement(database, query)
     if tree.get("error"):  # another statement, such as a pivot; or invalid SQL, which its execution reports
         return sorted(name.strip('"') for name in database.get_table_names(query))
-    return topics_named(tree)
+    return tables_read(tree)
 
 
 def _load(
@@ -120,7 +120,7 @@ def _load(
     """Copy the topic into a table, and create a view with its name over it."""
     from tidelog.bodies.fetched_table import FETCHED_SCHEMA  # noqa: PLC0415 - needs pyarrow
 
-    raw, name = quoted(f"raw:{topic}"), quoted(topic)
+    raw, name = quote_identifier(f"raw:{topic}"), quote_identifier(topic)
     database.register("fetched", FETCHED_SCHEMA.empty_table())
     database.execute(f"create temp table {raw} as select * from fetched")  # noqa: S608 - a quoted name
     with (
@@ -132,7 +132,7 @@ def _load(
             _insert(database, raw, table)
             bar.advance(task, table.num_rows)
     database.unregister("fetched")
-    database.execute(f"create temp view {name} as {COLUMNS.format(raw=raw)}")
+    database.execute(f"create temp view {name} as {TOPIC_QUERY.format(raw=raw)}")
 
 
 def _insert(database: duckdb.DuckDBPyConnection, raw: str, table: pa.Table) -> None:
@@ -144,7 +144,7 @@ def _rows(answer: duckdb.DuckDBPyConnection) -> Iterator[dict[str, Any]]:
     names = [column[0] for column in answer.description or ()]
     while found := answer.fetchmany(_ROWS_AT_ONCE):
         for row in found:
-            yield {name: plain(value) for name, value in zip(names, row, strict=True)}
+            yield {name: to_json_value(value) for name, value in zip(names, row, strict=True)}
 
 
 def _show(answer: duckdb.DuckDBPyConnection) -> None:
@@ -160,7 +160,7 @@ def _show(answer: duckdb.DuckDBPyConnection) -> None:
 
 
 def _shown(value: Any) -> Text:
-    return Text("" if value is None else visible_text(str(plain(value))))
+    return Text("" if value is None else visible_text(str(to_json_value(value))))
 
 
 def _duckdb() -> Any:

@@ -134,7 +134,7 @@ async def test_a_topic_that_another_program_wrote_goes_on_and_is_put_back(gatewa
     await gateway.append(topic, [b"b"])
     assert values_of(await gateway.fetch(0)) == [b"a", b"b"]
     await gateway.engine.foreign.drain()
-    assert topic.log.state.foreign.is_put_back
+    assert topic.log.state.foreign.is_reverted
     commits = [gateway.store.objects.get(layout.commit_key("t", version + more)) for more in (1, 2)]
     (restored,) = [commit for commit in commits if b'"RESTORE"' in commit]
     assert b'"add":{"path":"%s"' % segment.path.encode() in restored

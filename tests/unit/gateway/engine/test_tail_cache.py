@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from gateway.engine.tail_cache import Original, TailCache
 from log_format.records.schema import RECORD_SCHEMA
-from log_format.records.single import PlacedRecord, SingleRecord
+from log_format.records.single import RecordAtOffset, SingleRecord
 from log_format.topic.append_outcome import AppendedRange
 
 
@@ -106,7 +106,7 @@ def test_producers_bytes_are_found_by_offset_and_leave_with_their_flush() -> Non
 
 def test_a_record_that_came_alone_is_a_table_for_its_readers() -> None:
     """It counts as a table does, is found at its place, and is made once."""
-    placed = PlacedRecord(3, 7, SingleRecord(5, None, b"v"))
+    placed = RecordAtOffset(3, 7, SingleRecord(5, None, b"v"))
     plain, tables = TailCache(1 << 20), TailCache(1 << 20)
     nbytes = placed.table().nbytes
     plain.add("a", placed, [AppendedRange(3, 7, 1)], nbytes)

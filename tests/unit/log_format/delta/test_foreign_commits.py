@@ -111,7 +111,7 @@ def test_a_topic_goes_on_and_is_put_back(bench: TopicBench, what: str) -> None:
     for one in (gateway, old, bench.gateway()):
         one.log.refresh()
         assert facts(one) == before
-        assert one.log.state.foreign.is_put_back
+        assert one.log.state.foreign.is_reverted
         assert is_harmless or one.log.state.foreign.last == told
     assert verify_topic(bench.store, bench.name, clock=bench.clock).ok
 
@@ -222,7 +222,7 @@ def test_a_table_of_an_earlier_release_that_delta_rs_wrote(
     upkeep(bench).run(Totals(), collect=True)
     reader.log.refresh()
     assert facts(reader) == before
-    assert (reader.log.state.foreign.is_put_back, reader.log.state.is_guarded) == (True, True)
+    assert (reader.log.state.foreign.is_reverted, reader.log.state.is_guarded) == (True, True)
     table.update_incremental()
     for seen in (values(on_disk), _sorted(table.to_pyarrow_table())):
         assert seen == [b"a", b"b", b"c"]

@@ -243,9 +243,9 @@ def test_how_much_of_a_log_is_kept_takes_one_request(bench: TopicBench, lists_fr
     """From its first version on until clean-up took some, then from there on."""
     bench.store.lists_from_key = lists_from_key
     log = grow(bench, 5).log
-    assert log.kept_from() == 0
+    assert log.first_kept_version() == 0
     checkpoint(bench, 3)
     clean(bench, 3)
     bench.store.requests.clear()
-    assert log.kept_from() == 3
+    assert log.first_kept_version() == 3
     assert [name for name, _ in bench.store.requests] == ["list"]

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from log_format import limits
-from log_format.delta.actions import CommitInfo, commit_of, decode_commit, encode_commit
+from log_format.delta.actions import CommitInfo, as_decoded_commit, decode_commit, encode_commit
 from log_format.delta.change import Proposal, TableChange
 from log_format.journal.append import JournalAppend, Routed
 from log_format.journal.content import JournalCommit, content_of
@@ -47,7 +47,7 @@ def offered(bench: JournalBench, state: JournalState, routed: Sequence[Routed]) 
 def known_and_read(state: JournalState, proposal: Proposal[object]) -> tuple[JournalCommit, JournalCommit]:
     """What the maker of a commit knows of it, and what its bytes say."""
     info = CommitInfo(timestamp=7, operation="WRITE", txn_id="id", tags=dict(proposal.tags or {}))
-    known = content_of(commit_of(info, proposal.actions, proposal.content))
+    known = content_of(as_decoded_commit(info, proposal.actions, proposal.content))
     read = content_of(decode_commit(encode_commit(info, proposal.actions), "key"))
     assert known.applied_to(state.topics).encoded() == read.applied_to(state.topics).encoded()
     return known, read

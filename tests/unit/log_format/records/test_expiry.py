@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from log_format.records.expiry import NEVER_MS, expired, expiry_ms
+from log_format.records.expiry import NEVER_MS, expired_mask, expiry_times_ms
 from log_format.records.schema import HEADERS
 
 
@@ -34,13 +34,13 @@ from log_format.records.schema import HEADERS
 def test_the_header(headers: list[tuple[str, bytes | None]] | None, time_ms: int) -> None:
     """Decimal digits are a time; the last header that is one counts; every other is ignored."""
     column = pa.chunked_array([pa.array([None, headers, [("a", b"2")]], HEADERS)])
-    assert expiry_ms(column).tolist() == [NEVER_MS, time_ms, NEVER_MS]
+    assert expiry_times_ms(column).tolist() == [NEVER_MS, time_ms, NEVER_MS]
 
 
 def test_records_whose_time_has_come() -> None:
     """The moment itself is past; chunks and slices do not matter."""
     lists = [[("expires_at", b"%d" % time_ms)] for time_ms in (9, 10, 11)]
     column = pa.chunked_array([pa.array(lists, HEADERS), pa.array([], HEADERS), pa.array([None, *lists], HEADERS)])
-    assert expired(column, 10).tolist() == [True, True, False, False, True, True, False]
-    assert expired(column.slice(2, 4), 10).tolist() == [False, False, True, True]
-    assert expired(pa.chunked_array([], HEADERS), 10).tolist() == []
+    assert expired_mask(column, 10).tolist() == [True, True, False, False, True, True, False]
+    assert expired_mask(column.slice(2, 4), 10).tolist() == [False, False, True, True]
+    assert expired_mask(pa.chunked_array([], HEADERS), 10).tolist() == []

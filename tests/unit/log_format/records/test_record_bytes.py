@@ -7,7 +7,7 @@ import pytest
 
 from log_format.limits import HEADER_BYTES_MIN, HEADERS_FREE
 from log_format.records.schema import BATCH_SCHEMA, HEADERS
-from log_format.records.size import FEW, largest_record_bytes, record_bytes, record_bytes_at_most
+from log_format.records.size import SMALL_TABLE_RECORDS, largest_record_bytes, record_bytes, record_bytes_at_most
 from tidelog.types.record import headers_bytes
 
 
@@ -24,7 +24,7 @@ def test_headers_count_their_bytes_and_many_at_least_their_number(count: int, va
     assert record_bytes_at_most(records) >= 2 * size + 9
 
 
-@pytest.mark.parametrize("count", [1, FEW, FEW + 1])
+@pytest.mark.parametrize("count", [1, SMALL_TABLE_RECORDS, SMALL_TABLE_RECORDS + 1])
 @pytest.mark.parametrize("headers", [None, [{"key": "name", "value": b"12345"}]])
 def test_the_largest_record(count: int, headers: object) -> None:
     """Few records are measured in another way than many, and come to the same; nulls count nothing."""

@@ -10,7 +10,7 @@ import pytest
 
 from log_format.errors import CorruptData
 from log_format.records.schema import HEADERS, RECORD_SCHEMA, TIMESTAMP
-from log_format.segments.parts import decode_parts
+from log_format.segments.partial_decoding import decode_parts
 from log_format.segments.reader import SegmentReader
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import decode_footer, encode_segment

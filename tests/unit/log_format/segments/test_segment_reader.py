@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from log_format.errors import CorruptData, ErrorCode, StoreUnavailable
-from log_format.records.cut import cut
 from log_format.records.schema import RECORD_SCHEMA, TIMESTAMP
+from log_format.records.size import head_within
 from log_format.segments.footer_cache import FooterCache
 from log_format.segments.reader import SegmentReader
 from log_format.segments.run import SegmentRef
@@ -98,7 +98,7 @@ def test_reads_what_a_scan_would(
     for start in (0, 1000, 1001, 1009, 1010, 1033, 1056, 1057):
         for end in (None, 1011, start + 1):
             kept = mine.filter(pa.array([start <= offset < (end or 10**9) for offset in offsets(mine)]))
-            expected = cut(kept, bytes_max=bytes_max, records_max=records_max)
+            expected = head_within(kept, bytes_max=bytes_max, records_max=records_max)
             for _ in range(2):
                 found = reader.read(
                     TOPIC, segment, 1, start, bytes_max=bytes_max, records_max=records_max, end_offset=end

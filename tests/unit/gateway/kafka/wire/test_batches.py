@@ -53,7 +53,7 @@ def table_of(batch: bytes, now_ms: int = 7) -> pa.Table:
 
 
 def as_table(records: pa.Table | SingleRecord) -> pa.Table:
-    return single.table_of([records]) if isinstance(records, SingleRecord) else records
+    return single.records_to_table([records]) if isinstance(records, SingleRecord) else records
 
 
 def listed(table: pa.Table) -> list[Record]:

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from log_format.records.schema import RECORD_SCHEMA
-from log_format.segments.footer import PARQUET_ERRORS, Footer, RowGroup, corrupt, corruption
-from log_format.segments.segment import checked_file
+from log_format.segments.footer import PARQUET_ERRORS, Footer, RowGroup, corrupt_error, raise_corrupt
+from log_format.segments.segment import verified_file
 
 DECODED_BYTES_MAX: Final = 32 * 1024 * 1024
 """Largest row group, in decoded bytes, that is decoded as a whole: twice 4 MiB of records and a record of the largest size."""
@@ -29,7 +29,7 @@ _RECORD_BYTES: Final = 48
 """Decoded bytes of a record in addition to its content."""
 
 
-def decoded_bytes(footer: Footer, index: int) -> int:
+def estimate_decoded_bytes(footer: Footer, index: int) -> int:
     """Return an estimate of the decoded size of row group ``index`` in bytes."""
     group = footer.row_groups[index]
     header_count = footer.metadata.row_group(index).column(_HEADER_KEYS).num_values
@@ -42,28 +42,28 @@ def decode_parts(footer: Footer, index: int, data: bytes | memoryview, part_byte
     Raises ``CorruptData``.
     """
     group = footer.row_groups[index]
-    file = checked_file(footer, range(index, index + 1), data)
-    rows = max(1, group.record_count * part_bytes // max(1, decoded_bytes(footer, index)))
+    file = verified_file(footer, range(index, index + 1), data)
+    rows = max(1, group.record_count * part_bytes // max(1, estimate_decoded_bytes(footer, index)))
     count, next_offset = 0, group.base_offset
     try:
         source = pq.ParquetFile(file, metadata=footer.metadata)
         for batch in source.iter_batches(batch_size=rows, row_groups=[index], use_threads=False):
             part = pa.Table.from_arrays(batch.columns, schema=RECORD_SCHEMA)
             part.column("headers").validate(full=True)
-            next_offset = _checked(footer, group, part, next_offset)
+            next_offset = _check_part(footer, group, part, next_offset)
             count += part.num_rows
             yield part
     except PARQUET_ERRORS as problem:
         where = f"bytes [{group.start}, {group.end}) of it"
-        raise corruption(footer.segment, f"{where} can't be decoded: {problem}") from problem
+        raise corrupt_error(footer.segment, f"{where} can't be decoded: {problem}") from problem
     if count != group.record_count:
-        corrupt(footer.segment, f"row group {index} has another number of records than the footer says")
+        raise_corrupt(footer.segment, f"row group {index} has another number of records than the footer says")
 
 
-def _checked(footer: Footer, group: RowGroup, part: pa.Table, next_offset: int) -> int:
+def _check_part(footer: Footer, group: RowGroup, part: pa.Table, next_offset: int) -> int:
     """Return the smallest offset that may follow the part. Raises ``CorruptData`` if the part's records contradict the footer."""
     if any(part.column(name).null_count for name in ("partition", "offset", "timestamp")):
-        corrupt(footer.segment, "a record has no partition, offset or timestamp")
+        raise_corrupt(footer.segment, "a record has no partition, offset or timestamp")
     offsets = part.column("offset").to_numpy()
     in_order = bool((np.diff(offsets, prepend=next_offset - 1) > 0).all())
     if (
@@ -71,7 +71,7 @@ def _checked(footer: Footer, group: RowGroup, part: pa.Table, next_offset: int) 
         or int(offsets[-1]) >= group.end_offset
         or (part.column("partition").to_numpy() != group.partition).any()
     ):
-        corrupt(
+        raise_corrupt(
             footer.segment, f"the records in bytes [{group.start}, {group.end}) are not those that the footer names"
         )
     return int(offsets[-1]) + 1

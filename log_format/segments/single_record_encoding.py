@@ -3,8 +3,8 @@
 Arrow's set-up for a row costs many times the row's own work, and releases the interpreter's lock a dozen times. An object with
 one plain record always has the same layout: seven pages, and a footer in which a few numbers change.
 
-1. The bytes equal Arrow's (``tests/property/test_one_record_properties.py``). The footer's parts before the row group and after
-   the key ``tidelog.row_groups`` are taken from an object that Arrow has encoded.
+1. The bytes equal Arrow's (``tests/property/test_single_record_encoding_properties.py``). The footer's parts before the row
+   group and after the key ``tidelog.row_groups`` are taken from an object that Arrow has encoded.
 2. At the first record of a compression, a few probe records are encoded both ways. If any object differs, as another version of
    Arrow may cause, Arrow encodes all records of that compression.
 
@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from log_format.records.single import PlacedRecord, SingleRecord
+from log_format.records.single import RecordAtOffset, SingleRecord
 from log_format.segments.footer import MAGIC, ROW_GROUPS_KEY
 from log_format.segments.run import Run
 from log_format.segments.segment import CODECS, EncodedSegment, encode_segment
@@ -60,14 +60,14 @@ _LIST_START: Final = (
 )
 _LIST_END: Final = _PLAIN_END + b"\0\x19\x26\x02\0\x19V\x02\0\0\0\0\0\0\0"
 _PROBES: Final = (
-    PlacedRecord(0, 0, SingleRecord(0, None, None)),
-    PlacedRecord(3, 2**40, SingleRecord(1_700_000_000_123, b"key", b"value" * 40)),
-    PlacedRecord(65_535, 2**63 - 2, SingleRecord(253_402_300_799_999, b"", bytes(range(256)) * 100)),
+    RecordAtOffset(0, 0, SingleRecord(0, None, None)),
+    RecordAtOffset(3, 2**40, SingleRecord(1_700_000_000_123, b"key", b"value" * 40)),
+    RecordAtOffset(65_535, 2**63 - 2, SingleRecord(253_402_300_799_999, b"", bytes(range(256)) * 100)),
 )
-_OF_THREAD: Final = threading.local()
+_THREAD_LOCAL: Final = threading.local()
 
 
-class Shell(NamedTuple):
+class SegmentTemplate(NamedTuple):
     """The parts of an object that depend only on the compression: Arrow's footer before and after the row group, Parquet's number
     of the codec, and a function that returns a compressor."""
 
@@ -77,22 +77,26 @@ class Shell(NamedTuple):
     compressor: Callable[[], Callable[[bytes], bytes]]
 
 
-def encode_one(placed: PlacedRecord, *, compression: str) -> EncodedSegment:
+def encode_single_record(placed: RecordAtOffset, *, compression: str) -> EncodedSegment:
     """Encode one record as ``encode_segment`` does; the record has a timestamp and at most ``ONE_RECORD_BYTES_MAX``.
 
     ``compression`` is a value of ``compression.type``; raises ``ValueError`` for any other.
     """
-    shell = _shell(compression)
-    return encode_segment(placed.table(), compression=compression) if shell is None else _encoded(placed, shell)
+    template = _cached_template(compression)
+    return (
+        encode_segment(placed.table(), compression=compression)
+        if template is None
+        else _fill_template(placed, template)
+    )
 
 
-def _encoded(placed: PlacedRecord, shell: Shell) -> EncodedSegment:
+def _fill_template(placed: RecordAtOffset, template: SegmentTemplate) -> EncodedSegment:
     partition, offset, record = placed
     time_ms, key, value = record
     assert time_ms is not None
-    compress = shell.compressor()
+    compress = template.compressor()
     body = bytearray(MAGIC)
-    footer = bytearray(shell.before)
+    footer = bytearray(template.before)
     uncompressed_bytes = 2 * len(_HEADER_PAGE)
     for name, kind, number, layout, blocks, is_compressed in (
         (b"partition", b"\x02", partition, "<i", _INT32, False),
@@ -110,7 +114,7 @@ def _encoded(placed: PlacedRecord, shell: Shell) -> EncodedSegment:
         page_bytes = stored_bytes + len(page) - len(stored)
         uncompressed_bytes += page_bytes
         footer += b"\x26\0\x1c\x15%b\x19%%\x06\x0a\x19\x18%c%b\x15%b\x16\x02\x16%b\x16%b\x26%b<%b" % (
-            kind, len(name), name, shell.number if is_compressed else b"\0",
+            kind, len(name), name, template.number if is_compressed else b"\0",
             _number(page_bytes), _number(stored_bytes), _number(start), statistics,
         )  # fmt: skip
         footer += _DELTA_END
@@ -122,7 +126,7 @@ def _encoded(placed: PlacedRecord, shell: Shell) -> EncodedSegment:
         page_bytes = stored_bytes + len(page) - len(stored)
         uncompressed_bytes += page_bytes
         footer += b"\x26\0\x1c\x15\x0c\x19%%\x06\0\x19\x18%c%b\x15%b\x16\x02\x16%b\x16%b\x26%b%b%b%b" % (
-            len(name), name, shell.number, _number(page_bytes), _number(stored_bytes), _number(start),
+            len(name), name, template.number, _number(page_bytes), _number(stored_bytes), _number(start),
             _PLAIN_END, _number(len(content or b"")), _NULL_END if content is None else _PRESENT_END,
         )  # fmt: skip
     for name in (b"key", b"value"):
@@ -134,7 +138,7 @@ def _encoded(placed: PlacedRecord, shell: Shell) -> EncodedSegment:
     footer += b"\x16%b\x16\x02\x26\x08\x16%b\0\x19\x1c\x18%c%b\x18%b%b" % (
         _number(uncompressed_bytes), _number(size_bytes), len(ROW_GROUPS_KEY), ROW_GROUPS_KEY, _varint(len(place)), place,
     )  # fmt: skip
-    footer += shell.after
+    footer += template.after
     footer += struct.pack("<I", len(footer)) + MAGIC
     return EncodedSegment(
         data=bytes(body + footer),
@@ -145,25 +149,25 @@ def _encoded(placed: PlacedRecord, shell: Shell) -> EncodedSegment:
     )
 
 
-def shell_of(compression: str, arrows: Sequence[EncodedSegment]) -> Shell | None:
-    """Return the shell of the compression, from the probes as Arrow encodes them; None if objects made here would differ from
-    Arrow's."""
+def derive_template(compression: str, arrows: Sequence[EncodedSegment]) -> SegmentTemplate | None:
+    """Return the template of the compression, from the probes as Arrow encodes them; None if objects made here would differ
+    from Arrow's."""
     footer = arrows[0].data[arrows[0].footer_start : -_FOOTER_TAIL_BYTES]
     before = footer.partition(b"\x26\0\x1c")[0]
     after = footer[footer.rindex(b"]]") + 2 :]
-    shell = Shell(before, after, _number(_CODEC_NUMBERS[compression]), partial(_compressor, compression))
-    return shell if [_encoded(probe, shell) for probe in _PROBES] == list(arrows) else None
+    template = SegmentTemplate(before, after, _number(_CODEC_NUMBERS[compression]), partial(_compressor, compression))
+    return template if [_fill_template(probe, template) for probe in _PROBES] == list(arrows) else None
 
 
-def probes_of_arrow(compression: str) -> list[EncodedSegment]:
+def encode_probes(compression: str) -> list[EncodedSegment]:
     """Return the probes as Arrow encodes them. Raises ``ValueError`` if ``compression`` is not a value of
     ``compression.type``."""
     return [encode_segment(probe.table(), compression=compression) for probe in _PROBES]
 
 
 @lru_cache(maxsize=len(CODECS))
-def _shell(compression: str) -> Shell | None:
-    return shell_of(compression, probes_of_arrow(compression))
+def _cached_template(compression: str) -> SegmentTemplate | None:
+    return derive_template(compression, encode_probes(compression))
 
 
 def _compressor(compression: str) -> Callable[[bytes], bytes]:
@@ -173,9 +177,9 @@ def _compressor(compression: str) -> Callable[[bytes], bytes]:
     if name == "none":
         return bytes
     if name == "zstd" and level is not None and ZstdCompressor is not None:
-        if not hasattr(_OF_THREAD, "zstd"):
-            _OF_THREAD.zstd = ZstdCompressor(level=level)
-        compress: Callable[[bytes], bytes] = _OF_THREAD.zstd.compress
+        if not hasattr(_THREAD_LOCAL, "zstd"):
+            _THREAD_LOCAL.zstd = ZstdCompressor(level=level)
+        compress: Callable[[bytes], bytes] = _THREAD_LOCAL.zstd.compress
         return compress
     codec = pa.Codec("lz4_raw" if name == "lz4" else name, compression_level=level)
     return partial(codec.compress, asbytes=True)

@@ -9,9 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from log_format.records.schema import TIMESTAMP_MS_MAX
-from log_format.records.single import PlacedRecord, SingleRecord
-from log_format.segments.one_record import ONE_RECORD_BYTES_MAX, encode_one, probes_of_arrow, shell_of
+from log_format.records.single import RecordAtOffset, SingleRecord
 from log_format.segments.segment import encode_segment
+from log_format.segments.single_record_encoding import (
+    ONE_RECORD_BYTES_MAX,
+    derive_template,
+    encode_probes,
+    encode_single_record,
+)
 
 COMPRESSIONS = ("zstd", "lz4", "snappy", "gzip", "uncompressed")
 NUMBERS = st.integers(0, 62).flatmap(lambda bits: st.integers(0, 2**bits))
@@ -29,21 +34,23 @@ def test_bytes_of_arrow(
     partition: int, offset: int, time_ms: int, key: bytes | None, value: bytes | None, compression: str
 ) -> None:
     """A segment of one record is byte for byte Arrow's, and so is what its commit says of it."""
-    placed = PlacedRecord(partition, offset, SingleRecord(time_ms, key, value))
-    assert encode_one(placed, compression=compression) == encode_segment(placed.table(), compression=compression)
+    placed = RecordAtOffset(partition, offset, SingleRecord(time_ms, key, value))
+    assert encode_single_record(placed, compression=compression) == encode_segment(
+        placed.table(), compression=compression
+    )
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_arrow_is_the_one_that_is_known(compression: str) -> None:
     """With the locked Arrow no record is left to Arrow: else the test above compares Arrow with itself."""
-    assert shell_of(compression, probes_of_arrow(compression)) is not None
+    assert derive_template(compression, encode_probes(compression)) is not None
 
 
 @pytest.mark.parametrize("number", range(3))
 def test_another_arrow_writes_by_itself(number: int) -> None:
     """Where one byte of one probe is another, as with another Arrow, nothing is encoded here."""
-    probes = probes_of_arrow("zstd")
+    probes = encode_probes("zstd")
     data = bytearray(probes[number].data)
     data[probes[number].footer_start // 2] ^= 1
     probes[number] = replace(probes[number], data=bytes(data))
-    assert shell_of("zstd", probes) is None
+    assert derive_template("zstd", probes) is None

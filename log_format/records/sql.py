@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-COLUMNS: Final = """
+TOPIC_QUERY: Final = """
     select topic, partition, "offset", timestamp, try(decode("key")) as "key", try(decode("value")) as "value", headers,
            "key" as key_bytes, "value" as value_bytes
     from {raw}
@@ -19,12 +19,12 @@ COLUMNS: Final = """
 """Query over a table with a topic's name and columns. Key and value become text, or null if the bytes are not UTF-8."""
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """Return the name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def parsed(database: Any, statement: str) -> Any:
+def parse_statement(database: Any, statement: str) -> Any:
     """Parse a statement with DuckDB's ``json_serialize_sql``; ``database``: a connection.
 
     The result has a member ``error``, with a text in ``error_message``, if the statement is not a query.
@@ -33,7 +33,7 @@ def parsed(database: Any, statement: str) -> Any:
     return msgspec.json.decode(found)
 
 
-def nodes(tree: Any) -> list[dict[str, Any]]:
+def tree_nodes(tree: Any) -> list[dict[str, Any]]:
     """Return all objects of a parsed statement."""
     found, left = [], [tree]
     while left:
@@ -46,17 +46,17 @@ def nodes(tree: Any) -> list[dict[str, Any]]:
     return found
 
 
-def topics_named(tree: Any) -> list[str]:
+def tables_read(tree: Any) -> list[str]:
     """Return the tables that a parsed statement reads, sorted, without its own (``with``): all of them must be topics."""
     tables, own = set[str](), set[str]()
-    for node in nodes(tree):
+    for node in tree_nodes(tree):
         if node.get("type") == "BASE_TABLE":
             tables.add(node["table_name"])
         own |= {entry["key"].lower() for entry in (node.get("cte_map") or {}).get("map", ())}
     return sorted(name for name in tables if name.lower() not in own)
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Return a value of DuckDB as JSON allows it: bytes decoded as UTF-8 with escapes, values unknown to JSON as text."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
@@ -65,7 +65,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, dict):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): to_json_value(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [to_json_value(each) for each in value]
     return value.isoformat() if hasattr(value, "isoformat") else str(value)

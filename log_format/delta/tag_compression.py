@@ -12,12 +12,12 @@ _LEVEL: Final = 1
 """Fastest level of zlib: the default level takes more than twice as long for a tag that is a tenth shorter."""
 
 
-def packed(data: bytes, *, plain_bytes_max: int = PLAIN_BYTES_MAX) -> str:
+def compress_tag(data: bytes, *, plain_bytes_max: int = PLAIN_BYTES_MAX) -> str:
     """Return the tag's text for a JSON array."""
     return data.decode() if len(data) <= plain_bytes_max else base64.b64encode(zlib.compress(data, _LEVEL)).decode()
 
 
-def unpacked(text: str, *, bytes_max: int = 0) -> bytes:
+def decompress_tag(text: str, *, bytes_max: int = 0) -> bytes:
     """Return the JSON of a tag. ``bytes_max``: limit of the JSON's size, 0 for none. Raises ``ValueError``."""
     if text.startswith("["):
         return text.encode()

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log_format.records.cut import cut
 from log_format.records.schema import BATCH_SCHEMA, HEADERS, TIMESTAMP
-from log_format.records.size import record_bytes
+from log_format.records.size import head_within, record_bytes
 
 _OPTIONAL_BYTES = st.none() | st.binary(max_size=20)
 _HEADERS = st.none() | st.lists(
@@ -51,14 +50,14 @@ def test_cut_is_exact(rows: list[dict[str, Any]], first: int, bytes_max: int, re
         expected == 0 or sum(size(row) for row in rows[: expected + 1]) <= bytes_max
     ):
         expected += 1
-    assert cut(pieces, bytes_max=bytes_max, records_max=records_max).equals(pieces.slice(0, expected))
+    assert head_within(pieces, bytes_max=bytes_max, records_max=records_max).equals(pieces.slice(0, expected))
 
 
 @pytest.mark.parametrize(("bytes_max", "expected"), [(7, 1), (8, 2), (11, 2), (12, 3), (13, 3)])
 def test_bytes_max_is_inclusive(bytes_max: int, expected: int) -> None:
     """Records that fill the limit to the byte are within it."""
     records = table([{"key": b"k", "value": b"vvv", "headers": []}] * 3)
-    assert cut(records, bytes_max=bytes_max, records_max=10).num_rows == expected
+    assert head_within(records, bytes_max=bytes_max, records_max=10).num_rows == expected
 
 
 def test_a_null_list_may_span_headers_that_are_not_there() -> None:
@@ -75,4 +74,4 @@ def test_a_null_list_may_span_headers_that_are_not_there() -> None:
 def test_records_max_below_one_is_refused() -> None:
     """A reader that asks for nothing would never get on."""
     with pytest.raises(ValueError, match="records_max"):
-        cut(table([]), bytes_max=1, records_max=0)
+        head_within(table([]), bytes_max=1, records_max=0)
