@@ -9,7 +9,7 @@ compile() {
         --constraint requirements.lock "$@"
 }
 
-compile --extra gateway --extra kafka --extra s3 -o infra/docker/gateway.lock pyproject.toml
+compile --extra gateway --extra kafka --extra registry --extra s3 -o infra/docker/gateway.lock pyproject.toml
 compile --extra cli --extra spark --extra s3 -o infra/docker/spark.lock pyproject.toml
 compile --extra arrow --extra cli --extra s3 -o infra/docker/emr.lock pyproject.toml
 printf 'hatchling\n' | compile -o infra/docker/build.lock -
