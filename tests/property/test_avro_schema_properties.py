@@ -19,6 +19,8 @@ from log_format.schemas.parsing import parse
 from log_format.schemas.schema import Schema
 from tests.support.avro_schemas import avro_records, changed, values_of
 
+_CHECKER: Any = avro.compatibility.ReaderWriterCompatibilityChecker
+
 
 def _parsed(value: Any) -> ParsedSchema:
     return parse(Schema(text=json.dumps(value)))
@@ -54,7 +56,7 @@ def test_the_verdict_is_that_of_apache(data: st.DataObject) -> None:
     old = data.draw(avro_records())
     new = data.draw(changed(old))
     for reader, writer in ((new, old), (old, new)):
-        checked = avro.compatibility.ReaderWriterCompatibilityChecker().get_compatibility(
+        checked = _CHECKER().get_compatibility(
             avro.schema.parse(json.dumps(reader)), avro.schema.parse(json.dumps(writer))
         )
         compatible = checked.compatibility is avro.compatibility.SchemaCompatibilityType.compatible

@@ -64,7 +64,9 @@ def test_full_tells_both_directions() -> None:
         ("READER_FIELD_MISSING_DEFAULT_VALUE", "a"),
         ("READER_FIELD_MISSING_DEFAULT_VALUE", "b"),
     ]
-    assert first_incompatible(_with("a"), [(7, _with("b"))], Level.FULL) == Refusal(version=7, incompatibilities=tuple(found))
+    assert first_incompatible(_with("a"), [(7, _with("b"))], Level.FULL) == Refusal(
+        version=7, incompatibilities=tuple(found)
+    )
 
 
 def test_a_first_version_is_compatible_with_none() -> None:
