@@ -18,9 +18,9 @@ from log_format.ids import NewId
 from log_format.journal.entries import Entry, Release
 from log_format.journal.reader import JournalReader
 from log_format.journal.state import JournalState
+from log_format.journal.topic_writer import TopicWriter
 from log_format.journal.topics import JournalTopic
-from log_format.journal.view import is_its_stay
-from log_format.journal.without_gateway import TopicsAnywhere
+from log_format.journal.view import is_current_stay
 from log_format.store import ObjectStore
 
 CACHE_BYTES: Final = 128 * 1024 * 1024
@@ -50,7 +50,7 @@ class JournalUpkeep:
         self._is_dry_run = is_dry_run
         self._log = journals.get(number)
         reader = JournalReader(store, cache_bytes=CACHE_BYTES)
-        self._anywhere = TopicsAnywhere(journals.get, reader, new_id=new_id, engine="tidelog-maintenance")
+        self._anywhere = TopicWriter(journals.get, reader, new_id=new_id, engine="tidelog-maintenance")
 
     def run(self, totals: Totals, *, collect: bool, only: Collection[str] = ()) -> None:
         """Run one round. A topic that can't be drained is reported, and the others go on.
@@ -78,7 +78,7 @@ class JournalUpkeep:
     def _settled(self, topic: JournalTopic, totals: Totals) -> list[Entry]:
         """Drain the topic, or release it; return the entries for the journal."""
         log = TopicLog(self._store, topic.name, self._clock)
-        if not is_its_stay(log.refresh(), topic, self._number):
+        if not is_current_stay(log.refresh(), topic, self._number):
             # The topic left entirely drained, or was deleted.
             return [] if topic.is_open else [Release(topic.topic_id, topic.number)]
         if topic.undrained_since_ms is None:

@@ -32,7 +32,7 @@ from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.errors import UnknownTopic
-from log_format.journal.look import look_at_one
+from log_format.journal.refresh import refresh_topic
 from log_format.layout import topic_root
 from log_format.manifest.manifest import Manifest
 from log_format.topic.config import PROPERTY_PREFIX, check_topic_name
@@ -84,7 +84,7 @@ def read_topic(
     path = table_path(store, topic)
     opened, clock = driver_store(spark, store), SystemClock()
     log = TopicLog(opened, topic, clock)
-    state = look_at_one(log, JournalLogs(opened, clock).get)
+    state = refresh_topic(log, JournalLogs(opened, clock).get)
     if not state.exists:
         raise UnknownTopic(topic)
     starts = [state.log_start(partition) for partition in range(state.partition_count)]

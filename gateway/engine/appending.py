@@ -27,7 +27,7 @@ from gateway.engine.writer import Acknowledgement, Writer
 from gateway.memory_budget import Reservation
 from log_format.delta.log import TableLog
 from log_format.errors import BackOff, TidelogError
-from log_format.journal.append import Routed
+from log_format.journal.append import RoutedBatch
 from log_format.topic.append import Batch
 from log_format.topic.attachment import TopicMoved
 from log_format.topic.state import TopicState
@@ -212,7 +212,7 @@ class Appending:
             journal = self._journals.get(own.attachment.journal)
             journal.check_room()
             commits = journal.writer.commits
-            self._submit_to(commits, Routed(own, pending.batch), pending, own.topic)
+            self._submit_to(commits, RoutedBatch(own, pending.batch), pending, own.topic)
 
     def _submit_to(
         self,

@@ -11,8 +11,8 @@ from typing import Final
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.waiting import Draining
-from log_format.journal.append import NotWhole, Routed
-from log_format.journal.entries import attach_bytes
+from log_format.journal.append import PartlyRefused, RoutedBatch
+from log_format.journal.entries import attach_entry_bytes
 from log_format.limits import JOURNAL_ATTACH_BYTES_MAX, JOURNAL_RUNS_MAX
 from log_format.topic.append import Batch
 from log_format.topic.append_outcome import AppendedRange
@@ -36,7 +36,7 @@ class AtOneJournal:
         Return None if nothing happened and the records must be staged: they are not small, their topics share no journal, or
         one batch is refused (staging says why). Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``.
         """
-        routed = [Routed(topic.log.state, batch) for topic, batch in parts]
+        routed = [RoutedBatch(topic.log.state, batch) for topic, batch in parts]
         number = _shared_journal(routed)
         if number is None or not _is_small(routed):
             return None
@@ -45,7 +45,7 @@ class AtOneJournal:
         journal.check_room()
         try:
             outcomes = await journal.writer.append_whole(routed)
-        except NotWhole:
+        except PartlyRefused:
             return None
         offset_ranges: PlacesOfTopics = {}
         for (topic, _), outcome in zip(parts, outcomes, strict=True):
@@ -54,17 +54,17 @@ class AtOneJournal:
         return dict(sorted(offset_ranges.items()))
 
 
-def _shared_journal(routed: Sequence[Routed]) -> int | None:
+def _shared_journal(routed: Sequence[RoutedBatch]) -> int | None:
     numbers = {None if own.attachment is None else own.attachment.journal for own, _ in routed}
     return numbers.pop() if len(numbers) == 1 else None
 
 
-def _is_small(routed: Sequence[Routed]) -> bool:
+def _is_small(routed: Sequence[RoutedBatch]) -> bool:
     states = {own.topic_id: own for own, _ in routed}
     return (
         sum(batch.nbytes for _, batch in routed) <= AT_ONE_GO_BYTES_MAX
         and sum(len(batch.counts) for _, batch in routed) <= JOURNAL_RUNS_MAX
-        and sum(map(attach_bytes, states.values())) <= JOURNAL_ATTACH_BYTES_MAX
+        and sum(map(attach_entry_bytes, states.values())) <= JOURNAL_ATTACH_BYTES_MAX
     )
 
 

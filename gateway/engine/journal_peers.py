@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from log_format.journal.offer import Offer, Taken
+from log_format.journal.offer import Offer, OfferAnswer
 
 
 class OfferLost(Exception):
@@ -19,7 +19,7 @@ class JournalPeers(Protocol):
         """Return whether another gateway commits to the journal, as far as is known here."""
         ...
 
-    async def offer(self, journal: int, offer: Offer) -> Taken | None:
+    async def offer(self, journal: int, offer: Offer) -> OfferAnswer | None:
         """Ask the gateway that commits to the journal to take the object up. Return None if it did not and never will. Raises
         ``OfferLost``."""
         ...
@@ -41,7 +41,7 @@ class NoPeers:
         del journal
         return False
 
-    async def offer(self, journal: int, offer: Offer) -> Taken | None:
+    async def offer(self, journal: int, offer: Offer) -> OfferAnswer | None:
         """Return None."""
         del journal, offer
         return None

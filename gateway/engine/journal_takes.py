@@ -12,10 +12,10 @@ from typing import Any, Final
 from gateway.engine.group_commit import AtOnce, Group, GroupCommit, Waiting
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_table import OpenTable
+from log_format.journal.commit_offers import CommitOffers
 from log_format.journal.entries import Entry
-from log_format.journal.offer import Offer, Taken
+from log_format.journal.offer import Offer, OfferAnswer
 from log_format.journal.state import JournalState
-from log_format.journal.take import JournalTake
 from log_format.limits import JOURNAL_ATTACH_BYTES_MAX, JOURNAL_RUNS_MAX
 
 _WAITING_MAX: Final = 256
@@ -50,7 +50,7 @@ class JournalTakes:
         self._table = table
         self._metrics = metrics
         self._take_notes = take_notes
-        self._commits: GroupCommit[Offer, Taken | None] = GroupCommit(
+        self._commits: GroupCommit[Offer, OfferAnswer | None] = GroupCommit(
             self._commit, schedule=_Runs(), label=table.label, waiting_max=_WAITING_MAX
         )
 
@@ -59,7 +59,7 @@ class JournalTakes:
         """Whether no object waits and no commit is under way."""
         return self._commits.is_idle
 
-    async def take(self, offer: Offer) -> Taken | None:
+    async def take(self, offer: Offer) -> OfferAnswer | None:
         """Commit the object; return None if one of its batches is refused, so that no commit has the object. Cancelling the
         caller does not stop the commit.
 
@@ -71,9 +71,9 @@ class JournalTakes:
         """Wait until all objects are settled."""
         await self._commits.drain()
 
-    async def _commit(self, group: Group[Offer, Taken | None]) -> None:
+    async def _commit(self, group: Group[Offer, OfferAnswer | None]) -> None:
         started = asyncio.get_running_loop().time()
-        committed = await self._table.commit_in_turn(JournalTake(group.items, notes=self._take_notes()))
+        committed = await self._table.commit_in_turn(CommitOffers(group.items, notes=self._take_notes()))
         self._metrics.commit_seconds.observe(asyncio.get_running_loop().time() - started)
         if committed.attempts:
             self._metrics.commit_attempts.observe(committed.attempts)

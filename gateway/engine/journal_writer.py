@@ -40,12 +40,12 @@ from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Acknowledgement
 from log_format.delta.change import TableChange
 from log_format.errors import OutcomeUnknown, TidelogError
-from log_format.journal.append import JournalAppend, Routed, WholeAppend
-from log_format.journal.entries import Entry, attach_bytes
+from log_format.journal.append import AllOrNothingAppend, JournalAppend, RoutedBatch
+from log_format.journal.entries import Entry, attach_entry_bytes
 from log_format.journal.journal_object import EncodedObject
+from log_format.journal.object_tags import TopicRuns
 from log_format.journal.offer import Offer
-from log_format.journal.placed import TopicRuns
-from log_format.journal.reclaim import Reclaim, taken_bases
+from log_format.journal.reclaim import Reclaim, committed_bases
 from log_format.journal.state import JournalState
 from log_format.limits import JOURNAL_ATTACH_BYTES_MAX, JOURNAL_RUNS_MAX
 from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
@@ -56,7 +56,7 @@ _log = logging.getLogger("gateway.journal")
 _AHEAD_MAX: Final = 2
 """Number of flushes under way: one commits, the next uploads."""
 
-PendingRouted = Pending[Routed, Acknowledgement]
+PendingRouted = Pending[RoutedBatch, Acknowledgement]
 
 
 class JournalSchedule:
@@ -68,7 +68,7 @@ class JournalSchedule:
     def __init__(
         self,
         table: OpenTable[JournalState],
-        ahead: list[Group[Routed, Acknowledgement]],
+        ahead: list[Group[RoutedBatch, Acknowledgement]],
         *,
         requests: int,
         early: EarlyFlush,
@@ -129,7 +129,7 @@ class JournalSchedule:
             topic = known.get(batch.topic_id)
             if (topic is None or not topic.is_open) and batch.topic_id not in attached:
                 attached.add(batch.topic_id)
-                attached_bytes += attach_bytes(own)
+                attached_bytes += attach_entry_bytes(own)
             is_full = size > FLUSH_BYTES_CAP or attached_bytes > JOURNAL_ATTACH_BYTES_MAX
             if count and (is_full or count == FLUSH_BATCHES_CAP or runs > JOURNAL_RUNS_MAX):
                 break
@@ -159,13 +159,13 @@ class JournalWriter:
         self._new_id = access.new_id
         self._metrics = access.metrics
         self._tail = tail
-        self._ahead: list[Group[Routed, Acknowledgement]] = []
+        self._ahead: list[Group[RoutedBatch, Acknowledgement]] = []
         self._notes: list[Entry] = []
         bounds = access.bounds
         self.early = EarlyFlush.opened(
             *("journals", table.label, access), lambda: table.rested_seconds(table.state.modification_time_ms)
         )
-        self.commits: GroupCommit[Routed, Acknowledgement] = GroupCommit(
+        self.commits: GroupCommit[RoutedBatch, Acknowledgement] = GroupCommit(
             self._flush,
             schedule=JournalSchedule(
                 *(table, self._ahead),
@@ -196,14 +196,14 @@ class JournalWriter:
         notes, self._notes = self._notes, []
         return notes
 
-    async def append_whole(self, routed: Sequence[Routed]) -> AppendResult:
+    async def append_whole(self, routed: Sequence[RoutedBatch]) -> AppendResult:
         """Commit the batches in one commit, all or none; return their places. Raises ``NotWhole``, and what ``OpenTable.commit``
         raises."""
         append = JournalAppend(routed, self._new_id)
         staged = await self._pool.run(append.stage, self._table.state, self._clock.now_ms())
         if staged is not None and append.offer is not None:
             await self._table.stage(staged)
-        committed = await self._table.commit(WholeAppend(append))
+        committed = await self._table.commit(AllOrNothingAppend(append))
         self._keep(append)
         return committed.result
 
@@ -212,7 +212,7 @@ class JournalWriter:
         await self.commits.drain()
         await self.takes.drain()
 
-    async def _flush(self, group: Group[Routed, Acknowledgement]) -> None:
+    async def _flush(self, group: Group[RoutedBatch, Acknowledgement]) -> None:
         """Encode, upload, commit, and acknowledge a group."""
         self._metrics.flush_bytes.observe(group.size_bytes)
         self._metrics.flush_batches.observe(len(group.pending))
@@ -231,7 +231,7 @@ class JournalWriter:
         group.settle(result)
         self._remember(group, append)
 
-    async def _upload(self, group: Group[Routed, Acknowledgement], append: JournalAppend) -> None:
+    async def _upload(self, group: Group[RoutedBatch, Acknowledgement], append: JournalAppend) -> None:
         """Encode and upload in parallel with other flushes; return when all earlier flushes have ended."""
         started = asyncio.get_running_loop().time()
         self._ahead.append(group)
@@ -275,7 +275,9 @@ class JournalWriter:
         try:
             result = await self._commit(Reclaim(append, offer))
             if isinstance(result, int):
-                bases = await self._pool.run(taken_bases, self._store, self._table.log.table.root, result, offer.path)
+                bases = await self._pool.run(
+                    committed_bases, self._store, self._table.log.table.root, result, offer.path
+                )
                 result = append.taken(bases)
         except OutcomeUnknown:
             raise
@@ -289,7 +291,7 @@ class JournalWriter:
             with suppress(TidelogError):
                 await self._table.fresh()
 
-    def _remember(self, group: Group[Routed, Acknowledgement], append: JournalAppend) -> None:
+    def _remember(self, group: Group[RoutedBatch, Acknowledgement], append: JournalAppend) -> None:
         """Keep the committed records in the tail cache, and count them."""
         now = asyncio.get_running_loop().time()
         for pending in group.pending:

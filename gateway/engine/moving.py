@@ -22,7 +22,7 @@ from gateway.engine.tail_cache import TailCache
 from log_format.delta.change import TableChange
 from log_format.delta.committer import Committed
 from log_format.errors import BackOff, StoreUnavailable, UnknownTopic
-from log_format.journal.drain import Drain, drainable, drained_entry
+from log_format.journal.drain import Drain, drained_entry, plan_drain
 from log_format.journal.entries import Close, Release
 from log_format.journal.reader import JournalReader, JournalRunPlace
 from log_format.journal.undrained import UndrainedRun
@@ -178,7 +178,7 @@ class Moving:
             if known is None:
                 return False
             bytes_max = self._parts.access.bounds.drain_bytes_max
-            ends, parts = drainable(known, at.runs.of(known.topic_id), own.next_offsets, bytes_max=bytes_max)
+            ends, parts = plan_drain(known, at.runs.of(known.topic_id), own.next_offsets, bytes_max=bytes_max)
             records = await self._records(here.journal, known.topic_id, parts)
             with unasked():
                 committed = await self._table.commit(Drain(known, records, ends, self._parts.access.new_id))

@@ -20,9 +20,9 @@ from log_format.delta.change import TableChange
 from log_format.delta.committer import Committed, Committer
 from log_format.delta.log import TableLog
 from log_format.errors import BackOff, ErrorCode, RequestRefused
-from log_format.journal.entries import Entry, attach, attach_bytes
+from log_format.journal.entries import Entry, attach_entry, attach_entry_bytes
 from log_format.journal.notes import JournalNotes
-from log_format.journal.offer import Offer, Taken
+from log_format.journal.offer import Offer, OfferAnswer
 from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic
 from log_format.limits import JOURNAL_TOPICS_MAX, JOURNALS
@@ -118,8 +118,8 @@ class OpenJournal(OpenTable[JournalState]):
 
         A topic with many producers is opened with its first records instead: what several topics bring must fit one commit.
         """
-        if attach_bytes(own) <= _ATTACH_BYTES_MAX:
-            self.writer.note(attach(own))
+        if attach_entry_bytes(own) <= _ATTACH_BYTES_MAX:
+            self.writer.note(attach_entry(own))
 
     async def say(self, *entries: Entry) -> JournalState:
         """Commit entries now, together with the notes that wait for the next flush. Raises what ``OpenTable.commit`` raises."""
@@ -204,7 +204,7 @@ class Journals:
         if journal is not None:
             await journal.hear(version)
 
-    async def take(self, number: int, offer: Offer, sender: str) -> Taken | None:
+    async def take(self, number: int, offer: Offer, sender: str) -> OfferAnswer | None:
         """Take up the object that another gateway, named by its instance, has put (``JournalTakes.take``)."""
         with self._peers.answering(sender):
             return await self.get(number).writer.takes.take(offer)

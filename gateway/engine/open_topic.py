@@ -30,7 +30,7 @@ from log_format.delta.committer import Committed
 from log_format.errors import BackOff, TidelogError, UnknownPartition, UnknownTopic
 from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic
-from log_format.journal.view import AheadOfTable, is_open, may_have_left, view_of
+from log_format.journal.view import AheadOfTable, is_open, may_have_left, overlay_journal
 from log_format.topic.append import Batch
 from log_format.topic.attachment import TopicMove
 from log_format.topic.state import TopicState
@@ -185,7 +185,7 @@ class OpenTopic(OpenTable[TopicState]):
         if self._view is None or self._view.own is not own or self._view.known != known:
             if not looked and may_have_left(own, at):
                 raise AheadOfTable
-            self._view = _View(own, known, view_of(own, at))
+            self._view = _View(own, known, overlay_journal(own, at))
         return self._view.state
 
     async def looked_at(self) -> TopicState:

@@ -26,7 +26,7 @@ from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import PeerBusy, PeerConnections, PeerLost, PeerUnreachable
 from gateway.forwarding.hop import Hops
 from gateway.forwarding.peer_message import PeerMessages
-from log_format.journal.offer import OFFER_BYTES_MAX, Offer, Taken, decode_taken, encode_offer
+from log_format.journal.offer import OFFER_BYTES_MAX, Offer, OfferAnswer, decode_answer, encode_offer
 
 _log = logging.getLogger("gateway.journal")
 
@@ -78,7 +78,7 @@ class JournalPeering:
         """Return whether another gateway commits to the journal (``JournalPeers.is_elsewhere``)."""
         return self._ownership.mode != "off" and self._ownership.of_journal(journal) is not None
 
-    async def offer(self, journal: int, offer: Offer) -> Taken | None:
+    async def offer(self, journal: int, offer: Offer) -> OfferAnswer | None:
         """Ask the gateway that commits to the journal to take the object up (``JournalPeers.offer``)."""
         peer = self._ownership.of_journal(journal)
         body = encode_offer(journal, offer)
@@ -100,7 +100,7 @@ class JournalPeering:
             raise OfferLost from lost
         if status == 200:
             try:
-                return decode_taken(answer)
+                return decode_answer(answer)
             except ValueError as error:
                 raise OfferLost from error
         if status == 204 or 400 <= status < 500:

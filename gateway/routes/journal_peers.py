@@ -19,7 +19,7 @@ from gateway.problem import refused
 from gateway.routes.peer_message import peer_message
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import TidelogError
-from log_format.journal.offer import OFFER_BYTES_MAX, decode_offer, encode_taken
+from log_format.journal.offer import OFFER_BYTES_MAX, decode_offer, encode_answer
 from log_format.limits import JOURNALS
 
 router = APIRouter(route_class=TypedRoute, tags=["operations"])
@@ -46,7 +46,7 @@ async def journal_offer(request: Request) -> Response:
         taken = await gateway.engine.journals.take(journal, offer, sender)
     if taken is None:
         return Response(status_code=204)
-    return Response(encode_taken(taken), media_type="application/json")
+    return Response(encode_answer(taken), media_type="application/json")
 
 
 @router.post(NEWS_PATH.decode(), include_in_schema=False)

@@ -13,9 +13,9 @@ from log_format.delta.checkpoint_schema import present
 from log_format.delta.log import Map, TableLog
 from log_format.delta.table import Table
 from log_format.errors import CorruptData
-from log_format.journal.placed import PlacedObject, placed_object
+from log_format.journal.committed_objects import TakenObjects
+from log_format.journal.object_tags import CommittedObject, decode_object_add
 from log_format.journal.state import JournalState
-from log_format.journal.taken import TakenObjects
 from log_format.store import ObjectStore
 
 
@@ -72,7 +72,7 @@ def _read_checkpoint(data: bytes, journal: int, version: int) -> JournalState:
     )
     try:
         for add in adds:
-            state.runs.add(placed_object(add), topics)
+            state.runs.add(decode_object_add(add), topics)
     except IndexError as problem:
         raise CorruptData(
             f"The checkpoint {version} of journal {journal} has records of unknown partitions."
@@ -80,9 +80,9 @@ def _read_checkpoint(data: bytes, journal: int, version: int) -> JournalState:
     return state
 
 
-def live_objects(table: pa.Table) -> list[PlacedObject]:
+def live_objects(table: pa.Table) -> list[CommittedObject]:
     """Return the objects in a journal's reconciled log (``checkpoint.SCHEMA``), oldest first. Raises ``CorruptData``."""
-    return [placed_object(add) for add in _adds(table)]
+    return [decode_object_add(add) for add in _adds(table)]
 
 
 def _adds(table: pa.Table) -> list[Add]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format.delta.actions import Commit
-from log_format.journal.content import JOURNAL_TABLE_PROPERTY, content_of
+from log_format.journal.content import JOURNAL_TABLE_PROPERTY, decode_content
 from log_format.journal.topics import NO_TOPICS, JournalTopics, decode_topics
 from log_format.topic.applied_transactions import NO_TRANSACTIONS, AppliedTransactions, applied_by_txns, decode_applied
 from log_format.topic.config import TopicConfig
@@ -47,7 +47,7 @@ class TopicMemory(NamedTuple):
         if configuration.get(DELETED_PROPERTY) == "true":
             return NO_MEMORY
         if configuration.get(JOURNAL_TABLE_PROPERTY) == "true":
-            return self._replace(journal=content_of(commit).applied_to(self.journal))
+            return self._replace(journal=decode_content(commit).applied_to(self.journal))
         transactions = self.transactions.after(commit)
         config = TopicConfig.from_properties(configuration)
         return TopicMemory(producers_after(commit, self.producers, config), transactions)

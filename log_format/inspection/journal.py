@@ -28,12 +28,12 @@ from log_format.delta.log import TableLog
 from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
 from log_format.journal.journal_object import decode_group, decode_index
-from log_format.journal.placed import PlacedObject
+from log_format.journal.object_tags import CommittedObject
 from log_format.journal.reader import JournalReader, JournalRunPlace
 from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic, JournalTopics
 from log_format.journal.undrained import UndrainedRun
-from log_format.journal.view import is_its_stay, journal_topic
+from log_format.journal.view import is_current_stay, journal_topic
 from log_format.store import ObjectStore
 from log_format.topic.state import Offsets, TopicState
 
@@ -164,7 +164,7 @@ def gaps(topic: JournalTopic, runs: Sequence[Sequence[UndrainedRun]], own: Offse
 
 def _read_log(
     store: ObjectStore, log: TableLog[JournalState], clock: Clock
-) -> tuple[JournalState, list[PlacedObject], set[str], list[str]]:
+) -> tuple[JournalState, list[CommittedObject], set[str], list[str]]:
     """Return the state, the live objects, the paths of removed ones, and the problems.
 
     Raises ``CorruptData``, ``StoreUnavailable``.
@@ -201,7 +201,7 @@ def _known(topics: JournalTopics) -> dict[str, tuple[object, ...]]:
     }
 
 
-def _object_problem(store: ObjectStore, root: str, placed: PlacedObject) -> str | None:
+def _object_problem(store: ObjectStore, root: str, placed: CommittedObject) -> str | None:
     """Return what is wrong with an object; None if nothing is."""
     ref, key = placed.ref, f"{root}{placed.ref.path}"
     try:
@@ -241,7 +241,7 @@ def _topic_problems(
         own = TopicLog(store, topic.name, clock).refresh()
     except CorruptData as problem:
         return [problem.detail]
-    if is_its_stay(own, topic, state.journal):
+    if is_current_stay(own, topic, state.journal):
         return list(gaps(topic, runs, own.next_offsets))
     newest = log.refresh().topic(topic.topic_id)
     if topic.is_open and newest is not None and newest.is_open and newest.number == topic.number:

@@ -18,12 +18,12 @@ from typing import NamedTuple
 from log_format.delta.change import Proposal
 from log_format.errors import BackOff
 from log_format.ids import NewId
-from log_format.journal.entries import Attach, EmptyRequest, Entry, attach
+from log_format.journal.batch_judge import BatchJudge, Verdict
+from log_format.journal.entries import Attach, EmptyRequest, Entry, attach_entry
 from log_format.journal.journal_object import EncodedObject, JournalRun, TopicRecords, encode_object
-from log_format.journal.judging import Judging, Verdict
 from log_format.journal.notes import JournalNotes
+from log_format.journal.object_tags import CommittedObject, TopicRuns
 from log_format.journal.offer import Offer, OfferedBatch, OfferedTopic
-from log_format.journal.placed import PlacedObject, TopicRuns
 from log_format.journal.state import JournalState
 from log_format.layout import segment_path
 from log_format.segments.run import Run
@@ -36,7 +36,7 @@ from log_format.topic.producers import StampedBatch
 from log_format.topic.state import TopicState
 
 
-class Routed(NamedTuple):
+class RoutedBatch(NamedTuple):
     """A batch, and its topic's state by the topic's own log, attached to the journal."""
 
     state: TopicState
@@ -68,7 +68,7 @@ class _Judgement(NamedTuple):
 class JournalAppend:
     """A flush: batches that share one object and one commit. It keeps its staged object, so only one thread may propose it."""
 
-    def __init__(self, routed: Sequence[Routed], new_id: NewId, *, notes: Sequence[Entry] = ()) -> None:
+    def __init__(self, routed: Sequence[RoutedBatch], new_id: NewId, *, notes: Sequence[Entry] = ()) -> None:
         """Prepare a flush. ``notes``: entries to commit before the batches, as far as they still say something new."""
         assert routed
         self._notes = tuple(notes)
@@ -91,7 +91,7 @@ class JournalAppend:
         """Encode the batches that ``state`` allows, assuming that missing earlier ones get committed; return None if it allows
         none."""
         judged = self._judge(state, now_ms, assume_order=True)
-        standing = self._standing(judged.outcomes)
+        standing = self._appended_indices(judged.outcomes)
         self.offer = None
         if not standing:
             return None
@@ -109,7 +109,8 @@ class JournalAppend:
         self._staged = self._offered
         runs = self._staged.encoded.runs
         self.placed = [
-            TopicRuns(topic_id, runs_of_topic, (), {}) for topic_id, runs_of_topic in _placed(runs, bases).items()
+            TopicRuns(topic_id, runs_of_topic, (), {})
+            for topic_id, runs_of_topic in _runs_at_offsets(runs, bases).items()
         ]
         ends = {(run.topic_id, run.partition): base for run, base in zip(runs, bases, strict=True)}
         result: list[AppendOutcome] = []
@@ -132,16 +133,16 @@ class JournalAppend:
                 stamped.setdefault(batch.topic_id, []).append(StampedBatch(batch.stamp, outcome))
             if isinstance(outcome, tuple) and batch.transaction is not None:
                 applied.setdefault(batch.topic_id, {})[batch.transaction] = outcome
-        standing = self._standing(judged.outcomes)
+        standing = self._appended_indices(judged.outcomes)
         self.placed = ()
         if not standing and not stamped:
             return Proposal(operation="WRITE", actions=(), result=judged.outcomes)
         entries = [*judged.entries]
         if not standing:
-            entries += [_empty(topic_id, one) for topic_id, many in stamped.items() for one in many]
-            return JournalNotes(entries).proposed(state, now_ms, judged.outcomes)
+            entries += [_topic_without_records(topic_id, one) for topic_id, many in stamped.items() for one in many]
+            return JournalNotes(entries).proposal(state, now_ms, judged.outcomes)
         staged = self._stage(standing)
-        runs = _placed(staged.encoded.runs, self._bases(staged.encoded.runs, judged.outcomes))
+        runs = _runs_at_offsets(staged.encoded.runs, self._bases(staged.encoded.runs, judged.outcomes))
         topics = [
             TopicRuns(topic_id, runs.get(topic_id, ()), stamped.get(topic_id, ()), applied.get(topic_id, {}))
             for topic_id in sorted({*runs, *stamped})
@@ -149,20 +150,20 @@ class JournalAppend:
         self.placed = topics
         encoded = staged.encoded
         modification_ms = max(now_ms, state.modification_time_ms + 1)
-        placed = PlacedObject(encoded.ref(staged.path), topics)
+        placed = CommittedObject(encoded.ref(staged.path), topics)
         add = placed.add(encoded.records.num_rows, modification_ms)
-        return replace(JournalNotes(entries).proposed(state, now_ms, judged.outcomes, [add], [placed]), segment=staged)
+        return replace(JournalNotes(entries).proposal(state, now_ms, judged.outcomes, [add], [placed]), segment=staged)
 
     def _judge(self, state: JournalState, now_ms: int, *, assume_order: bool) -> _Judgement:
         """Return the outcome of each batch at ``state``, given the batches before it."""
-        judging = Judging(state, now_ms, notes=self._notes, assume_order=assume_order)
+        judging = BatchJudge(state, now_ms, notes=self._notes, assume_order=assume_order)
         outcomes: list[AppendOutcome] = []
         for index, (own, batch) in enumerate(self.routed):
             verdict: Verdict = own.incarnation_error(batch.topic_id)
             of_topic = None
             here = own.attachment
             if verdict is None and here is not None and here.journal == state.journal:
-                of_topic = judging.topic(batch.topic_id, here.number, partial(attach, own))
+                of_topic = judging.topic(batch.topic_id, here.number, partial(attach_entry, own))
             if verdict is None and of_topic is not None:
                 verdict = judging.verdict(batch, of_topic, settings_error(batch, own))
             if verdict is None:
@@ -183,7 +184,7 @@ class JournalAppend:
         runs: dict[str, list[JournalRun]] = {}
         for run in encoded.runs:
             runs.setdefault(run.topic_id, []).append(run)
-        routed: dict[str, list[Routed]] = {}
+        routed: dict[str, list[RoutedBatch]] = {}
         for one in self.routed:
             routed.setdefault(one.batch.topic_id, []).append(one)
         topics = []
@@ -207,7 +208,7 @@ class JournalAppend:
             topics=tuple(topics),
         )
 
-    def _standing(self, outcomes: Sequence[AppendOutcome]) -> list[int]:
+    def _appended_indices(self, outcomes: Sequence[AppendOutcome]) -> list[int]:
         """Return the indices of the batches with records that are appended."""
         return [i for i, outcome in enumerate(outcomes) if isinstance(outcome, tuple) and outcome]
 
@@ -223,34 +224,34 @@ class JournalAppend:
     def _stage(self, standing: Sequence[int]) -> StagedObject:
         wanted = tuple(standing)
         if self._staged is None or self._staged.is_too_old or self._staged_for != wanted:
-            parts = _parts([self.routed[index] for index in standing])
+            parts = _records_by_topic([self.routed[index] for index in standing])
             self._staged = StagedObject(segment_path(self._new_id()), encode_object(parts))
             self._staged_for = wanted
         return self._staged
 
 
-class NotWhole(BackOff):
+class PartlyRefused(BackOff):
     """Error: a batch is refused, so no batch was appended."""
 
     def __init__(self) -> None:
         super().__init__("One of the records' topics does not take them: nothing was appended.")
 
 
-class WholeAppend:
+class AllOrNothingAppend:
     """A flush that appends all its batches or none."""
 
     def __init__(self, append: JournalAppend) -> None:
         self._append = append
 
     def propose(self, state: JournalState, now_ms: int) -> Proposal[AppendResult]:
-        """Propose like ``JournalAppend``. Raises ``NotWhole`` if any batch is refused."""
+        """Propose like ``JournalAppend``. Raises ``PartlyRefused`` if any batch is refused."""
         proposal = self._append.propose(state, now_ms)
         if not all(isinstance(outcome, tuple) for outcome in proposal.result):
-            raise NotWhole
+            raise PartlyRefused
         return proposal
 
 
-def _parts(routed: Sequence[Routed]) -> list[TopicRecords]:
+def _records_by_topic(routed: Sequence[RoutedBatch]) -> list[TopicRecords]:
     """Return the records of each topic, in order of arrival, as slices of one table, since a table for each would
     cost far more."""
     of_topics: dict[str, list[Batch]] = {}
@@ -273,7 +274,7 @@ def _parts(routed: Sequence[Routed]) -> list[TopicRecords]:
     return parts
 
 
-def _placed(runs: Sequence[JournalRun], bases: Sequence[int]) -> dict[str, list[Run]]:
+def _runs_at_offsets(runs: Sequence[JournalRun], bases: Sequence[int]) -> dict[str, list[Run]]:
     """Return the runs of an object with their offsets, by topic."""
     placed: dict[str, list[Run]] = {}
     for one, base in zip(runs, bases, strict=True):
@@ -282,5 +283,5 @@ def _placed(runs: Sequence[JournalRun], bases: Sequence[int]) -> dict[str, list[
     return placed
 
 
-def _empty(topic_id: str, stamped: StampedBatch) -> EmptyRequest:
+def _topic_without_records(topic_id: str, stamped: StampedBatch) -> EmptyRequest:
     return EmptyRequest(topic_id, *stamped.stamp)

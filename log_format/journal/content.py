@@ -7,8 +7,8 @@ from typing import Final, NamedTuple, cast
 
 from log_format.delta.actions import Commit
 from log_format.errors import CorruptData
-from log_format.journal.entries import Entry, entries_of
-from log_format.journal.placed import PlacedObject, placed_object
+from log_format.journal.entries import Entry, decode_entries
+from log_format.journal.object_tags import CommittedObject, decode_object_add
 from log_format.journal.topics import JournalTopics
 
 JOURNAL_TABLE_PROPERTY: Final = "tidelog.is.journal"
@@ -19,7 +19,7 @@ class JournalCommit(NamedTuple):
     """The content of a journal's commit. ``commit_ms``: time by the writer's clock."""
 
     entries: Sequence[Entry]
-    objects: Sequence[PlacedObject]
+    objects: Sequence[CommittedObject]
     commit_ms: int
 
     def applied_to(self, topics: JournalTopics) -> JournalTopics:
@@ -30,16 +30,16 @@ class JournalCommit(NamedTuple):
             raise CorruptData(f"The log of a journal is damaged: {problem}.") from problem
 
 
-class Said(NamedTuple):
+class KnownContent(NamedTuple):
     """The content of a commit as its writer knows it without decoding (``Commit.content``)."""
 
     entries: Sequence[Entry]
-    objects: Sequence[PlacedObject]
+    objects: Sequence[CommittedObject]
 
 
-def content_of(commit: Commit) -> JournalCommit:
+def decode_content(commit: Commit) -> JournalCommit:
     """Return the content of a commit. Raises ``CorruptData``."""
     if commit.content is not None:
-        return JournalCommit(*cast("Said", commit.content), commit.timestamp or 0)
-    objects = [placed_object(add) for add in commit.adds if add.data_change]
-    return JournalCommit(entries_of(commit), objects, commit.timestamp or 0)
+        return JournalCommit(*cast("KnownContent", commit.content), commit.timestamp or 0)
+    objects = [decode_object_add(add) for add in commit.adds if add.data_change]
+    return JournalCommit(decode_entries(commit), objects, commit.timestamp or 0)

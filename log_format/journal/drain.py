@@ -35,7 +35,7 @@ DRAIN_BYTES_MAX: Final = 32 * 1024 * 1024
 """Stored bytes of journal objects after which a drain takes no further commit."""
 
 
-def drainable(
+def plan_drain(
     known: JournalTopic, undrained: Undrained | None, there: Offsets, *, bytes_max: int = DRAIN_BYTES_MAX
 ) -> tuple[Offsets, list[tuple[SegmentRef, Sequence[UndrainedRun]]]]:
     """Return the end of what a drain can take, and the runs to read for it: whole commits of the journal, oldest first.

@@ -83,7 +83,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(list[Entry])
 
 
-def attach(state: TopicState) -> Attach:
+def attach_entry(state: TopicState) -> Attach:
     """Return the entry that attaches a topic, from the state of its own log with that attachment."""
     assert state.attachment is not None
     config = state.config
@@ -104,8 +104,8 @@ def attach(state: TopicState) -> Attach:
     )
 
 
-def attach_bytes(state: TopicState) -> int:
-    """Return a lower bound of the size of the entry of ``attach`` in a commit, without making the entry."""
+def attach_entry_bytes(state: TopicState) -> int:
+    """Return a lower bound of the size of the entry that ``attach_entry`` returns in a commit, without making the entry."""
     return 500 + 20 * state.partition_count + state.producers.memory_bytes + state.transactions.memory_bytes
 
 
@@ -114,7 +114,7 @@ def encode_entries(entries: Sequence[Entry]) -> str:
     return compress_tag(_ENCODER.encode(entries), plain_bytes_max=JOURNAL_TAG_PLAIN_BYTES_MAX)
 
 
-def entries_of(commit: Commit) -> list[Entry]:
+def decode_entries(commit: Commit) -> list[Entry]:
     """Return the entries of a journal's commit. Raises ``CorruptData``."""
     tag = commit.tags.get(TAG_ENTRIES)
     try:

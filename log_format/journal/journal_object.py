@@ -242,7 +242,7 @@ def decode_group(index: ObjectIndex, number: int, data: bytes | memoryview) -> p
     return table
 
 
-def placed_records(records: pa.Table, partition: int, base_offset: int) -> pa.Table:
+def assign_run_offsets(records: pa.Table, partition: int, base_offset: int) -> pa.Table:
     """Return records of one partition with their offsets: ``RECORD_SCHEMA``. ``records`` has the columns of ``BATCH_SCHEMA``."""
     count = records.num_rows
     columns = [

@@ -12,9 +12,9 @@ from log_format.delta.actions import PROTOCOL, Action, Add, MetaData, Remove
 from log_format.delta.change import Proposal
 from log_format.delta.table import NO_LOG
 from log_format.delta.table_schema import schema_string
-from log_format.journal.content import JOURNAL_TABLE_PROPERTY, Said
+from log_format.journal.content import JOURNAL_TABLE_PROPERTY, KnownContent
 from log_format.journal.entries import TAG_ENTRIES, Attach, Close, Drained, Entry, Release, encode_entries
-from log_format.journal.placed import PlacedObject
+from log_format.journal.object_tags import CommittedObject
 from log_format.journal.state import JournalState
 from log_format.journal.topics import TopicsEdit
 from log_format.records.schema import RECORD_SCHEMA
@@ -31,18 +31,18 @@ class JournalNotes:
     def propose(self, state: JournalState, now_ms: int) -> Proposal[None]:
         """Propose the entries as the commit's tag, and removes of objects that no topic needs. Without entries only
         the removes."""
-        entries = news(self._entries, TopicsEdit(state.topics), now_ms)
+        entries = new_entries(self._entries, TopicsEdit(state.topics), now_ms)
         if not entries and (self._entries or not state.runs.unneeded(1)):
             return Proposal(operation="WRITE", actions=(), result=None)
-        return JournalNotes(entries).proposed(state, now_ms, None)
+        return JournalNotes(entries).proposal(state, now_ms, None)
 
-    def proposed(
+    def proposal(
         self,
         state: JournalState,
         now_ms: int,
         result: ResultT,
         objects: Sequence[Add | Remove] = (),
-        placed: Sequence[PlacedObject] | None = None,
+        placed: Sequence[CommittedObject] | None = None,
     ) -> Proposal[ResultT]:
         """Return the proposal of a commit with these entries and with objects.
 
@@ -58,11 +58,11 @@ class JournalNotes:
             first = [PROTOCOL, _metadata(state.journal, now_ms)]
         actions = [*first, *objects, *_removes(state, now_ms)]
         tags = {TAG_ENTRIES: encode_entries(self._entries)} if self._entries else None
-        content = None if placed is None else Said(self._entries, placed)
+        content = None if placed is None else KnownContent(self._entries, placed)
         return Proposal(operation="WRITE", actions=actions, result=result, tags=tags, content=content)
 
 
-def news(entries: Sequence[Entry], edit: TopicsEdit, now_ms: int) -> list[Entry]:
+def new_entries(entries: Sequence[Entry], edit: TopicsEdit, now_ms: int) -> list[Entry]:
     """Return the entries that say something new, applying each of them to ``edit``. Entries that contradict the state are left
     out."""
     found = []
@@ -101,10 +101,12 @@ def _metadata(journal: int, now_ms: int) -> MetaData:
 
 def _removes(state: JournalState, now_ms: int) -> list[Remove]:
     """Return removes of objects that are entirely drained. ``dataChange`` is false: the rows are in other tables, not gone."""
-    return [remove(path, size_bytes, now_ms) for path, size_bytes in state.runs.unneeded(limits.JOURNAL_REMOVES_MAX)]
+    return [
+        remove_object(path, size_bytes, now_ms) for path, size_bytes in state.runs.unneeded(limits.JOURNAL_REMOVES_MAX)
+    ]
 
 
-def remove(path: str, size_bytes: int, now_ms: int) -> Remove:
+def remove_object(path: str, size_bytes: int, now_ms: int) -> Remove:
     """Return the ``remove`` of an object."""
     return Remove(
         path=path,

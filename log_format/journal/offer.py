@@ -33,7 +33,7 @@ class OfferedBatch(msgspec.Struct, frozen=True, array_like=True):
     transaction: TransactionStamp | None
 
     @property
-    def is_stamped_well(self) -> bool:
+    def has_valid_stamp(self) -> bool:
         """Whether a producer can have sent the batch."""
         try:
             if self.stamp is not None:
@@ -73,7 +73,7 @@ class OfferedTopic(msgspec.Struct, frozen=True, array_like=True):
         """Whether the batches' records are exactly those of the runs."""
         counts: dict[int, int] = {}
         for batch in self.batches:
-            if batch.stamp is not None and not batch.is_stamped_well:
+            if batch.stamp is not None and not batch.has_valid_stamp:
                 return False
             for partition, count in batch.counts:
                 counts[partition] = counts.get(partition, 0) + count
@@ -110,7 +110,7 @@ class Offer(msgspec.Struct, frozen=True, array_like=True):
         return sum(len(bytes(one.producers)) + len(bytes(one.transactions)) for one in attached)
 
 
-class Taken(msgspec.Struct, frozen=True, array_like=True):
+class OfferAnswer(msgspec.Struct, frozen=True, array_like=True):
     """The answer that a commit has the whole object: the base offset of each of its runs, in their order."""
 
     version: _Count
@@ -118,8 +118,8 @@ class Taken(msgspec.Struct, frozen=True, array_like=True):
 
 
 _ENCODER: Final = msgspec.json.Encoder()
-_OFFER: Final = msgspec.json.Decoder(tuple[Annotated[int, msgspec.Meta(ge=0, le=10_000)], Offer])
-_TAKEN: Final = msgspec.json.Decoder(Taken)
+_OFFER_DECODER: Final = msgspec.json.Decoder(tuple[Annotated[int, msgspec.Meta(ge=0, le=10_000)], Offer])
+_ANSWER_DECODER: Final = msgspec.json.Decoder(OfferAnswer)
 
 
 def encode_offer(journal: int, offer: Offer) -> bytes:
@@ -129,17 +129,17 @@ def encode_offer(journal: int, offer: Offer) -> bytes:
 
 def decode_offer(data: bytes) -> tuple[int, Offer]:
     """Return the number of the journal, and the offer to it. Raises ``ValueError``."""
-    journal, offer = _OFFER.decode(data)
+    journal, offer = _OFFER_DECODER.decode(data)
     if not all(one.is_whole for one in offer.topics):
         raise ValueError("the batches are not those of the runs")
     return journal, offer
 
 
-def encode_taken(taken: Taken) -> bytes:
+def encode_answer(taken: OfferAnswer) -> bytes:
     """Encode the answer to an offer."""
     return _ENCODER.encode(taken)
 
 
-def decode_taken(data: bytes) -> Taken:
+def decode_answer(data: bytes) -> OfferAnswer:
     """Decode the answer to an offer. Raises ``ValueError``."""
-    return _TAKEN.decode(data)
+    return _ANSWER_DECODER.decode(data)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from log_format.errors import CorruptData, ObjectMissing
-from log_format.journal.journal_object import ObjectIndex, decode_group, decode_index, placed_records
+from log_format.journal.journal_object import ObjectIndex, assign_run_offsets, decode_group, decode_index
 from log_format.layout import journal_root
 from log_format.limits import SEGMENT_WHOLE_BYTES_MAX
 from log_format.segments.download import read_segment
@@ -67,7 +67,7 @@ class JournalReader:
                 f"Object {run.ref.path} of journal {run.journal} is missing.", segment=run.ref.path
             ) from problem
         records = pa.concat_tables(parts)
-        return placed_records(records, run.partition, run.base_offset)
+        return assign_run_offsets(records, run.partition, run.base_offset)
 
     def _index(self, key: str, ref: SegmentRef) -> ObjectIndex:
         found = self._get(key, -1)

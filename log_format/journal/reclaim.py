@@ -16,11 +16,11 @@ from log_format.delta.actions import decode_commit, plain_path
 from log_format.delta.change import Proposal
 from log_format.errors import ObjectMissing, OutcomeUnknown, StoreUnavailable
 from log_format.journal.append import JournalAppend
-from log_format.journal.notes import JournalNotes, remove
+from log_format.journal.committed_objects import OutcomeForgotten
+from log_format.journal.notes import JournalNotes, remove_object
+from log_format.journal.object_tags import decode_object_add
 from log_format.journal.offer import Offer
-from log_format.journal.placed import placed_object
 from log_format.journal.state import JournalState
-from log_format.journal.taken import Forgotten
 from log_format.limits import COMMIT_BYTES_MAX
 from log_format.store import ObjectStore
 from log_format.topic.append_outcome import AppendResult
@@ -39,20 +39,20 @@ class Reclaim:
         offer = self._offer
         try:
             version = state.taken.version_of(offer.path, offer.offered_at)
-        except Forgotten:
+        except OutcomeForgotten:
             raise OutcomeUnknown("Whether another gateway has stored these records is forgotten here.") from None
         if version is not None:
             return Proposal(operation="WRITE", actions=(), result=version)
         own: Proposal[AppendResult | int] = self._append.propose(state, now_ms)
         if own.segment is not None and own.segment.path == offer.path:
             return own
-        given_up = remove(offer.path, offer.size_bytes, now_ms)
+        given_up = remove_object(offer.path, offer.size_bytes, now_ms)
         if own.actions or own.tags:
             return replace(own, actions=[*own.actions, given_up])
-        return JournalNotes(()).proposed(state, now_ms, own.result, [given_up])
+        return JournalNotes(()).proposal(state, now_ms, own.result, [given_up])
 
 
-def taken_bases(store: ObjectStore, root: str, version: int, path: str) -> tuple[int, ...]:
+def committed_bases(store: ObjectStore, root: str, version: int, path: str) -> tuple[int, ...]:
     """Return the base offset of each run of an object that this version of the journal at ``root`` has.
 
     Raises ``OutcomeUnknown``, ``CorruptData``.
@@ -66,5 +66,5 @@ def taken_bases(store: ObjectStore, root: str, version: int, path: str) -> tuple
         raise OutcomeUnknown(f"The store does not say where these records are: {problem.detail}.") from problem
     for add in () if commit is None else commit.adds:
         if plain_path(add.path) == path:
-            return tuple(run.base_offset for of_topic in placed_object(add).topics for run in of_topic.runs)
+            return tuple(run.base_offset for of_topic in decode_object_add(add).topics for run in of_topic.runs)
     raise OutcomeUnknown(f"Version {version} does not say any more where these records are.")

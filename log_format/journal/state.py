@@ -16,9 +16,9 @@ from typing import Final, Self
 from log_format.delta.actions import Commit, plain_path
 from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData
-from log_format.journal.content import content_of
-from log_format.journal.placed import PlacedObject
-from log_format.journal.taken import TakenObjects
+from log_format.journal.committed_objects import TakenObjects
+from log_format.journal.content import decode_content
+from log_format.journal.object_tags import CommittedObject
 from log_format.journal.topics import NO_TOPICS, JournalTopic, JournalTopics
 from log_format.journal.undrained import Undrained, UndrainedRun
 from log_format.segments.run import Run
@@ -69,7 +69,7 @@ class JournalRuns:
         with self._lock:
             return [pair for pair, _ in zip(self._unneeded.items(), range(count_max), strict=False)]
 
-    def add(self, placed: PlacedObject, topics: JournalTopics) -> None:
+    def add(self, placed: CommittedObject, topics: JournalTopics) -> None:
         """Add an object, with those of its topics that have records not below ``drained``. Raises ``CorruptData``."""
         left = 0
         with self._lock:
@@ -141,7 +141,7 @@ class JournalState:
         """Return the state after the next commit. Call it once per commit. Raises ``CorruptData``."""
         if version != self.version + 1:
             raise ValueError(f"commit {version} does not follow version {self.version}")
-        content = content_of(commit)
+        content = decode_content(commit)
         topics = content.applied_to(self.topics)
         for topic_id in dict.fromkeys(entry.topic_id for entry in content.entries):
             before, after = self.topics.by_id.get(topic_id), topics.by_id.get(topic_id)

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from log_format.journal.entries import Attach, Close, Drained, EmptyRequest, Entry, Release
-from log_format.journal.placed import PlacedObject, TopicRuns
+from log_format.journal.object_tags import CommittedObject, TopicRuns
 from log_format.limits import JOURNAL_CLOSED_REMEMBERED
 from log_format.topic.applied_transactions import AppliedTransactions, decode_applied
 from log_format.topic.producers import Producers, ProducerStamp, StampedBatch, decode_producers
@@ -135,7 +135,7 @@ class JournalTopics:
         topic = self.by_id.get(topic_id)
         return 1 + max(self.floor, self.closed.get(topic_id, 0), 0 if topic is None else topic.number)
 
-    def after(self, entries: Sequence[Entry], objects: Sequence[PlacedObject], commit_ms: int) -> JournalTopics:
+    def after(self, entries: Sequence[Entry], objects: Sequence[CommittedObject], commit_ms: int) -> JournalTopics:
         """Return the topics after a commit with this content. Raises ``ValueError`` if the content contradicts them."""
         edit = TopicsEdit(self)
         edit.take(entries, commit_ms)

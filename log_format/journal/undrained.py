@@ -27,7 +27,7 @@ RUN_BYTES: Final = 48
 _WIDTH: Final = 4
 _END, _NEWEST, _COUNT_AND_SIZE, _PART = range(_WIDTH)
 _SIZE_BITS: Final = 32
-"""Bits that hold a run's share of an object (``placed``). The number of its records takes fewer than the rest."""
+"""Bits that hold a run's share of an object (``object_tags``). The number of its records takes fewer than the rest."""
 
 
 class UndrainedRun(NamedTuple):
@@ -46,7 +46,7 @@ class UndrainedRun(NamedTuple):
         return self.end_offset - self.base_offset
 
 
-class Part(NamedTuple):
+class ObjectRuns(NamedTuple):
     """The topic's runs in one object."""
 
     ref: SegmentRef
@@ -82,7 +82,7 @@ class Undrained:
 
     __slots__ = ("_part_count", "_partitions", "drained", "record_count", "run_count", "size_bytes")
 
-    def __init__(self, drained: Offsets, parts: Iterable[Part] = ()) -> None:
+    def __init__(self, drained: Offsets, parts: Iterable[ObjectRuns] = ()) -> None:
         self.drained = drained
         self.size_bytes = 0
         """Stored bytes of the runs."""
@@ -118,7 +118,7 @@ class Undrained:
         self._part_count += 1
         return added_bytes
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[ObjectRuns]:
         """Yield all runs by object, oldest first."""
         partitions = self._partitions
         places = sorted(
@@ -129,7 +129,7 @@ class Undrained:
         for _, of_part in groupby(places, key=itemgetter(0)):
             found = [(partitions[place], index) for _, place, index in of_part]
             first, at = found[0]
-            yield Part(first.refs[at], [of_partition.run(index) for of_partition, index in found])
+            yield ObjectRuns(first.refs[at], [of_partition.run(index) for of_partition, index in found])
 
     def find(self, partition: int, offset: int) -> LocatedRun | None:
         """Return the first run that ends after ``offset``."""

@@ -19,7 +19,7 @@ class AheadOfTable(Exception):
     """Signal that the journal has dropped records that the state lacks: the topic's own log has gone on. Refresh that log."""
 
 
-def view_of(state: TopicState, journal: JournalState) -> TopicState:
+def overlay_journal(state: TopicState, journal: JournalState) -> TopicState:
     """Return the topic's state with the journal's records, producers and transactions.
 
     ``state`` is the state of the topic's own log. It is returned unchanged if the topic is at no journal, or the journal does not
@@ -60,7 +60,7 @@ def view_of(state: TopicState, journal: JournalState) -> TopicState:
 def journal_topic(state: TopicState, journal: JournalState) -> JournalTopic | None:
     """Return the journal's state of the topic's present stay; None if the journal has none yet, or the topic is elsewhere."""
     topic = journal.topic(state.topic_id)
-    return topic if topic is not None and is_its_stay(state, topic, journal.journal) else None
+    return topic if topic is not None and is_current_stay(state, topic, journal.journal) else None
 
 
 def may_have_left(state: TopicState, journal: JournalState) -> bool:
@@ -76,7 +76,7 @@ def may_have_left(state: TopicState, journal: JournalState) -> bool:
     return journal.topics.closed_number(topic_id) >= here.number and journal_topic(state, journal) is None
 
 
-def is_its_stay(state: TopicState, topic: JournalTopic, journal: int) -> bool:
+def is_current_stay(state: TopicState, topic: JournalTopic, journal: int) -> bool:
     """Return whether the topic is on the stay that the journal knows. Otherwise the topic left, or was deleted."""
     here = state.attachment
     is_here = here is not None and here.journal == journal and here.first == topic.first

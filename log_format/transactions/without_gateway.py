@@ -23,7 +23,7 @@ from log_format.delta.log import Map, TableLog
 from log_format.errors import BackOff, CorruptData, ObjectMissing, OutcomeUnknown, StoreUnavailable, TidelogError
 from log_format.ids import NewId
 from log_format.journal.reader import JournalReader
-from log_format.journal.without_gateway import TopicsAnywhere
+from log_format.journal.topic_writer import TopicWriter
 from log_format.store import ObjectStore
 from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.transactions.batch import transaction_batch
@@ -70,7 +70,7 @@ class TransactionFinishing:
         self._clock = clock
         self._new_id = new_id
         self._log_of = log_of
-        self._topics = TopicsAnywhere(
+        self._topics = TopicWriter(
             JournalLogs(store, clock, fetch_all=fetch_all).get,
             JournalReader(store, cache_bytes=JOURNAL_CACHE_BYTES),
             new_id=new_id,

@@ -2,7 +2,7 @@
 
 1. A look costs one request per topic if nothing changed, and with a pattern one listing of the topics' names. A topic's first
    look loads its newest checkpoint and the commits after it.
-2. Topics at a journal cost one request for all of them (``log_format.journal.look``). A state includes what only the journal
+2. Topics at a journal cost one request for all of them (``log_format.journal.refresh``). A state includes what only the journal
    has.
 3. A recreated topic has another id (``TopicsView.ids``), and nothing in common with the one that was read before.
 """
@@ -20,7 +20,7 @@ from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.errors import RequestRefused, UnknownPartition, UnknownTopic
-from log_format.journal.look import look_at
+from log_format.journal.refresh import refresh_topics
 from log_format.store import ObjectStore
 from log_format.topic.config import check_topic_name
 from log_format.topic.state import TopicState
@@ -81,7 +81,7 @@ class Topics:
         """
         wanted = dict.fromkeys([*self._names(), *also])
         logs = [self._log(topic) for topic in wanted]
-        states = look_at(logs, self._journals.get, self._pool.map)
+        states = refresh_topics(logs, self._journals.get, self._pool.map)
         found = {state.topic: state for state in states if state.exists}
         for topic in self._subscription.topics:
             if topic not in found:

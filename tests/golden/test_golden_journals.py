@@ -18,10 +18,10 @@ from log_format.checkpoints.checkpoint import write_table_checkpoint
 from log_format.checkpoints.journal_log import journal_table
 from log_format.delta.actions import Add, CommitInfo, decode_commit, encode_commit
 from log_format.delta.log import TableLog
-from log_format.journal.entries import Attach, Close, Drained, EmptyRequest, Entry, Release, attach
+from log_format.journal.entries import Attach, Close, Drained, EmptyRequest, Entry, Release, attach_entry
 from log_format.journal.journal_object import TopicRecords, encode_object
 from log_format.journal.notes import JournalNotes
-from log_format.journal.placed import TopicRuns, placed_tags
+from log_format.journal.object_tags import TopicRuns, encode_object_tags
 from log_format.journal.reader import JournalReader, JournalRunPlace
 from log_format.journal.state import JournalState
 from log_format.journal.undrained import UndrainedRun
@@ -67,7 +67,7 @@ def at_journal(name: str, topic_id: str, number: int, first: int) -> Attach:
     )
     state = TopicState.absent(name)
     commit = decode_commit(encode_commit(CommitInfo(), created.propose(state, 0).actions), "golden")
-    return attach(state.apply(commit, 0))
+    return attach_entry(state.apply(commit, 0))
 
 
 def entries() -> list[list[Entry]]:
@@ -92,9 +92,9 @@ def encoded() -> list[bytes]:
             modification_time=NOW_MS + 1,
             data_change=True,
             stats='{"numRecords":6}',
-            tags=placed_tags(REF, PLACED),
+            tags=encode_object_tags(REF, PLACED),
         )
-        proposal = JournalNotes(made).proposed(state, NOW_MS, None, [] if version else [add])
+        proposal = JournalNotes(made).proposal(state, NOW_MS, None, [] if version else [add])
         info = CommitInfo(
             timestamp=NOW_MS + version,
             operation=proposal.operation,

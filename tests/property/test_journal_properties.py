@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from log_format.delta.actions import Add, Commit, decode_commit
 from log_format.delta.tag_compression import compress_tag, decompress_tag
 from log_format.errors import CorruptData
-from log_format.journal.content import content_of
+from log_format.journal.content import decode_content
 from log_format.journal.entries import (
     TAG_ENTRIES,
     Attach,
@@ -24,10 +24,10 @@ from log_format.journal.entries import (
     EmptyRequest,
     Entry,
     Release,
+    decode_entries,
     encode_entries,
-    entries_of,
 )
-from log_format.journal.placed import TopicRuns, placed_object, placed_tags
+from log_format.journal.object_tags import TopicRuns, decode_object_add, encode_object_tags
 from log_format.journal.state import JournalState
 from log_format.journal.topics import NO_TOPICS, JournalTopic, JournalTopics, decode_topics
 from log_format.limits import JOURNAL_TAG_BYTES_MAX
@@ -109,7 +109,7 @@ def add_with(tags: dict[str, str | None]) -> Add:
 @given(entries)
 def test_entries_come_back(made: list[Entry]) -> None:
     """Short ones as JSON, long ones compressed."""
-    found = entries_of(commit_with({TAG_ENTRIES: encode_entries(made)}))
+    found = decode_entries(commit_with({TAG_ENTRIES: encode_entries(made)}))
     assert encode_entries(found) == encode_entries(made)
     assert list(map(type, found)) == list(map(type, made))
 
@@ -118,7 +118,7 @@ def test_entries_come_back(made: list[Entry]) -> None:
 def test_placed_objects_come_back(made: list[TopicRuns]) -> None:
     """Runs, stamped requests and transactions of each topic."""
     ref = SegmentRef("segments/a.parquet", 10, 5, 7)
-    found = placed_object(add_with(placed_tags(ref, made)))
+    found = decode_object_add(add_with(encode_object_tags(ref, made)))
     assert found.ref == ref
     assert [(one.topic_id, one.runs, one.stamped, one.applied) for one in found.topics] == [tuple(one) for one in made]
 
@@ -126,7 +126,7 @@ def test_placed_objects_come_back(made: list[TopicRuns]) -> None:
 @given(entries, topics, st.data())
 def test_damaged_tags_are_corrupt_data(made: list[Entry], placed: list[TopicRuns], data: st.DataObject) -> None:
     """A changed, cut or foreign tag raises nothing else, and neither does a state that it is applied to."""
-    tags = placed_tags(SegmentRef("segments/a.parquet", 10, 5, 7), placed)
+    tags = encode_object_tags(SegmentRef("segments/a.parquet", 10, 5, 7), placed)
     texts = {TAG_ENTRIES: encode_entries(made), TAG_RUNS: str(tags[TAG_RUNS]), TAG_FOOTER: str(tags[TAG_FOOTER])}
     name = data.draw(st.sampled_from(sorted(texts)))
     texts[name] = data.draw(
@@ -222,7 +222,7 @@ def test_an_attachment_is_a_property(journal: int, number: int, first: int) -> N
 
 def test_content_needs_no_tags() -> None:
     """A fence, for example, says nothing about topics."""
-    assert content_of(commit_with({})).applied_to(NO_TOPICS) == NO_TOPICS
+    assert decode_content(commit_with({})).applied_to(NO_TOPICS) == NO_TOPICS
 
 
 def _damaged(text: str) -> st.SearchStrategy[str]:

@@ -19,7 +19,7 @@ from log_format.journal.entries import Attach, Close, Drained, Release
 from log_format.journal.notes import JournalNotes
 from log_format.journal.state import JournalRuns, JournalState
 from log_format.journal.topics import JournalTopic, TopicsEdit
-from log_format.journal.view import AheadOfTable, view_of
+from log_format.journal.view import AheadOfTable, overlay_journal
 from log_format.topic.attachment import TopicMove
 from log_format.topic.numbered_producers import NO_NUMBERED
 from log_format.topic.producers import StampedBatch
@@ -90,7 +90,7 @@ def _forgets_all(self: JournalRuns, topic_id: str, topic: JournalTopic | None) -
 def _shows_the_table(state: TopicState, journal: JournalState) -> TopicState:
     """Does not look again where the journal has forgotten what the known table lacks."""
     try:
-        return view_of(state, journal)
+        return overlay_journal(state, journal)
     except AheadOfTable:
         return state
 
@@ -100,7 +100,7 @@ def _looks_at_the_topic_first(self: Gateway, topic: str) -> TopicState:
     own = self.topics[topic].look()
     if own.attachment is None:
         return own
-    return view_of(own, self.journals[own.attachment.journal].look())
+    return overlay_journal(own, self.journals[own.attachment.journal].look())
 
 
 def _lets_go_of_all(self: JournalRuns, count_max: int) -> list[tuple[str, int]]:
@@ -168,7 +168,7 @@ PLANTED: dict[str, Planted] = {
     "a drain says too much": Planted(f"{_GATEWAY}.Drained", _says_too_much, FAULTY),
     "an append ignores the number": Planted(f"{_CORE}.judging._is_open_for", lambda *_: True, MEDDLED, first_seed=13),
     "an append ignores the expected offset": Planted(f"{_CORE}.judging.mismatch", lambda *_: None, CROWDED),
-    "a view does not look again": Planted(f"{_GATEWAY}.view_of", _shows_the_table, FAULTY),
+    "a view does not look again": Planted(f"{_GATEWAY}.overlay_journal", _shows_the_table, FAULTY),
     "a look takes the topic first": Planted(f"{_GATEWAY}.Gateway.view", _looks_at_the_topic_first, STORMY),
     "forgets too much": Planted(f"{_CORE}.state.JournalRuns.forget_drained", _forgets_all, FAULTY),
     "lets go of an object": Planted(f"{_CORE}.state.JournalRuns.unneeded", _lets_go_of_all, CROWDED),

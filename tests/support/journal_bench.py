@@ -14,10 +14,10 @@ from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
 from log_format.delta.table import StateT
-from log_format.journal.append import JournalAppend, Routed
+from log_format.journal.append import JournalAppend, RoutedBatch
 from log_format.journal.drain import Drain
 from log_format.journal.entries import Close, Entry
-from log_format.journal.journal_object import placed_records
+from log_format.journal.journal_object import assign_run_offsets
 from log_format.journal.notes import JournalNotes
 from log_format.journal.state import JournalState
 from log_format.journal.view import journal_topic
@@ -78,7 +78,7 @@ class JournalBench:
     ) -> Sequence[Any]:
         """Append values to a partition, each its own batch, in one flush. The outcomes."""
         routed = [
-            Routed(state, batch_of(state.topic_id, values, partition, record_bytes_max=10, **stamps))
+            RoutedBatch(state, batch_of(state.topic_id, values, partition, record_bytes_max=10, **stamps))
             for state, values, partition in records
         ]
         return self.committer(journal).commit(JournalAppend(routed, self.new_id, notes=notes)).result
@@ -100,7 +100,7 @@ def drained(bench: JournalBench, name: str, state: JournalState, ends: list[int]
     for run in sorted(runs, key=lambda run: (run.partition, run.base_offset)):
         if run.end_offset <= until[run.partition]:
             batch = batch_of("x", [b"%d" % offset for offset in range(run.base_offset, run.end_offset)], run.partition)
-            tables.append(placed_records(batch.records, run.partition, run.base_offset))
+            tables.append(assign_run_offsets(batch.records, run.partition, run.base_offset))
     return bench.committer(log).commit(Drain(topic, pa.concat_tables(tables), until, bench.new_id)).state
 
 

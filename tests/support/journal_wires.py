@@ -8,26 +8,26 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from gateway.engine.journal_peers import OfferLost
-from log_format.journal.offer import Offer, Taken, decode_offer, decode_taken, encode_offer, encode_taken
+from log_format.journal.offer import Offer, OfferAnswer, decode_answer, decode_offer, encode_answer, encode_offer
 from log_format.store import ObjectStore
 from tests.support.engine import Gateway, make_gateway
 
-Take = Callable[[], Awaitable[Taken | None]]
+Take = Callable[[], Awaitable[OfferAnswer | None]]
 """Has the owner take the object up, and gives its answer."""
 
 
-async def works(take: Take) -> Taken | None:
+async def works(take: Take) -> OfferAnswer | None:
     """A wire that works."""
     return await take()
 
 
-async def loses_request(take: Take) -> Taken | None:
+async def loses_request(take: Take) -> OfferAnswer | None:
     """The owner never hears of it."""
     del take
     raise OfferLost
 
 
-async def loses_answer(take: Take) -> Taken | None:
+async def loses_answer(take: Take) -> OfferAnswer | None:
     """The owner does it, and its answer gets lost."""
     await take()
     raise OfferLost
@@ -39,11 +39,11 @@ class Late:
     def __init__(self) -> None:
         self._takes: list[Take] = []
 
-    async def __call__(self, take: Take) -> Taken | None:
+    async def __call__(self, take: Take) -> OfferAnswer | None:
         self._takes.append(take)
         raise OfferLost
 
-    async def deliver(self) -> list[Taken | BaseException | None]:
+    async def deliver(self) -> list[OfferAnswer | BaseException | None]:
         """What the owner makes of the offers."""
         takes, self._takes = self._takes, []
         return await asyncio.gather(*(take() for take in takes), return_exceptions=True)
@@ -55,7 +55,7 @@ class Wires:
     def __init__(self, gateways: Sequence[Gateway], own: int) -> None:
         self._gateways = gateways
         self._own = own
-        self.wire: Callable[[Take], Awaitable[Taken | None]] = works
+        self.wire: Callable[[Take], Awaitable[OfferAnswer | None]] = works
         self.offer_bytes: list[int] = []
         self.tells = True
         self._telling: set[asyncio.Task[None]] = set()
@@ -65,15 +65,15 @@ class Wires:
         del journal
         return self._own > 0
 
-    async def offer(self, journal: int, offer: Offer) -> Taken | None:
+    async def offer(self, journal: int, offer: Offer) -> OfferAnswer | None:
         """See ``JournalPeers``."""
         data = encode_offer(journal, offer)
         self.offer_bytes.append(len(data))
 
-        async def take() -> Taken | None:
+        async def take() -> OfferAnswer | None:
             number, received = decode_offer(data)
             taken = await self._gateways[0].engine.journals.take(number, received, str(self._own))
-            return None if taken is None else decode_taken(encode_taken(taken))
+            return None if taken is None else decode_answer(encode_answer(taken))
 
         return await self.wire(take)
 

@@ -9,11 +9,11 @@ from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock, SystemClock
 from log_format.delta.committer import Committer
-from log_format.journal.append import JournalAppend, Routed
-from log_format.journal.look import look_at_one
+from log_format.journal.append import JournalAppend, RoutedBatch
 from log_format.journal.reader import JournalReader
+from log_format.journal.refresh import refresh_topic
 from log_format.journal.state import JournalState
-from log_format.journal.without_gateway import TopicsAnywhere
+from log_format.journal.topic_writer import TopicWriter
 from log_format.store import ObjectStore
 from log_format.topic.append_outcome import AppendOutcome
 from log_format.topic.attachment import Attachment
@@ -35,7 +35,7 @@ class SharedBench:
         self.clock = SystemClock() if clock is None else clock
         self.journals = JournalLogs(store, self.clock)
         self.reader = JournalReader(store, cache_bytes=2**24)
-        self.anywhere = TopicsAnywhere(self.journals.get, self.reader, new_id=new_id, engine="tidelog-test", **options)
+        self.anywhere = TopicWriter(self.journals.get, self.reader, new_id=new_id, engine="tidelog-test", **options)
         self.logs: dict[str, TopicLog] = {}
 
     def log(self, topic: str) -> TopicLog:
@@ -71,7 +71,7 @@ class SharedBench:
         routed = []
         for topic, of_topic in values.items():
             state = self.log(topic).refresh()
-            routed.append(Routed(state, batch_of(state.topic_id, of_topic, partition)))
+            routed.append(RoutedBatch(state, batch_of(state.topic_id, of_topic, partition)))
         outcomes = Committer(self.journals.get(0), new_id=new_id).commit(JournalAppend(routed, new_id)).result
         assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
 
@@ -92,4 +92,4 @@ class SharedBench:
 
     def look(self, topic: str) -> TopicState:
         """The topic with what only its journal has."""
-        return look_at_one(self.log(topic), self.journals.get)
+        return refresh_topic(self.log(topic), self.journals.get)

@@ -21,17 +21,17 @@ from log_format.delta.log import TableLog
 from log_format.delta.table import StateT
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable, TidelogError, UnknownTopic
 from log_format.ids import NewId
-from log_format.journal.append import JournalAppend, Routed
+from log_format.journal.append import JournalAppend, RoutedBatch
+from log_format.journal.commit_offers import CommitOffers
 from log_format.journal.drain import Drain
 from log_format.journal.entries import Close, Drained, Entry, Release
 from log_format.journal.notes import JournalNotes
 from log_format.journal.offer import Offer
 from log_format.journal.reader import JournalReader, JournalRunPlace
-from log_format.journal.reclaim import Reclaim, taken_bases
-from log_format.journal.take import JournalTake
+from log_format.journal.reclaim import Reclaim, committed_bases
 from log_format.journal.topics import JournalTopic
 from log_format.journal.undrained import Undrained
-from log_format.journal.view import AheadOfTable, is_open, journal_topic, may_have_left, view_of
+from log_format.journal.view import AheadOfTable, is_open, journal_topic, may_have_left, overlay_journal
 from log_format.limits import OVERTAKE_MS
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.reader import SegmentReader
@@ -81,7 +81,7 @@ class Opened(Generic[StateT]):
 class Waiting:
     """A batch on its way to a journal."""
 
-    def __init__(self, routed: Routed) -> None:
+    def __init__(self, routed: RoutedBatch) -> None:
         self.routed = routed
         self.outcome: AppendOutcome | None = None
 
@@ -133,7 +133,7 @@ class Gateway:
             if own.attachment is None:
                 (outcome,) = opened.commit(Append([batch], self._new_id)).result
             else:
-                outcome = self._by_journal(own.attachment.journal, Waiting(Routed(own, batch)))
+                outcome = self._by_journal(own.attachment.journal, Waiting(RoutedBatch(own, batch)))
             if not isinstance(outcome, TopicMoved):
                 return outcome
             self._reopened(topic)
@@ -168,7 +168,7 @@ class Gateway:
         if append.staged is None or append.offer is None or not OFFERED or self._rng.random() >= OFFERED:
             if offers:
                 with suppress(TidelogError):
-                    journal.commit_locked(JournalTake(offers))
+                    journal.commit_locked(CommitOffers(offers))
             return journal.commit_locked(append).result
         if len(append.routed) > 1:
             return self._together(number, append)
@@ -176,20 +176,20 @@ class Gateway:
         journal.stage(append.staged)
         way = self._rng.choice(("answered", "answer lost", "late", "request lost"))
         if way == "answered":
-            (*_, taken) = journal.commit_locked(JournalTake([*offers, offer])).result
+            (*_, taken) = journal.commit_locked(CommitOffers([*offers, offer])).result
             if isinstance(taken, TidelogError):
                 raise taken
             return journal.commit_locked(append).result if taken is None else append.taken(taken.bases)
         if way == "answer lost":
             with suppress(TidelogError):
-                journal.commit_locked(JournalTake([offer, *offers]))
+                journal.commit_locked(CommitOffers([offer, *offers]))
         elif way == "late":
             self.letters.append((number, offer))
             self.clock.sleep_ms(self._rng.choice((0, 500, 3_000)))
         try:
             result = journal.commit_locked(Reclaim(append, offer)).result
             if isinstance(result, int):
-                result = append.taken(taken_bases(self.store, journal.log.table.root, result, offer.path))
+                result = append.taken(committed_bases(self.store, journal.log.table.root, result, offer.path))
         except (TidelogError, StoreUnavailable) as problem:
             raise OutcomeUnknown(str(problem)) from problem
         return result
@@ -204,7 +204,7 @@ class Gateway:
             if staged is not None and part.offer is not None:
                 journal.stage(staged)
                 offers[staged.path] = part.offer
-        result = journal.commit_locked(JournalTake(list(offers.values()))).result
+        result = journal.commit_locked(CommitOffers(list(offers.values()))).result
         answers = dict(zip(offers, result, strict=True))
         for part in parts:
             taken = None if part.staged is None else answers.get(part.staged.path)
@@ -375,11 +375,11 @@ class Gateway:
                 continue
             with suppress(AheadOfTable):
                 if not may_have_left(opened.state, journal.state):
-                    return view_of(opened.state, journal.state)
+                    return overlay_journal(opened.state, journal.state)
             with suppress(AheadOfTable):
                 at = journal.state
                 if opened.look().attachment == here:
-                    return view_of(opened.state, at)
+                    return overlay_journal(opened.state, at)
         raise BackOff("it moves too often")
 
     def read(self, state: TopicState, partition_number: int, offset: int) -> list[tuple[int, bytes]]:

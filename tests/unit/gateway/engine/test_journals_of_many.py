@@ -14,9 +14,9 @@ from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.open_journal import OpenJournal
 from gateway.engine.open_topic import OpenTopic
 from log_format.errors import OutcomeUnknown, RequestRefused, TidelogError
+from log_format.journal.committed_objects import TakenObjects
 from log_format.journal.entries import Close
 from log_format.journal.reclaim import Reclaim
-from log_format.journal.taken import TakenObjects
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Batch
 from log_format.topic.append_outcome import AppendedRange, Duplicate
@@ -276,7 +276,8 @@ async def _believes_the_silence(self: Any, append: Any, offer: Any) -> Any:
 
 
 _RECLAIM = "log_format.journal.reclaim.Reclaim.propose"
-_TAKEN = "log_format.journal.taken.TakenObjects.version_of"
+_JUDGE = "log_format.journal.batch_judge"
+_TAKEN = "log_format.journal.committed_objects.TakenObjects.version_of"
 PLANTED: dict[str, tuple[Callable[[], Awaitable[None]], str, Any]] = {
     "a lost answer is not looked for": (
         a_lost_answer_is_found_in_the_log, "gateway.engine.journal_writer.JournalWriter._reclaim", _believes_the_silence,
@@ -286,8 +287,8 @@ PLANTED: dict[str, tuple[Callable[[], Awaitable[None]], str, Any]] = {
         an_owner_that_wakes_up_late_takes_nothing_that_was_refused, _RECLAIM, _gives_nothing_up,
     ),
     "forgets in silence": (who_has_forgotten_takes_nothing, _TAKEN, _forgets_in_silence),
-    "an offer is not judged": (what_is_refused_never_appears, "log_format.journal.judging.Judging.verdict", lambda *_: None),
-    "a closed number is taken": (a_closed_number_takes_nothing, "log_format.journal.judging._is_closed", lambda *_: False),
+    "an offer is not judged": (what_is_refused_never_appears, f"{_JUDGE}.BatchJudge.verdict", lambda *_: None),
+    "a closed number is taken": (a_closed_number_takes_nothing, f"{_JUDGE}._is_closed", lambda *_: False),
     "no news": (news_wake_waiting_readers, "gateway.engine.open_journal.OpenJournal.hear", _hears_nothing),
     "each object has its own commit": (
         objects_of_all_share_a_commit, "gateway.engine.journal_takes._Runs.take", lambda *_: 1,

@@ -15,14 +15,14 @@ from log_format.checkpoints.journal_log import journal_table
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.log import TableLog
 from log_format.errors import BackOff, ErrorCode, TidelogError, TopicReplaced
-from log_format.journal.append import JournalAppend, Routed
+from log_format.journal.append import JournalAppend, RoutedBatch
 from log_format.journal.drain import Drain
-from log_format.journal.entries import Close, Drained, EmptyRequest, Release, attach
-from log_format.journal.journal_object import placed_records
+from log_format.journal.entries import Close, Drained, EmptyRequest, Release, attach_entry
+from log_format.journal.journal_object import assign_run_offsets
 from log_format.journal.notes import JournalNotes
 from log_format.journal.state import JournalState
 from log_format.journal.topics import NO_TOPICS, TopicsEdit
-from log_format.journal.view import AheadOfTable, view_of
+from log_format.journal.view import AheadOfTable, overlay_journal
 from log_format.stores.memory import MemoryStore
 from log_format.topic import producer_id
 from log_format.topic.append import Append
@@ -70,7 +70,7 @@ def test_a_commit_has_ten_thousand_runs_at_most(bench: JournalBench) -> None:
     wide = batch_of(a.topic_id, [b""] * len(every), every.tolist())
     again = batch_of(a.topic_id, [b"again"], 7)
     more = batch_of(b.topic_id, [b"more"], 1)
-    append = JournalAppend([Routed(a, wide), Routed(a, again), Routed(b, more)], bench.new_id)
+    append = JournalAppend([RoutedBatch(a, wide), RoutedBatch(a, again), RoutedBatch(b, more)], bench.new_id)
     committed = bench.committer(journal).commit(append)
     offset_ranges, second, third = committed.result
     assert isinstance(offset_ranges, tuple)
@@ -109,7 +109,7 @@ def test_an_attach_of_what_is_open_is_not_said(bench: JournalBench) -> None:
     a = bench.topic("a")
     journal = bench.journal()
     bench.append(journal, (a, [b"1"], 0))
-    bench.note(journal, replace(attach(a), number=5))
+    bench.note(journal, replace(attach_entry(a), number=5))
     assert bench.journal().state.topics.by_id["a-id"].number == 1
 
 
@@ -177,15 +177,15 @@ def test_a_view_by_an_older_state_has_no_hole(bench: JournalBench) -> None:
     older = journal.state
     drained(bench, "a", older)
     bench.append(journal, (a, [b"1"], 0))
-    view = view_of(a, journal.state)
+    view = overlay_journal(a, journal.state)
     bench.note(journal, Drained("a-id", [(0, 1)], 0))
     for state in (older, journal.state):
         with pytest.raises(AheadOfTable):
-            view_of(a, state)
+            overlay_journal(a, state)
     bench.note(journal, Drained("a-id", [(0, 1)], 0))
     assert [run.base_offset for run in view.manifest.runs(0)] == [0, 1], "what a reader holds stays whole"
     table = TopicLog(bench.store, "a", bench.clock).refresh()
-    now = view_of(table, journal.state)
+    now = overlay_journal(table, journal.state)
     assert [(run.base_offset, run.journal) for run in now.manifest.runs(0)] == [(0, None), (1, 0)]
     found = [now.manifest.find(0, offset) for offset in range(3)]
     assert [None if one is None else one.base_offset for one in found] == [0, 1, None]
@@ -197,7 +197,7 @@ def test_the_table_counts_for_what_it_has(bench: JournalBench) -> None:
     journal = bench.journal()
     bench.append(journal, (a, [b"0"], 0))
     bench.append(journal, (a, [b"1"], 0))
-    view = view_of(drained(bench, "a", journal.state), journal.state)
+    view = overlay_journal(drained(bench, "a", journal.state), journal.state)
     assert all(run.journal is None for run in view.manifest.runs(0))
     located = view.manifest.find(0, 1)
     assert located is not None
@@ -289,7 +289,7 @@ def test_a_drain_by_an_older_state_looks_again(bench: JournalBench) -> None:
     bench.append(journal, (altered, [b"0"], 4))
     topic = journal.state.topics.by_id["a-id"]
     values = {0: b"0", 4: b"0"}
-    tables = [placed_records(batch_of("x", [value]).records, partition, 0) for partition, value in values.items()]
+    tables = [assign_run_offsets(batch_of("x", [value]).records, partition, 0) for partition, value in values.items()]
     drain = Drain(topic, pa.concat_tables(tables), topic.next_offsets, bench.new_id)
     assert bench.committer(old).commit(drain).state.next_offsets.tolist() == [1, 0, 0, 0, 1]
 
@@ -300,7 +300,7 @@ def test_a_drain_is_for_the_topic_whose_records_these_are(bench: JournalBench) -
     journal = bench.journal()
     bench.append(journal, (a, [b"0"], 0))
     topic = replace(journal.state.topics.by_id["a-id"], topic_id="former")
-    table = placed_records(batch_of("x", [b"0"]).records, 0, 0)
+    table = assign_run_offsets(batch_of("x", [b"0"]).records, 0, 0)
     proposal = Drain(topic, table, topic.next_offsets, bench.new_id).propose(a, EPOCH_MS)
     assert (proposal.result, list(proposal.actions)) == (False, [])
 
@@ -372,7 +372,7 @@ def test_an_object_is_uploaded_once(bench: JournalBench) -> None:
     """Another writer's commit comes between: the same object is committed behind it."""
     a, b = bench.topic("a"), bench.topic("b")
     one, other = bench.journal(), bench.journal()
-    append = JournalAppend([Routed(a, batch_of(a.topic_id, [b"1"]))], bench.new_id)
+    append = JournalAppend([RoutedBatch(a, batch_of(a.topic_id, [b"1"]))], bench.new_id)
     staged = append.stage(one.state, 0)
     assert staged is not None
     bench.committer(one).stage(staged)

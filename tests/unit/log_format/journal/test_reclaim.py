@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from log_format.errors import OutcomeUnknown, StoreUnavailable
-from log_format.journal.reclaim import taken_bases
+from log_format.journal.reclaim import committed_bases
 from log_format.stores.memory import MemoryStore
 from tests.support.faulty_store import FaultyStore
 
@@ -17,4 +17,4 @@ def test_places_that_can_not_be_read_are_an_unknown_outcome() -> None:
         raise StoreUnavailable(key, "planted", may_have_happened=False)
 
     with pytest.raises(OutcomeUnknown, match="planted"):
-        taken_bases(FaultyStore(MemoryStore(), before=fail), "system/journals/0/", 1, "segments/x.parquet")
+        committed_bases(FaultyStore(MemoryStore(), before=fail), "system/journals/0/", 1, "segments/x.parquet")

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from log_format import limits
 from log_format.delta.actions import CommitInfo, as_decoded_commit, decode_commit, encode_commit
 from log_format.delta.change import Proposal, TableChange
-from log_format.journal.append import JournalAppend, Routed
-from log_format.journal.content import JournalCommit, content_of
+from log_format.journal.append import JournalAppend, RoutedBatch
+from log_format.journal.commit_offers import CommitOffers
+from log_format.journal.content import JournalCommit, decode_content
 from log_format.journal.entries import Close, encode_entries
 from log_format.journal.notes import JournalNotes
 from log_format.journal.offer import Offer, decode_offer, encode_offer
 from log_format.journal.state import JournalState
-from log_format.journal.take import JournalTake
 from log_format.stores.memory import MemoryStore
 from log_format.topic import producer_id
 from log_format.topic.append_outcome import AppendedRange
@@ -36,7 +36,7 @@ def bench() -> JournalBench:
     return JournalBench(FaultyStore(MemoryStore(clock=clock)), clock)
 
 
-def offered(bench: JournalBench, state: JournalState, routed: Sequence[Routed]) -> Offer:
+def offered(bench: JournalBench, state: JournalState, routed: Sequence[RoutedBatch]) -> Offer:
     """An object with these batches, as it comes from another gateway."""
     append = JournalAppend(routed, bench.new_id)
     append.stage(state, bench.clock.now_ms())
@@ -47,8 +47,8 @@ def offered(bench: JournalBench, state: JournalState, routed: Sequence[Routed]) 
 def known_and_read(state: JournalState, proposal: Proposal[object]) -> tuple[JournalCommit, JournalCommit]:
     """What the maker of a commit knows of it, and what its bytes say."""
     info = CommitInfo(timestamp=7, operation="WRITE", txn_id="id", tags=dict(proposal.tags or {}))
-    known = content_of(as_decoded_commit(info, proposal.actions, proposal.content))
-    read = content_of(decode_commit(encode_commit(info, proposal.actions), "key"))
+    known = decode_content(as_decoded_commit(info, proposal.actions, proposal.content))
+    read = decode_content(decode_commit(encode_commit(info, proposal.actions), "key"))
     assert known.applied_to(state.topics).encoded() == read.applied_to(state.topics).encoded()
     return known, read
 
@@ -67,17 +67,17 @@ def test_a_commit_is_known_as_it_is_read(bench: JournalBench) -> None:
     a, b, c = (bench.topic(name) for name in "abc")
     journal = bench.journal()
     routed = [
-        Routed(b, batch_of(b.topic_id, [b"1", b"2"], [0, 1])),
-        Routed(a, batch_of(a.topic_id, [b"3"], 1, stamp=STAMP)),
-        Routed(c, batch_of(c.topic_id, [b"4"], 0, transaction=TransactionStamp("t", 3, 2))),
-        Routed(b, batch_of(b.topic_id, [b"5"], 1)),
+        RoutedBatch(b, batch_of(b.topic_id, [b"1", b"2"], [0, 1])),
+        RoutedBatch(a, batch_of(a.topic_id, [b"3"], 1, stamp=STAMP)),
+        RoutedBatch(c, batch_of(c.topic_id, [b"4"], 0, transaction=TransactionStamp("t", 3, 2))),
+        RoutedBatch(b, batch_of(b.topic_id, [b"5"], 1)),
     ]
     for _ in range(2):
         state = journal.state
-        other = offered(bench, state, [Routed(b, batch_of(b.topic_id, [b"6"], 1))])
+        other = offered(bench, state, [RoutedBatch(b, batch_of(b.topic_id, [b"6"], 1))])
         changes: list[TableChange[JournalState, object]] = [
             JournalAppend(routed, bench.new_id, notes=[Close("gone", 4)]),
-            JournalTake([offered(bench, state, routed), other], notes=[Close("gone", 4)]),
+            CommitOffers([offered(bench, state, routed), other], notes=[Close("gone", 4)]),
         ]
         for change in changes:
             proposal = change.propose(state, bench.clock.now_ms())
@@ -96,14 +96,14 @@ def test_plain_batches_get_the_places_that_others_get(bench: JournalBench) -> No
     journal = bench.journal()
     bench.append(journal, (a, [b"0"], 1))
     plain = [
-        Routed(a, batch_of(a.topic_id, [b"1", b"2", b"3"], [1, 0, 1])),
-        Routed(b, batch_of(b.topic_id, [b"4"], 1)),
-        Routed(a, batch_of(a.topic_id, [b"5"], 1)),
+        RoutedBatch(a, batch_of(a.topic_id, [b"1", b"2", b"3"], [1, 0, 1])),
+        RoutedBatch(b, batch_of(b.topic_id, [b"4"], 1)),
+        RoutedBatch(a, batch_of(a.topic_id, [b"5"], 1)),
     ]
-    expecting = [Routed(a, batch_of(a.topic_id, [b"6"], 1, expected_offset=4))]
-    wrong = [Routed(a, batch_of(a.topic_id, [b"7"], 1, expected_offset=4))]
+    expecting = [RoutedBatch(a, batch_of(a.topic_id, [b"6"], 1, expected_offset=4))]
+    wrong = [RoutedBatch(a, batch_of(a.topic_id, [b"7"], 1, expected_offset=4))]
     offers = [offered(bench, journal.state, routed) for routed in (plain, expecting, wrong, plain)]
-    first, second, third, fourth = bench.committer(journal).commit(JournalTake(offers)).result
+    first, second, third, fourth = bench.committer(journal).commit(CommitOffers(offers)).result
     assert first is not None
     assert second is not None
     assert fourth is not None
@@ -120,10 +120,10 @@ def test_a_commit_takes_ten_thousand_runs_at_most(bench: JournalBench) -> None:
     b = bench.topic("b")
     journal = bench.journal()
     every = list(range(limits.PARTITION_COUNT_MAX - 1))
-    wide = offered(bench, journal.state, [Routed(a, batch_of(a.topic_id, [b""] * len(every), every))])
-    one = offered(bench, journal.state, [Routed(b, batch_of(b.topic_id, [b"1"], 0))])
+    wide = offered(bench, journal.state, [RoutedBatch(a, batch_of(a.topic_id, [b""] * len(every), every))])
+    one = offered(bench, journal.state, [RoutedBatch(b, batch_of(b.topic_id, [b"1"], 0))])
     again = replace(one, path="segments/again.parquet")
-    more = offered(bench, journal.state, [Routed(b, batch_of(b.topic_id, [b"2"], 1))])
-    result = bench.committer(journal).commit(JournalTake([wide, one, again, more])).result
+    more = offered(bench, journal.state, [RoutedBatch(b, batch_of(b.topic_id, [b"2"], 1))])
+    result = bench.committer(journal).commit(CommitOffers([wide, one, again, more])).result
     assert [taken is not None for taken in result] == [True, True, True, False]
     assert bench.journal().state.topics.by_id["b-id"].next_offsets.tolist() == [2, 0]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, TidelogError
 from log_format.journal.entries import Attach, Entry
-from log_format.journal.notes import news
+from log_format.journal.notes import new_entries
 from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic, TopicsEdit
 from log_format.segments.run import Run
@@ -24,7 +24,7 @@ Verdict = Duplicate | TidelogError | int | None
 commit."""
 
 
-class OfTopic:
+class TopicJudgement:
     """The part of one commit for one topic so far."""
 
     __slots__ = ("applied", "check", "counts", "taken", "topic")
@@ -43,7 +43,7 @@ class OfTopic:
         return int(self.topic.next_offsets[partition]) + self.counts.get(partition, 0)
 
 
-class Judging:
+class BatchJudge:
     """The judging of one commit on top of ``state``.
 
     Args:
@@ -59,12 +59,12 @@ class Judging:
         self._edit = TopicsEdit(state.topics)
         self._now_ms = now_ms
         self._assume_order = assume_order
-        self._topics: dict[str, OfTopic] = {}
+        self._topics: dict[str, TopicJudgement] = {}
         self._runs_left = limits.JOURNAL_RUNS_MAX
-        self.entries: list[Entry] = news(notes, self._edit, now_ms)
+        self.entries: list[Entry] = new_entries(notes, self._edit, now_ms)
         """Entries to commit before the batches."""
 
-    def topic(self, topic_id: str, number: int, attaching: Callable[[], Attach] | None) -> OfTopic | None:
+    def topic(self, topic_id: str, number: int, attaching: Callable[[], Attach] | None) -> TopicJudgement | None:
         """Return the topic if it is open under ``number``, attaching it by ``attaching`` if needed; None if that is
         impossible."""
         of_topic = self._topics.get(topic_id)
@@ -76,10 +76,10 @@ class Judging:
                 entry = attaching()
                 self._edit.take([entry], self._now_ms)
                 self.entries.append(entry)
-            of_topic = self._topics[topic_id] = OfTopic(self._edit.by_id[topic_id])
-        return of_topic if _is_open_for(of_topic.topic, number) else None
+            of_topic = self._topics[topic_id] = TopicJudgement(self._edit.by_id[topic_id])
+        return of_topic if _is_open_under(of_topic.topic, number) else None
 
-    def verdict(self, asked: AppendRequest, of_topic: OfTopic, refused: TidelogError | None = None) -> Verdict:
+    def verdict(self, asked: AppendRequest, of_topic: TopicJudgement, refused: TidelogError | None = None) -> Verdict:
         """Return the verdict on one batch, given those that were taken. ``refused``: the error if the topic's
         settings refuse it."""
         verdict: Verdict = None
@@ -95,10 +95,10 @@ class Judging:
             verdict = expected_offset_error(asked, of_topic.topic.next_offsets, of_topic.counts)
         if verdict is None and len(asked.counts) > self._runs_left:
             begun = sum(partition not in of_topic.counts for partition, _ in asked.counts)
-            verdict = _too_many(of_topic.topic.name) if begun > self._runs_left else None
+            verdict = _too_many_runs_error(of_topic.topic.name) if begun > self._runs_left else None
         return verdict
 
-    def take(self, number: int, asked: AppendRequest, of_topic: OfTopic) -> tuple[AppendedRange, ...]:
+    def take(self, number: int, asked: AppendRequest, of_topic: TopicJudgement) -> tuple[AppendedRange, ...]:
         """Append the batch, which has this number in the commit; return its offset ranges."""
         counts = of_topic.counts
         begun = len(counts)
@@ -115,7 +115,7 @@ class Judging:
         self._runs_left -= len(counts) - begun
         return tuple(offset_ranges)
 
-    def take_plain(self, runs: Sequence[Run], of_topic: OfTopic) -> bool:
+    def accept_plain(self, runs: Sequence[Run], of_topic: TopicJudgement) -> bool:
         """Append batches with these runs, which have no stamp, expected offset or transaction, so that only their number of runs
         is judged.
 
@@ -128,7 +128,7 @@ class Judging:
         self._runs_left -= len(counts) - begun
         return self._runs_left >= 0
 
-    def _sequences(self, of_topic: OfTopic) -> SequenceCheck:
+    def _sequences(self, of_topic: TopicJudgement) -> SequenceCheck:
         if of_topic.check is None:
             topic = of_topic.topic
             of_topic.check = SequenceCheck(
@@ -142,13 +142,13 @@ def _is_closed(edit: TopicsEdit, topic_id: str, number: int) -> bool:
     return number <= edit.closed_number(topic_id)
 
 
-def _is_open_for(topic: JournalTopic, number: int) -> bool:
+def _is_open_under(topic: JournalTopic, number: int) -> bool:
     """Return whether the open number is ``number``, so that the settings by which the batches were judged are the
     present ones."""
     return topic.number == number
 
 
-def _too_many(topic: str) -> TidelogError:
+def _too_many_runs_error(topic: str) -> TidelogError:
     return BackOff(
         f"Too many partitions are written at once: the records of topic {topic!r} were not.",
         code=ErrorCode.OVERLOADED,

@@ -14,7 +14,7 @@ from log_format.delta.table import NO_LOG
 from log_format.limits import JOURNAL_TAKEN_REMEMBERED
 
 
-class Forgotten(Exception):
+class OutcomeForgotten(Exception):
     """Error: the memory does not reach back far enough to tell whether the object was committed."""
 
 
@@ -35,9 +35,9 @@ class TakenObjects:
 
     def version_of(self, path: str, offered_at: int) -> int | None:
         """Return the version that has an object offered at version ``offered_at``; None if none has so far. Raises
-        ``Forgotten``."""
+        ``OutcomeForgotten``."""
         with self._lock:
             version = self._versions.get(path)
             if version is None and offered_at < self._after:
-                raise Forgotten
+                raise OutcomeForgotten
             return version

@@ -9,7 +9,7 @@ from log_format.delta.committer import Committer
 from log_format.errors import StoreUnavailable
 from log_format.inspection.verify import verify_topic
 from log_format.journal.entries import Close
-from log_format.journal.look import look_at
+from log_format.journal.refresh import refresh_topics
 from log_format.limits import HEAD_TRUSTED_MS
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append_outcome import AppendedRange, Duplicate
@@ -88,18 +88,18 @@ def test_many_topics_cost_one_look_at_their_journal(bench: SharedBench) -> None:
     store = FaultyStore(bench.store)
     reader = SharedBench(store, bench.clock)
     logs = [reader.log(name) for name in names]
-    look_at(logs, reader.journals.get)
+    refresh_topics(logs, reader.journals.get)
     for name in names:
         bench.append(name, b"0")
     store.calls.clear()
-    assert {state.high_watermark(0) for state in look_at(logs, reader.journals.get)} == {1}
+    assert {state.high_watermark(0) for state in refresh_topics(logs, reader.journals.get)} == {1}
     assert store.calls == {"get": 21}  # the commits of the journal, and the probe for the next one
     store.calls.clear()
-    look_at(logs, reader.journals.get)
+    refresh_topics(logs, reader.journals.get)
     assert store.calls == {"get": 1}
     bench.clock.sleep_ms(HEAD_TRUSTED_MS + 1)
     store.calls.clear()
-    look_at(logs, reader.journals.get)
+    refresh_topics(logs, reader.journals.get)
     assert store.calls["get"] >= 21
 
 

@@ -15,19 +15,23 @@ from log_format import limits
 from log_format.delta.log import TableLog
 from log_format.errors import BackOff
 from log_format.journal.state import JournalState
-from log_format.journal.view import AheadOfTable, may_have_left, view_of
+from log_format.journal.view import AheadOfTable, may_have_left, overlay_journal
 from log_format.topic.state import TopicState
 
 JournalOf = Callable[[int], TableLog[JournalState]]
 """Function that returns the log of a journal by number: the same object each time."""
-Each = Callable[[Callable[[TableLog[TopicState]], TopicState], Iterable[TableLog[TopicState]]], Iterator[TopicState]]
+MapStates = Callable[
+    [Callable[[TableLog[TopicState]], TopicState], Iterable[TableLog[TopicState]]], Iterator[TopicState]
+]
 """Function like ``map`` that may make several calls in parallel."""
 
 _ROUNDS_MAX: Final = 5
 """Most refreshes of a topic and its journal until both agree. Two suffice unless the topic moves each time."""
 
 
-def look_at(logs: Sequence[TableLog[TopicState]], journal_of: JournalOf, each: Each = map) -> list[TopicState]:
+def refresh_topics(
+    logs: Sequence[TableLog[TopicState]], journal_of: JournalOf, each: MapStates = map
+) -> list[TopicState]:
     """Return the topics, in order, with every record that was acknowledged before this call.
 
     Args:
@@ -39,7 +43,7 @@ def look_at(logs: Sequence[TableLog[TopicState]], journal_of: JournalOf, each: E
     """
     journals: dict[int, JournalState] = {}
     found: dict[int, TopicState] = {}
-    _look_at_journals(logs, journal_of, journals)
+    _refresh_journals(logs, journal_of, journals)
     behind = [index for index, log in enumerate(logs) if not _is_current(log, journals)]
     found |= _views(logs, set(range(len(logs))) - set(behind), journals, frozenset())
     behind = [index for index in range(len(logs)) if index not in found]
@@ -49,19 +53,19 @@ def look_at(logs: Sequence[TableLog[TopicState]], journal_of: JournalOf, each: E
         looked = [logs[index] for index in behind]
         for _state in each(TableLog.refresh, looked) if len(looked) > 1 else map(TableLog.refresh, looked):
             pass
-        late = _look_at_journals(looked, journal_of, journals)
+        late = _refresh_journals(looked, journal_of, journals)
         found |= _views(logs, behind, journals, late)
         behind = [index for index in behind if index not in found]
     raise BackOff(f"Topic {logs[behind[0]].state.topic!r} is moved too often to be read.")
 
 
-def look_at_one(log: TableLog[TopicState], journal_of: JournalOf) -> TopicState:
-    """Return one topic, like ``look_at``."""
-    (state,) = look_at([log], journal_of)
+def refresh_topic(log: TableLog[TopicState], journal_of: JournalOf) -> TopicState:
+    """Return one topic, like ``refresh_topics``."""
+    (state,) = refresh_topics([log], journal_of)
     return state
 
 
-def _look_at_journals(
+def _refresh_journals(
     logs: Iterable[TableLog[TopicState]], journal_of: JournalOf, journals: dict[int, JournalState]
 ) -> frozenset[int]:
     """Refresh the topics' journals that are not in ``journals`` yet; return their numbers."""
@@ -100,7 +104,7 @@ def _views(
         if here.journal in late and may_have_left(own, journal):
             continue
         try:
-            found[index] = view_of(own, journal)
+            found[index] = overlay_journal(own, journal)
         except AheadOfTable:
             continue
     return found

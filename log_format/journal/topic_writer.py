@@ -22,12 +22,12 @@ from log_format.delta.log import TableLog
 from log_format.delta.table import StateT
 from log_format.errors import BackOff, StoreUnavailable, TidelogError, UnknownTopic
 from log_format.ids import NewId
-from log_format.journal.append import JournalAppend, Routed
-from log_format.journal.drain import DRAIN_BYTES_MAX, Drain, drainable, drained_entry
+from log_format.journal.append import JournalAppend, RoutedBatch
+from log_format.journal.drain import DRAIN_BYTES_MAX, Drain, drained_entry, plan_drain
 from log_format.journal.entries import Close, Drained, Entry, Release
-from log_format.journal.look import JournalOf
 from log_format.journal.notes import JournalNotes
 from log_format.journal.reader import JournalReader, JournalRunPlace
+from log_format.journal.refresh import JournalOf
 from log_format.journal.state import JournalState
 from log_format.journal.undrained import UndrainedRun
 from log_format.journal.view import journal_topic
@@ -45,7 +45,7 @@ _ROUNDS_MAX: Final = 200
 """Most refreshes of a topic that moves, or is being changed."""
 
 
-class TopicsAnywhere:
+class TopicWriter:
     """A writer to topics wherever they are. For one thread at a time. ``engine``: the program's name in the tables' histories."""
 
     def __init__(
@@ -66,7 +66,7 @@ class TopicsAnywhere:
             new_id: source of unique ids.
             engine: the program's name in the tables' histories.
             direct_bytes_min: size in bytes from which a batch does not go to a journal.
-            drain_bytes_max: limit of one drain, as for ``drainable``.
+            drain_bytes_max: limit of one drain, as for ``plan_drain``.
         """
         self._journal_of = journal_of
         self._reader = reader
@@ -103,7 +103,7 @@ class TopicsAnywhere:
             if known is None:
                 return None
             undrained = at.runs.of(known.topic_id)
-            ends, parts = drainable(known, undrained, own.next_offsets, bytes_max=self._drain_bytes_max)
+            ends, parts = plan_drain(known, undrained, own.next_offsets, bytes_max=self._drain_bytes_max)
             records = self._records(here.journal, known.topic_id, parts)
             if not self._committer(log).commit(Drain(known, records, ends, self._new_id)).result:
                 return None
@@ -126,7 +126,7 @@ class TopicsAnywhere:
                 (outcome,) = self._committer(log).commit(Append([batch], self._new_id)).result
             else:
                 journal = self._journal_of(here.journal)
-                append = JournalAppend([Routed(own, batch)], self._new_id)
+                append = JournalAppend([RoutedBatch(own, batch)], self._new_id)
                 (outcome,) = self._committer(journal).commit(append).result
             if not isinstance(outcome, TopicMoved):
                 return outcome

@@ -25,12 +25,12 @@ from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS
 
 Applied = Mapping[TransactionStamp, tuple[AppendedRange, ...]]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-_Places = list[tuple[_Count, _Count, _Count]]
+_RangeTuples = list[tuple[_Count, _Count, _Count]]
 _RunBytes = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 _RunRow = tuple[_Count, _Count, _Count, _Count, _RunBytes, _Count, _Count]
-_StampRow = tuple[str, _Count, _Count, _Places]
+_StampRow = tuple[str, _Count, _Count, _RangeTuples]
 _Floor = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
-_AppliedRow = tuple[str, _Count, _Floor, _Places]
+_AppliedRow = tuple[str, _Count, _Floor, _RangeTuples]
 _TopicRow = tuple[str, list[_RunRow], list[_StampRow], list[_AppliedRow]]
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(list[_TopicRow])
@@ -46,7 +46,7 @@ class TopicRuns(NamedTuple):
     applied: Applied
 
 
-class PlacedObject(NamedTuple):
+class CommittedObject(NamedTuple):
     """A journal's object, and whose records it has, in order."""
 
     ref: SegmentRef
@@ -60,11 +60,11 @@ class PlacedObject(NamedTuple):
             modification_time=modification_time_ms,
             data_change=True,
             stats=f'{{"numRecords":{record_count}}}',
-            tags=placed_tags(self.ref, self.topics),
+            tags=encode_object_tags(self.ref, self.topics),
         )
 
 
-def placed_tags(ref: SegmentRef, topics: Sequence[TopicRuns]) -> dict[str, str | None]:
+def encode_object_tags(ref: SegmentRef, topics: Sequence[TopicRuns]) -> dict[str, str | None]:
     """Return the tags of the object's ``add``."""
     rows = [
         (
@@ -90,7 +90,7 @@ def placed_tags(ref: SegmentRef, topics: Sequence[TopicRuns]) -> dict[str, str |
     return {TAG_RUNS: runs, TAG_FOOTER: f"[{ref.footer_start},{ref.footer_crc32}]"}
 
 
-def placed_object(add: Add) -> PlacedObject:
+def decode_object_add(add: Add) -> CommittedObject:
     """Return the object that an ``add`` names. Raises ``CorruptData``."""
     path, tags = plain_path(add.path), add.tags or {}
     try:
@@ -100,8 +100,8 @@ def placed_object(add: Add) -> PlacedObject:
             TopicRuns(
                 topic_id,
                 [Run(*run) for run in runs],
-                [StampedBatch(ProducerStamp(*row[:3]), _places(row[3])) for row in stamped],
-                {TransactionStamp(*row[:3]): _places(row[3]) for row in applied},
+                [StampedBatch(ProducerStamp(*row[:3]), _decode_ranges(row[3])) for row in stamped],
+                {TransactionStamp(*row[:3]): _decode_ranges(row[3]) for row in applied},
             )
             for topic_id, runs, stamped, applied in rows
         ]
@@ -109,7 +109,7 @@ def placed_object(add: Add) -> PlacedObject:
             _check(of_topic)
     except ValueError as problem:
         raise CorruptData(f"The log's entry for {path} can't be used: {problem}.", segment=path) from problem
-    return PlacedObject(SegmentRef(path, add.size, footer_start, footer_crc32), topics)
+    return CommittedObject(SegmentRef(path, add.size, footer_start, footer_crc32), topics)
 
 
 def _check(of_topic: TopicRuns) -> None:
@@ -122,12 +122,12 @@ def _check(of_topic: TopicRuns) -> None:
 
 
 def _rows(stamped: Iterable[tuple[tuple[Any, ...], Sequence[AppendedRange]]]) -> list[tuple[Any, ...]]:
-    return [(*stamp, _plain(offset_ranges)) for stamp, offset_ranges in stamped]
+    return [(*stamp, _encode_ranges(offset_ranges)) for stamp, offset_ranges in stamped]
 
 
-def _plain(offset_ranges: Sequence[AppendedRange]) -> _Places:
+def _encode_ranges(offset_ranges: Sequence[AppendedRange]) -> _RangeTuples:
     return [(place.partition, place.base_offset, place.count) for place in offset_ranges]
 
 
-def _places(plain: _Places) -> tuple[AppendedRange, ...]:
+def _decode_ranges(plain: _RangeTuples) -> tuple[AppendedRange, ...]:
     return tuple(AppendedRange(*place) for place in plain)
