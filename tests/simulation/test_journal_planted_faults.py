@@ -147,7 +147,7 @@ _NUMBERED = "log_format.topic.numbered_producers"
 _GATEWAY = "tests.simulation.simulated_journals.gateway"
 
 PLANTED: dict[str, Planted] = {
-    "attaches a closed number": Planted(f"{_CORE}.judging._is_closed", _attaches_what_is_closed, STORMY),
+    "attaches a closed number": Planted(f"{_CORE}.batch_judge._is_closed", _attaches_what_is_closed, STORMY),
     "keeps no floor": Planted(f"{_CORE}.topics.TopicsEdit._remember", _keeps_no_floor, STORMY, first_seed=79),
     "changes what is open": Planted("log_format.topic.attachment.TopicMove.check", _checks_nothing, CROWDED),
     "joins by an old number": Planted(
@@ -166,8 +166,12 @@ PLANTED: dict[str, Planted] = {
     ),
     "a drain loses transactions": Planted(f"{_CORE}.drain.Drain._applied", lambda *_: {}, FAULTY),
     "a drain says too much": Planted(f"{_GATEWAY}.Drained", _says_too_much, FAULTY),
-    "an append ignores the number": Planted(f"{_CORE}.judging._is_open_for", lambda *_: True, MEDDLED, first_seed=13),
-    "an append ignores the expected offset": Planted(f"{_CORE}.judging.mismatch", lambda *_: None, CROWDED),
+    "an append ignores the number": Planted(
+        f"{_CORE}.batch_judge._is_open_under", lambda *_: True, MEDDLED, first_seed=13
+    ),
+    "an append ignores the expected offset": Planted(
+        f"{_CORE}.batch_judge.expected_offset_error", lambda *_: None, CROWDED
+    ),
     "a view does not look again": Planted(f"{_GATEWAY}.overlay_journal", _shows_the_table, FAULTY),
     "a look takes the topic first": Planted(f"{_GATEWAY}.Gateway.view", _looks_at_the_topic_first, STORMY),
     "forgets too much": Planted(f"{_CORE}.state.JournalRuns.forget_drained", _forgets_all, FAULTY),
