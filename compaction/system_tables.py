@@ -30,6 +30,7 @@ from log_format.delta.table import NO_LOG, Table
 from log_format.groups.state import consumer_offsets_table
 from log_format.ids import NewId
 from log_format.queues.state import queues_table
+from log_format.schemas.state import schemas_table
 from log_format.store import ObjectInfo, ObjectStore
 from log_format.topic.live_segments import removed_segments
 from log_format.transactions.state import transactions_table
@@ -39,6 +40,7 @@ TABLES: Final[tuple[tuple[Table[Any], tuple[str, ...]], ...]] = (
     (consumer_offsets_table(), ("offsets/", "compacted/")),
     (access_table(), ("rows/", "compacted/")),
     (queues_table(), ("settlements/", "compacted/")),
+    (schemas_table(), ("rows/", "compacted/")),
 )
 """System tables, each with the folders of its data files."""
 

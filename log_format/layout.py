@@ -13,10 +13,12 @@
     system/consumer_offsets/                                              a table: the groups' committed offsets
     system/queues/                                                        a table: the queues and their settlements
     system/access/                                                        a table: credentials, roles, ACLs, quotas
+    system/schemas/                                                       a table: the schema registry
     system/journals/<n>/                                                  a table: many topics' flushes (``log_format/journal``)
     system/scheduled/<minute, 10 digits>/<topic>/<due>~<topic id>~<name>  delayed records are due (``log_format/scheduled``)
     system/probes/                                                        probes of the store, left over from a crash
     system/copying                                                        a copy into this store is running, or was interrupted
+    system/copied                                                         this store is a copy of another, and of when
     topics/<topic>/scheduled/<topic id>/objects/<name>                    delayed records of some requests
     topics/<topic>/scheduled/<topic id>/windows/<number, 20 digits>.json  which of them are published
     topics/<topic>/scheduled/<topic id>/cancelled/<due>~<name>~<row>      a delayed record that is not published
@@ -32,10 +34,12 @@ CLUSTER_KEY = f"{SYSTEM}cluster.json"
 GATEWAYS = f"{SYSTEM}gateways/"
 PROBES = f"{SYSTEM}probes/"
 COPYING = f"{SYSTEM}copying"
+COPIED = f"{SYSTEM}copied"
 TRANSACTIONS_ROOT = f"{SYSTEM}transactions/"
 CONSUMER_OFFSETS_ROOT = f"{SYSTEM}consumer_offsets/"
 QUEUES_ROOT = f"{SYSTEM}queues/"
 ACCESS_ROOT = f"{SYSTEM}access/"
+SCHEMAS_ROOT = f"{SYSTEM}schemas/"
 JOURNALS = f"{SYSTEM}journals/"
 SCHEDULED = f"{SYSTEM}scheduled/"
 AUDIT_TOPIC = "__audit"

@@ -1,8 +1,8 @@
 """Copying a log from one store to another while gateways write to the first: a backup, and its restoration.
 
 1. The order makes the copy consistent: first the cluster's key, groups' offsets, queues and rights; then for each topic its
-   ``_delta_log`` in the order of versions, and its segments; then the journals. So for each copied offset the copied log has the
-   records.
+   ``_delta_log`` in the order of versions, and its segments; then the journals; then the schemas. So for each copied offset the
+   copied log has the records, and for each record its schema.
 2. A copied commit names segments that existed when it was copied: removed ones are kept for ``deleted.file.retention.ms``, and in
    a busy topic for at least an hour. A copy that took longer and lacks some is completed by copying again, onto the first.
 3. If a journal's copy counts records as drained that a topic's copy does not have yet, further commits of that topic are copied,
@@ -15,7 +15,8 @@
 7. Delayed records' objects and notices are copied before the topics; windows are copied after them, once more at the end, and
    several times within the half hour for which they are kept. So a record that was waiting when the copy began is delivered from
    the copy once: if a copied log has it, a copied window says so. With a version no delayed records are copied.
-8. Afterwards every topic is verified as by ``tidelog verify``.
+8. An object says when the copy was made: ids of schemas go on far above those that the source may have given since.
+9. Afterwards every topic is verified as by ``tidelog verify``.
 
 Transactions and heartbeats are not copied. An open transaction may be in some topics of the copy and not in others; if that
 matters, drain the gateways first. Objects pass through memory, at most ``BYTES_AT_ONCE`` at a time.
@@ -47,6 +48,7 @@ from log_format.errors import (
 from log_format.inspection.verify import verify_topic
 from log_format.journal.state import JournalState
 from log_format.scheduled.due import list_due
+from log_format.schemas.copied import CopiedAt
 from log_format.store import ObjectStore
 from log_format.topic.state import TopicState
 from log_format.transactions.beginning import skip_versions
@@ -60,6 +62,7 @@ _OBJECTS: Final = "objects/"
 _EVER_MS: Final = 10**14
 """Time after which no delayed record is due."""
 SYSTEM_TABLES: Final = (layout.CONSUMER_OFFSETS_ROOT, layout.QUEUES_ROOT, layout.ACCESS_ROOT)
+"""Tables that are copied before the topics. The schemas are copied after them: records name schemas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +132,9 @@ def copy_log(
     for topic in chosen if version is None else ():
         _copy_windows(source, target, topic)
     _begin_transactions(target, chosen, journals, clock)
+    if topics is None:
+        copy_table(source, target, layout.SCHEMAS_ROOT, None)
+        target.put(layout.COPIED, CopiedAt(at_ms=clock.now_ms()).encoded())
     target.delete(layout.COPYING)
     for topic in chosen:
         yield _proved(target, topic)
@@ -241,7 +247,7 @@ def _begin_transactions(
 
 def _tables_of(store: ObjectStore) -> Iterator[str]:
     """Yield the roots of the tables that may be copied."""
-    yield from SYSTEM_TABLES
+    yield from (*SYSTEM_TABLES, layout.SCHEMAS_ROOT)
     yield from map(layout.topic_root, store.list_directories(layout.TOPICS))
     yield from map(layout.journal_root, journals_of(store))
 

@@ -18,6 +18,8 @@ from log_format.delta.log import TableLog
 from log_format.delta.table import Table
 from log_format.groups import changes as group_changes
 from log_format.groups.state import consumer_offsets_table
+from log_format.schemas import changes as schema_changes
+from log_format.schemas.row import ConfigRow
 from log_format.transactions.changes import Begin, Decide
 from log_format.transactions.compaction import Compact
 from log_format.transactions.state import transactions_table
@@ -41,7 +43,17 @@ def _role(bench: MaintenanceBench, name: str) -> access_changes.Decide:
     return access_changes.Decide([access_changes.PutRole(row=RoleRow(role=name, members=()))], bench.new_id)
 
 
-CHANGES = {ROOT: _begin, layout.CONSUMER_OFFSETS_ROOT: _claim, layout.ACCESS_ROOT: _role}
+def _config(bench: MaintenanceBench, name: str) -> schema_changes.Decide:
+    row = ConfigRow(subject=name, compatibility="NONE")
+    return schema_changes.Decide([schema_changes.PutConfig(row=row)], bench.new_id)
+
+
+CHANGES = {
+    ROOT: _begin,
+    layout.CONSUMER_OFFSETS_ROOT: _claim,
+    layout.ACCESS_ROOT: _role,
+    layout.SCHEMAS_ROOT: _config,
+}
 
 
 def _keys(bench: MaintenanceBench, folder: str) -> list[str]:

@@ -14,6 +14,7 @@ from log_format import layout
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
+from log_format.delta.log import TableLog
 from log_format.errors import RequestRefused, StoreUnavailable
 from log_format.inspection.backup import copy_log
 from log_format.inspection.verify import verify_topic
@@ -23,6 +24,11 @@ from log_format.scheduled.delayed_records import DelayedRecords
 from log_format.scheduled.due import list_due
 from log_format.scheduled.filing import put_object
 from log_format.scheduled.lookup import scheduled_id, waiting
+from log_format.schemas.changes import Decide, Register, compared
+from log_format.schemas.copied import copied_at_ms
+from log_format.schemas.decision import Decided
+from log_format.schemas.schema import Schema
+from log_format.schemas.state import schemas_table
 from log_format.store import ObjectInfo, ObjectStore
 from log_format.stores import open_store
 from log_format.stores.memory import MemoryStore
@@ -105,6 +111,33 @@ def test_a_copy_takes_transactions(topics: list[str] | None) -> None:
         transact(target, b"e", "late")
         transact(target, b"f")
         assert [end(target, "late"), end(target)] == [10, 5]
+
+
+def test_a_copy_gives_no_id_that_its_source_has_given_since() -> None:
+    """Schemas are in the copy; what either registers afterwards has ids of its own, also when it is copied again."""
+    source, target = MemoryStore(), MemoryStore()
+    create(source)
+
+    def registered(store: ObjectStore, text: str) -> int:
+        log = TableLog(store, schemas_table(), CLOCK)
+        state = log.refresh()
+        asked = Register(
+            subject="a",
+            schema=Schema(text=text),
+            compared=compared(state, "a"),
+            copied_at_ms=copied_at_ms(store),
+        )
+        (outcome,) = Committer(log, new_id=new_id).commit(Decide([asked], new_id)).result
+        assert isinstance(outcome, Decided)
+        return outcome.schema_id
+
+    assert registered(source, "1") == 1
+    assert [each.problems for each in copy_log(source, target, CLOCK)] == [()]
+    assert registered(target, "1") == 1
+    of_source = {registered(source, text) for text in "23"}
+    of_target = {registered(target, text) for text in "456"}
+    assert len(of_source | of_target) == 5
+    assert max(of_target) - min(of_target) == 2, "they are skipped once"
 
 
 def test_a_copy_into_a_log_that_has_gone_on_is_refused() -> None:
