@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,18 @@ def of_type(plan: Changes, kind: str) -> Iterator[dict[str, Any]]:
 def test_the_form_is_terraforms_own(workspace: Callable[[str], Any]) -> None:
     """``terraform fmt`` would change nothing."""
     assert workspace(".").run("fmt", "-recursive", "-check", "-list=true", ".") == ""
+
+
+def test_a_variable_of_several_modules_is_declared_once() -> None:
+    """No two declarations are alike, but those of ``shared``, to which modules have links."""
+    files = [path for path in (TERRAFORM / "modules").glob("*/*.tf") if not path.is_symlink()]
+    files += (TERRAFORM / "shared").glob("*.tf")
+    declared = [each for path in files for each in re.findall(r"(?ms)^variable .*?^\}", path.read_text())]
+    rules = [re.sub(r"(description|error_message) *= .*", "", each) for each in declared]
+    assert [each for each, count in Counter(rules).items() if count > 1] == []
+    links = [path for path in (TERRAFORM / "modules").glob("*/*.tf") if path.is_symlink()]
+    assert {path.resolve().parent for path in links} == {TERRAFORM / "shared"}
+    assert {path.resolve().name for path in links} == {path.name for path in (TERRAFORM / "shared").iterdir()}
 
 
 @pytest.mark.parametrize("module", ["storage", "access", "gateway", "maintenance", "pipeline", "observability"])

@@ -37,17 +37,6 @@ variable "fast_bucket_arn" {
   }
 }
 
-variable "kms_key_arn" {
-  description = "Key in KMS with which the bucket encrypts, as the module storage takes it; null: none."
-  type        = string
-  default     = null
-
-  validation {
-    condition     = var.kms_key_arn == null ? true : can(regex("^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$", var.kms_key_arn))
-    error_message = "kms_key_arn must be the ARN of a key, not of an alias."
-  }
-}
-
 locals {
   names     = { bucket_arn = var.bucket_arn, prefix = var.prefix }
   templates = { for role in ["gateway", "maintenance", "reader", "writer"] : role => templatefile("${path.module}/policies/${role}.json.tftpl", local.names) }

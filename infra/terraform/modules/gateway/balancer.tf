@@ -114,6 +114,13 @@ resource "aws_lb" "this" {
       prefix  = var.name
     }
   }
+
+  lifecycle {
+    precondition {
+      condition     = length(var.subnet_ids) >= 2
+      error_message = "subnet_ids must name at least two subnets for gateways: a load balancer needs two zones, and the service should survive the loss of one."
+    }
+  }
 }
 
 resource "aws_lb_target_group" "gateway" {

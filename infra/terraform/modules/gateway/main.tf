@@ -77,7 +77,7 @@ locals {
 
 resource "aws_cloudwatch_log_group" "gateway" {
   name              = "/tidelog/${var.name}/gateway"
-  retention_in_days = var.log_retention_days
+  retention_in_days = coalesce(var.log_retention_days, 14)
   tags              = var.tags
 }
 

@@ -1,48 +1,3 @@
-variable "name" {
-  description = "Prefix of the names of everything that is made: a letter, then up to 20 letters, digits and dashes."
-  type        = string
-  default     = "tidelog"
-  nullable    = false
-
-  validation {
-    condition     = can(regex("^[a-z][a-z0-9-]{0,19}[a-z0-9]$", var.name))
-    error_message = "name must be 2 to 21 lower-case letters, digits and dashes: load balancers' names are short."
-  }
-}
-
-variable "region" {
-  description = "Region of the bucket and of the gateways."
-  type        = string
-  nullable    = false
-
-  validation {
-    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
-    error_message = "region must be the name of a region, such as eu-central-1."
-  }
-}
-
-variable "image" {
-  description = "The gateway's image, with a tag or digest that never changes: built from infra/docker/gateway.Dockerfile."
-  type        = string
-  nullable    = false
-
-  validation {
-    condition     = can(regex("(:[A-Za-z0-9._-]+|@sha256:[0-9a-f]{64})$", var.image)) && !endswith(var.image, ":latest")
-    error_message = "image must name a tag or a digest, and not latest: a restart must not bring another version."
-  }
-}
-
-variable "repository_arns" {
-  description = "ARNs of the ECR repositories that the images are pulled from."
-  type        = list(string)
-  nullable    = false
-
-  validation {
-    condition     = length(var.repository_arns) > 0 && alltrue([for arn in var.repository_arns : can(regex("^arn:aws[a-z-]*:ecr:[a-z0-9-]+:[0-9]{12}:repository/[a-z0-9._/-]+$", arn))])
-    error_message = "repository_arns must be ARNs of ECR repositories, without wildcards."
-  }
-}
-
 variable "collector_image" {
   description = "Image of the AWS distribution of the OpenTelemetry collector; null: no collector, no scaling by bytes in flight, no lag of consumers."
   type        = string
@@ -52,57 +7,6 @@ variable "collector_image" {
     condition     = var.collector_image == null ? true : can(regex("(:[A-Za-z0-9._-]+|@sha256:[0-9a-f]{64})$", var.collector_image)) && !endswith(var.collector_image, ":latest")
     error_message = "collector_image must name a tag or a digest, and not latest."
   }
-}
-
-variable "store_uri" {
-  description = "The store, as the module storage outputs it."
-  type        = string
-  nullable    = false
-
-  validation {
-    condition     = can(regex("^s3://[a-z0-9-]+/.+$", var.store_uri))
-    error_message = "store_uri must be s3://bucket/prefix."
-  }
-}
-
-variable "store_policy" {
-  description = "What gateways may do in the bucket: gateway_policy of the module access."
-  type        = string
-  nullable    = false
-
-  validation {
-    condition     = can(jsondecode(var.store_policy).Statement)
-    error_message = "store_policy must be a policy document in JSON."
-  }
-}
-
-variable "vpc_id" {
-  description = "The network."
-  type        = string
-  nullable    = false
-
-  validation {
-    condition     = can(regex("^vpc-[0-9a-f]+$", var.vpc_id))
-    error_message = "vpc_id must be the id of a network, vpc-..."
-  }
-}
-
-variable "subnet_ids" {
-  description = "Subnets of the network, in at least two zones, with a way to the bucket (a gateway endpoint)."
-  type        = list(string)
-  nullable    = false
-
-  validation {
-    condition     = length(var.subnet_ids) >= 2
-    error_message = "subnet_ids must name at least two subnets: a load balancer needs two zones, and the service should survive the loss of one."
-  }
-}
-
-variable "assign_public_ip" {
-  description = "Whether tasks get public addresses: the only way to their image in a network without endpoints and NAT."
-  type        = bool
-  default     = false
-  nullable    = false
 }
 
 variable "is_internal" {
@@ -286,42 +190,6 @@ variable "count_max" {
   }
 }
 
-variable "cpu" {
-  description = "CPU units of a task; 1024 are one core, and a gateway uses little more than one."
-  type        = number
-  default     = 1024
-  nullable    = false
-
-  validation {
-    condition     = contains([256, 512, 1024, 2048, 4096], var.cpu)
-    error_message = "cpu must be 256, 512, 1024, 2048 or 4096."
-  }
-}
-
-variable "memory_mib" {
-  description = "Memory of a task, MiB. The gateway and its reader of history take 960 at most with the default settings, TLS and rights 64 each, the collector 256."
-  type        = number
-  default     = 2048
-  nullable    = false
-
-  validation {
-    condition     = var.memory_mib >= 1024
-    error_message = "memory_mib must be at least 1024: gateway and collector."
-  }
-}
-
-variable "cpu_architecture" {
-  description = "X86_64 or ARM64, as the image was built for."
-  type        = string
-  default     = "X86_64"
-  nullable    = false
-
-  validation {
-    condition     = contains(["X86_64", "ARM64"], var.cpu_architecture)
-    error_message = "cpu_architecture must be X86_64 or ARM64."
-  }
-}
-
 variable "log_requests" {
   description = "Requests that are a line each in the gateways' logs: \"failures\" (status 400 and above), or \"all\". At 100 MiB/s all of them cost 877 $ a month."
   type        = string
@@ -332,23 +200,4 @@ variable "log_requests" {
     condition     = contains(["all", "failures"], var.log_requests)
     error_message = "log_requests must be \"all\" or \"failures\"."
   }
-}
-
-variable "log_retention_days" {
-  description = "How long the gateways' logs are kept, days."
-  type        = number
-  default     = 14
-  nullable    = false
-
-  validation {
-    condition     = contains([1, 3, 5, 7, 14, 30, 60, 90, 180, 365], var.log_retention_days)
-    error_message = "log_retention_days must be 1, 3, 5, 7, 14, 30, 60, 90, 180 or 365."
-  }
-}
-
-variable "tags" {
-  description = "Tags of everything."
-  type        = map(string)
-  default     = {}
-  nullable    = false
 }

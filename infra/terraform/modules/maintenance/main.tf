@@ -12,7 +12,7 @@ locals {
 
 resource "aws_cloudwatch_log_group" "maintenance" {
   name              = "/tidelog/${var.name}/maintenance"
-  retention_in_days = var.log_retention_days
+  retention_in_days = coalesce(var.log_retention_days, 30)
   tags              = var.tags
 }
 

@@ -1,26 +1,3 @@
-variable "name" {
-  description = "Name of what is made, and prefix of names."
-  type        = string
-  default     = "tidelog"
-  nullable    = false
-
-  validation {
-    condition     = can(regex("^[a-z][a-z0-9-]{0,19}[a-z0-9]$", var.name))
-    error_message = "name must be 2 to 21 lower-case letters, digits and dashes."
-  }
-}
-
-variable "region" {
-  description = "Region of the network and of the bucket."
-  type        = string
-  nullable    = false
-
-  validation {
-    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
-    error_message = "region must be the name of a region, such as eu-central-1."
-  }
-}
-
 variable "zones" {
   description = "Availability zones, two to four: gateways stand in all of them."
   type        = list(string)
@@ -67,11 +44,4 @@ variable "flow_log_bucket_arn" {
     condition     = var.flow_log_bucket_arn == null ? true : can(regex("^arn:aws[a-z-]*:s3:::[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$", var.flow_log_bucket_arn))
     error_message = "flow_log_bucket_arn must be the ARN of a bucket."
   }
-}
-
-variable "tags" {
-  description = "Tags of everything."
-  type        = map(string)
-  default     = {}
-  nullable    = false
 }

@@ -1,26 +1,3 @@
-variable "name" {
-  description = "Prefix of the names of everything that is made."
-  type        = string
-  default     = "tidelog"
-  nullable    = false
-
-  validation {
-    condition     = can(regex("^[a-z][a-z0-9-]{0,19}[a-z0-9]$", var.name))
-    error_message = "name must be 2 to 21 lower-case letters, digits and dashes."
-  }
-}
-
-variable "region" {
-  description = "Region of the gateways."
-  type        = string
-  nullable    = false
-
-  validation {
-    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
-    error_message = "region must be the name of a region, such as eu-central-1."
-  }
-}
-
 variable "gateway_log_group_name" {
   description = "The gateways' log, as the module gateway outputs it. Log level info: one line for each request."
   type        = string
@@ -175,11 +152,4 @@ variable "daily_usd_max" {
     condition     = var.daily_usd_max == null ? true : var.daily_usd_max > 0
     error_message = "daily_usd_max must be positive, or null."
   }
-}
-
-variable "tags" {
-  description = "Tags of everything."
-  type        = map(string)
-  default     = {}
-  nullable    = false
 }

@@ -1,10 +1,1 @@
-terraform {
-  required_version = ">= 1.9, < 2.0"
-
-  required_providers {
-    aws = {
-      source  = "hashicorp/aws"
-      version = "5.100.0"
-    }
-  }
-}
+../../shared/versions.tf

@@ -1,15 +1,3 @@
-variable "name" {
-  description = "Prefix of the names of everything that is made."
-  type        = string
-  default     = "tidelog"
-  nullable    = false
-
-  validation {
-    condition     = can(regex("^[a-z][a-z0-9-]{0,19}[a-z0-9]$", var.name))
-    error_message = "name must be 2 to 21 lower-case letters, digits and dashes."
-  }
-}
-
 variable "release_label" {
   description = "EMR's release: decides the versions of Spark and Delta Lake."
   type        = string
@@ -19,51 +7,6 @@ variable "release_label" {
   validation {
     condition     = can(regex("^emr-(7|spark-[89]|spark-[1-9][0-9])\\.[0-9]+\\.[0-9]+$", var.release_label))
     error_message = "release_label must be emr-7.0.0, emr-spark-8.0.0, or newer."
-  }
-}
-
-variable "vcpu_max" {
-  description = "Cores of all jobs together: the bound of the bill. Each has 8 GB of memory."
-  type        = number
-  default     = 16
-  nullable    = false
-
-  validation {
-    condition     = var.vcpu_max >= 4 && var.vcpu_max <= 400 && floor(var.vcpu_max) == var.vcpu_max
-    error_message = "vcpu_max must be a whole number from 4 to 400."
-  }
-}
-
-variable "vpc_id" {
-  description = "The network."
-  type        = string
-  nullable    = false
-
-  validation {
-    condition     = can(regex("^vpc-[0-9a-f]+$", var.vpc_id))
-    error_message = "vpc_id must be the id of a network, vpc-..."
-  }
-}
-
-variable "subnet_ids" {
-  description = "Subnets of the network with a way to the bucket (a gateway endpoint)."
-  type        = list(string)
-  nullable    = false
-
-  validation {
-    condition     = length(var.subnet_ids) >= 1
-    error_message = "subnet_ids must name a subnet."
-  }
-}
-
-variable "store_policy" {
-  description = "What jobs may do in the log's bucket: reader_policy of the module access, or writer_policy for jobs that append to topics."
-  type        = string
-  nullable    = false
-
-  validation {
-    condition     = can(jsondecode(var.store_policy).Statement)
-    error_message = "store_policy must be a policy document in JSON."
   }
 }
 
@@ -117,11 +60,4 @@ variable "jobs" {
     condition     = alltrue([for job in values(var.jobs) : can(regex("^(rate|cron|at)\\(.+\\)$", job.schedule)) && job.timeout_minutes >= 5])
     error_message = "Each schedule must be rate(...), cron(...) or at(...), and timeout_minutes at least 5."
   }
-}
-
-variable "tags" {
-  description = "Tags of everything."
-  type        = map(string)
-  default     = {}
-  nullable    = false
 }

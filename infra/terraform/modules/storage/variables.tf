@@ -32,17 +32,6 @@ variable "fast_zone_id" {
   }
 }
 
-variable "kms_key_arn" {
-  description = "Key in KMS with which the bucket encrypts, with a bucket key; null: with S3's own keys. The roles need it, too: see the module access."
-  type        = string
-  default     = null
-
-  validation {
-    condition     = var.kms_key_arn == null ? true : can(regex("^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$", var.kms_key_arn))
-    error_message = "kms_key_arn must be the ARN of a key, not of an alias."
-  }
-}
-
 variable "access_log_bucket" {
   description = "Name of a bucket that takes S3's access logs, and whose policy lets logging.s3.amazonaws.com write there; null: none."
   type        = string
@@ -58,13 +47,6 @@ variable "force_destroy" {
   description = "Whether terraform destroy deletes the bucket with everything in it. Only where no record is worth anything."
   type        = bool
   default     = false
-  nullable    = false
-}
-
-variable "tags" {
-  description = "Tags of the bucket."
-  type        = map(string)
-  default     = {}
   nullable    = false
 }
 

@@ -296,6 +296,16 @@ run "a_tag_that_moves_and_names_in_place_of_ids_are_refused" {
   expect_failures = [var.image, var.collector_image, var.region, var.vpc_id, var.certificate_arn]
 }
 
+run "one_subnet_is_refused" {
+  command = plan
+
+  variables {
+    subnet_ids = ["subnet-0123456789abcdef0"]
+  }
+
+  expect_failures = [aws_lb.this]
+}
+
 run "without_kafka" {
   command = apply
 
