@@ -21,7 +21,7 @@ from compaction.system_tables import TABLES, plan_journal, plan_table
 from compaction.topic_upkeep import TopicUpkeep
 from compaction.workers import Workers
 from log_format import layout, limits
-from log_format.checkpoints.journal_log import journals_of
+from log_format.checkpoints.journal_log import list_journals
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.committer import Committer
@@ -62,7 +62,7 @@ class Job:
         """
         totals = Totals()
         is_daily = collect and self._is_daily()
-        for number in journals_of(self.store):
+        for number in list_journals(self.store):
             # Before the topics, so that drained records are merged in the same round.
             journal = self._journal(number)
             run = partial(journal.run, totals, collect=collect, only=frozenset(self.only))

@@ -26,7 +26,7 @@ from compaction.rewrite import Done, Task
 from compaction.workers import Workers
 from log_format import layout, limits
 from log_format.checkpoints import checkpoint
-from log_format.checkpoints.put_back import PutBack, needs_putting_back
+from log_format.checkpoints.restore_table import RestoreTable, needs_restore
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.cleaned_log import note_cleaned
@@ -109,8 +109,8 @@ class TopicUpkeep:
     def _put_back(self) -> TopicState:
         """Undo other programs' changes to the table, and keep them away from now on. Return the state afterwards."""
         state, told = self._log.state, self._log.state.foreign
-        change = PutBack(self._store, self.topic)
-        while needs_putting_back(state):
+        change = RestoreTable(self._store, self.topic)
+        while needs_restore(state):
             if self._is_dry_run:
                 self._report.event("would put back", topic=self.topic, files=len(state.foreign.touched))
                 return state
@@ -280,7 +280,7 @@ class TopicUpkeep:
     def _write_checkpoint(self, totals: Totals) -> None:
         state = self._log.state
         newest = checkpoint.last_checkpoint_version(self._store, self.topic)
-        if self._is_dry_run or not checkpoint.is_due(state.version, newest, state.manifest.segment_count()):
+        if self._is_dry_run or not checkpoint.is_checkpoint_due(state.version, newest, state.manifest.segment_count()):
             return
         checkpoint.write_checkpoint(self._store, self.topic, state.version, self._clock.now_ms())
         self._report.event("checkpoint", topic=self.topic, version=state.version)

@@ -14,9 +14,9 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # tidelog/programs.py blocks SIGINT until here.
 
-    from log_format.without_pandas import find_no_pandas
+    from log_format.without_pandas import hide_pandas
 
-    find_no_pandas()
+    hide_pandas()
 
 import argparse
 import asyncio

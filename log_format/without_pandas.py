@@ -11,7 +11,7 @@ from importlib.abc import MetaPathFinder
 from typing import Any
 
 
-class WithoutPandas(MetaPathFinder):
+class PandasHider(MetaPathFinder):
     """An import finder that refuses pandas, and leaves every other module to the other finders."""
 
     def find_spec(self, name: str, *_: Any) -> None:
@@ -20,6 +20,6 @@ class WithoutPandas(MetaPathFinder):
             raise ModuleNotFoundError(name=name)
 
 
-def find_no_pandas() -> None:
+def hide_pandas() -> None:
     """Hide pandas from this process, as if it weren't installed. A program calls this before its other imports."""
-    sys.meta_path.insert(0, WithoutPandas())
+    sys.meta_path.insert(0, PandasHider())

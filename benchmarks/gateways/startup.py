@@ -45,7 +45,7 @@ def _fill(store: Any, name: str, commits: int) -> None:
     written = None
     for _ in range(commits):
         state = topic.append(records, np.arange(PARTITIONS, dtype=np.int32), 101)
-        if checkpoint.is_due(state.version, written, state.manifest.segment_count()):
+        if checkpoint.is_checkpoint_due(state.version, written, state.manifest.segment_count()):
             checkpoint.write_checkpoint(store, name, state.version, time.time_ns() // 1_000_000)
             written = state.version
 

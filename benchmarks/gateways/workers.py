@@ -31,7 +31,7 @@ from benchmarks.harness.pairs import in_turns, sources
 from benchmarks.harness.processes import Server, call, gateway, make_topic
 from benchmarks.harness.report import Table
 from benchmarks.harness.stores import directory
-from log_format.cluster.preferred import preferred
+from log_format.cluster.preferred import preferred_gateway
 
 RECORDS: Final = 1_000
 VALUE_BYTES: Final = 100
@@ -118,7 +118,7 @@ def _rows(server: Server, count: int, load: _Load, seconds: float) -> Iterator[t
     yield BY_THE_PORT, _row(server, [server.port], topics, load, seconds)
     if count > 1:
         # Connection i sends to topics i, i + CONNECTIONS, …: all of one owner, as the owners take turns.
-        owners = [ports[preferred(topic, ports) or ""] for topic in topics[:count]]
+        owners = [ports[preferred_gateway(topic, ports) or ""] for topic in topics[:count]]
         yield "straight to the topic's worker", _row(server, owners, topics, load, seconds)
 
 
@@ -162,7 +162,7 @@ def _topics(workers: Sequence[str], count: int) -> list[str]:
     for number in itertools.count():
         if all(len(names) >= count // len(workers) for names in found.values()):
             break
-        found[preferred(f"t{number}", workers) or ""].append(f"t{number}")
+        found[preferred_gateway(f"t{number}", workers) or ""].append(f"t{number}")
     return [
         name for turn in itertools.islice(zip(*found.values(), strict=False), count // len(workers)) for name in turn
     ]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from gateway.cluster.peers import Peer, Peers
-from log_format.cluster.preferred import preferred
+from log_format.cluster.preferred import preferred_gateway
 
 Mode = Literal["preferred", "random", "off"]
 
@@ -86,5 +86,5 @@ class Ownership:
         others = self.peers.candidates()
         if not others:
             return None
-        best = preferred(name, (self._own_id, *others), owners=owners, partition=partition)
+        best = preferred_gateway(name, (self._own_id, *others), owners=owners, partition=partition)
         return None if best is None else others.get(best)

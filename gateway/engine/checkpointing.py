@@ -15,7 +15,7 @@ from typing import Generic
 from gateway.engine.bounds import CHECKPOINT_RETRY_MS, EngineBounds
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
-from log_format.checkpoints.checkpoint import hinted_checkpoint, is_due, write_table_checkpoint
+from log_format.checkpoints.checkpoint import hinted_checkpoint, is_checkpoint_due, write_table_checkpoint
 from log_format.clock import Clock
 from log_format.delta.log import TableLog
 from log_format.delta.table import NO_LOG, StateT
@@ -107,7 +107,7 @@ class Checkpointing(Generic[StateT]):
         self._metrics.checkpoints.labels("written").inc()
 
     def _is_due(self, state: StateT) -> bool:
-        return is_due(
+        return is_checkpoint_due(
             state.version,
             self._newest,
             self._files(state),

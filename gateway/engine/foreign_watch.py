@@ -14,7 +14,7 @@ from typing import Final
 
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_table import OpenTable
-from log_format.checkpoints.put_back import PutBack
+from log_format.checkpoints.restore_table import RestoreTable
 from log_format.clock import Clock
 from log_format.delta.foreign import ForeignCommit
 from log_format.errors import StoreError, TidelogError
@@ -68,7 +68,7 @@ class ForeignWatch:
             await asyncio.wait(list(self._running.values()))
 
     async def _put_back(self, name: str, table: OpenTable[TopicState]) -> None:
-        change = PutBack(self._store, name)
+        change = RestoreTable(self._store, name)
 
         def look(_committer: object) -> None:
             change.look(table.log.state, self._clock.now_ms())

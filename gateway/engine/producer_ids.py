@@ -12,7 +12,7 @@ from gateway.engine.log_look import LogLook
 from gateway.engine.pool import Pool
 from log_format.clock import Clock
 from log_format.cluster.identity import Cluster, load_cluster
-from log_format.cluster.proof import NOBODY, proof
+from log_format.cluster.proof import NOBODY, prove
 from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreUnavailable
 from log_format.ids import NewId
 from log_format.store import ObjectStore
@@ -61,7 +61,7 @@ class ProducerIds:
 
     async def proved(self, text: str, owner: str) -> str:
         """Return a proof of a text that is not an id. Raises what ``issue`` raises."""
-        return proof(text, (await self._known_cluster()).producer_key, owner)
+        return prove(text, (await self._known_cluster()).producer_key, owner)
 
     async def key_for(self, purpose: bytes) -> bytes:
         """Return a key for proofs of one purpose, derived from the store's key. Raises what ``issue`` raises."""

@@ -23,7 +23,7 @@ from gateway.engine.open_table import TableAccess
 from gateway.engine.registry import TopicRegistry
 from gateway.journals.times_ahead import TimesAhead
 from gateway.supervised import supervised
-from log_format.checkpoints.journal_log import journals_of
+from log_format.checkpoints.journal_log import list_journals
 from log_format.errors import StoreUnavailable, TidelogError
 from log_format.journal.entries import Release
 from log_format.journal.topics import JournalTopic
@@ -109,7 +109,7 @@ class JournalUpkeep:
     async def _find(self) -> None:
         """Open the journals that the store has."""
         try:
-            numbers = await self._access.look_pool.run(journals_of, self._access.store)
+            numbers = await self._access.look_pool.run(list_journals, self._access.store)
         except StoreUnavailable as error:
             _log.warning("journals can't be listed: %s", error.detail)
             return

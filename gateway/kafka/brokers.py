@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final, Self
 
 from gateway.cluster.heartbeat import Heartbeat
-from log_format.cluster.preferred import preferred
+from log_format.cluster.preferred import preferred_gateway
 
 _NODE_ID_MAX: Final = 2**31 - 1
 
@@ -80,4 +80,4 @@ def of_zones(topic: str, brokers: Sequence[Broker]) -> Mapping[str, int]:
             by_zone.setdefault(one.zone, {})[one.gateway_id] = one.node_id
     if len(by_zone) < 2:
         return {}
-    return {zone: some[str(preferred(topic, some))] for zone, some in by_zone.items()}
+    return {zone: some[str(preferred_gateway(topic, some))] for zone, some in by_zone.items()}

@@ -27,7 +27,7 @@ from gateway.process.stores import open_for_old_records
 from gateway.process.yielding import yield_to_gateway
 from log_format.clock import SystemClock
 from log_format.segments.reader import SegmentReader
-from log_format.without_pandas import find_no_pandas
+from log_format.without_pandas import hide_pandas
 
 OUT_OF_MEMORY_SCORE: Final = 500
 FOOTERS_BYTES: Final = 4 * 1024 * 1024
@@ -44,7 +44,7 @@ TRIM_PAUSE_S: Final = 0.25
 def main(arguments: list[str]) -> None:
     """Serve until the gateway has ended."""
     yield_to_gateway(out_of_memory_score=OUT_OF_MEMORY_SCORE)
-    find_no_pandas()
+    hide_pandas()
     descriptor, uri, log_level, log_format = arguments
     control = socket.socket(fileno=int(descriptor))
     structured_log.configure(log_level, cast("structured_log.LogFormat", log_format))

@@ -25,7 +25,7 @@ import msgspec
 
 from gateway.process.yielding import yield_to_gateway
 from gateway.sql.task import CPU_S_MAX, LENGTH, LIFE_S_MAX, Found, framed
-from log_format.without_pandas import find_no_pandas
+from log_format.without_pandas import hide_pandas
 
 OUT_OF_MEMORY_SCORE: Final = 1000
 _KEPT: Final = ("LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
@@ -60,7 +60,7 @@ def main() -> None:
     """Answer one statement."""
     yield_to_gateway(out_of_memory_score=OUT_OF_MEMORY_SCORE)
     _end_with_gateway()
-    find_no_pandas()
+    hide_pandas()
     import pyarrow as pa  # noqa: PLC0415 - slow imports come after the priority was lowered
 
     from gateway.sql.statement import Statement  # noqa: PLC0415

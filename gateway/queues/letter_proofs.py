@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from log_format.cluster.proof import DIGITS, is_proved, proof
+from log_format.cluster.proof import DIGITS, is_proved, prove
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -40,7 +40,7 @@ class LetterProofs:
         self, partition: int, number: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> tuple[str, bytes]:
         """Return the header to add to a letter with these other headers."""
-        return PROOF_HEADER, f"{number}.{proof(self._text(partition, number, key, value, headers), self.key)}".encode()
+        return PROOF_HEADER, f"{number}.{prove(self._text(partition, number, key, value, headers), self.key)}".encode()
 
     def number(self, partition: int, key: bytes | None, value: bytes | None, headers: Headers) -> int | None:
         """Return the number of a letter that the queue has put there; None if the queue has not put it there."""

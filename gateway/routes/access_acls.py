@@ -25,7 +25,7 @@ from gateway.http.validation import faults
 from gateway.openapi.problems import BODY_ERRORS, CHANGE_ERRORS, problems
 from gateway.problem import refused
 from gateway.routes.typed_route import TypedRoute
-from log_format.access.acls import Acl, Acls, acls_of
+from log_format.access.acls import Acl, Acls, entry_acls
 from log_format.access.changes import AddAcls, DeleteAcls
 from log_format.errors import ErrorCode
 
@@ -221,7 +221,7 @@ def _page(acls: Acls, matches: Matches, after: tuple[str, int], limit: int) -> A
         if len(found) > limit:
             break
         found += [
-            (one, acl) for acl in acls_of(one, acls.entries[one]) if (one != key or acl.bit > bit) and matches(acl)
+            (one, acl) for acl in entry_acls(one, acls.entries[one]) if (one != key or acl.bit > bit) and matches(acl)
         ]
     page: AclPage = {"acls": [_described(acl) for _, acl in found[:limit]]}
     if len(found) > limit:

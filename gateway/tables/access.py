@@ -10,17 +10,17 @@ from gateway.engine.state_budget import StateBudget
 from log_format.access.changes import (
     AccessDecision,
     AddAcls,
+    AppliedDecision,
     Compact,
     CreateToken,
     Decide,
-    Decided,
     PutQuota,
     PutRole,
 )
 from log_format.access.state import AccessState, access_table, growth_bytes
 
 
-class AccessTable(SharedCommits[AccessState, AccessDecision, Decided]):
+class AccessTable(SharedCommits[AccessState, AccessDecision, AppliedDecision]):
     """The open table ``system/access``. Used on the event loop only."""
 
     def __init__(self, access: TableAccess) -> None:
@@ -63,4 +63,4 @@ def _growth(decision: AccessDecision, state: AccessState) -> int:
     if not isinstance(decision, CreateToken | PutRole | AddAcls | PutQuota):
         return 0
     decided = decision.decide(state, 0)
-    return growth_bytes(decided.changes, state) if isinstance(decided, Decided) else 0
+    return growth_bytes(decided.changes, state) if isinstance(decided, AppliedDecision) else 0

@@ -1,7 +1,7 @@
 """ACLs: which principal is allowed or denied which operation on which resources, and the decision that follows from all of them.
 
 An ACL is a principal, an operation, a resource type, a resource, a pattern and a permission; the six are its identity. ACLs that
-differ only in operation and permission are one entry: a key (``key_of``) with a bit for each operation and permission. So a
+differ only in operation and permission are one entry: a key (``entry_key``) with a bit for each operation and permission. So a
 decision takes a few dictionary look-ups whatever the number of ACLs, and a hundred thousand ACLs take some 25 MB.
 
 1. A deny wins over every allow. What no ACL names is not allowed.
@@ -54,17 +54,17 @@ class Acl(NamedTuple):
         return bit if self.permission == "allow" else bit << _DENY_SHIFT
 
 
-def key_of(principal: str, resource_type: str, pattern: str, resource: str) -> str:
+def entry_key(principal: str, resource_type: str, pattern: str, resource: str) -> str:
     """Return the key of an ACL's entry. No part has a line break, since names have no control characters."""
     return f"{principal}\n{resource_type}\n{pattern}\n{resource}"
 
 
 def acl_key(acl: Acl) -> str:
     """Return the key of the ACL's entry."""
-    return key_of(acl.principal, acl.resource_type, acl.pattern, acl.resource)
+    return entry_key(acl.principal, acl.resource_type, acl.pattern, acl.resource)
 
 
-def acls_of(key: str, bits: int) -> Iterator[Acl]:
+def entry_acls(key: str, bits: int) -> Iterator[Acl]:
     """Yield the ACLs of an entry: those that allow, then those that deny, by operation."""
     principal, resource_type, pattern, resource = key.split("\n", 3)
     for permission in get_args(Permission):
@@ -83,14 +83,14 @@ _ALLOWING: Final = {operation: _allowing(operation) for operation in OPERATIONS}
 _DENYING: Final = {operation: (_BIT[operation] | _BIT["All"]) << _DENY_SHIFT for operation in OPERATIONS}
 
 
-class Found(NamedTuple):
+class AclDecision(NamedTuple):
     """A decision. ``by`` is the ACL that decided; None if none did, so that it is not allowed."""
 
     allowed: bool
     by: Acl | None
 
 
-NOTHING_FOUND: Final = Found(allowed=False, by=None)
+NO_DECISION: Final = AclDecision(allowed=False, by=None)
 
 
 class Acls:
@@ -125,7 +125,7 @@ class Acls:
                 entries.pop(key, None)
         return Acls(entries, _lengths_with(self._lengths, changes))
 
-    def judge(self, principals: Iterable[str], operation: Operation, resource_type: str, resource: str) -> Found:
+    def judge(self, principals: Iterable[str], operation: Operation, resource_type: str, resource: str) -> AclDecision:
         """Return whether any of these principals may do the operation, and by which ACL.
 
         Args:
@@ -135,14 +135,14 @@ class Acls:
             resource: its name.
         """
         allowing, denying = _ALLOWING[operation], _DENYING[operation]
-        allowed: Found | None = None
+        allowed: AclDecision | None = None
         for key in self._keys(principals, resource_type, resource):
             bits = self._entries.get(key, 0)
             if bits & denying:
-                return Found(allowed=False, by=_first(key, bits & denying))
+                return AclDecision(allowed=False, by=_first(key, bits & denying))
             if allowed is None and bits & allowing:
-                allowed = Found(allowed=True, by=_first(key, bits & allowing))
-        return allowed or NOTHING_FOUND
+                allowed = AclDecision(allowed=True, by=_first(key, bits & allowing))
+        return allowed or NO_DECISION
 
     def allow(self, principals: Iterable[str], operation: Operation, resource_type: str, resource: str) -> bool:
         """Return whether ``judge`` would allow it, in a third of the time."""
@@ -172,7 +172,7 @@ class Acls:
 
 
 def _first(key: str, bits: int) -> Acl:
-    return next(acls_of(key, bits))
+    return next(entry_acls(key, bits))
 
 
 def _lengths_with(known: Mapping[str, int], changes: Mapping[str, int]) -> Mapping[str, int]:

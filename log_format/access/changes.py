@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from log_format.access.acls import Acl, acl_key, acls_of
+from log_format.access.acls import Acl, acl_key, entry_acls
 from log_format.access.row import (
     SCHEMA,
     TAG_ACCESS,
@@ -20,9 +20,9 @@ from log_format.access.row import (
     QuotaRow,
     RoleRow,
     Secret,
+    change_rows,
     encode_rows,
     encode_tag,
-    rows,
 )
 from log_format.access.state import NAME, AccessState, snapshot
 from log_format.delta.system_table import CompactTable, SystemTable, TableContents
@@ -34,14 +34,14 @@ SECRETS_MAX: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class AppliedDecision:
     """The changes that a decision wrote, if any were needed. ``deleted``: the ACLs that were deleted."""
 
     changes: AccessChanges
     deleted: tuple[Acl, ...] = ()
 
 
-Outcome = Decided | TidelogError
+Outcome = AppliedDecision | TidelogError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class CreateToken:
         """Return the row. Ids have 62^16 values, so a duplicate means that the issuer's random numbers are broken."""
         if self.row.id in state.credentials:
             return TidelogError("The new token has the id of another. Its maker draws no random numbers.")
-        return Decided(changes=AccessChanges(credentials=(self.row,)))
+        return AppliedDecision(changes=AccessChanges(credentials=(self.row,)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +69,12 @@ class RotateToken:
         """Return the row with at most two secrets, the newest first."""
         row = state.credentials.get(self.id)
         if row is None:
-            return unknown_token(self.id)
+            return unknown_token_error(self.id)
         ends_ms = min(row.secrets[0].expires_at_ms, now_ms + self.overlap_ms)
         last = msgspec.structs.replace(row.secrets[0], expires_at_ms=ends_ms)
         kept = (last,) if ends_ms > now_ms else ()
         row = msgspec.structs.replace(row, secrets=(self.secret, *kept)[:SECRETS_MAX])
-        return Decided(changes=AccessChanges(credentials=(row,)))
+        return AppliedDecision(changes=AccessChanges(credentials=(row,)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +86,8 @@ class DeleteToken:
     def decide(self, state: AccessState, _now_ms: int) -> Outcome:
         """Return the deletion."""
         if self.id not in state.credentials:
-            return unknown_token(self.id)
-        return Decided(changes=AccessChanges(deleted_credentials=(self.id,)))
+            return unknown_token_error(self.id)
+        return AppliedDecision(changes=AccessChanges(deleted_credentials=(self.id,)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class PutRole:
     def decide(self, state: AccessState, _now_ms: int) -> Outcome:
         """Return the row, unless it is there already."""
         is_known = state.roles.get(self.row.role) == self.row
-        return Decided(changes=AccessChanges(roles=() if is_known else (self.row,)))
+        return AppliedDecision(changes=AccessChanges(roles=() if is_known else (self.row,)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class DeleteRole:
         """Return the deletion."""
         if self.role not in state.roles:
             return RequestRefused(f"There is no role {self.role!r}.", code=ErrorCode.UNKNOWN_ROLE)
-        return Decided(changes=AccessChanges(deleted_roles=(self.role,)))
+        return AppliedDecision(changes=AccessChanges(deleted_roles=(self.role,)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class AddAcls:
             key = acl_key(acl)
             bits[key] = bits.get(key, state.acls.entries.get(key, 0)) | acl.bit
         changed = {key: new for key, new in bits.items() if new != state.acls.entries.get(key)}
-        return Decided(changes=AccessChanges(acls=changed))
+        return AppliedDecision(changes=AccessChanges(acls=changed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +142,11 @@ class DeleteAcls:
         bits: dict[str, int] = {}
         deleted: list[Acl] = []
         for key, before in sorted(state.acls.entries.items()):
-            for acl in acls_of(key, before):
+            for acl in entry_acls(key, before):
                 if self.matches(acl):
                     bits[key] = bits.get(key, before) & ~acl.bit
                     deleted.append(acl)
-        return Decided(changes=AccessChanges(acls=bits), deleted=tuple(deleted))
+        return AppliedDecision(changes=AccessChanges(acls=bits), deleted=tuple(deleted))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ class PutQuota:
     def decide(self, state: AccessState, _now_ms: int) -> Outcome:
         """Return the row, unless it is there already."""
         is_known = state.quotas.get(self.row.principal) == self.row
-        return Decided(changes=AccessChanges(quotas=() if is_known else (self.row,)))
+        return AppliedDecision(changes=AccessChanges(quotas=() if is_known else (self.row,)))
 
 
 AccessDecision = CreateToken | RotateToken | DeleteToken | PutRole | DeleteRole | AddAcls | DeleteAcls | PutQuota
@@ -180,7 +180,7 @@ class Decide(SharedDecide[AccessState, AccessDecision, Outcome]):
         for decision in decisions:
             outcome = decision.decide(ahead, now_ms)
             outcomes.append(outcome)
-            if isinstance(outcome, Decided) and outcome.changes:
+            if isinstance(outcome, AppliedDecision) and outcome.changes:
                 ahead = ahead.after((outcome.changes,))
                 changes.append(outcome.changes)
         return outcomes, _contents(changes, now_ms) if changes else None
@@ -194,13 +194,13 @@ class Compact(CompactTable[AccessState]):
         return _contents([snapshot(state)], state.modification_time_ms)
 
 
-def unknown_token(token_id: str) -> TidelogError:
+def unknown_token_error(token_id: str) -> TidelogError:
     """Return the error for changing a token that does not exist."""
     return RequestRefused(f"There is no token {token_id[:100]!r}.", code=ErrorCode.UNKNOWN_TOKEN)
 
 
 def _contents(changes: Sequence[AccessChanges], now_ms: int) -> TableContents:
-    changed = rows(changes)
+    changed = change_rows(changes)
     return TableContents(
         data=encode_rows(changed, now_ms), row_count=len(changed), tags={TAG_ACCESS: encode_tag(changes)}
     )

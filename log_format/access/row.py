@@ -89,7 +89,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(list[AccessChanges])
 
 
-def rows(changes: Sequence[AccessChanges]) -> list[tuple[str, str, str | None]]:
+def change_rows(changes: Sequence[AccessChanges]) -> list[tuple[str, str, str | None]]:
     """Return kind, name and JSON (None: deleted) of each change, as in the data file."""
     return [row for one in changes for row in _rows(one)]
 

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 
 from log_format import layout, limits
 from log_format.bounded_read import read_bounded
-from log_format.checkpoints.memory import KEYS, NO_MEMORY, memory_of, with_memory
+from log_format.checkpoints.memory import KEYS, NO_MEMORY, add_memory, decode_memory
 from log_format.checkpoints.reconciliation import Reconciliation
-from log_format.checkpoints.segments import segments_of
+from log_format.checkpoints.segments import decode_segments
 from log_format.delta.actions import Commit, decode_commit, plain_path
 from log_format.delta.checkpoint_file import (
     CheckpointFile,
@@ -75,14 +75,14 @@ def write_table_checkpoint(
     """
     hint = hinted_checkpoint(store, root)
 
-    def put(found: MovedOn) -> None:
-        if not found.reconciliation.awaits_putting_back:
+    def put(found: AdvancedCheckpoint) -> None:
+        if not found.reconciliation.awaits_restore:
             put_checkpoint(store, root, version, hint, found)
 
-    _made_from_readable(put, store, root, version, now_ms, hint=hint, journal=journal)
+    _retry_without_damaged(put, store, root, version, now_ms, hint=hint, journal=journal)
 
 
-def put_checkpoint(store: ObjectStore, root: str, version: int, hint: int | None, found: MovedOn) -> None:
+def put_checkpoint(store: ObjectStore, root: str, version: int, hint: int | None, found: AdvancedCheckpoint) -> None:
     """Put ``found`` as the checkpoint of ``version``, unless there is one, and raise the hint, which names ``hint`` now.
 
     Raises ``StoreUnavailable``, ``CorruptData``.
@@ -120,14 +120,14 @@ def reconciled_table(
 ) -> pa.Table | None:
     """Return the reconciled log of the table at ``root``, like ``reconciled_log``."""
 
-    def whole(found: MovedOn) -> pa.Table:
+    def whole(found: AdvancedCheckpoint) -> pa.Table:
         return pa.concat_tables([SCHEMA.empty_table(), *found.rows()]).replace_schema_metadata(found.metadata())
 
-    return _made_from_readable(whole, store, root, version, now_ms, hint=hinted_checkpoint(store, root), seen=seen)
+    return _retry_without_damaged(whole, store, root, version, now_ms, hint=hinted_checkpoint(store, root), seen=seen)
 
 
 @dataclass(frozen=True, slots=True)
-class MovedOn:
+class AdvancedCheckpoint:
     """A checkpoint's bytes, if there is one, with the commits after it applied. Both methods raise ``CorruptData``."""
 
     base: CheckpointFile | None
@@ -152,8 +152,8 @@ class MovedOn:
                 yield table
 
 
-def _made_from_readable(
-    make: Callable[[MovedOn], MadeT],
+def _retry_without_damaged(
+    make: Callable[[AdvancedCheckpoint], MadeT],
     store: ObjectStore,
     root: str,
     version: int,
@@ -170,7 +170,7 @@ def _made_from_readable(
     """
     damaged: frozenset[int] = frozenset()
     while True:
-        found = _moved_on(store, root, hint, version, now_ms, seen=seen, journal=journal, damaged=damaged)
+        found = _advance_newest(store, root, hint, version, now_ms, seen=seen, journal=journal, damaged=damaged)
         if found is None:
             return None
         try:
@@ -181,7 +181,7 @@ def _made_from_readable(
             damaged |= {found.version}
 
 
-def _moved_on(
+def _advance_newest(
     store: ObjectStore,
     root: str,
     hint: int | None,
@@ -191,7 +191,7 @@ def _moved_on(
     seen: Seen | None,
     journal: JournalTopics | None,
     damaged: frozenset[int],
-) -> MovedOn | None:
+) -> AdvancedCheckpoint | None:
     """Return the log at ``version``; None if there is a checkpoint of a later one. ``damaged``: checkpoints to ignore.
 
     Raises ``StoreUnavailable``, ``CorruptData``.
@@ -324,27 +324,27 @@ def _reconciled(
     *,
     seen: Seen | None,
     journal: JournalTopics | None,
-) -> MovedOn:
+) -> AdvancedCheckpoint:
     """Return the log at ``version``, from checkpoint ``base`` on. Raises ``ObjectMissing``, ``CorruptData``,
     ``StoreUnavailable``."""
     begun = NO_LOG if base is None else base.version
     commits = _commits(store, root, range(begun + 1, version + 1), seen)
-    return moved_on_by(base, commits, root, now_ms, journal)
+    return advance_checkpoint(base, commits, root, now_ms, journal)
 
 
-def moved_on_by(
+def advance_checkpoint(
     base: OpenedCheckpoint | None,
     commits: Iterable[Commit],
     root: str,
     now_ms: int,
     journal: JournalTopics | None = None,
-) -> MovedOn:
+) -> AdvancedCheckpoint:
     """Return checkpoint ``base`` (None: an empty one) of the table at ``root`` with ``commits`` applied. Raises what reading them
     raises."""
     if base is None:
-        head = with_memory(SCHEMA.empty_table(), NO_MEMORY)
-        return MovedOn(None, Reconciliation(head, commits, now_ms, journal), root, NO_LOG)
-    return MovedOn(base.file, Reconciliation(base.head, commits, now_ms, journal), root, base.version)
+        head = add_memory(SCHEMA.empty_table(), NO_MEMORY)
+        return AdvancedCheckpoint(None, Reconciliation(head, commits, now_ms, journal), root, NO_LOG)
+    return AdvancedCheckpoint(base.file, Reconciliation(base.head, commits, now_ms, journal), root, base.version)
 
 
 def _commits(store: ObjectStore, root: str, versions: range, seen: Seen | None) -> Iterator[Commit]:
@@ -358,7 +358,7 @@ def _commits(store: ObjectStore, root: str, versions: range, seen: Seen | None) 
 
 def live_segments(table: pa.Table) -> Iterator[tuple[SegmentRef, list[Run]]]:
     """Yield the segments of a checkpoint's table (``SCHEMA``) with their runs. Raises ``CorruptData``."""
-    return segments_of(present(table, "add"))
+    return decode_segments(present(table, "add"))
 
 
 def removed_paths(table: pa.Table) -> set[str]:
@@ -366,7 +366,7 @@ def removed_paths(table: pa.Table) -> set[str]:
     return {plain_path(path) for path in pc.struct_field(present(table, "remove"), "path").to_pylist()}
 
 
-def is_due(
+def is_checkpoint_due(
     version: int,
     checkpoint_version: int | None,
     segment_count: int,
@@ -393,7 +393,7 @@ def decode_checkpoint(data: bytes, root: str, version: int, *, with_tombstones: 
         found = found.replace_schema_metadata(
             {key: value for key, value in (table.schema.metadata or {}).items() if key in KEYS}
         )
-        memory_of(found)
+        decode_memory(found)
         check_required(found)
         refuse_features(found, layout.table_checkpoint_key(root, version))
         return found

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from log_format import layout
 from log_format.checkpoints.checkpoint import decode_checkpoint
-from log_format.checkpoints.memory import memory_of
+from log_format.checkpoints.memory import decode_memory
 from log_format.clock import Clock
 from log_format.delta.actions import Add
 from log_format.delta.checkpoint_schema import present
@@ -19,7 +19,7 @@ from log_format.journal.state import JournalState
 from log_format.store import ObjectStore
 
 
-def journals_of(store: ObjectStore) -> list[int]:
+def list_journals(store: ObjectStore) -> list[int]:
     """Return the numbers of the store's journals. Raises ``StoreUnavailable``."""
     return sorted(int(name) for name in store.list_directories(layout.JOURNALS) if name.isdecimal())
 
@@ -60,7 +60,7 @@ class JournalLogs:
 
 def _read_checkpoint(data: bytes, journal: int, version: int) -> JournalState:
     table = decode_checkpoint(data, layout.journal_root(journal), version, with_tombstones=False)
-    topics = memory_of(table).journal
+    topics = decode_memory(table).journal
     adds = _adds(table)
     newest_ms = adds[-1].modification_time if adds else 0
     state = JournalState(

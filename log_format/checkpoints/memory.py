@@ -56,26 +56,26 @@ class TopicMemory(NamedTuple):
 NO_MEMORY: Final = TopicMemory(NO_PRODUCERS, NO_TRANSACTIONS)
 
 
-def with_memory(table: pa.Table, memory: TopicMemory) -> pa.Table:
+def add_memory(table: pa.Table, memory: TopicMemory) -> pa.Table:
     """Return the checkpoint's table with ``memory`` in its metadata."""
     metadata = {
-        PRODUCERS_KEY: _packed(memory.producers.encoded()),
-        TRANSACTIONS_KEY: _packed(memory.transactions.encoded()),
+        PRODUCERS_KEY: _compress(memory.producers.encoded()),
+        TRANSACTIONS_KEY: _compress(memory.transactions.encoded()),
     }
     if memory.journal is not NO_TOPICS:
-        metadata[JOURNAL_KEY] = _packed(memory.journal.encoded())
+        metadata[JOURNAL_KEY] = _compress(memory.journal.encoded())
     return table.replace_schema_metadata(metadata)
 
 
-def memory_of(table: pa.Table) -> TopicMemory:
+def decode_memory(table: pa.Table) -> TopicMemory:
     """Return the memory in a checkpoint's table (``checkpoint.SCHEMA``). Raises ``ValueError`` if it is damaged."""
     metadata = table.schema.metadata or {}
     producers, transactions = metadata.get(PRODUCERS_KEY), metadata.get(TRANSACTIONS_KEY)
     journal = metadata.get(JOURNAL_KEY)
     return TopicMemory(
-        _forgotten_producers(table) if producers is None else decode_producers(_unpacked(producers)),
-        applied_by_txns(_txns(table)) if transactions is None else decode_applied(_unpacked(transactions)),
-        NO_TOPICS if journal is None else decode_topics(_unpacked(journal)),
+        _forgotten_producers(table) if producers is None else decode_producers(_decompress(producers)),
+        applied_by_txns(_txns(table)) if transactions is None else decode_applied(_decompress(transactions)),
+        NO_TOPICS if journal is None else decode_topics(_decompress(journal)),
     )
 
 
@@ -89,11 +89,11 @@ def _txns(table: pa.Table) -> dict[str, int]:
     return {txn["appId"]: txn["version"] for txn in table.column("txn").drop_null().to_pylist()}
 
 
-def _packed(data: bytes) -> bytes:
+def _compress(data: bytes) -> bytes:
     return base64.b64encode(zlib.compress(data))
 
 
-def _unpacked(data: bytes) -> bytes:
+def _decompress(data: bytes) -> bytes:
     try:
         return zlib.decompress(base64.b64decode(data, validate=True))
     except zlib.error as problem:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import limits
-from log_format.checkpoints.memory import NO_MEMORY, memory_of, with_memory
+from log_format.checkpoints.memory import NO_MEMORY, add_memory, decode_memory
 from log_format.delta.actions import Add, Commit, MetaData, Protocol, Remove
 from log_format.delta.checkpoint_schema import ADD, METADATA, PROTOCOL, REMOVE, SCHEMA, TXN, present
 from log_format.delta.foreign import NOTHING_FOREIGN
@@ -38,7 +38,7 @@ class Reconciliation:
     ) -> None:
         self._protocol = _last(head, "protocol")
         self._metadata = _last(head, "metaData")
-        self._memory = memory_of(head)
+        self._memory = decode_memory(head)
         self._txns = {txn["appId"]: txn for txn in present(head, "txn").to_pylist()}
         self._adds: dict[str, dict[str, Any]] = {}
         self._removes: dict[str, dict[str, Any]] = {}
@@ -53,13 +53,13 @@ class Reconciliation:
             self._memory = self._memory._replace(journal=journal)
 
     @property
-    def awaits_putting_back(self) -> bool:
+    def awaits_restore(self) -> bool:
         """Whether the table is a topic's, and has files that foreign commits touched and no later commit of Tidelog names."""
         return bool(self._foreign.touched) and PARTITION_COUNT_PROPERTY in self._configuration()
 
     def with_metadata(self, table: pa.Table) -> pa.Table:
         """Return the table with the checkpoint's metadata."""
-        return with_memory(table, self._memory)
+        return add_memory(table, self._memory)
 
     def rows(self, adds_before: Pieces, removes_before: Pieces) -> Iterator[pa.Table]:
         """Yield the rows (``SCHEMA``), tombstones last."""

@@ -13,9 +13,9 @@ from typing import Final
 
 from log_format import layout, limits
 from log_format.bounded_read import read_bounded
-from log_format.checkpoints.checkpoint import hinted_checkpoint, moved_on_by, put_checkpoint
-from log_format.checkpoints.journal_log import JournalLogs, journals_of
-from log_format.checkpoints.salvage import Gap, Remains, read_parts
+from log_format.checkpoints.checkpoint import advance_checkpoint, hinted_checkpoint, put_checkpoint
+from log_format.checkpoints.journal_log import JournalLogs, list_journals
+from log_format.checkpoints.salvage import Gap, SalvagedState, read_parts
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.actions import (
@@ -138,7 +138,7 @@ def stored_paths(store: ObjectStore, topic: str) -> set[str]:
     }
 
 
-class LeaveOutSegments:
+class RemoveLostSegments:
     """A change that removes segments whose objects are gone from a topic. The result is the gaps that they leave."""
 
     def __init__(self, topic_id: str, paths: Collection[str]) -> None:
@@ -176,7 +176,7 @@ def _without_lost_segments(store: ObjectStore, log: TopicLog, new_id: NewId, *, 
     version = None
     step = limits.REMOVES_PER_COMMIT_MAX
     for change in (
-        LeaveOutSegments(state.existing_id, gone[first : first + step]) for first in range(0, len(gone), step)
+        RemoveLostSegments(state.existing_id, gone[first : first + step]) for first in range(0, len(gone), step)
     ):
         if is_dry_run:
             gaps += change.propose(state, 0).result
@@ -203,20 +203,20 @@ class _Plan:
         lost_by_ms = self._now_ms if parts.lost_by_ms is None else min(parts.lost_by_ms, self._now_ms)
         self._forgotten_ms = lost_by_ms + _CLOCKS_DIFFER_MS_MAX
         """Issue time up to which a producer's id may have been used in what is lost."""
-        self._remains = remains = Remains(topic, parts)
+        self._remains = salvaged = SalvagedState(topic, parts)
         gone: list[str] = []
-        if looks_at_files and not remains.is_deleted:
-            gone = sorted(remains.paths - stored_paths(store, topic))
-            remains.leave_out(gone)
-        self._has_settings = remains.metadata is not None
+        if looks_at_files and not salvaged.is_deleted:
+            gone = sorted(salvaged.paths - stored_paths(store, topic))
+            salvaged.leave_out(gone)
+        self._has_settings = salvaged.metadata is not None
         self._metadata = self._metadata_at(JournalLogs(store, clock))
         self.repair = Repair(
             topic=topic,
             exists=self._metadata.configuration.get(DELETED_PROPERTY) != "true",
             lost=parts.lost,
             gone=tuple(gone),
-            gaps=tuple(remains.gaps()),
-            is_made_anew=remains.is_made_anew or not self._has_settings,
+            gaps=tuple(salvaged.gaps()),
+            is_made_anew=salvaged.is_recreated or not self._has_settings,
             has_settings=self._has_settings,
             producers_from_ms=0 if parts.lost_by_ms is None else self._forgotten_ms,
         )
@@ -252,18 +252,18 @@ class _Plan:
             if found.commit_id != info.txn_id:
                 return False
         commits = [*(commit for _, commit in self._parts.commits), as_decoded_commit(info, [*actions, *removes])]
-        moved_on = moved_on_by(self._parts.base, commits, root, self._now_ms)
+        moved_on = advance_checkpoint(self._parts.base, commits, root, self._now_ms)
         put_checkpoint(self._store, root, version, hinted_checkpoint(self._store, root), moved_on)
         self.repair = replace(self.repair, version=version)
         return True
 
     def _metadata_at(self, journals: JournalLogs) -> MetaData:
         """Return the topic's metadata at its present place; raise the next offsets to what a journal has drained."""
-        known, remains = self._remains.metadata, self._remains
-        if remains.is_deleted:
+        known, salvaged = self._remains.metadata, self._remains
+        if salvaged.is_deleted:
             assert known is not None
             return known
-        count = remains.partition_count
+        count = salvaged.partition_count
         if known is None and not count:
             return _deleted(self._topic, self._new_id(), self._now_ms)
         properties = {} if known is None else known.configuration
@@ -286,7 +286,7 @@ class _Plan:
     ) -> tuple[Attachment | None, int]:
         """Return the attachment to the journal that has the topic's records or appends, and the number of partitions it knows."""
         ends = self._remains.ends
-        for number in journals_of(self._store):
+        for number in list_journals(self._store):
             state = journals.get(number).refresh()
             topic = state.topics.by_id.get(topic_id)
             if topic is None:

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from log_format import layout, limits
 from log_format.bounded_read import read_bounded
 from log_format.checkpoints.checkpoint import OpenedCheckpoint, open_checkpoint
-from log_format.checkpoints.segments import segments_of
-from log_format.checkpoints.state import adds_of, metadata_of
+from log_format.checkpoints.segments import decode_segments
+from log_format.checkpoints.state import decode_metadata, iterate_adds
 from log_format.delta.actions import Commit, MetaData, decode_commit, plain_path
 from log_format.delta.checkpoint_schema import as_corrupt, present
 from log_format.delta.table import NO_LOG
@@ -76,7 +76,7 @@ def read_parts(store: ObjectStore, topic: str) -> LogParts | None:
         lost.append(layout.table_commit_key(root, begun + 1))
     for version in range(first, head + 1):
         key = layout.table_commit_key(root, version)
-        commit = _readable(store, key) if version in versions else None
+        commit = _read_commit(store, key) if version in versions else None
         if commit is not None and commit.foreign is None:
             commits.append((version, commit))
         elif commit is None:
@@ -97,7 +97,7 @@ def _newest_readable(
             opened = open_checkpoint(store, root, version)
             if opened is not None:
                 with as_corrupt(root, version):
-                    for _ in adds_of(opened.file):
+                    for _ in iterate_adds(opened.file):
                         pass  # each page has a checksum
                 return opened
         except UnsupportedTable:
@@ -107,7 +107,7 @@ def _newest_readable(
     return None
 
 
-def _readable(store: ObjectStore, key: str) -> Commit | None:
+def _read_commit(store: ObjectStore, key: str) -> Commit | None:
     """Return the commit; None if it is gone, or has content that no commit can have."""
     try:
         commit = decode_commit(read_bounded(store, key, limits.COMMIT_BYTES_MAX), key)
@@ -122,7 +122,7 @@ def _readable(store: ObjectStore, key: str) -> Commit | None:
     return commit
 
 
-class Remains:
+class SalvagedState:
     """The combined content of a log's readable parts. Raises ``CorruptData`` if the checkpoint turns out to be damaged.
 
     ``metadata`` is None if no readable part has that of the present incarnation.
@@ -130,7 +130,7 @@ class Remains:
 
     def __init__(self, topic: str, parts: LogParts) -> None:
         self.metadata: MetaData | None = None
-        self.is_made_anew = False
+        self.is_recreated = False
         """Whether a lost commit created the topic again."""
         self.left_out: dict[str, SegmentRef] = {}
         """Path -> segment that the log names and the repaired topic lacks."""
@@ -195,11 +195,11 @@ class Remains:
 
     def _begin(self, topic: str, base: OpenedCheckpoint) -> None:
         with as_corrupt(layout.topic_root(topic), base.version, topic=topic):
-            self.metadata = metadata_of(base.head)
+            self.metadata = decode_metadata(base.head)
             for txn in present(base.head, "txn").to_pylist():
                 self._note(txn["appId"], txn["version"])
-            for adds in adds_of(base.file):
-                for ref, runs in segments_of(adds):
+            for adds in iterate_adds(base.file):
+                for ref, runs in decode_segments(adds):
                     self._segments[ref.path] = (ref, runs)
                     self._raise(runs)
 
@@ -208,12 +208,12 @@ class Remains:
             known = self.metadata
             if self.is_deleted or (known is not None and known.id != commit.metadata.id):
                 self._forget()
-            self.metadata, self.is_made_anew = commit.metadata, False
+            self.metadata, self.is_recreated = commit.metadata, False
         added = [(*added_segment(add), add) for add in commit.adds]
         begun = [run for _, runs, add in added if add.data_change for run in runs]
         if begun and (self.is_deleted or any(run.base_offset < self.ends.get(run.partition, 0) for run in begun)):
             self._forget()
-            self.metadata, self.is_made_anew = None, True
+            self.metadata, self.is_recreated = None, True
         for path in (plain_path(remove.path) for remove in commit.removes):
             self._segments.pop(path, None)
         for ref, runs, _ in added:
@@ -249,7 +249,7 @@ class Remains:
         taken: dict[int, list[tuple[int, int]]] = {}
         covered = []
         for path, (_, runs) in reversed(self._segments.items()):
-            if any(_meets(taken.get(run.partition, []), run) for run in runs):
+            if any(_overlaps(taken.get(run.partition, []), run) for run in runs):
                 covered.append(path)
                 continue
             for run in runs:
@@ -257,7 +257,7 @@ class Remains:
         self.leave_out(covered)
 
 
-def _meets(spans: list[tuple[int, int]], run: Run) -> bool:
+def _overlaps(spans: list[tuple[int, int]], run: Run) -> bool:
     """Return whether one of the spans, which do not overlap, has an offset of the run."""
     index = bisect_left(spans, (run.end_offset, 0))
     return index > 0 and spans[index - 1][1] > run.base_offset

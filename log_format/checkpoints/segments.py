@@ -1,7 +1,7 @@
 """Reading the segments that a checkpoint names as columns of a manifest, without a Python object for each.
 
 Arrow parses the tags' JSON. If an entry is not as Tidelog writes it (another path, a number out of range, unreadable JSON), the
-whole batch goes to ``segments_of``, which reads the segments one by one and says what is wrong.
+whole batch goes to ``decode_segments``, which reads the segments one by one and says what is wrong.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UINT32_MAX: Final = 2**32 - 1
 Int64s = npt.NDArray[np.int64]
 
 
-def segments_of(adds: pa.StructArray) -> Iterator[tuple[SegmentRef, list[Run]]]:
+def decode_segments(adds: pa.StructArray) -> Iterator[tuple[SegmentRef, list[Run]]]:
     """Yield the segments of ``add`` rows (``checkpoint_schema.ADD``) with their runs, one by one. Raises ``CorruptData``."""
     paths, sizes = (pc.struct_field(adds, name).to_pylist() for name in ("path", "size"))
     tags = pc.struct_field(adds, "tags")
@@ -42,8 +42,8 @@ def segments_of(adds: pa.StructArray) -> Iterator[tuple[SegmentRef, list[Run]]]:
         yield segment_of_add(path, size, runs_tag, footer_tag)
 
 
-def columns_of(adds: pa.StructArray) -> tuple[SegmentColumns, RunBatch] | None:
-    """Return the same as columns, for at least one ``add``; None if the caller must use ``segments_of``."""
+def decode_segment_columns(adds: pa.StructArray) -> tuple[SegmentColumns, RunBatch] | None:
+    """Return the same as columns, for at least one ``add``; None if the caller must use ``decode_segments``."""
     tags = pc.struct_field(adds, "tags")
     numbers = _numbers(*(pc.map_lookup(tags, tag, "first") for tag in (TAG_RUNS, TAG_FOOTER)))
     if numbers is None:

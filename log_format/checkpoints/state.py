@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import layout
-from log_format.checkpoints.memory import memory_of
-from log_format.checkpoints.segments import columns_of, segments_of
+from log_format.checkpoints.memory import decode_memory
+from log_format.checkpoints.segments import decode_segment_columns, decode_segments
 from log_format.delta.actions import MetaData
 from log_format.delta.checkpoint_file import CheckpointFile, large_checkpoint_lock
 from log_format.delta.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present, refuse_features
@@ -37,8 +37,8 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
         file = CheckpointFile(data)
         table = file.head()
         refuse_features(table, layout.table_checkpoint_key(root, version))
-        memory = memory_of(table)
-        metadata = metadata_of(table)
+        memory = decode_memory(table)
+        metadata = decode_metadata(table)
         txns = {txn["appId"]: txn["version"] for txn in present(table, "txn").to_pylist()}
         newest_ms = pc.max(pc.struct_field(present(table, "add"), "modificationTime")).as_py() or 0
     if metadata is None:
@@ -52,7 +52,7 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
         memory.transactions,
         is_guarded=any(FEATURE in (protocol["writerFeatures"] or ()) for protocol in protocols),
     )
-    pieces = adds_of(file)
+    pieces = iterate_adds(file)
     while True:
         with as_corrupt(root, version, topic=topic):
             adds = next(pieces, None)
@@ -62,7 +62,7 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
             _take(state, adds)
 
 
-def metadata_of(table: pa.Table) -> MetaData | None:
+def decode_metadata(table: pa.Table) -> MetaData | None:
     """Return the ``metaData`` in a checkpoint's head; None without one."""
     rows = present(table, "metaData")
     if not len(rows):
@@ -77,7 +77,7 @@ def metadata_of(table: pa.Table) -> MetaData | None:
     )
 
 
-def adds_of(file: CheckpointFile) -> Iterator[pa.StructArray]:
+def iterate_adds(file: CheckpointFile) -> Iterator[pa.StructArray]:
     """Yield every ``add``, in pieces, without statistics. Raises the same errors as ``CheckpointFile``."""
     for piece in file.pieces(_COLUMNS, with_tombstones=False):
         table = conforming(piece, _FIELDS)
@@ -88,14 +88,14 @@ def adds_of(file: CheckpointFile) -> Iterator[pa.StructArray]:
 
 def _take(state: TopicState, adds: pa.StructArray) -> None:
     """Add the segments to the state's manifest. Raises ``CorruptData``."""
-    columns = columns_of(adds)
+    columns = decode_segment_columns(adds)
     if columns is not None:
         segments, runs = columns
         is_beyond = runs.partitions >= state.partition_count
         if not is_beyond.any() and not (runs.ends > state.next_offsets[runs.partitions]).any():
             state.manifest.add_many(segments, runs, state.log_starts)
             return
-    for segment, each in segments_of(adds):
+    for segment, each in decode_segments(adds):
         for run in each:
             if run.partition >= state.partition_count or run.end_offset > state.high_watermark(run.partition):
                 raise CorruptData(

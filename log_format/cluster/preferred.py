@@ -14,19 +14,21 @@ import heapq
 from collections.abc import Iterable
 
 
-def ranked(topic: str, gateway_ids: Iterable[str], count: int) -> list[str]:
+def rank_gateways(topic: str, gateway_ids: Iterable[str], count: int) -> list[str]:
     """Return the best ``count`` gateways for ``topic``, best first; fewer if there are fewer. Input order does not matter."""
     weighed = ((_weight(gateway_id, topic), gateway_id) for gateway_id in gateway_ids)
     return [gateway_id for _, gateway_id in heapq.nlargest(count, weighed)]
 
 
-def preferred(topic: str, gateway_ids: Iterable[str], *, owners: int = 1, partition: int | None = None) -> str | None:
+def preferred_gateway(
+    topic: str, gateway_ids: Iterable[str], *, owners: int = 1, partition: int | None = None
+) -> str | None:
     """Return the gateway that should commit to the topic; None without gateways.
 
     With ``owners`` above 1, partition ``p`` belongs to the gateway of rank ``p modulo owners``. A request without a partition
     belongs to the best one.
     """
-    best = ranked(topic, gateway_ids, owners)
+    best = rank_gateways(topic, gateway_ids, owners)
     if not best:
         return None
     return best[0] if partition is None else best[partition % len(best)]

@@ -16,7 +16,7 @@ NOBODY: Final = ""
 """Owner of ids that are issued without authentication: anyone may use them."""
 
 
-def proof(text: str, key: bytes, owner: str = NOBODY) -> str:
+def prove(text: str, key: bytes, owner: str = NOBODY) -> str:
     """Return the proof of ``text``."""
     signed = f"{text}\0{owner}" if owner else text
     return hmac.digest(key, signed.encode(), "sha256").hex()[:DIGITS]
@@ -24,7 +24,7 @@ def proof(text: str, key: bytes, owner: str = NOBODY) -> str:
 
 def is_proved(text: str, given: str, key: bytes, owner: str = NOBODY) -> bool:
     """Return whether ``given`` proves ``text`` for this owner, or without an owner."""
-    proofs = {proof(text, key, one) for one in (owner, NOBODY)}
+    proofs = {prove(text, key, one) for one in (owner, NOBODY)}
     return any(hmac.compare_digest(given.encode(), one.encode()) for one in proofs)
 
 

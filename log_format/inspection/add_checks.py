@@ -19,7 +19,7 @@ _COUNT: Final = "numRecords"
 _COLUMNS: Final = ("partition", "offset", "timestamp")
 
 
-def wrong_statistics(text: str | None, runs: Sequence[Run]) -> str | None:
+def check_statistics(text: str | None, runs: Sequence[Run]) -> str | None:
     """Return what is wrong with the ``stats`` of an ``add`` with these runs; None if they are right."""
     try:
         found = {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
@@ -37,7 +37,7 @@ def wrong_statistics(text: str | None, runs: Sequence[Run]) -> str | None:
     return None
 
 
-def times_that_go_back(
+def find_times_going_back(
     segments: Sequence[tuple[SegmentRef, Sequence[Run]]], times_ms: Sequence[int]
 ) -> Iterator[tuple[SegmentRef, int]]:
     """Yield each segment that is not younger than its predecessor in some partition, with that partition."""

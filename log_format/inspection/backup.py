@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from log_format import layout, limits
-from log_format.checkpoints.journal_log import JournalLogs, journals_of
+from log_format.checkpoints.journal_log import JournalLogs, list_journals
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.log import versions_without_gaps
@@ -118,7 +118,7 @@ def copy_log(
             copy_table(source, target, layout.topic_root(topic), version)
             if version is None:
                 _copy_windows(source, target, topic)
-        numbers = journals_of(source) if version is None else []
+        numbers = list_journals(source) if version is None else []
         for number in numbers:
             copy_table(source, target, layout.journal_root(number), None)
     # What can't be read is copied as it is: the verification reports it.
@@ -137,7 +137,7 @@ def copy_log(
         target.put(layout.COPIED, CopiedAt(at_ms=clock.now_ms()).encoded())
     target.delete(layout.COPYING)
     for topic in chosen:
-        yield _proved(target, topic)
+        yield _verify_copy(target, topic)
 
 
 def copy_table(source: ObjectStore, target: ObjectStore, root: str, version_max: int | None) -> None:
@@ -249,7 +249,7 @@ def _tables_of(store: ObjectStore) -> Iterator[str]:
     """Yield the roots of the tables that may be copied."""
     yield from (*SYSTEM_TABLES, layout.SCHEMAS_ROOT)
     yield from map(layout.topic_root, store.list_directories(layout.TOPICS))
-    yield from map(layout.journal_root, journals_of(store))
+    yield from map(layout.journal_root, list_journals(store))
 
 
 def _refuse_another_log(source: ObjectStore, target: ObjectStore, roots: Iterable[str]) -> None:
@@ -289,7 +289,7 @@ def _keys(store: ObjectStore, prefix: str) -> dict[str, int]:
     return {info.key: info.size_bytes for info in store.list(prefix)}
 
 
-class _Room:
+class _ByteBudget:
     """A limit of the memory for objects copied in parallel."""
 
     def __init__(self) -> None:
@@ -322,7 +322,7 @@ def _copy_all(
 
     ``copied``: keys, with sizes if they are known.
     """
-    room, sizes = _Room(), copied if isinstance(copied, Mapping) else {}
+    room, sizes = _ByteBudget(), copied if isinstance(copied, Mapping) else {}
 
     def copy(key: str) -> None:
         with suppress(ObjectExists, ObjectMissing), room.of(sizes.get(key, _UNKNOWN_BYTES)):
@@ -345,7 +345,7 @@ def _is_within(key: str, version_max: int | None) -> bool:
     return version is not None and version <= version_max
 
 
-def _proved(target: ObjectStore, topic: str) -> CopiedTopic:
+def _verify_copy(target: ObjectStore, topic: str) -> CopiedTopic:
     try:
         report = verify_topic(target, topic)
     except UnknownTopic:

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Final
 
 from log_format import layout, limits
-from log_format.checkpoints.journal_log import journal_table, journals_of
+from log_format.checkpoints.journal_log import journal_table, list_journals
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.checkpoint_hint import hinted_version
@@ -291,7 +291,7 @@ def _neglect(state: TopicState, commits: int, now_ms: int) -> str:
 def _journals(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
     """Yield a finding for each journal of the store."""
     try:
-        numbers = journals_of(store)
+        numbers = list_journals(store)
     except StoreError as error:
         yield _refused(
             store, "journals", "The journals can't be listed", "s3:ListBucket on the bucket, for the prefix", error

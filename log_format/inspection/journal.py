@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from log_format import layout, limits
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.journal_log import JournalLogs, live_objects
-from log_format.checkpoints.memory import memory_of
+from log_format.checkpoints.memory import decode_memory
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock, SystemClock
 from log_format.delta.log import TableLog
@@ -119,7 +119,7 @@ def verify_tail(store: ObjectStore, own: TopicState, journal: JournalState) -> V
         return VerifiedTail(problems=(), next_offsets=own.next_offsets, counts={})
     undrained = journal.runs.of(topic.topic_id)
     parts = [] if undrained is None else list(undrained.parts())
-    problems = list(gaps(topic, [runs for _, runs in parts], own.next_offsets))
+    problems = list(describe_gaps(topic, [runs for _, runs in parts], own.next_offsets))
     reader = JournalReader(store, cache_bytes=_CACHE_BYTES)
     counts: dict[int, int] = {}
     for ref, run in ((ref, run) for ref, runs in parts for run in runs):
@@ -141,7 +141,7 @@ def verify_tail(store: ObjectStore, own: TopicState, journal: JournalState) -> V
     return VerifiedTail(problems=tuple(problems), next_offsets=next_offsets, counts=counts)
 
 
-def gaps(topic: JournalTopic, runs: Sequence[Sequence[UndrainedRun]], own: Offsets) -> Iterator[str]:
+def describe_gaps(topic: JournalTopic, runs: Sequence[Sequence[UndrainedRun]], own: Offsets) -> Iterator[str]:
     """Yield a sentence for each range of offsets that neither the topic's table (up to ``own``) nor its journal has."""
     by_partition: dict[int, list[tuple[int, int]]] = {}
     for run in (run for of_object in runs for run in of_object):
@@ -178,7 +178,7 @@ def _read_log(
             continue  # the log went on, and a newer checkpoint covers this version
         objects = live_objects(reconciled)
         problems = []
-        if _known(memory_of(reconciled).journal) != _known(state.topics):
+        if _known(decode_memory(reconciled).journal) != _known(state.topics):
             problems.append(f"Two ways to replay the log of {log.table.label} give different topics.")
         if len(objects) != state.runs.file_count():
             problems.append(f"Two ways to replay the log of {log.table.label} give different objects.")
@@ -242,7 +242,7 @@ def _topic_problems(
     except CorruptData as problem:
         return [problem.detail]
     if is_current_stay(own, topic, state.journal):
-        return list(gaps(topic, runs, own.next_offsets))
+        return list(describe_gaps(topic, runs, own.next_offsets))
     newest = log.refresh().topic(topic.topic_id)
     if topic.is_open and newest is not None and newest.is_open and newest.number == topic.number:
         return [f"Topic {topic.name!r} is not at {log.table.label}, which would still take its records."]

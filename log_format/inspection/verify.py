@@ -30,7 +30,7 @@ from log_format.clock import Clock, SystemClock
 from log_format.delta.actions import Commit
 from log_format.delta.checkpoint_schema import present
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, UnknownTopic
-from log_format.inspection.add_checks import times_that_go_back, wrong_statistics
+from log_format.inspection.add_checks import check_statistics, find_times_going_back
 from log_format.inspection.journal import VerifiedTail, verify_tail
 from log_format.journal.state import JournalState
 from log_format.segments.footer import Footer, check_magic, decode_footer
@@ -106,15 +106,15 @@ def verify_topic(
         )
     state, segments = log.state, log.segments
     tail = verify_tail(store, state, journal)
-    finding = _Finding(state)
+    finding = _Verification(state)
     for index, ((segment, runs), stats) in enumerate(zip(segments, log.stats, strict=True)):
         if progress is not None:
             progress(index, len(segments))
         finding.take(segment, runs)
         _verify_segment(store, topic, segment, runs, finding)
-        if (wrong := wrong_statistics(stats, runs)) is not None:
+        if (wrong := check_statistics(stats, runs)) is not None:
             finding.damaged(segment, f"The statistics of segment {segment.path} {wrong}.")
-    for segment, partition in times_that_go_back(segments, log.times_ms):
+    for segment, partition in find_times_going_back(segments, log.times_ms):
         what = (
             f"The modificationTime of segment {segment.path} is not above the one before it in partition {partition}."
         )
@@ -145,7 +145,7 @@ class _Spans:
     record_count: int = 0
 
 
-class _Finding:
+class _Verification:
     """The findings so far."""
 
     def __init__(self, state: TopicState) -> None:
@@ -261,7 +261,9 @@ def _id_problems(ids: Mapping[int, str | None]) -> Iterator[str]:
             yield f"The commits of versions {first[commit_id]} and {version} have one txnId."
 
 
-def _verify_segment(store: ObjectStore, topic: str, segment: SegmentRef, runs: list[Run], finding: _Finding) -> None:
+def _verify_segment(
+    store: ObjectStore, topic: str, segment: SegmentRef, runs: list[Run], finding: _Verification
+) -> None:
     key = f"{layout.topic_root(topic)}{segment.path}"
     try:
         size_bytes = store.head(key).size_bytes

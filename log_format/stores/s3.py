@@ -43,7 +43,7 @@ from log_format.store import ObjectInfo
 from log_format.stores.keys import check_directory, check_key, check_prefix, check_range, is_key
 from log_format.stores.retry import RequestFailed, Retry
 from log_format.stores.s3_client import new_client
-from log_format.stores.s3_wire import Got, S3Wire
+from log_format.stores.s3_wire import ReceivedObject, S3Wire
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
@@ -236,13 +236,13 @@ class S3Store:
         below."""
         return self._directories(check_directory(prefix))
 
-    def _get_object(self, full: str, headers: Mapping[str, str]) -> Got:
+    def _get_object(self, full: str, headers: Mapping[str, str]) -> ReceivedObject:
         """Return the answer. Also raises ``RequestFailed`` for a body of unknown length, whose truncation nobody would notice."""
         found = None if self._wire is None else self._wire.get(full, headers)
         if found is None:
             with self._learning(full):
                 answer = self._client.get_object(Bucket=self._bucket, Key=full, **_parameters(headers))
-            found = Got(answer.get("ContentLength"), answer["Body"], answer.get("ContentRange"))
+            found = ReceivedObject(answer.get("ContentLength"), answer["Body"], answer.get("ContentRange"))
         if found.size_bytes is None:
             found.body.close()
             raise RequestFailed("it did not say how long its answer is", may_have_happened=False, may_pass=True)
@@ -325,7 +325,7 @@ class S3Store:
         self._retry.run(key, lambda: _translated(request), repeatable=repeatable)
 
 
-def _in_range(found: Got, start: int, end: int) -> bytes:
+def _in_range(found: ReceivedObject, start: int, end: int) -> bytes:
     """Return the bytes ``[start, end)``, also if the server answered with the whole object. Raises ``RequestFailed`` for other
     bytes."""
     data = found.body.read()

@@ -150,7 +150,7 @@ def _plain(sock: Any, received: bytearray) -> tuple[Answer, bool]:
 
 
 def _any(sock: Any, received: bytes, method: str) -> Answer:
-    response = http.client.HTTPResponse(_Begun(sock, received), method=method)  # type: ignore[arg-type]
+    response = http.client.HTTPResponse(_ReplayedSocket(sock, received), method=method)  # type: ignore[arg-type]
     response.begin()
     headers: dict[str, str] = {}
     for name, value in response.getheaders():
@@ -158,7 +158,7 @@ def _any(sock: Any, received: bytes, method: str) -> Answer:
     return Answer(response.status, headers, response.read())
 
 
-class _Begun(io.RawIOBase):
+class _ReplayedSocket(io.RawIOBase):
     """A connection from which some bytes were read already, with the interface that ``http.client`` needs."""
 
     def __init__(self, sock: Any, received: bytes) -> None:

@@ -32,7 +32,14 @@ from botocore.awsrequest import HeadersDict
 from botocore.httpsession import URLLib3Session
 
 from log_format.stores.s3_exchange import Answer, Exchange
-from log_format.stores.s3_signature import AUTHORIZATION, Signer, authorization, is_alike, kind_of, stamped
+from log_format.stores.s3_signature import (
+    AUTHORIZATION,
+    Signer,
+    authorization,
+    is_alike,
+    request_kind,
+    with_signed_headers,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -45,7 +52,7 @@ _ELSEWHERE: Final = {"AuthorizationHeaderMalformed", "IllegalLocationConstraintE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Learned:
+class _LearnedRequest:
     """The common parts of boto3's requests to the bucket. A key's URL is ``base`` and the quoted key."""
 
     base: str
@@ -55,12 +62,12 @@ class _Learned:
     region: str
     user_agent: str
     alike: set[tuple[str, ...]] = field(default_factory=set)
-    """Kinds of requests (``s3_signature.kind_of``) whose signatures were made both ways, and were equal."""
+    """Kinds of requests (``s3_signature.request_kind``) whose signatures were made both ways, and were equal."""
     exchange: Exchange | None = None
     """Sender over open connections; None if there is a proxy."""
 
 
-class Got(NamedTuple):
+class ReceivedObject(NamedTuple):
     """An answer to GetObject."""
 
     size_bytes: int | None
@@ -96,7 +103,7 @@ class S3Wire:
         self._client = client
         self._http: Any = client._endpoint.http_session  # type: ignore[attr-defined]
         self._context = {"client_config": client.meta.config, "has_streaming_input": True}
-        self._learned: _Learned | None = None
+        self._learned: _LearnedRequest | None = None
         self._asked = threading.local()
         client.meta.events.register("before-send.s3", self._learn)
 
@@ -119,14 +126,14 @@ class S3Wire:
                 raise _error("PutObject", 500, answer.headers, answer.body)
         return answer is not None
 
-    def get(self, key: str, headers: Mapping[str, str]) -> Got | None:
+    def get(self, key: str, headers: Mapping[str, str]) -> ReceivedObject | None:
         """Send a GetObject with these headers. Return None if boto3 must send it. Raises as ``get_object``."""
         answer = self._send("GET", key, headers, None, stream_output=True)
         if answer is None:
             return None
         named: Any = answer.headers
         size = named.get("Content-Length")
-        return Got(None if size is None else int(size), _body(answer), named.get("Content-Range"))
+        return ReceivedObject(None if size is None else int(size), _body(answer), named.get("Content-Range"))
 
     def _put(self, key: str, data: bytes, headers: Mapping[str, str]) -> Answer | None:
         """Send the request; return None if boto3 must send it."""
@@ -135,8 +142,10 @@ class S3Wire:
             return None
         if learned.exchange is not None:
             frozen = credentials.get_frozen_credentials()
-            named = stamped({"Host": learned.host, "User-Agent": learned.user_agent, **headers}, data, frozen.token)
-            if kind_of(named) in learned.alike:
+            named = with_signed_headers(
+                {"Host": learned.host, "User-Agent": learned.user_agent, **headers}, data, frozen.token
+            )
+            if request_kind(named) in learned.alike:
                 target = learned.path + quote(key, safe="/~")
                 signer = Signer(str(frozen.access_key), str(frozen.secret_key), learned.region)
                 named[AUTHORIZATION] = authorization("PUT", target, named, signer)
@@ -162,7 +171,7 @@ class S3Wire:
         if data is not None and learned.exchange is not None:
             signer = Signer(str(frozen.access_key), str(frozen.secret_key), learned.region)
             if is_alike(method, learned.path + quote(key, safe="/~"), named, data, signer):
-                learned.alike.add(kind_of(named))
+                learned.alike.add(request_kind(named))
         answer: botocore.awsrequest.AWSResponse = self._http.send(request)
         if answer.status_code < 300:
             return answer
@@ -196,7 +205,7 @@ class S3Wire:
             self._learned = None
             return
         base = request.url.removesuffix(quoted)
-        self._learned = _Learned(
+        self._learned = _LearnedRequest(
             base=base,
             path=urlsplit(base).path,
             exchange=self._exchange(base),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from log_format.cluster.proof import DIGITS, NOBODY, is_proved, proof
+from log_format.cluster.proof import DIGITS, NOBODY, is_proved, prove
 
 PLAIN: Final = "p"
 """Kind of a producer without a transactional id; its only epoch is 0."""
@@ -49,7 +49,7 @@ def issue(kind: str, issued_ms: int, randomness: str, key: bytes, owner: str = N
     if len(digits) < _RANDOM_DIGITS:
         raise ValueError(f"{randomness!r} has fewer than {_RANDOM_DIGITS} hexadecimal digits")
     text = f"{kind}{issued_ms:0{_TIME_DIGITS}x}{digits}"
-    return f"{text}_{proof(text, key, owner)}"
+    return f"{text}_{prove(text, key, owner)}"
 
 
 def is_issued(producer_id: str, key: bytes, owner: str = NOBODY) -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import uuid
 
 from log_format.checkpoints.checkpoint import (
+    advance_checkpoint,
     hinted_checkpoint,
-    moved_on_by,
     open_checkpoint,
     put_checkpoint,
     write_table_checkpoint,
@@ -42,5 +42,5 @@ def skip_versions(store: ObjectStore, version: int, clock: Clock) -> None:
     else:
         write_table_checkpoint(store, table.root, head, now_ms)
     base = None if head == NO_LOG else open_checkpoint(store, table.root, head)
-    found = moved_on_by(base, commits, table.root, now_ms)
+    found = advance_checkpoint(base, commits, table.root, now_ms)
     put_checkpoint(store, table.root, version, hinted_checkpoint(store, table.root), found)

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from log_format import limits
 from log_format.bounded_read import read_bounded
-from log_format.checkpoints.checkpoint import hinted_checkpoint, is_due, write_table_checkpoint
+from log_format.checkpoints.checkpoint import hinted_checkpoint, is_checkpoint_due, write_table_checkpoint
 from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
@@ -112,7 +112,7 @@ class TransactionFinishing:
         if len(self.log.state.files) >= FILES_MIN:
             self._committer.commit(Compact(self._new_id, files_min=FILES_MIN))
         version, root = self.log.state.version, self.log.table.root
-        if is_due(version, None, 0) and is_due(version, hinted_checkpoint(self._store, root), 0):
+        if is_checkpoint_due(version, None, 0) and is_checkpoint_due(version, hinted_checkpoint(self._store, root), 0):
             write_table_checkpoint(self._store, root, version, self._clock.now_ms())
 
     # ``Means``: none of these coroutines waits

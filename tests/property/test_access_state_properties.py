@@ -18,7 +18,7 @@ from log_format.access.acls import (
     Permission,
     ResourceType,
     acl_key,
-    acls_of,
+    entry_acls,
 )
 from log_format.access.changes import (
     AccessDecision,
@@ -179,7 +179,7 @@ def test_acls_say_what_the_contract_says(
         before = compiled.entries.get(key, 0)
         compiled = compiled.with_changes({key: before | acl.bit if is_added else before & ~acl.bit})
         (entries.add if is_added else entries.discard)(acl)
-    assert {acl for key, bits in compiled.entries.items() for acl in acls_of(key, bits)} == entries
+    assert {acl for key, bits in compiled.entries.items() for acl in entry_acls(key, bits)} == entries
     found = compiled.judge(principals, operation, kind, resource)
     said = "default" if found.by is None else found.by.permission
     assert said == _plainly(entries, tuple(principals), operation, kind, resource)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log_format.checkpoints.segments import columns_of, segments_of
+from log_format.checkpoints.segments import decode_segment_columns, decode_segments
 from log_format.delta.checkpoint_schema import ADD
 from log_format.layout import compacted_path, segment_path
 from log_format.manifest import partition_runs, segment_rows
@@ -147,10 +147,10 @@ def fill(manifest: Manifest, model: Model, names: list[str]) -> None:
         return
     rows = [{"path": add.path, "size": add.size, "tags": list((add.tags or {}).items())} for add in adds]
     column = pa.array(rows, ADD)
-    found = columns_of(column)
+    found = decode_segment_columns(column)
     assert found is not None
     manifest.add_many(*found, np.array(model.log_starts))
-    assert list(segments_of(column)) == [(ref(name), model.segments[name]) for name in names]
+    assert list(decode_segments(column)) == [(ref(name), model.segments[name]) for name in names]
 
 
 def take(manifest: Manifest, model: Model, step: str, argument: object, name: str) -> None:

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from log_format.without_pandas import find_no_pandas
+from log_format.without_pandas import hide_pandas
 
 NUMBER = struct.Struct("i")
 REQUEST_BYTES_MAX = 1 << 18
@@ -26,7 +26,7 @@ REQUEST_BYTES_MAX = 1 << 18
 
 def _import_gateway() -> None:
     """Everything that a gateway on a directory imports before it listens. None of it starts a thread."""
-    find_no_pandas()
+    hide_pandas()
     import gateway.__main__
     import gateway.app
     import gateway.process.assembly

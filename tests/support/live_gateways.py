@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from log_format.cluster.preferred import preferred
+from log_format.cluster.preferred import preferred_gateway
 from tests.support.gateway_process import GatewayProcess
 from tests.support.waiting import eventually
 
@@ -17,7 +17,7 @@ def owned_by(gateway: GatewayProcess, kind: str = "") -> str:
     """A name that prefers the gateway, of a topic or, with ``groups/``, of a group."""
     by_url = ids(gateway)
     names = (f"name-{number}" for number in itertools.count())
-    return next(name for name in names if preferred(kind + name, by_url.values()) == by_url[gateway.url])
+    return next(name for name in names if preferred_gateway(kind + name, by_url.values()) == by_url[gateway.url])
 
 
 def know_each_other(gateways: list[GatewayProcess]) -> bool:

@@ -7,9 +7,9 @@ Routes of its own: ``POST /v1/echo`` (the body comes back), ``GET /v1/large?size
 from __future__ import annotations
 
 if __name__ == "__main__":
-    from log_format.without_pandas import find_no_pandas
+    from log_format.without_pandas import hide_pandas
 
-    find_no_pandas()
+    hide_pandas()
 
 import asyncio
 import os

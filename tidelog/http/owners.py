@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from log_format.cluster.preferred import preferred
+from log_format.cluster.preferred import preferred_gateway
 from tidelog import limits
 from tidelog.errors import Unauthenticated
 from tidelog.http.answer import AnswerLost, NeverSent
@@ -102,7 +102,7 @@ class Owners:
         known = self._known
         if about.is_anyones and (near := self._nearest(about)) is not None:
             return near
-        best = preferred(about.name, known, owners=about.owners, partition=about.partition)
+        best = preferred_gateway(about.name, known, owners=about.owners, partition=about.partition)
         endpoint = known[best] if best is not None else None
         return endpoint if endpoint is not None and endpoint.resting_ms() == 0 else None
 
@@ -110,7 +110,7 @@ class Owners:
         """Return the preferred one of this zone's reachable gateways."""
         known, near = self._known, self._near
         well = {name: one for name, one in known.items() if name in near and one is not None and one.resting_ms() == 0}
-        best = preferred(about.name, well, owners=about.owners, partition=about.partition)
+        best = preferred_gateway(about.name, well, owners=about.owners, partition=about.partition)
         return None if best is None else well[best]
 
     def well(self) -> list[Endpoint]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gateway.kafka.acl_codes import KafkaAcl, is_asked, parsed_acl, told_acl
 from gateway.kafka.administered import NO_ERROR, Right, administered, each, told_error
 from gateway.kafka.call import Answer, KafkaCall
-from log_format.access.acls import CLUSTER, Acl, Acls, acls_of
+from log_format.access.acls import CLUSTER, Acl, Acls, entry_acls
 from log_format.access.changes import AddAcls, DeleteAcls
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 
@@ -80,7 +80,7 @@ def _check(call: KafkaCall) -> None:
 def _asked(acls: Acls, asked: KafkaAcl) -> list[Acl]:
     found: list[Acl] = []
     for key, bits in acls.entries.items():
-        found += [acl for acl in acls_of(key, bits) if is_asked(acl, asked)]
+        found += [acl for acl in entry_acls(key, bits) if is_asked(acl, asked)]
         if len(found) > ACLS_TOLD_MAX:
             raise RequestRefused(
                 f"The filter names more than {ACLS_TOLD_MAX} ACLs: ask for fewer, or by /v1/access/acls."

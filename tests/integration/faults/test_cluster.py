@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from log_format.cluster.preferred import preferred
+from log_format.cluster.preferred import preferred_gateway
 from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.senders import Senders, check_log
 from tests.support.waiting import eventually
@@ -62,7 +62,7 @@ def two(tmp_path: Path, start_gateway: StartGateway) -> Start:
         gateways = [start_gateway(str(tmp_path / "store"), *settings) for _ in range(2)]
         assert eventually(lambda: all(len(ids(gateway)) == 2 for gateway in gateways))
         by_url = ids(gateways[0])
-        best = preferred("log", by_url.values())
+        best = preferred_gateway("log", by_url.values())
         owner = next(gateway for gateway in gateways if by_url[gateway.url] == best)
         other = next(gateway for gateway in gateways if gateway is not owner)
         owner.topic("log", PARTITIONS, flush_ms=5)
@@ -203,7 +203,7 @@ def test_who_wrongly_believes_to_be_preferred_finds_out_by_its_conflicts(
 ) -> None:
     """A gateway that came and is preferred is seen by the other one long before its next look, for the commits that it loses."""
     names = ("first", "second")
-    topic = next(f"log-{number}" for number in range(100) if preferred(f"log-{number}", names) == "second")
+    topic = next(f"log-{number}" for number in range(100) if preferred_gateway(f"log-{number}", names) == "second")
     first, second = (
         start_gateway(str(tmp_path / "store"), "--heartbeat-ms", "30000", "--gateway-id", name) for name in names
     )
@@ -231,7 +231,7 @@ def test_owners_spread_a_topic_by_partition(two: Start, send: Callable[..., Send
     by_url = ids(gateways[0])
     owners = []
     for partition in range(4):
-        owner = preferred("spread", by_url.values(), owners=2, partition=partition)
+        owner = preferred_gateway("spread", by_url.values(), owners=2, partition=partition)
         owners.append(next(gateway for gateway in gateways if by_url[gateway.url] == owner))
         before = owners[-1].metric("tidelog_appended_records_total")
         for gateway in gateways:
@@ -280,7 +280,7 @@ def test_one_of_three_is_killed(
     gateways = [start_gateway(s3_uri, "--heartbeat-ms", str(BEAT_MS)) for _ in range(3)]
     assert eventually(lambda: all(len(ids(gateway)) == 3 for gateway in gateways))
     by_url = ids(gateways[0])
-    best = preferred("log", by_url.values())
+    best = preferred_gateway("log", by_url.values())
     killed = next(number for number in range(3) if by_url[gateways[number].url] == best)
     left = [gateway for number, gateway in enumerate(gateways) if number != killed]
     left[0].topic("log", PARTITIONS, flush_ms=5)

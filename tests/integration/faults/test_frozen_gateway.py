@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from log_format.cluster.preferred import preferred
+from log_format.cluster.preferred import preferred_gateway
 from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.live_gateways import ids, know_each_other, owned_by
 from tests.support.minio import Minio
@@ -123,7 +123,7 @@ def test_the_others_go_on_when_the_preferred_gateway_is_frozen(
 ) -> None:
     """Plain and stamped producers; 504 only for what was sent before the fault was seen; no record twice, none lost."""
     name = ids(three[0])
-    journals = preferred("journals/0", name.values())
+    journals = preferred_gateway("journals/0", name.values())
     frozen, *others = sorted(three, key=lambda one: name[one.url] != journals)
     topic = owned_by(frozen)
     frozen.topic(topic, PARTITIONS, flush_ms=20, commit_mode=mode)

@@ -21,7 +21,7 @@ from gateway.cluster.peers import Peer, Peers
 from gateway.forwarding.hop import Hops, Sealed
 from log_format.clock import SystemClock
 from log_format.cluster.identity import load_cluster
-from log_format.cluster.preferred import preferred
+from log_format.cluster.preferred import preferred_gateway
 from log_format.stores import open_store
 from tests.support.access import Client, Right, bootstrap, by, cluster_key
 from tests.support.gateway_process import GatewayProcess, StartGateway
@@ -91,7 +91,7 @@ def pair(pair_of: Callable[[bool], Pair]) -> Pair:
 
 def owned_by(owner: str) -> str:
     """A topic of which this gateway is the preferred one."""
-    return next(name for name in (f"t{number}" for number in range(100)) if preferred(name, IDS) == owner)
+    return next(name for name in (f"t{number}" for number in range(100)) if preferred_gateway(name, IDS) == owner)
 
 
 def test_what_is_passed_on_is_its_callers(pair: Pair, client_of: Callable[..., Client]) -> None:
@@ -118,7 +118,9 @@ def test_what_is_passed_on_is_its_callers(pair: Pair, client_of: Callable[..., C
 
 def test_what_is_refused_behind_a_hop_tells_where_it_came_from(pair: Pair, client_of: Callable[..., Client]) -> None:
     """A right that only the group's gateway can judge, since the body names the topic, is missing at the client's address."""
-    group = next(name for name in (f"g{number}" for number in range(100)) if preferred(f"groups/{name}", IDS) == "two")
+    group = next(
+        name for name in (f"g{number}" for number in range(100)) if preferred_gateway(f"groups/{name}", IDS) == "two"
+    )
     _, token = pair.operator.token("User:member", [Right("Read", "group", group)])
     before = pair.passed_on("one", "answered")
     refused = client_of(pair.gateways["one"].url, token).http.post(
@@ -140,7 +142,9 @@ def test_a_wait_at_another_gateway_does_not_outlive_its_secret(
     pair: Pair, client_of: Callable[..., Client], how: str
 ) -> None:
     """It ends with the one 401, as where the client asked. That says nothing of the hop: the other gateway is asked again."""
-    name = next(name for name in (f"q{number}" for number in range(100)) if preferred(f"queues/{name}", IDS) == "two")
+    name = next(
+        name for name in (f"q{number}" for number in range(100)) if preferred_gateway(f"queues/{name}", IDS) == "two"
+    )
     one = pair.gateways["one"]
     one.topic("t")
     assert one.http.put(f"/v1/queues/{name}", json={"topics": ["t"]}).status_code == 201

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from log_format.cluster.preferred import preferred
+from log_format.cluster.preferred import preferred_gateway
 from tests.support.gateway_process import GatewayProcess, running_gateways
 from tests.support.waiting import until
 
@@ -23,7 +23,7 @@ IDS = ("one", "two")
 def gateways(tmp_path: Path) -> Iterator[list[GatewayProcess]]:
     """The journal's owner, and another."""
     with running_gateways() as started:
-        names = sorted(IDS, key=lambda name: name != preferred("journals/0", IDS))
+        names = sorted(IDS, key=lambda name: name != preferred_gateway("journals/0", IDS))
         started += [
             GatewayProcess(
                 tmp_path / "store", tmp_path / f"log-{name}", "--gateway-id", name, "--heartbeat-ms", "500",
@@ -43,14 +43,14 @@ def metric(gateway: GatewayProcess, name: str) -> float:
 def topics_of(gateway: GatewayProcess, owner: str, count: int) -> list[str]:
     """Topics at the journal whose requests the other gateway would pass on."""
     names = (f"t{number}" for number in range(100))
-    owned = [name for name in names if preferred(name, IDS) == owner]
+    owned = [name for name in names if preferred_gateway(name, IDS) == owner]
     return [gateway.topic(name, commit_mode="shared") for name in owned[:count]]
 
 
 def test_records_stay_where_they_arrive(gateways: list[GatewayProcess]) -> None:
     """Only what an object is called goes to the owner, which makes all commits."""
     owner, other = gateways
-    (name,) = topics_of(owner, preferred("journals/0", IDS) or "", 1)
+    (name,) = topics_of(owner, preferred_gateway("journals/0", IDS) or "", 1)
     body = {"records": [{"value": "v" * 1000}]}
     deadline = time.monotonic() + 10
     forwarded = -1.0
@@ -74,7 +74,7 @@ def test_records_stay_where_they_arrive(gateways: list[GatewayProcess]) -> None:
 def test_a_journal_in_use_tells_which_topics_are_there(gateways: list[GatewayProcess]) -> None:
     """So not even the first request for a topic is passed on, though the gateway has not looked at that topic yet."""
     owner, other = gateways
-    names = topics_of(owner, preferred("journals/0", IDS) or "", 6)
+    names = topics_of(owner, preferred_gateway("journals/0", IDS) or "", 6)
     body = {"records": [{"value": "v"}]}
     for name in names:
         assert owner.http.post(f"/v1/topics/{name}/records", json=body).status_code == 200
@@ -105,7 +105,7 @@ def test_no_client_speaks_for_a_gateway(gateways: list[GatewayProcess]) -> None:
 def test_a_frozen_owner_costs_a_wait_and_no_record(gateways: list[GatewayProcess]) -> None:
     """The sender gives up and commits by itself; the owner wakes up and takes nothing twice."""
     owner, other = gateways
-    (name,) = topics_of(other, preferred("journals/0", IDS) or "", 1)
+    (name,) = topics_of(other, preferred_gateway("journals/0", IDS) or "", 1)
     assert other.http.get(f"/v1/topics/{name}/partitions/0/records?offset=earliest").status_code == 200
     assert other.produce(name, "before").status_code == 200
     os.kill(owner.process.pid, signal.SIGSTOP)
@@ -145,7 +145,7 @@ def woken_after(writer: GatewayProcess, reader: GatewayProcess, name: str, offse
 def test_news_reach_a_waiting_reader_before_it_looks(gateways: list[GatewayProcess]) -> None:
     """A look comes once a second; news within a tenth of one, on a machine that has time."""
     owner, other = gateways
-    (name,) = topics_of(owner, preferred("journals/0", IDS) or "", 1)
+    (name,) = topics_of(owner, preferred_gateway("journals/0", IDS) or "", 1)
     assert owner.produce(name, "first").status_code == 200
     assert len(other.read(name)) == 1
     waits = [woken_after(owner, other, name, 1 + turn) for turn in range(6)]

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.cluster.ownership import Mode, Ownership
 from gateway.cluster.peers import REST_MS, Peer, Peers
-from log_format.cluster.preferred import preferred
+from log_format.cluster.preferred import preferred_gateway
 from tests.support.clocks import ManualClock
 from tests.support.heartbeats import heartbeat
 
@@ -31,7 +31,7 @@ def test_gateways_that_know_each_other_agree() -> None:
             found = {own: getattr(view, of)(name) for own, view in views.items()}
             (owner,) = (own for own, peer in found.items() if peer is None)
             assert all(peer in (None, Peer(owner, f"http://{owner}", f"{owner}-1")) for peer in found.values())
-        best = preferred(name, ids, owners=2, partition=1)
+        best = preferred_gateway(name, ids, owners=2, partition=1)
         found = {own: view.of_partition(name, 1, 2) for own, view in views.items()}
         assert {own if peer is None else peer.id for own, peer in found.items()} == {best}
         assert sum(view.coordinates(name) for view in views.values()) == 1

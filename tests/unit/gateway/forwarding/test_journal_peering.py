@@ -17,7 +17,7 @@ from gateway.forwarding.connections import PeerConnections
 from gateway.forwarding.hop import Hops
 from gateway.forwarding.journal_peers import JournalPeering
 from log_format.clock import SystemClock
-from log_format.cluster.preferred import preferred
+from log_format.cluster.preferred import preferred_gateway
 from log_format.journal.offer import Offer
 from tests.support.listening_peer import listening_peer
 
@@ -26,7 +26,7 @@ OFFER = Offer(
     path="segments/x.parquet", size_bytes=1, footer_start=0, footer_crc32=0, record_count=1, offered_at=0,
     staged_at_ms=0, topics=(),
 )  # fmt: skip
-JOURNAL = next(number for number in range(16) if preferred(f"journals/{number}", ["a", "b"]) == "b")
+JOURNAL = next(number for number in range(16) if preferred_gateway(f"journals/{number}", ["a", "b"]) == "b")
 
 
 class World:

@@ -14,7 +14,7 @@ import pytest
 from log_format import limits
 from log_format.checkpoints.checkpoint import (
     decode_checkpoint,
-    is_due,
+    is_checkpoint_due,
     last_checkpoint_version,
     live_segments,
     reconciled_log,
@@ -280,7 +280,7 @@ def test_the_hint_is_deltas(bench: TopicBench) -> None:
 def test_a_checkpoint_is_due(version: int, last: int | None, segments: int, due: bool) -> None:
     """Every hundred commits; the more segments, the rarer, but at the latest every five hundred."""
     assert (limits.CHECKPOINT_INTERVAL_MIN, limits.CHECKPOINT_INTERVAL_MAX) == (100, 500)
-    assert is_due(version, last, segments) == due
+    assert is_checkpoint_due(version, last, segments) == due
 
 
 def damaged_tables() -> dict[str, pa.Table]:

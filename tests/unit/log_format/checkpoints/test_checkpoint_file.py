@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from log_format.checkpoints.checkpoint import decode_checkpoint, removed_paths, write_checkpoint
-from log_format.checkpoints.memory import NO_MEMORY, with_memory
+from log_format.checkpoints.memory import NO_MEMORY, add_memory
 from log_format.delta.actions import Add, Commit, Remove
 from log_format.delta.checkpoint_file import decode_checkpoint_file, encode_checkpoint_pieces
 from log_format.delta.checkpoint_schema import SCHEMA
@@ -55,7 +55,7 @@ def test_rows_that_are_mixed_are_read() -> None:
 
 def test_nothing_is_a_checkpoint_too() -> None:
     """A log in which nothing is left gives an object that can be read, with and without tombstones."""
-    empty = with_memory(SCHEMA.empty_table(), NO_MEMORY)
+    empty = add_memory(SCHEMA.empty_table(), NO_MEMORY)
     data, _ = encode_checkpoint_pieces([empty], empty.schema.metadata)
     for wanted in (True, False):
         assert decode_checkpoint(data, "topics/t/", 0, with_tombstones=wanted).num_rows == 0

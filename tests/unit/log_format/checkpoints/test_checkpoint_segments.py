@@ -13,7 +13,7 @@ import pytest
 
 from log_format.checkpoints import segments as checkpoint_segments
 from log_format.checkpoints.checkpoint import decode_checkpoint, removed_paths, write_checkpoint
-from log_format.checkpoints.segments import columns_of, segments_of
+from log_format.checkpoints.segments import decode_segment_columns, decode_segments
 from log_format.checkpoints.state import read_checkpoint
 from log_format.delta import checkpoint_file
 from log_format.delta.checkpoint_schema import ADD
@@ -55,11 +55,11 @@ def of(*adds: dict[str, Any]) -> pa.StructArray:
 def test_what_is_unusual_is_taken_one_by_one(unusual: dict[str, Any]) -> None:
     """No segment is lost or changed for having a path or numbers that the columns can't hold."""
     adds = of(add(PATH.format(1)), unusual)
-    assert columns_of(adds) is None
+    assert decode_segment_columns(adds) is None
     manifest = Manifest()
-    for number, (segment, runs) in enumerate(segments_of(adds)):
+    for number, (segment, runs) in enumerate(decode_segments(adds)):
         manifest.add(segment, [Run(number, *RUN[1:])] if runs else [])
-    assert manifest.segments() == [segment for segment, _ in segments_of(adds)]
+    assert manifest.segments() == [segment for segment, _ in decode_segments(adds)]
     assert manifest.has_all([segment.path for segment in manifest.segments()])
 
 
@@ -72,29 +72,29 @@ def test_what_is_unusual_is_taken_one_by_one(unusual: dict[str, Any]) -> None:
 def test_what_is_wrong_is_corrupt(runs: Any) -> None:
     """Tags that can't be are never taken for columns, so that the segment that has them is named."""
     adds = of(add(PATH.format(1)), add(runs=runs))
-    assert columns_of(adds) is None
+    assert decode_segment_columns(adds) is None
     with pytest.raises(CorruptData, match=r"000000000000\.parquet"):
-        list(segments_of(adds))
+        list(decode_segments(adds))
 
 
 def test_a_missing_tag_is_corrupt() -> None:
     """A segment without a tag is not Tidelog's."""
     adds = of(add(PATH.format(1)), {"path": PATH.format(0), "size": 1, "modificationTime": 1, "tags": None})
-    assert columns_of(adds) is None
+    assert decode_segment_columns(adds) is None
     with pytest.raises(CorruptData):
-        list(segments_of(adds))
+        list(decode_segments(adds))
 
 
 def test_twice_is_corrupt() -> None:
     """A path that comes twice, and offsets that are given twice, are found among columns, too."""
     for adds in (of(add(), add(runs=[[1, *RUN[1:]]])), of(add(), add(PATH.format(1)))):
-        found = columns_of(adds)
+        found = decode_segment_columns(adds)
         assert found is not None
         with pytest.raises(CorruptData):
             Manifest().add_many(*found, np.zeros(2, np.int64))
     manifest = Manifest()
     manifest.add(SegmentRef(PATH.format(0), 1, 1, 1), [Run(1, *RUN[1:])])
-    found = columns_of(of(add()))
+    found = decode_segment_columns(of(add()))
     assert found is not None
     with pytest.raises(CorruptData):
         manifest.add_many(*found, np.zeros(2, np.int64))
@@ -104,7 +104,7 @@ def test_twice_is_corrupt() -> None:
 def test_runs_may_be_as_long_as_they_like() -> None:
     """A run of more offsets than 32 bits count, as key compaction may leave it, keeps its offsets."""
     ends = 2**40, 2**40 + 2**35
-    found = columns_of(
+    found = decode_segment_columns(
         of(*(add(PATH.format(i), runs=[[0, end - 2**34, end, 1, 10, 0, 9]]) for i, end in enumerate(ends)))
     )
     assert found is not None
@@ -125,7 +125,7 @@ def test_a_checkpoint_becomes_columns(bench: TopicBench, monkeypatch: pytest.Mon
         bench.append(gateway, {0: [b"%d" % number], 1: [b"a", b"b"]})
     version = gateway.log.state.version
     write_checkpoint(bench.store, "flights", version, bench.clock.now_ms())
-    monkeypatch.setattr("log_format.checkpoints.state.segments_of", None)
+    monkeypatch.setattr("log_format.checkpoints.state.decode_segments", None)
     monkeypatch.setattr(checkpoint_segments, "segment_of_add", None)
     state = read_checkpoint(bench.store.get(bench.key(f"{version:020d}.checkpoint.parquet")), "flights", version)
     assert state.manifest.segments() == gateway.log.state.manifest.segments()

@@ -19,7 +19,7 @@ from compaction.topic_upkeep import TopicUpkeep
 from compaction.workers import InThisProcess
 from log_format import layout, limits
 from log_format.checkpoints.checkpoint import last_checkpoint_version, write_checkpoint
-from log_format.checkpoints.put_back import PutBack, needs_putting_back
+from log_format.checkpoints.restore_table import RestoreTable, needs_restore
 from log_format.delta.actions import PROTOCOL
 from log_format.errors import ErrorCode
 from log_format.inspection.verify import verify_topic
@@ -74,8 +74,8 @@ def write_otherwise(bench: TopicBench, gateway: TopicUser, what: str) -> None:
 
 def put_back(bench: TopicBench, gateway: TopicUser, **options: int) -> int:
     """As maintenance does. How many commits it took."""
-    change, count = PutBack(bench.store, bench.name, **options), 0
-    while needs_putting_back(gateway.log.state):
+    change, count = RestoreTable(bench.store, bench.name, **options), 0
+    while needs_restore(gateway.log.state):
         change.look(gateway.log.state, bench.clock.now_ms())
         count += gateway.committer.commit(change).attempts
     return count
@@ -126,7 +126,7 @@ def test_many_files_are_put_back_in_some_commits(bench: TopicBench) -> None:
     removed = b"\n".join(msgspec.json.encode({"remove": {"path": path}}) for path in paths)
     bench.store.put_if_absent(layout.commit_key(bench.name, gateway.log.state.version + 1), removed)
     gateway.log.refresh()
-    change = PutBack(bench.store, bench.name, files_max=2)
+    change = RestoreTable(bench.store, bench.name, files_max=2)
     change.look(gateway.log.state, 0)
     assert gateway.committer.commit(change).result == 2
     write_checkpoint(bench.store, bench.name, gateway.log.state.version, 0)

@@ -10,7 +10,15 @@ import botocore.credentials
 import pytest
 from botocore.compat import HTTPHeaders
 
-from log_format.stores.s3_signature import AUTHORIZATION, CONTENT, Signer, authorization, is_alike, kind_of, stamped
+from log_format.stores.s3_signature import (
+    AUTHORIZATION,
+    CONTENT,
+    Signer,
+    authorization,
+    is_alike,
+    request_kind,
+    with_signed_headers,
+)
 
 SIGNER = Signer("access", "secret/+=", "eu-central-1")
 
@@ -35,8 +43,8 @@ def test_it_is_botocores(more: dict[str, str], path: str, body: bytes, token: st
     unsigned = {name: value for name, value in theirs.items() if name != AUTHORIZATION}
     assert authorization("PUT", path, unsigned, SIGNER) == theirs[AUTHORIZATION]
     assert is_alike("PUT", path, theirs, body, SIGNER)
-    own = stamped(headers, body, token)
-    assert kind_of(own) == kind_of(theirs)
+    own = with_signed_headers(headers, body, token)
+    assert request_kind(own) == request_kind(theirs)
     assert {**own, "X-Amz-Date": ""} == {**unsigned, "X-Amz-Date": ""}
 
 
@@ -60,7 +68,9 @@ def test_another_signature_is_not_alike(other: dict[str, str]) -> None:
 def test_each_day_has_its_key() -> None:
     """The key that is kept is that of the request's day, region and secret."""
     made = {
-        authorization("PUT", "/a", {**stamped({"Host": "h"}, b"", None), "X-Amz-Date": f"{day}T000000Z"}, signer)
+        authorization(
+            "PUT", "/a", {**with_signed_headers({"Host": "h"}, b"", None), "X-Amz-Date": f"{day}T000000Z"}, signer
+        )
         for day in ("20260101", "20260102")
         for signer in (SIGNER, SIGNER._replace(secret_key="other"), SIGNER._replace(region="us-east-1"))
         for _ in range(2)

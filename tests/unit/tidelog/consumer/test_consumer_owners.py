@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from log_format.cluster.preferred import preferred
+from log_format.cluster.preferred import preferred_gateway
 from tests.support.fake_gateway import FakeGateway
 from tests.support.waiting import until
 from tidelog import Consumer, Record, TopicPartition
 
 BOTH = ("one", "two")
-GROUP = next(name for name in map("g{}".format, range(99)) if preferred(f"groups/{name}", BOTH) == "two")
-TOPIC = next(name for name in map("t{}".format, range(99)) if preferred(name, BOTH) == "two")
-OTHERS_TOPIC = next(name for name in map("t{}".format, range(99)) if preferred(name, BOTH) == "one")
+GROUP = next(name for name in map("g{}".format, range(99)) if preferred_gateway(f"groups/{name}", BOTH) == "two")
+TOPIC = next(name for name in map("t{}".format, range(99)) if preferred_gateway(name, BOTH) == "two")
+OTHERS_TOPIC = next(name for name in map("t{}".format, range(99)) if preferred_gateway(name, BOTH) == "one")
 
 
 def fill(gateway: FakeGateway, topic: str, count: int, partition_count: int = 1, **config: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from log_format.cluster.preferred import preferred
+from log_format.cluster.preferred import preferred_gateway
 from tests.support.waiting import until
 from tidelog.http.endpoints import Endpoints
 from tidelog.http.owners import Owned, Owners
@@ -91,7 +91,7 @@ def test_records_go_to_the_preferred_gateway(gateways: list[Gateway], owners_of:
     for topic in TOPICS:
         endpoint = owners.endpoint_for(Owned(topic))
         assert endpoint is not None
-        assert endpoint.url == urls[preferred(topic, urls) or ""]
+        assert endpoint.url == urls[preferred_gateway(topic, urls) or ""]
     endpoint = owners.endpoint_for(Owned(TOPICS[0]))
     assert endpoint is not None
     endpoint.rest(60_000)
@@ -157,13 +157,13 @@ def test_a_client_that_knows_its_zone_stays_in_it(gateways: list[Gateway], owner
         assert near is not None
         assert owner is not None
         assert near.url == urls["b"]
-        assert owner.url == urls[preferred(topic, urls) or ""]
+        assert owner.url == urls[preferred_gateway(topic, urls) or ""]
     another = owners.another()
     assert another is not None
     assert another.url == urls["b"]
     another.rest(60_000)
     owner = owners.endpoint_for(
-        Owned(next(topic for topic in TOPICS if preferred(topic, urls) == "a"), is_anyones=True)
+        Owned(next(topic for topic in TOPICS if preferred_gateway(topic, urls) == "a"), is_anyones=True)
     )
     assert owner is not None
     assert owner.url == urls["a"], "the only gateway of the zone rests: another zone's is better than none"

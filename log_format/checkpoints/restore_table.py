@@ -26,17 +26,17 @@ _ROWS_BYTES_MAX: Final = limits.COMMIT_BYTES_MAX // 4
 """Most bytes of statistics and tags in one commit."""
 
 
-def needs_putting_back(state: TopicState) -> bool:
+def needs_restore(state: TopicState) -> bool:
     """Return whether readers of Delta see something else than Tidelog's, or other programs may write to the table."""
     if not state.exists:
         return bool(state.foreign.touched)
     return not (state.foreign.is_reverted and state.is_guarded)
 
 
-class PutBack:
+class RestoreTable:
     """A change that names again the files that foreign commits touched, and states the table's protocol and metadata again.
 
-    Call ``look`` at a state, then commit the change; repeat both until ``needs_putting_back`` is false, since one commit names a
+    Call ``look`` at a state, then commit the change; repeat both until ``needs_restore`` is false, since one commit names a
     limited number of files. The result is how many files the commit named.
     """
 
@@ -64,7 +64,7 @@ class PutBack:
     def propose(self, state: TopicState, now_ms: int) -> Proposal[int]:
         """Propose the restoring actions, none if there is nothing to restore. Never raises; the log must not be empty."""
         actions: list[Action] = []
-        if state.exists and needs_putting_back(state):
+        if state.exists and needs_restore(state):
             actions.append(PROTOCOL)
             if not state.foreign.is_reverted:
                 actions.append(moved_metadata(state, TopicMove(to=state.attachment)))
