@@ -1,14 +1,14 @@
 """One call of the API, and whether its change is committed in the store (docs/http-api.md section 1.7).
 
-1. A commit that a call asked for calls ``stands`` once it has succeeded. ``SharedCommits.decide``, ``OpenTable.commit``,
+1. A commit that a call asked for calls ``mark_committed`` once it has succeeded. ``SharedCommits.decide``, ``OpenTable.commit``,
    ``LiveGroup`` and ``Writer.acknowledged`` do so.
-2. From then on the call asks the store for nothing. The parts that ask the store call ``check_way_back`` first. It raises
+2. From then on the call asks the store for nothing. The parts that ask the store call ``check_may_ask_store`` first. It raises
    whether or not the store fails, so a route that looks again after its commit fails in its first test.
 3. ``second_part`` allows it to a call with a second part, such as a poll that commits and then reads. The call reports a
    failure of that part inside its answer, or as ``OutcomeUnknown``.
-4. ``unasked`` is for changes that the call makes without being asked for them: claiming a group, finishing another's
+4. ``detached_from_call`` is for changes that the call makes without being asked for them: claiming a group, finishing another's
    transaction.
-5. An error that is raised after ``stands`` all the same is answered as in doubt, never as a refusal
+5. An error that is raised after ``mark_committed`` all the same is answered as in doubt, never as a refusal
    (``gateway.asgi.problems``).
 """
 
@@ -23,16 +23,16 @@ from contextvars import ContextVar
 class Call:
     """State of one call.
 
-    ``sender``: connection that it came by. ``stands``: whether its change is committed. ``missing_count``: number of its looks
-    at names of missing topics; ``listed``: all names of topics, once these looks are many (``gateway.engine.registry``).
+    ``sender``: connection that it came by. ``is_committed``: whether its change is committed. ``missing_count``: number of its
+    looks at names of missing topics; ``listed``: all names of topics, once these looks are many (``gateway.engine.registry``).
     """
 
-    __slots__ = ("has_second_part", "listed", "missing_count", "sender", "stands", "task")
+    __slots__ = ("has_second_part", "is_committed", "listed", "missing_count", "sender", "task")
 
     def __init__(self, sender: Hashable) -> None:
         self.sender = sender
         self.task: asyncio.Task[object] | None = asyncio.current_task()
-        self.stands = False
+        self.is_committed = False
         self.has_second_part = False
         self.missing_count = 0
         self.listed: asyncio.Task[frozenset[str]] | None = None
@@ -53,29 +53,29 @@ def begin_call(sender: Hashable = None) -> Call:
     return call
 
 
-def present_call() -> Call | None:
+def current_call() -> Call | None:
     """Return the call that this task serves, None if it serves none."""
     return _call.get()
 
 
-def stands() -> None:
+def mark_committed() -> None:
     """Mark the present call's change as committed."""
     call = _call.get()
     if call is not None:
-        call.stands = True
+        call.is_committed = True
 
 
-def check_way_back() -> None:
+def check_may_ask_store() -> None:
     """Raise ``RuntimeError`` if the present call's change is committed and it has no second part: then asking the store is a
     defect.
 
     Work in other tasks is exempt: it goes on after the answer.
     """
     call = _call.get()
-    if call is None or not call.stands or call.has_second_part:
+    if call is None or not call.is_committed or call.has_second_part:
         return
     if call.task is not None and asyncio.current_task() is call.task:
-        raise RuntimeError("a call asks the store for something after its change stands")
+        raise RuntimeError("a call asks the store for something after its change is committed")
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def second_part() -> Iterator[None]:
         call.has_second_part = before
 
 
-class unasked:  # noqa: N801 - a context manager; a generator would take three times as long, and each flush has some
+class detached_from_call:  # noqa: N801 - a context manager; a generator would take three times as long, and each flush has some
     """Context in which changes are made that the present call did not ask for."""
 
     __slots__ = ("_token",)

@@ -14,7 +14,6 @@ from gateway.access.rights import OPEN, Rights
 from gateway.access.watch import AccessWatch
 from gateway.cluster.ownership import Ownership
 from gateway.engine.administration import Administration
-from gateway.engine.at_one_journal import AtOneJournal
 from gateway.engine.bounds import (
     LARGE_BODIES_WAITING_MAX,
     LARGE_BODY_BYTES,
@@ -23,32 +22,33 @@ from gateway.engine.bounds import (
     LOOK_THREADS,
     EngineBounds,
 )
-from gateway.engine.expired import ExpiredOnArrival
-from gateway.engine.fetching import Fetching
-from gateway.engine.following import Following
+from gateway.engine.expired_on_arrival import ExpiredOnArrival
+from gateway.engine.fetcher import Fetcher
 from gateway.engine.foreign_watch import ForeignWatch
-from gateway.engine.history import History
+from gateway.engine.history_plans import HistoryPlans
 from gateway.engine.journal_peers import JournalPeers
-from gateway.engine.locating import Locating
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
 from gateway.engine.metrics import EngineMetrics
-from gateway.engine.moving import MovingParts
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic, TopicParts
+from gateway.engine.partition_reader import PartitionReader
+from gateway.engine.partition_streams import PartitionStreams
 from gateway.engine.pool import Pool
 from gateway.engine.producer_ids import ProducerIds
-from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
+from gateway.engine.single_journal_append import SingleJournalAppend
+from gateway.engine.start_resolver import StartResolver
 from gateway.engine.tail_cache import TailCache
-from gateway.engine.waiting import Draining, WaitingPlaces
+from gateway.engine.topic_mover import TopicMoverParts
+from gateway.engine.waiters import DrainFlag, WaiterSlots
 from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.finishing.finishing import Finishing
 from gateway.groups.calls.groups import Groups
 from gateway.journals import lag
-from gateway.journals.modes import Modes
-from gateway.journals.times_ahead import TimesAhead
+from gateway.journals.commit_modes import CommitModes
+from gateway.journals.future_times import FutureTimes
 from gateway.journals.upkeep import JournalUpkeep
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.queues.queues import Queues, QueueSources
@@ -120,8 +120,8 @@ def _tail(bounds: EngineBounds, metrics: EngineMetrics) -> TailCache:
     return tail
 
 
-def _places(bounds: EngineBounds, metrics: EngineMetrics) -> WaitingPlaces:
-    places = WaitingPlaces(bounds.waiting_polls_max)
+def _places(bounds: EngineBounds, metrics: EngineMetrics) -> WaiterSlots:
+    places = WaiterSlots(bounds.waiting_polls_max)
     metrics.waiting_polls.set_function(lambda: places.taken_count)
     return places
 
@@ -132,7 +132,7 @@ def _topic_parts(
     cold: tuple[JournalReader, Pool],
     *,
     ownership: Ownership,
-    draining: Draining,
+    draining: DrainFlag,
 ) -> TopicParts:
     bounds = access.bounds
     return TopicParts(
@@ -144,12 +144,12 @@ def _topic_parts(
         contended=ownership.contended,
         draining=draining,
         expired=ExpiredOnArrival(access.metrics),
-        moving=MovingParts(access=access, journals=journals, tail=journals.tail, reader=cold[0], read_pool=cold[1]),
+        moving=TopicMoverParts(access=access, journals=journals, tail=journals.tail, reader=cold[0], read_pool=cold[1]),
     )
 
 
-def _reading(access: TableAccess, parts: TopicParts, cold_store: ObjectStore) -> Reading:
-    return Reading(
+def _reading(access: TableAccess, parts: TopicParts, cold_store: ObjectStore) -> PartitionReader:
+    return PartitionReader(
         parts.tail,
         SegmentReader(cold_store, footer_cache_bytes=access.bounds.footer_cache_bytes_max),
         parts.moving.reader,
@@ -167,9 +167,9 @@ class LogEngine:
         """Set up without starting a task or asking the store."""
         store, cold_store, ownership = given.store, given.cold_store, given.ownership
         clock, new_id, registry, bounds = given.clock, given.new_id, given.registry, settings.bounds
-        self.clock, self.bounds, self._draining = clock, bounds, Draining()
+        self.clock, self.bounds, self._draining = clock, bounds, DrainFlag()
         self._metrics = EngineMetrics(registry)
-        self._times_ahead = TimesAhead(tells=False)
+        self._times_ahead = FutureTimes(tells=False)
         self._access = _access(given, bounds, self._metrics)
         self.access_table = AccessTable(self._access)
         self.rights = OPEN if settings.super_users is None else Rights(self.access_table, settings.super_users)
@@ -191,45 +191,45 @@ class LogEngine:
         self.groups = Groups(
             *(self._access, self._finishing, self.topics),
             administration=self.administration,
-            reading=self.reading,
-            fetching=self.fetching,
+            reading=self.reader,
+            fetching=self.fetcher,
             ids=self.producer_ids,
             ownership=ownership,
             rights=self.rights,
             registry=registry,
             bounds=settings.groups,
         )
-        sources = QueueSources(self.topics, self.locating, self.reading, self._places, self._draining)
+        sources = QueueSources(self.topics, self.start_resolver, self.reader, self._places, self._draining)
         self.queues = Queues(
             self._access, finishing, sources, ids, ownership, registry=registry, bounds=settings.queues
         )
         deciding = (finishing, Preparing(self.groups.committed, finishing, self.topics, clock=clock), ids)
         self.transactions = Transactions(*deciding, self.queues.coordinator, clock=clock, new_id=new_id)
         self.kafka_transactions = KafkaTransactions(self.transactions, finishing, ids, clock=clock)
-        self.at_one_journal = AtOneJournal(self.journals, self._draining)
+        self.single_journal_append = SingleJournalAppend(self.journals, self._draining)
         self.one_request = OneRequest(*deciding, clock=clock)
         self.check_back = CheckBack(finishing, clock=clock, draining=self._draining)
         self.sweeping = Sweeping(finishing, ownership, clock=clock, bounds=bounds)
         self.journal_upkeep = JournalUpkeep(self.journals, self.topics, self._access, ownership)
-        self.modes = Modes(self.journals, self.topics, self._access)
+        self.commit_modes = CommitModes(self.journals, self.topics, self._access)
         delaying = (self._access, self.topics, ownership, finishing.transactions, given.make_executor)
         self.delayed = Delayed(*delaying, memory=given.request_memory, registry=registry)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 
     def _read_by(self, parts: TopicParts, cold_store: ObjectStore) -> None:
-        self.reading = reading = _reading(self._access, parts, cold_store)
-        self.locating = Locating(self.topics, reading)
-        self.fetching = Fetching(
-            self.locating,
+        self.reader = reading = _reading(self._access, parts, cold_store)
+        self.start_resolver = StartResolver(self.topics, reading)
+        self.fetcher = Fetcher(
+            self.start_resolver,
             reading,
             clock=self.clock,
             places=self._places,
             draining=self._draining,
             bounds=self.bounds,
         )
-        self.history = History(cold_store, pool=self._cold_pool, clock=self.clock)
-        self.following = Following(reading, clock=self.clock, places=self._places, draining=self._draining)
+        self.history_plans = HistoryPlans(cold_store, pool=self._cold_pool, clock=self.clock)
+        self.streams = PartitionStreams(reading, clock=self.clock, places=self._places, draining=self._draining)
 
     @property
     def draining(self) -> bool:
@@ -251,7 +251,7 @@ class LogEngine:
         await self.warm_up()
         self.sweeping.start()
         self.journal_upkeep.start()
-        self.modes.start()
+        self.commit_modes.start()
         self.delayed.publishing.start()
         self.groups.start()
         self.queues.start()
@@ -285,12 +285,12 @@ class LogEngine:
     async def open_topic(self, name: str, partition: int | None = None) -> OpenTopic:
         """Return the topic as it is known here, to append records to it, or to one of its partitions.
 
-        Raises ``UnknownPartition``, and what ``TopicRegistry.growing`` raises.
+        Raises ``UnknownPartition``, and what ``TopicRegistry.for_append`` raises.
         """
-        topic = await self.topics.growing(name, self.clock.monotonic_ms())
+        topic = await self.topics.for_append(name, self.clock.monotonic_ms())
         if partition is not None and partition >= topic.log.state.partition_count:
             await topic.fresh()
-            topic.existing_with(partition)
+            topic.require_partition(partition)
         return topic
 
     async def check_producer(self, stamp: ProducerStamp | None, owner: str = NOBODY) -> None:
@@ -329,7 +329,7 @@ class LogEngine:
         await self.access_table.drain()
         self.sweeping.stop()
         self.journal_upkeep.stop()
-        self.modes.stop()
+        self.commit_modes.stop()
         await self._finishing.drain()
         await self.administration.drain()
         # The pools stay: requests under way are still answered.

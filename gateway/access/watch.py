@@ -15,7 +15,7 @@ import logging
 from contextlib import suppress
 from typing import Final
 
-from gateway.engine.waiting import WaitingPlaces
+from gateway.engine.waiters import WaiterSlots
 from gateway.supervised import supervised
 from gateway.tables.access import AccessTable
 from log_format.delta.table import NO_LOG
@@ -34,7 +34,7 @@ _log = logging.getLogger("gateway.access")
 class AccessWatch:
     """The watch of one access table. Used on the event loop only."""
 
-    def __init__(self, table: AccessTable, places: WaitingPlaces, *, pause_ms: int = LOOK_PAUSE_MS) -> None:
+    def __init__(self, table: AccessTable, places: WaiterSlots, *, pause_ms: int = LOOK_PAUSE_MS) -> None:
         self._table = table
         self._places = places
         self._judged_version = NO_LOG

@@ -16,9 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.codec.answer_compression import (
     ANSWER_BYTES_MIN,
     Compressor,
-    compressed,
-    encoding_of,
-    gains,
+    choose_encoding_for,
+    compress_piece,
+    is_worthwhile,
     new_compressor,
 )
 
@@ -37,7 +37,7 @@ class CompressionMiddleware:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Handle one request."""
-        answer = _Answer(send, encoding_of(scope["headers"]), self._pool)
+        answer = _Answer(send, choose_encoding_for(scope["headers"]), self._pool)
         return self._app(scope, receive, answer.send)
 
 
@@ -94,7 +94,7 @@ class _Answer:
         headers: list[tuple[bytes, bytes]] = list(self._start.get("headers", ()))
         if _compressible(headers):
             headers.append((b"vary", b"Accept-Encoding"))
-            if self._encoding is not None and gains(self._encoding, body):
+            if self._encoding is not None and is_worthwhile(self._encoding, body):
                 self._compressor = new_compressor(self._encoding)
                 body = await self._compress(self._compressor, body, last=not more)
                 headers = [header for header in headers if header[0].lower() != b"content-length"]
@@ -106,9 +106,9 @@ class _Answer:
 
     async def _compress(self, compressor: Compressor, body: bytes, *, last: bool) -> bytes:
         if len(body) <= _INLINE_BYTES_MAX:
-            return compressed(compressor, body, last=last)
+            return compress_piece(compressor, body, last=last)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, lambda: compressed(compressor, body, last=last))
+        return await loop.run_in_executor(self._pool, lambda: compress_piece(compressor, body, last=last))
 
 
 def _compressible(headers: list[tuple[bytes, bytes]]) -> bool:

@@ -42,7 +42,7 @@ class ProblemMiddleware:
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 - top level of a request
-            if call.stands and not as_tidelog_error(error).may_have_happened:
+            if call.is_committed and not as_tidelog_error(error).may_have_happened:
                 error = _late_refusal(error)
             _note(error, begun=begun)
             if begun:

@@ -144,7 +144,7 @@ class Recording:
 
     async def _append(self, entries: list[Entry]) -> None:
         topic = await self._topic()
-        state = topic.existing()
+        state = topic.require_state()
         if self._stamp is None:
             self._stamp = ProducerStamp(await self._producer_ids.issue(), PLAIN_EPOCH, 0)
         batch = Batch(
@@ -167,12 +167,12 @@ class Recording:
     async def _topic(self) -> OpenTopic:
         now_ms = self._clock.monotonic_ms()
         try:
-            return await self._topics.growing(AUDIT_TOPIC, now_ms)
+            return await self._topics.for_append(AUDIT_TOPIC, now_ms)
         except UnknownTopic:
             config = self._administration.parse_config(CONFIG)
             with suppress(RequestRefused):  # another gateway created it, with another release's settings
                 await self._administration.create(AUDIT_TOPIC, 1, config)
-            return await self._topics.growing(AUDIT_TOPIC, now_ms)
+            return await self._topics.for_append(AUDIT_TOPIC, now_ms)
 
 
 def _records(entries: list[Entry]) -> pa.Table:

@@ -46,7 +46,7 @@ class Compressor(Protocol):
 
 
 @lru_cache(maxsize=256)
-def chosen_encoding(accept_encoding: bytes) -> str | None:
+def choose_encoding(accept_encoding: bytes) -> str | None:
     """Return ``"zstd"``, ``"gzip"`` or None for the value of an ``Accept-Encoding`` header."""
     weights: dict[str, float] = {}
     for item in accept_encoding.decode("latin-1").split(","):
@@ -57,10 +57,10 @@ def chosen_encoding(accept_encoding: bytes) -> str | None:
     return best if weight > 0 and weight >= weights.get("identity", 0.0) else None
 
 
-def encoding_of(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return ``chosen_encoding`` of a request's headers; None without an ``Accept-Encoding``."""
+def choose_encoding_for(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Return ``choose_encoding`` of a request's headers; None without an ``Accept-Encoding``."""
     values = [value for name, value in headers if name == b"accept-encoding"]
-    return chosen_encoding(b",".join(values)[:4096]) if values else None
+    return choose_encoding(b",".join(values)[:4096]) if values else None
 
 
 def _weight(parameters: list[str]) -> float:
@@ -75,7 +75,7 @@ def _weight(parameters: list[str]) -> float:
     return 1.0
 
 
-def compressed(compressor: Compressor, body: bytes | memoryview, *, last: bool) -> bytes:
+def compress_piece(compressor: Compressor, body: bytes | memoryview, *, last: bool) -> bytes:
     """Return the compressor's next output for ``body``; with ``last`` also the end of the stream."""
     if len(body) <= _PIECE_BYTES:
         data = compressor.compress(body)
@@ -95,10 +95,10 @@ def new_compressor(encoding: str) -> Compressor:
     return compressor
 
 
-def gains(encoding: str, body: bytes | memoryview) -> bool:
+def is_worthwhile(encoding: str, body: bytes | memoryview) -> bool:
     """Return whether compression saves enough on an answer that begins with ``body``, judged by a sample."""
     if len(body) < _SAMPLED_BYTES_MIN:
         return True
     step = (len(body) - _SAMPLE_BYTES) // (_SAMPLES - 1)
     sample = b"".join(body[start : start + _SAMPLE_BYTES] for start in range(0, step * _SAMPLES, step))
-    return len(compressed(new_compressor(encoding), sample, last=True)) <= _SAMPLE_SHARE_MAX * len(sample)
+    return len(compress_piece(new_compressor(encoding), sample, last=True)) <= _SAMPLE_SHARE_MAX * len(sample)

@@ -28,7 +28,7 @@ from gateway.codec.arrow_columns import (
 )
 from gateway.codec.arrow_dictionary import Dictionary, validate
 from gateway.codec.arrow_messages import check_messages, first_line
-from gateway.codec.incoming import PARTITION_MAX, IncomingRecords, PlaceKind, Places
+from gateway.codec.incoming import PARTITION_MAX, IncomingRecords, LocationKind, RecordLocations
 from gateway.codec.record_columns import RecordColumns, header_lists, incoming, with_expiry
 from gateway.codec.refusal import BadRecords, malformed, too_large
 from log_format.errors import ErrorCode, RequestRefused
@@ -63,7 +63,7 @@ def decode_arrow(body: bytes, *, bytes_max: int) -> IncomingRecords:
     check_messages(buffer, bytes_max)
     columns = _read(buffer)
     bad = BadRecords()
-    places = Places(PlaceKind.POINTER)
+    places = RecordLocations(LocationKind.POINTER)
     try:
         records = _convert(columns, bytes_max, bad, places)
     except (pa.ArrowException, pa.ArrowMemoryError, OverflowError, ValueError) as error:
@@ -124,7 +124,9 @@ def _check_schema(schema: pa.Schema) -> None:
         raise RequestRefused(detail, code=ErrorCode.INVALID_REQUEST, errors=errors[:REPORTED_ERRORS_MAX])
 
 
-def _convert(given: dict[str, pa.ChunkedArray], bytes_max: int, bad: BadRecords, places: Places) -> RecordColumns:
+def _convert(
+    given: dict[str, pa.ChunkedArray], bytes_max: int, bad: BadRecords, places: RecordLocations
+) -> RecordColumns:
     budget = _Budget(bytes_max)
     _check_rows(len(given["value"]), bytes_max)
     # Values come first: the number of rows is only a claim until something in the body is counted for each row.
@@ -149,7 +151,7 @@ def _convert(given: dict[str, pa.ChunkedArray], bytes_max: int, bad: BadRecords,
     )
 
 
-def _times(name: str, given: dict[str, pa.ChunkedArray], bad: BadRecords, places: Places) -> pa.Array | None:
+def _times(name: str, given: dict[str, pa.ChunkedArray], bad: BadRecords, places: RecordLocations) -> pa.Array | None:
     """Return the column in milliseconds; note values out of range as errors."""
     if name not in given:
         return None
@@ -159,7 +161,7 @@ def _times(name: str, given: dict[str, pa.ChunkedArray], bad: BadRecords, places
 
 
 def _delays(
-    given: dict[str, pa.ChunkedArray], bad: BadRecords, places: Places
+    given: dict[str, pa.ChunkedArray], bad: BadRecords, places: RecordLocations
 ) -> tuple[pa.Array | None, pa.Array | None]:
     deliver_at = deliver_after = None
     if "deliver_at" in given:
@@ -208,7 +210,7 @@ class _Budget:
             raise too_large(detail, self._bytes_max)
 
 
-def _headers(column: pa.Array, budget: _Budget, bad: BadRecords, places: Places) -> pa.Array | None:
+def _headers(column: pa.Array, budget: _Budget, bad: BadRecords, places: RecordLocations) -> pa.Array | None:
     counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     # Here, too, the number of values is only a claim so far.
     budget.check(2 * _LENGTHS * int(counts.sum()))
@@ -241,11 +243,13 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _note(bad: BadRecords, places: Places, wrong: Mask, member: str, what: str) -> None:
+def _note(bad: BadRecords, places: RecordLocations, wrong: Mask, member: str, what: str) -> None:
     for index in np.flatnonzero(wrong)[:REPORTED_ERRORS_MAX].tolist():
         places.note(bad, index, member, what)
 
 
-def _note_elements(bad: BadRecords, places: Places, wrong: Mask, rows: npt.NDArray[np.intp], what: str) -> None:
+def _note_elements(
+    bad: BadRecords, places: RecordLocations, wrong: Mask, rows: npt.NDArray[np.intp], what: str
+) -> None:
     for index in np.unique(rows[wrong])[:REPORTED_ERRORS_MAX].tolist():
         places.note(bad, index, "headers", what)

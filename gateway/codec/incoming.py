@@ -31,7 +31,7 @@ Partitions = npt.NDArray[np.int32]
 Milliseconds = npt.NDArray[np.int64]
 
 
-class PlaceKind(Enum):
+class LocationKind(Enum):
     """Way in which the sender of a body locates a record in it."""
 
     POINTER = "pointer"
@@ -43,10 +43,10 @@ class PlaceKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RecordLocations:
     """Location of the records in the body."""
 
-    kind: PlaceKind
+    kind: LocationKind
     lines: Sequence[int] | npt.NDArray[np.int64] | None = None
     """Line of each record, with ``LINE``; None if record i is on line i + 1."""
     within: str = ""
@@ -54,10 +54,10 @@ class Places:
 
     def note(self, bad: BadRecords, index: int, member: str, what: str) -> None:
         """Note an error in ``member`` of the record at ``index``; an empty ``member`` means the record itself."""
-        if self.kind is PlaceKind.POINTER:
+        if self.kind is LocationKind.POINTER:
             where = f"{self.within}/records/{index}"
             bad.add(f"{where}/{member}" if member else where, what)
-        elif self.kind is PlaceKind.LINE:
+        elif self.kind is LocationKind.LINE:
             line = index + 1 if self.lines is None else int(self.lines[index])
             bad.add(f"line {line}", f"{member} {what}" if member else what)
         else:
@@ -76,7 +76,7 @@ class Delays:
         return np.where(self.after != NO_DELAY, self.after + arrived_at_ms, self.at)
 
 
-POINTERS: Final = Places(PlaceKind.POINTER)
+POINTERS: Final = RecordLocations(LocationKind.POINTER)
 
 
 class IncomingRecords:
@@ -95,7 +95,7 @@ class IncomingRecords:
         records: pa.Table | SingleRecord,
         *,
         partitions: Partitions | None = None,
-        places: Places = POINTERS,
+        places: RecordLocations = POINTERS,
         delays: Delays | None = None,
     ) -> None:
         self.single: SingleRecord | None = None

@@ -80,11 +80,11 @@ _DECODERS: Final = _Decoders(msgspec.Raw)
 _DECODERS_OF_STAND_INS: Final = _Decoders(_number)
 
 
-class _Unsure(Exception):
+class _Undecided(Exception):
     """The text cannot be decided here."""
 
 
-_UNSURE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, _Unsure)
+_UNDECIDED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, _Undecided)
 
 
 def decode_envelope(body: bytes) -> RecordColumns | SingleRecord | None:
@@ -93,7 +93,7 @@ def decode_envelope(body: bytes) -> RecordColumns | SingleRecord | None:
         records = _parsed(body, "envelope")
         single = _single(records[0], body) if len(records) == 1 else None
         return _Assembly(body, records, 2).columns() if single is None else single
-    except _UNSURE:
+    except _UNDECIDED:
         return None
 
 
@@ -113,18 +113,18 @@ def decode_lines(text: bytes) -> RecordColumns | None:
 def _decode(text: bytes, form: Literal["list", "lines"]) -> RecordColumns | None:
     try:
         return _Assembly(text, _parsed(text, form), 0).columns()
-    except _UNSURE:
+    except _UNDECIDED:
         return None
 
 
 def _parsed(text: bytes, form: Literal["envelope", "list", "lines"]) -> list[_Record]:
-    """Return the records in ``text``. Raise one of ``_UNSURE``."""
+    """Return the records in ``text``. Raise one of ``_UNDECIDED``."""
     if len(text) > UNCOUNTED_BYTES_MAX and text.count(b",") + text.count(b"{") + text.count(b"[") > OBJECTS_MAX:
-        raise _Unsure
+        raise _Undecided
     parsed, decoders = text, _DECODERS
     if b"-0" in text and _MINUS_ZERO.search(text):
         if _STAND_IN in text or len(text) > UNCOUNTED_BYTES_MAX:
-            raise _Unsure
+            raise _Undecided
         parsed, decoders = _STRING_OR_MINUS_ZERO.sub(_with_stand_in, text), _DECODERS_OF_STAND_INS
     records: list[_Record] = getattr(decoders, form)(parsed)
     return records
@@ -169,7 +169,7 @@ class _Assembly:
         self._quotes = quotes
 
     def columns(self) -> RecordColumns:
-        """Return the columns. Raise ``_Unsure``."""
+        """Return the columns. Raise ``_Undecided``."""
         records = self._records
         self._count_names(sum_of=[record.offset for record in records])
         columns = RecordColumns(
@@ -182,7 +182,7 @@ class _Assembly:
             deliver_after=self._integers([record.deliver_after_ms for record in records]),
         )
         if self._quotes != structural_quotes(self._text):
-            raise _Unsure
+            raise _Undecided
         return columns
 
     def _count_names(self, sum_of: Sequence[Any]) -> int:
@@ -219,7 +219,7 @@ class _Assembly:
         if self._count_names(encoded):
             values = self._merged(values, encoded, absent=UNSET)
         elif present < len(values):
-            raise _Unsure
+            raise _Undecided
         try:
             array = pa.array(values, pa.binary())
         except (pa.ArrowInvalid, TypeError):
@@ -234,12 +234,12 @@ class _Assembly:
         for given, text in zip(plain, encoded, strict=True):
             if text is UNSET:
                 if given is UNSET and absent is UNSET:
-                    raise _Unsure
+                    raise _Undecided
                 merged.append(absent if given is UNSET else given)
                 continue
             data = decode_base64(text) if given is UNSET else None
             if data is None:
-                raise _Unsure
+                raise _Undecided
             merged.append(data)
         return merged
 
@@ -292,9 +292,9 @@ class _Assembly:
 def _header_value(header: _Header) -> str | bytes | None:
     if header.value_base64 is UNSET:
         if header.value is UNSET:
-            raise _Unsure
+            raise _Undecided
         return header.value
     data = decode_base64(header.value_base64) if header.value is UNSET else None
     if data is None:
-        raise _Unsure
+        raise _Undecided
     return data

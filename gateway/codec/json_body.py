@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from gateway.codec import json_alike, json_batch
-from gateway.codec.incoming import POINTERS, IncomingRecords, Places
+from gateway.codec.incoming import POINTERS, IncomingRecords, RecordLocations
 from gateway.codec.json_record import ReadRecords
 from gateway.codec.json_structure import commas, elements
 from gateway.codec.json_text import error_position, error_reason, line_and_column, without_lone_surrogates
@@ -73,7 +73,7 @@ def malformed_at(body: bytes, position: int, reason: str) -> RequestRefused:
     )
 
 
-def _decode_in_groups(body: bytes, places: Places) -> list[RecordColumns]:
+def _decode_in_groups(body: bytes, places: RecordLocations) -> list[RecordColumns]:
     check_utf8(body)
     text, surrogate = without_lone_surrogates(body)
     bad = BadRecords()
@@ -90,7 +90,9 @@ def _decode_in_groups(body: bytes, places: Places) -> list[RecordColumns]:
     return pieces
 
 
-def _one_by_one(group: bytes, start: int, places: Places, bad: BadRecords, surrogate: bytes | None) -> RecordColumns:
+def _one_by_one(
+    group: bytes, start: int, places: RecordLocations, bad: BadRecords, surrogate: bytes | None
+) -> RecordColumns:
     read = ReadRecords()
     for index, text in enumerate(_read_list(b"[%b]" % group), start):
         read.read(bytes(text), partial(places.note, bad, index), surrogate)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.codec import json_batch
-from gateway.codec.incoming import IncomingRecords, PlaceKind, Places
+from gateway.codec.incoming import IncomingRecords, LocationKind, RecordLocations
 from gateway.codec.json_record import ReadRecords
 from gateway.codec.json_text import (
     error_position,
@@ -53,7 +53,7 @@ def decode_ndjson(body: bytes) -> IncomingRecords:
         if bad.full:
             break
     bad.refuse()
-    return incoming(pieces, Places(PlaceKind.LINE, np.concatenate(lines) if lines else None))
+    return incoming(pieces, RecordLocations(LocationKind.LINE, np.concatenate(lines) if lines else None))
 
 
 def _pieces(body: bytes) -> Iterator[bytes]:

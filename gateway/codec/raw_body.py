@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 
 from gateway.codec.base64_text import decode_base64
-from gateway.codec.incoming import NO_DELAY, PARTITION_MAX, Delays, IncomingRecords, PlaceKind, Places
+from gateway.codec.incoming import NO_DELAY, PARTITION_MAX, Delays, IncomingRecords, LocationKind, RecordLocations
 from gateway.codec.refusal import BadRecords
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 from log_format.records.single import SingleRecord
 
-_IN_QUERY: Final = Places(PlaceKind.QUERY)
+_IN_QUERY: Final = RecordLocations(LocationKind.QUERY)
 
 
 def decode_raw(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gateway.codec.incoming import NO_DELAY, NO_PARTITION, Delays, IncomingRecords, Places
+from gateway.codec.incoming import NO_DELAY, NO_PARTITION, Delays, IncomingRecords, RecordLocations
 from gateway.codec.refusal import BadRecords
 from log_format.limits import HEADERS_PER_RECORD_MAX, REPORTED_ERRORS_MAX
 from log_format.records.expiry import EXPIRES_AT
@@ -81,7 +81,7 @@ def with_expiry(headers: pa.Array | None, times: pa.Array) -> pa.Array | None:
     return header_lists(counts + has_time, all_names.take(pa.array(order)), all_values.take(pa.array(order)))
 
 
-def incoming(pieces: Sequence[RecordColumns], places: Places) -> IncomingRecords:
+def incoming(pieces: Sequence[RecordColumns], places: RecordLocations) -> IncomingRecords:
     """Join all pieces to one request's records, in order.
 
     Raises ``RequestRefused`` (400 ``INVALID_RECORD``) for records with more than ``HEADERS_PER_RECORD_MAX`` headers.
@@ -105,7 +105,7 @@ def incoming(pieces: Sequence[RecordColumns], places: Places) -> IncomingRecords
     return IncomingRecords(table, partitions=partitions, places=places, delays=_delays(pieces, places))
 
 
-def _delays(pieces: Sequence[RecordColumns], places: Places) -> Delays | None:
+def _delays(pieces: Sequence[RecordColumns], places: RecordLocations) -> Delays | None:
     if all(piece.deliver_at is None and piece.deliver_after is None for piece in pieces):
         return None
     at, after = (_joined(pieces, name, pa.int64()) for name in ("deliver_at", "deliver_after"))
@@ -117,7 +117,7 @@ def _delays(pieces: Sequence[RecordColumns], places: Places) -> Delays | None:
     return delays if (delays.at != NO_DELAY).any() or (delays.after != NO_DELAY).any() else None
 
 
-def _check_header_counts(headers: pa.Array, places: Places) -> None:
+def _check_header_counts(headers: pa.Array, places: RecordLocations) -> None:
     if headers.null_count == len(headers) or len(headers.values) <= HEADERS_PER_RECORD_MAX:
         return
     bad = BadRecords()

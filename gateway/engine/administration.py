@@ -11,8 +11,8 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from gateway.call import unasked
-from gateway.engine.bounds import LIST_LOADS_AT_ONCE
+from gateway.call import detached_from_call
+from gateway.engine.bounds import PARALLEL_LIST_LOADS_MAX
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
@@ -112,12 +112,12 @@ class Administration:
         committed = await topic.commit(change)
         self._registry.retain(topic)
         self._listed = None
-        return topic.existing(), committed.result
+        return topic.require_state(), committed.result
 
     async def describe(self, name: str) -> TopicState:
         """Return the topic's state. Raises ``UnknownTopic``, and what ``OpenTopic.fresh`` raises."""
         topic = await self._registry.fresh(name, self._clock.monotonic_ms())
-        return topic.existing()
+        return topic.require_state()
 
     async def alter(
         self, name: str, partition_count: int | None, config: Mapping[str, ConfigValue | None]
@@ -128,7 +128,7 @@ class Administration:
         """
         topic = await self._existing(name)
         bytes_max = self._bounds.request_bytes_max
-        mode = topic.existing().config.altered(config, request_bytes_max=bytes_max).choice("commit.mode")
+        mode = topic.require_state().config.altered(config, request_bytes_max=bytes_max).choice("commit.mode")
         topic_id, is_own = topic.state.topic_id, topic.state.attachment is None
 
         def change(move: TopicMove) -> AlterTopic:
@@ -140,9 +140,9 @@ class Administration:
                 topic_id=topic_id,
             )
 
-        joins = await self._journals.with_room() if mode == "shared" and is_own else None
+        joins = await self._journals.find_with_room() if mode == "shared" and is_own else None
         await topic.move(change, joins=joins, leaves=mode == "own", reason=f"commit.mode is {mode}")
-        return topic.existing()
+        return topic.require_state()
 
     async def delete(self, name: str, meant_id: str | None = None) -> None:
         """Delete the topic. Its segments are deleted after the answer, best effort.
@@ -165,7 +165,7 @@ class Administration:
             raise UnknownTopic(name)
         try:
             while topic_id is not None and topic.state.manifest.segment_count() > self._bounds.removes_max:
-                with unasked():  # The caller asked for the topic's deletion, not for this commit.
+                with detached_from_call():  # The caller asked for the topic's deletion, not for this commit.
                     has_removed = (await topic.moving.change(partial(self._delete_all, topic_id))).result
                 if not has_removed:
                     break
@@ -217,12 +217,12 @@ class Administration:
         names = filter(shown, (name for name in listed if name.startswith(prefix) and name > after))
         found: list[TopicState | DamagedTopic] = []
         while len(found) <= limit:
-            some = list(islice(names, LIST_LOADS_AT_ONCE))
+            some = list(islice(names, PARALLEL_LIST_LOADS_MAX))
             if not some:
                 return _page(found, None)
             states = await asyncio.gather(*(self._state(name, arrival_ms) for name in some))
             found += [state for state in states if state is not None]
-            limit = _fitting(found, limit, self._bounds.list_partitions_max)
+            limit = _count_fitting(found, limit, self._bounds.list_partitions_max)
         return _page(found[:limit], found[limit - 1].topic)
 
     async def names(self) -> list[str]:
@@ -256,10 +256,10 @@ class Administration:
         while now_ms - self._made[0] > _MADE_MS:
             self._made.popleft()
         mode = config.choice("commit.mode")
-        may_be_own = len(self._made) <= _MADE_OWN_MAX or self._journals.held_back is not None
+        may_be_own = len(self._made) <= _MADE_OWN_MAX or self._journals.refusal_reason is not None
         if mode == "own" or (mode == "auto" and may_be_own):
             return None
-        journal = await self._journals.with_room()
+        journal = await self._journals.find_with_room()
         number = self._journals.get(journal).state.topics.next_number(topic_id)
         return Attachment(journal, number, number)
 
@@ -274,7 +274,7 @@ class Administration:
 
     async def _existing(self, name: str) -> OpenTopic:
         topic = await self._registry.fresh(name, self._clock.monotonic_ms(), always=True)
-        topic.existing()
+        topic.require_state()
         return topic
 
     async def _repaired(self, name: str) -> OpenTopic | None:
@@ -328,7 +328,7 @@ def _page(found: Sequence[TopicState | DamagedTopic], next_after: str | None) ->
     )
 
 
-def _fitting(topics: Sequence[TopicState | DamagedTopic], limit: int, partitions_max: int) -> int:
+def _count_fitting(topics: Sequence[TopicState | DamagedTopic], limit: int, partitions_max: int) -> int:
     """Return how many topics fit a page: at most ``limit``, with ``partitions_max`` partitions in total, at least one topic."""
     partitions = 0
     for count, topic in enumerate(topics[:limit]):

@@ -19,7 +19,7 @@ JOURNAL_FLUSH_BYTES: Final = 8 * _MEBIBYTE
 FLUSHES_AHEAD_MAX: Final = 4
 """Number of flushes of one topic under way, of which one commits: on S3 an upload takes several times as long as encoding."""
 
-ENCODED_BESIDE_BYTES_MIN: Final = _MEBIBYTE
+PARALLEL_ENCODE_BYTES_MIN: Final = _MEBIBYTE
 """Bytes of records from which on a flush is encoded in parallel with the flushes before it. Smaller ones wait: the threads' time
 is worth more than a flush that gathers requests a little longer."""
 
@@ -51,11 +51,11 @@ FETCH_LISTS_BYTES_MAX: Final = 8 * _MEBIBYTE
 PARTITIONS_PER_STEP: Final = 128
 """Number of partitions that one request looks at before the event loop serves other requests."""
 
-POLL_REST: Final = 4
+POLL_REST_FACTOR: Final = 4
 """Pause of a poll of a long list after a read, in multiples of the read's duration. Otherwise a commit to one of many partitions
 would make the poll look through all of them each time."""
 
-TOPIC_LOOKS_AT_ONCE: Final = 64
+PARALLEL_TOPIC_LOOKS_MAX: Final = 64
 """Number of topics of one fetch that are looked at in parallel."""
 
 COLD_RUNS_PER_READ_MAX: Final = 64
@@ -101,7 +101,7 @@ SEQUENCE_WAIT_MS_MAX: Final = 5_000
 SEQUENCE_AHEAD_MAX: Final = 4
 """Distance from the producer's next sequence up to which an idempotent request waits (part of the HTTP contract)."""
 
-PUTS_AT_ONCE: Final = 8
+PARALLEL_PUTS_MAX: Final = 8
 """Number of batches of one Kafka request that are staged in parallel for its transaction."""
 
 ANSWER_WAIT_MS_MAX: Final = 10_000
@@ -125,7 +125,7 @@ EVENTS_BYTES_MAX: Final = 64 * 1024
 EVENTS_RECORDS_MAX: Final = 500
 """Number of records that one read for an event stream takes."""
 
-LIST_LOADS_AT_ONCE: Final = 16
+PARALLEL_LIST_LOADS_MAX: Final = 16
 """Number of topics loaded in parallel while topics are listed."""
 
 CHECKPOINT_RETRY_MS: Final = 30_000

@@ -24,15 +24,15 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, Self
 
-from gateway.engine.group_commit import AT_ONCE, AtOnce, Entry, Waiting
+from gateway.engine.group_commit import IMMEDIATELY, Entry, EntryQueue, ImmediateSchedule
 from gateway.engine.open_table import TableAccess
 from gateway.engine.savings_shares import SavingsShares
 from gateway.engine.savings_watch import (
     FLUSH_ADVICE,
-    SAID_AGAIN_SECONDS,
+    WARNING_REPEAT_SECONDS,
     FlushReason,
     QueueKind,
-    tell_spent,
+    warn_spent,
 )
 
 OTHERS_OF: Final = 4
@@ -166,7 +166,7 @@ class EarlyFlush:
         bounds = access.bounds
         seconds_max = min(bounds.flush_savings_max_ms / 1000, seconds_max)
         early = cls(bounds.flush_savings_first_ms / 1000, seconds_max, label, advice, rested)
-        access.metrics.savings.opened(kind, early)
+        access.metrics.savings.register(kind, early)
         return early
 
     def saved_seconds(self, now: float) -> float:
@@ -181,7 +181,7 @@ class EarlyFlush:
         left = self.saved_seconds(now)
         return left < 2 * self._flush_seconds or not self._shares.may_spend(payer, left)
 
-    def due(self, waiting: Waiting[Any], now: float, *, flush_seconds: float, is_under_way: bool) -> float:
+    def due(self, waiting: EntryQueue[Any], now: float, *, flush_seconds: float, is_under_way: bool) -> float:
         """Return when a flush of the waiting entries may begin early; infinity if it may not.
 
         ``flush_seconds``: cost of the flush; ``is_under_way``: whether an earlier flush is under way.
@@ -194,7 +194,7 @@ class EarlyFlush:
             self._is_short = True
             return inf
         if self._all_wait(now):
-            return AT_ONCE
+            return IMMEDIATELY
         # A sender that has just been answered gets time to send again.
         quiet_seconds = max(QUIET_SECONDS_MIN, QUIET_GAPS * self._gap) * (
             STREAM_QUIETS if now < self._streams_until else 1
@@ -213,16 +213,16 @@ class EarlyFlush:
         return "senders_wait" if self._all_wait(now) else "quiet"
 
     def taken(
-        self, waiting: Waiting[Any], count: int, now: float, flush_seconds: float, *, is_late: bool = False
+        self, waiting: EntryQueue[Any], count: int, now: float, flush_seconds: float, *, is_late: bool = False
     ) -> None:
         """Pay ``flush_seconds`` for a flush of the first ``count`` entries, early or not; savings never become negative.
 
         ``is_late``: whether the timer began the flush.
         """
         self._notice(waiting, -inf)
-        if is_late and self._is_short and self._seconds_max and now - self._told_at >= SAID_AGAIN_SECONDS:
+        if is_late and self._is_short and self._seconds_max and now - self._told_at >= WARNING_REPEAT_SECONDS:
             self._told_at = now
-            tell_spent(self._label, flush_seconds, self._advice, self._shares.largest)
+            warn_spent(self._label, flush_seconds, self._advice, self._shares.largest)
         self._is_short = False
         self._flush_seconds = flush_seconds
         self._saved = max(0.0, self.saved_seconds(now) - flush_seconds)
@@ -240,7 +240,7 @@ class EarlyFlush:
                 sender.under_way += 1
                 self._lacking += sender.lacks
 
-    def ended(self, waiting: Waiting[Any], entries: Sequence[Entry[Any, Any]], now: float) -> None:
+    def ended(self, waiting: EntryQueue[Any], entries: Sequence[Entry[Any, Any]], now: float) -> None:
         """Learn from an ended flush how many batches its senders have under way when they wait.
 
         ``entries``: entries of the flush; ``waiting``: entries that came since it was taken.
@@ -269,7 +269,7 @@ class EarlyFlush:
         """Return whether every known sender is assumed to wait for answers."""
         return not self._lacking and now >= self._streams_until
 
-    def _notice(self, waiting: Waiting[Any], oldest: float) -> None:
+    def _notice(self, waiting: EntryQueue[Any], oldest: float) -> None:
         """Take in the entries that came since the last call, and drop the senders not heard of since ``oldest``."""
         if waiting.removals != self._removals:
             self._removals, self._seen, self._may_spend = waiting.removals, 0, False
@@ -323,7 +323,7 @@ PACED_SAVINGS_SECONDS_MAX: Final = 3_600.0
 _DAY_SECONDS: Final = 86_400.0
 
 
-class Paced(AtOnce):
+class PacedSchedule(ImmediateSchedule):
     """Schedule of groups of all waiting items: early while savings pay for it, else ``seconds`` after the last group was taken.
 
     ``per_second`` is the long-run rate, kept for whole days: no day has more groups, those paid from savings included.
@@ -334,12 +334,12 @@ class Paced(AtOnce):
         self._seconds = (_DAY_SECONDS + PACED_SAVINGS_SECONDS_MAX) / _DAY_SECONDS / per_second
         self._taken_at = -inf
 
-    def due(self, waiting: Waiting[Any], now: float) -> float:
-        """Return ``AT_ONCE`` if savings pay for it and all senders wait, else the time that the pace or silence allows."""
+    def due(self, waiting: EntryQueue[Any], now: float) -> float:
+        """Return ``IMMEDIATELY`` if savings pay for it and all senders wait, else the time that the pace or silence allows."""
         paced = self._taken_at + self._seconds
         return min(paced, self._early.due(waiting, now, flush_seconds=self._seconds, is_under_way=False))
 
-    def take(self, waiting: Waiting[Any], now: float) -> int:
+    def take(self, waiting: EntryQueue[Any], now: float) -> int:
         """Take all waiting items."""
         is_late = now >= self._taken_at + self._seconds
         self._taken_at = now

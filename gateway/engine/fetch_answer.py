@@ -50,7 +50,7 @@ class FetchLimits:
         """Whether the limits allow a small answer only."""
         return self.bytes_max <= SMALL_ANSWER_BYTES and self.records_max <= SMALL_ANSWER_RECORDS
 
-    def made_small(self) -> FetchLimits:
+    def as_small(self) -> FetchLimits:
         """Return the same limits for a small answer."""
         return replace(
             self,
@@ -94,7 +94,7 @@ class FetchAnswer:
         else:
             self.is_final = True
 
-    def has_least(self, limits: FetchLimits) -> bool:
+    def has_minimum(self, limits: FetchLimits) -> bool:
         """Return whether the answer has the bytes that the fetch waits for."""
         # A tombstone without a key has no bytes, yet a reader that waits for the least bytes should get it.
         if not self.record_count or limits.bytes_min <= 1 or self.size_bytes >= limits.bytes_min:

@@ -76,7 +76,7 @@ class ForeignWatch:
         failures = 0
         while failures < ATTEMPTS_MAX and not self._ending.is_set() and not table.log.state.foreign.is_reverted:
             try:
-                committed = await table.commit_in_turn(change, prepare=look)
+                committed = await table.commit_serialized(change, prepare=look)
             except (TidelogError, StoreError) as problem:
                 failures += 1
                 _log.warning("the table of topic %s is not put back yet: %s", name, problem)

@@ -2,11 +2,11 @@
 
 1. The queue is bounded. Groups take items in the order of submission; the schedule says when and how many.
 2. Groups are taken one after another, and ``work`` commits each. The next group is taken when ``work`` has ended, or as soon
-   as ``work`` has called ``Group.make_way``. Then both groups upload in parallel, and ``Group.turn`` keeps their commits in
-   order.
+   as ``work`` has called ``Group.allow_next``. Then both groups upload in parallel, and ``Group.wait_for_earlier`` keeps their
+   commits in order.
 3. Each item is settled exactly once, even when its caller has gone.
 4. An error of ``work`` settles the items that ``work`` has not settled; a defect settles them with ``OutcomeUnknown``. A
-   defect before ``make_way`` also refuses the items that no group has taken: ``BackOff``, nothing happened.
+   defect before ``allow_next`` also refuses the items that no group has taken: ``BackOff``, nothing happened.
 
 What is committed, and where, is up to ``work``. Used on the event loop only.
 """
@@ -22,7 +22,7 @@ from functools import partial
 from math import inf
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from gateway.call import present_call, unasked
+from gateway.call import current_call, detached_from_call
 from gateway.engine.outcome import TimeLimits, settle
 from gateway.problem import overloaded
 from log_format.errors import BackOff, OutcomeUnknown, TidelogError
@@ -32,7 +32,7 @@ _log = logging.getLogger("gateway.commit")
 ItemT = TypeVar("ItemT")
 OutcomeT = TypeVar("OutcomeT")
 
-AT_ONCE: Final = -inf
+IMMEDIATELY: Final = -inf
 """Time of a schedule for a group that is due immediately."""
 
 
@@ -67,7 +67,7 @@ class Pending(Entry[ItemT, OutcomeT]):
 
 
 @dataclass(slots=True, eq=False)
-class Waiting(Generic[ItemT]):
+class EntryQueue(Generic[ItemT]):
     """Items that no group has taken, in the order of submission."""
 
     entries: list[Entry[ItemT, Any]] = field(default_factory=list)
@@ -103,33 +103,33 @@ class Waiting(Generic[ItemT]):
 class Schedule(Protocol):
     """Rule that decides when a group is taken, and how many of the waiting items it takes. ``waiting`` is never empty."""
 
-    def due(self, waiting: Waiting[Any], now: float) -> float:
+    def due(self, waiting: EntryQueue[Any], now: float) -> float:
         """Return the loop time from which on a group may be taken."""
         ...
 
-    def has_room(self, waiting: Waiting[Any]) -> bool:
+    def has_room(self, waiting: EntryQueue[Any]) -> bool:
         """Return whether another group may be under way in addition to the groups that have made way."""
         ...
 
-    def take(self, waiting: Waiting[Any], now: float) -> int:
+    def take(self, waiting: EntryQueue[Any], now: float) -> int:
         """Return how many items the group takes, at least one. Called once for each group."""
         ...
 
 
-class AtOnce:
+class ImmediateSchedule:
     """Schedule of groups of all waiting items, each as soon as the last group has ended."""
 
-    def due(self, waiting: Waiting[Any], now: float) -> float:
-        """Return ``AT_ONCE``."""
+    def due(self, waiting: EntryQueue[Any], now: float) -> float:
+        """Return ``IMMEDIATELY``."""
         del waiting, now
-        return AT_ONCE
+        return IMMEDIATELY
 
-    def has_room(self, waiting: Waiting[Any]) -> bool:
+    def has_room(self, waiting: EntryQueue[Any]) -> bool:
         """Return True."""
         del waiting
         return True
 
-    def take(self, waiting: Waiting[Any], now: float) -> int:
+    def take(self, waiting: EntryQueue[Any], now: float) -> int:
         """Return the number of waiting items."""
         del now
         return len(waiting.entries)
@@ -146,7 +146,7 @@ class Group(Generic[ItemT, OutcomeT]):
     ) -> None:
         self.pending = pending
         self.size_bytes = sum(each.size_bytes for each in pending)
-        self.has_made_way = False
+        self.allows_next = False
         self._before = before
         self._on_way = on_way
 
@@ -160,13 +160,13 @@ class Group(Generic[ItemT, OutcomeT]):
         """Whether every group that was taken earlier has ended."""
         return self._before is None or self._before.done()
 
-    def make_way(self) -> None:
+    def allow_next(self) -> None:
         """Let the next group be taken while this one is under way."""
-        if not self.has_made_way:
-            self.has_made_way = True
+        if not self.allows_next:
+            self.allows_next = True
             self._on_way()
 
-    async def turn(self) -> None:
+    async def wait_for_earlier(self) -> None:
         """Wait until every group that was taken earlier has ended."""
         before, self._before = self._before, None
         if before is not None and not before.done():
@@ -201,7 +201,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         self._schedule = schedule
         self._label = label
         self._waiting_max = waiting_max
-        self._waiting: Waiting[ItemT] = Waiting()
+        self._waiting: EntryQueue[ItemT] = EntryQueue()
         self._draining = False
         self._under_way: frozenset[asyncio.Task[None]] = frozenset()
         self._newest: asyncio.Task[None] | None = None
@@ -220,7 +220,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         return not self._waiting and not self._under_way
 
     @property
-    def waiting(self) -> Waiting[ItemT]:
+    def waiting(self) -> EntryQueue[ItemT]:
         """Items that no group has taken."""
         return self._waiting
 
@@ -241,13 +241,13 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         Raises ``BackOff`` (``OVERLOADED``) when the queue is full.
         """
         pending: Pending[ItemT, OutcomeT] = Pending(item, size_bytes, asyncio.get_running_loop().create_future())
-        call = present_call()
+        call = current_call()
         pending.sender = sender if call is None or call.sender is None else call.sender
         pending.payer = payer
-        self.enter(pending)
+        self.enqueue(pending)
         return pending
 
-    def enter(self, entry: Entry[ItemT, OutcomeT]) -> None:
+    def enqueue(self, entry: Entry[ItemT, OutcomeT]) -> None:
         """Append an entry to the queue, without a future for its outcome. Raises what ``submit`` raises."""
         if len(self._waiting.entries) >= self._waiting_max:
             raise overloaded(f"Too many requests wait for a commit of {self._label}.")
@@ -284,7 +284,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         if self._waiting:
             self._look(asyncio.get_running_loop().time())
 
-    async def ended(self) -> None:
+    async def wait_under_way(self) -> None:
         """Wait until the groups that are under way now have ended."""
         if self._under_way:
             await asyncio.wait(self._under_way)
@@ -317,10 +317,10 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
             self._alarm[1].cancel()
             self._alarm = None
         if self._is_taking:
-            with unasked():  # A group takes other calls' items, too.
+            with detached_from_call():  # A group takes other calls' items, too.
                 asyncio.get_running_loop().call_soon(self._take)
         elif not self._is_due:
-            with unasked():
+            with detached_from_call():
                 self._alarm = due, asyncio.get_running_loop().call_at(due, self._ring)
 
     def _ring(self) -> None:
@@ -355,16 +355,16 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
     async def _carried(self, group: Group[ItemT, OutcomeT]) -> None:
         try:
             await self._work(group)
-            group.make_way()
+            group.allow_next()
         except TidelogError as error:
             group.fail(error)
-            group.make_way()
+            group.allow_next()
         except Exception as error:  # noqa: BLE001 - the top of this work
             _log.error("a commit of %s met a defect", self._label, exc_info=error)
-            if not group.has_made_way:
+            if not group.allows_next:
                 self._refuse()
         finally:
             group.fail(OutcomeUnknown(f"The commit of {self._label} ended without an outcome."))
             self._under_way = frozenset(task for task in self._under_way if task is not asyncio.current_task())
-            group.make_way()
+            group.allow_next()
             self.reconsider()

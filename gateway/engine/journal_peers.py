@@ -15,7 +15,7 @@ class OfferLost(Exception):
 class JournalPeers(Protocol):
     """The other gateways that commit to journals. Used on the event loop only."""
 
-    def is_elsewhere(self, journal: int) -> bool:
+    def is_committed_elsewhere(self, journal: int) -> bool:
         """Return whether another gateway commits to the journal, as far as is known here."""
         ...
 
@@ -24,11 +24,11 @@ class JournalPeers(Protocol):
         ``OfferLost``."""
         ...
 
-    def answering(self, sender: str) -> AbstractContextManager[None]:
+    def answering_offer(self, sender: str) -> AbstractContextManager[None]:
         """Mark an offer of the gateway ``sender``, named by its instance, as under way here while the context lasts."""
         ...
 
-    def tell(self, journal: int, version: int) -> None:
+    def announce(self, journal: int, version: int) -> None:
         """Tell the other gateways of a commit, except those that get an answer to an offer. Best effort."""
         ...
 
@@ -36,7 +36,7 @@ class JournalPeers(Protocol):
 class NoPeers:
     """Peers of a gateway that is alone."""
 
-    def is_elsewhere(self, journal: int) -> bool:
+    def is_committed_elsewhere(self, journal: int) -> bool:
         """Return False."""
         del journal
         return False
@@ -46,10 +46,10 @@ class NoPeers:
         del journal, offer
         return None
 
-    def answering(self, sender: str) -> AbstractContextManager[None]:
+    def answering_offer(self, sender: str) -> AbstractContextManager[None]:
         """Do nothing."""
         del sender
         return nullcontext()
 
-    def tell(self, journal: int, version: int) -> None:
+    def announce(self, journal: int, version: int) -> None:
         """Do nothing."""

@@ -4,7 +4,7 @@ The rules of ``writer`` hold here too, but a flush has the batches of all topics
 waited for its topic's ``flush.ms``, or when ``flush_requests`` batches wait. The object has no offsets, so a flush is encoded
 and uploaded once; a large flush is encoded in parallel with earlier flushes.
 
-The gateway that is preferred for the journal takes the object up: this one (``journal_takes``), or another
+The gateway that is preferred for the journal takes the object up: this one (``offered_objects``), or another
 (``journal_peers``). If that gateway does not, because a batch is refused or because it does not answer, this gateway commits
 the flush by itself.
 
@@ -25,15 +25,15 @@ import pyarrow as pa
 
 from gateway.engine.bounds import (
     BATCHES_WAITING_MAX,
-    ENCODED_BESIDE_BYTES_MIN,
     FLUSH_BATCHES_CAP,
     FLUSH_BYTES_CAP,
     JOURNAL_FLUSH_BYTES,
+    PARALLEL_ENCODE_BYTES_MIN,
 )
 from gateway.engine.early_flush import EarlyFlush
-from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Pending, Waiting
+from gateway.engine.group_commit import IMMEDIATELY, EntryQueue, Group, GroupCommit, Pending
 from gateway.engine.journal_peers import JournalPeers, OfferLost
-from gateway.engine.journal_takes import JournalTakes
+from gateway.engine.offered_objects import OfferedObjects
 from gateway.engine.open_table import OpenTable, ResultT, TableAccess
 from gateway.engine.savings_watch import FlushReason, SavingsWatch
 from gateway.engine.tail_cache import TailCache
@@ -87,11 +87,11 @@ class JournalSchedule:
         self._at_once: FlushReason | None = None
         """Reason why one of the waiting batches makes a flush due immediately; None if none does."""
 
-    def due(self, waiting: Waiting[Any], now: float) -> float:
+    def due(self, waiting: EntryQueue[Any], now: float) -> float:
         """Return the first deadline of the waiting batches (``flush.ms`` of the topic after arrival), or an earlier time.
         O(batches that came since the last call)."""
         if len(waiting.entries) >= self._requests or waiting.size_bytes >= JOURNAL_FLUSH_BYTES:
-            return AT_ONCE
+            return IMMEDIATELY
         if len(waiting.entries) < self._seen:
             self._forget()
         for pending in waiting.entries[self._seen :]:
@@ -105,20 +105,20 @@ class JournalSchedule:
             self._earliest = min(self._earliest, pending.arrived + flush_seconds)
         self._seen = len(waiting.entries)
         if self._at_once is not None:
-            return AT_ONCE
+            return IMMEDIATELY
         early = self._early.due(waiting, now, flush_seconds=self._flush_seconds, is_under_way=bool(self._ahead))
         return min(early, self._earliest)
 
-    def has_room(self, waiting: Waiting[Any]) -> bool:
+    def has_room(self, waiting: EntryQueue[Any]) -> bool:
         """Return whether another flush may be encoded in addition to those under way."""
         del waiting
         return len(self._ahead) < _AHEAD_MAX
 
-    def take(self, waiting: Waiting[Any], now: float) -> int:
+    def take(self, waiting: EntryQueue[Any], now: float) -> int:
         """Return how many batches a flush may take, within the limits for topics that it attaches."""
         is_full = len(waiting.entries) >= self._requests or waiting.size_bytes >= JOURNAL_FLUSH_BYTES
         reason = "size" if is_full else self._at_once or self._early.reason(self._earliest, now)
-        self._watch.began(reason)
+        self._watch.count_flush(reason)
         size = count = runs = attached_bytes = 0
         known = self._table.state.topics.by_id
         attached: set[str] = set()
@@ -153,7 +153,7 @@ class JournalWriter:
         self._table = table
         self._store = access.store
         self._peers = peers
-        self.takes = JournalTakes(table, access.metrics, take_notes=self.take_notes)
+        self.takes = OfferedObjects(table, access.metrics, take_notes=self.take_notes)
         self._pool = access.write_pool
         self._clock = access.clock
         self._new_id = access.new_id
@@ -163,7 +163,7 @@ class JournalWriter:
         self._notes: list[Entry] = []
         bounds = access.bounds
         self.early = EarlyFlush.opened(
-            *("journals", table.label, access), lambda: table.rested_seconds(table.state.modification_time_ms)
+            *("journals", table.label, access), lambda: table.seconds_since_write(table.state.modification_time_ms)
         )
         self.commits: GroupCommit[RoutedBatch, Acknowledgement] = GroupCommit(
             self._flush,
@@ -196,7 +196,7 @@ class JournalWriter:
         notes, self._notes = self._notes, []
         return notes
 
-    async def append_whole(self, routed: Sequence[RoutedBatch]) -> AppendResult:
+    async def append_all_or_none(self, routed: Sequence[RoutedBatch]) -> AppendResult:
         """Commit the batches in one commit, all or none; return their places. Raises ``NotWhole``, and what ``OpenTable.commit``
         raises."""
         append = JournalAppend(routed, self._new_id)
@@ -235,23 +235,23 @@ class JournalWriter:
         """Encode and upload in parallel with other flushes; return when all earlier flushes have ended."""
         started = asyncio.get_running_loop().time()
         self._ahead.append(group)
-        if group.size_bytes >= ENCODED_BESIDE_BYTES_MIN:
-            group.make_way()
+        if group.size_bytes >= PARALLEL_ENCODE_BYTES_MIN:
+            group.allow_next()
         try:
             staged = await self._pool.run(append.stage, self._table.state, self._clock.now_ms())
-            group.make_way()
+            group.allow_next()
             if staged is not None:
                 await self._table.stage(staged)
                 self._metrics.stage_seconds.observe(asyncio.get_running_loop().time() - started)
         finally:
-            await group.turn()
+            await group.wait_for_earlier()
 
     async def _committed(self, append: JournalAppend) -> AppendResult:
         """Commit the flush by the gateway preferred for the journal, or here; return the outcomes."""
         offer = append.offer
         if offer is None:
             return await self._commit(append)
-        if not self._peers.is_elsewhere(self._number):
+        if not self._peers.is_committed_elsewhere(self._number):
             taken = await self.takes.take(offer)
         else:
             try:
@@ -264,7 +264,7 @@ class JournalWriter:
 
     async def _commit(self, change: TableChange[JournalState, ResultT]) -> ResultT:
         started = asyncio.get_running_loop().time()
-        committed = await self._table.commit_in_turn(change)
+        committed = await self._table.commit_serialized(change)
         self._metrics.commit_seconds.observe(asyncio.get_running_loop().time() - started)
         if committed.attempts:
             self._metrics.commit_attempts.observe(committed.attempts)
@@ -302,7 +302,7 @@ class JournalWriter:
 
     def _keep(self, append: JournalAppend) -> None:
         if append.placed and append.staged is not None:
-            records = placed_flush(append.staged.encoded, append.placed)
+            records = with_offsets(append.staged.encoded, append.placed)
             runs = [
                 (of_topic.topic_id, AppendedRange(run.partition, run.base_offset, run.record_count))
                 for of_topic in append.placed
@@ -313,7 +313,7 @@ class JournalWriter:
             self._metrics.appended_records.inc(records.num_rows)
 
 
-def placed_flush(encoded: EncodedObject, placed: Sequence[TopicRuns]) -> pa.Table:
+def with_offsets(encoded: EncodedObject, placed: Sequence[TopicRuns]) -> pa.Table:
     """Return all records of an object with their offsets: a table of ``RECORD_SCHEMA``, in the object's order."""
     runs = [run for of_topic in placed for run in of_topic.runs]
     counts = np.array([run.record_count for run in runs], np.int64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from gateway.call import check_way_back
+from gateway.call import check_may_ask_store
 
 
 class LogLook:
@@ -29,7 +29,7 @@ class LogLook:
 
     async def after_now(self) -> None:
         """Wait for a look that began after this call. Raises what the look raises."""
-        check_way_back()
+        check_may_ask_store()
         if self._next is None:
             self._next = asyncio.create_task(self._begin())
             self._next.add_done_callback(_retrieve)

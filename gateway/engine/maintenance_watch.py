@@ -14,7 +14,7 @@ from gateway.engine.metrics import EngineMetrics
 from log_format.clock import Clock
 from log_format.topic.state import TopicState
 
-SAID_AGAIN_MS: Final = 3_600_000
+WARNING_REPEAT_MS: Final = 3_600_000
 """Interval at which the log repeats the warning for one topic."""
 
 _log = logging.getLogger("gateway.maintenance")
@@ -39,6 +39,6 @@ class MaintenanceWatch:
             return
         now_ms = self._clock.monotonic_ms()
         said_ms = self._behind.get(topic)
-        if said_ms is None or now_ms - said_ms >= SAID_AGAIN_MS:
+        if said_ms is None or now_ms - said_ms >= WARNING_REPEAT_MS:
             self._behind[topic] = now_ms
             _log.warning("topic %s has %d segments: is maintenance running? (tidelog maintain)", state.topic, count)

@@ -30,7 +30,7 @@ from log_format.topic.state import TopicState
 ONE_TOPIC_SHARE: Final = 0.75
 """Share of the budget that one topic's manifest may take: a topic without maintenance leaves room for those that have it."""
 
-SAID_AGAIN_MS: Final = 60_000
+WARNING_REPEAT_MS: Final = 60_000
 """Interval at which the log repeats that records are refused."""
 
 _MEBIBYTE: Final = 1024 * 1024
@@ -86,12 +86,12 @@ class ManifestBudget:
         self.hold(topic, total_bytes=0, manifest_bytes=0)
         self._held.pop(topic, None)
 
-    def is_past(self, topic: str) -> bool:
+    def is_exceeded(self, topic: str) -> bool:
         """Return whether the topic accepts no appends."""
         return self._used_bytes > self.bytes_max or self._held_by(topic) > self.bytes_max * ONE_TOPIC_SHARE
 
     def refusal(self, state: TopicState) -> BackOff:
-        """Return the refusal for a request that would append, and log it at most every ``SAID_AGAIN_MS``."""
+        """Return the refusal for a request that would append, and log it at most every ``WARNING_REPEAT_MS``."""
         self._refusals.inc()
         own_mib = self._held_by(state.topic) / _MEBIBYTE
         what = (
@@ -99,7 +99,7 @@ class ManifestBudget:
             f"{self._used_bytes / _MEBIBYTE:.0f} of {self.bytes_max / _MEBIBYTE:.0f} MiB"
         )
         now_ms = self._clock.monotonic_ms()
-        if self._said_ms is None or now_ms - self._said_ms >= SAID_AGAIN_MS:
+        if self._said_ms is None or now_ms - self._said_ms >= WARNING_REPEAT_MS:
             self._said_ms = now_ms
             _log.error("records of topic %s are refused: %s; run tidelog maintain", state.topic, what)
         return overloaded(

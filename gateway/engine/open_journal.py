@@ -121,21 +121,21 @@ class OpenJournal(OpenTable[JournalState]):
         if attach_entry_bytes(own) <= _ATTACH_BYTES_MAX:
             self.writer.note(attach_entry(own))
 
-    async def say(self, *entries: Entry) -> JournalState:
+    async def commit_entries(self, *entries: Entry) -> JournalState:
         """Commit entries now, together with the notes that wait for the next flush. Raises what ``OpenTable.commit`` raises."""
         return (await self.commit(JournalNotes([*self.writer.take_notes(), *entries]))).state
 
-    async def commit_in_turn(
+    async def commit_serialized(
         self,
         change: TableChange[JournalState, ResultT],
         begun: asyncio.Event | None = None,
         *,
         prepare: Callable[[Committer[JournalState]], object] | None = None,
     ) -> Committed[JournalState, ResultT]:
-        """Commit as ``OpenTable.commit_in_turn`` does, and tell the other gateways of the new version."""
-        committed = await super().commit_in_turn(change, begun, prepare=prepare)
+        """Commit as ``OpenTable.commit_serialized`` does, and tell the other gateways of the new version."""
+        committed = await super().commit_serialized(change, begun, prepare=prepare)
         if committed.attempts:
-            self._peers.tell(self.number, committed.state.version)
+            self._peers.announce(self.number, committed.state.version)
         return committed
 
     async def hear(self, version: int) -> None:
@@ -206,19 +206,19 @@ class Journals:
 
     async def take(self, number: int, offer: Offer, sender: str) -> OfferAnswer | None:
         """Take up the object that another gateway, named by its instance, has put (``JournalTakes.take``)."""
-        with self._peers.answering(sender):
+        with self._peers.answering_offer(sender):
             return await self.get(number).writer.takes.take(offer)
 
     def __iter__(self) -> Iterator[OpenJournal]:
         return iter(list(self._open.values()))
 
-    def in_use(self) -> tuple[int, int]:
+    def count_in_use(self) -> tuple[int, int]:
         """Return the number of journals that this gateway has read and that have topics, and the number of these topics."""
         counts = [len(journal.state.topics.by_id) for journal in self._open.values()]
         return sum(1 for count in counts if count), sum(counts)
 
     @property
-    def held_back(self) -> str | None:
+    def refusal_reason(self) -> str | None:
         """Reason why no topic may go to a journal; None if topics may. A topic that is at a journal stays there."""
         if not self._access.bounds.journals:
             return "this gateway has the setting journals=off"
@@ -228,13 +228,13 @@ class Journals:
         named = ", ".join(laggards[:_NAMED_MAX])
         return f"gateways of a release before journals, or with journals=off, are alive: {named}"
 
-    async def with_room(self) -> int:
+    async def find_with_room(self) -> int:
         """Return the number of the journal that new topics go to: the first with fewer topics than the maximum.
 
         Raises ``RequestRefused`` (``INVALID_CONFIG``) or ``BackOff`` if no topic may go to a journal, ``BackOff`` if all are
         full.
         """
-        if (why := self.held_back) is not None:
+        if (why := self.refusal_reason) is not None:
             detail = f"No topic may go to a journal: {why}."
             if self._access.bounds.journals:
                 raise BackOff(detail)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, Generic, TypeVar
 
-from gateway.call import check_way_back, stands
+from gateway.call import check_may_ask_store, mark_committed
 from gateway.engine.bounds import EngineBounds
 from gateway.engine.checkpointing import Checkpointing
 from gateway.engine.log_look import LogLook
@@ -98,7 +98,7 @@ class OpenTable(Generic[StateT]):
         """Name of the table in errors."""
         return self.log.table.label
 
-    def rested_seconds(self, written_ms: int) -> float:
+    def seconds_since_write(self, written_ms: int) -> float:
         """Return the seconds since ``written_ms``; infinity if that is 0: the table was never written to."""
         return max(0.0, (self._access.clock.now_ms() - written_ms) / 1000) if written_ms else inf
 
@@ -138,7 +138,7 @@ class OpenTable(Generic[StateT]):
 
     async def recent(self, age_ms_max: int) -> StateT:
         """Return a state at most ``age_ms_max`` old. Raises what ``fresh`` raises."""
-        check_way_back()
+        check_may_ask_store()
         observed_ms = self.log.observed_ms
         if observed_ms is not None and self._access.clock.monotonic_ms() - observed_ms <= age_ms_max:
             return self.log.state
@@ -151,9 +151,9 @@ class OpenTable(Generic[StateT]):
         Raises what ``Committer.commit`` raises; ``BackOff`` when earlier changes take too long, ``OutcomeUnknown`` when this
         one does.
         """
-        check_way_back()
+        check_may_ask_store()
         begun = asyncio.Event()
-        task = asyncio.create_task(self.commit_in_turn(change, begun))
+        task = asyncio.create_task(self.commit_serialized(change, begun))
         self._changes |= {task}
         task.add_done_callback(self._change_ended)
         done, _ = await asyncio.wait((task,), timeout=self._access.bounds.store_wait_ms_max / 1000)
@@ -166,10 +166,10 @@ class OpenTable(Generic[StateT]):
             raise OutcomeUnknown(f"The change of {self.label} takes too long.", **self.log.table.fields)
         committed = task.result()
         if committed.attempts:
-            stands()
+            mark_committed()
         return committed
 
-    async def commit_in_turn(
+    async def commit_serialized(
         self,
         change: TableChange[StateT, ResultT],
         begun: asyncio.Event | None = None,

@@ -9,19 +9,19 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from gateway.engine.appending import Appending, PendingBatch
 from gateway.engine.bounds import PARTITION_STATE_BYTES, TOPIC_BYTES
 from gateway.engine.early_flush import EarlyFlush
-from gateway.engine.expired import ExpiredOnArrival
+from gateway.engine.expired_on_arrival import ExpiredOnArrival
 from gateway.engine.foreign_watch import ForeignWatch
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
-from gateway.engine.moving import Moving, MovingParts
 from gateway.engine.open_journal import Journals, OpenJournal
 from gateway.engine.open_table import OpenTable, TableAccess
-from gateway.engine.sequencing import Sequencing
+from gateway.engine.request_sequencer import RequestSequencer
 from gateway.engine.tail_cache import TailCache
-from gateway.engine.waiting import Draining, Waiters
+from gateway.engine.topic_appends import PendingBatch, TopicAppends
+from gateway.engine.topic_mover import TopicMover, TopicMoverParts
+from gateway.engine.waiters import DrainFlag, Waiters
 from gateway.engine.writer import Writer
 from gateway.memory_budget import Reservation
 from log_format.checkpoints.topic_log import topic_table
@@ -64,9 +64,9 @@ class TopicParts:
     watch: MaintenanceWatch
     foreign: ForeignWatch
     contended: asyncio.Event
-    draining: Draining
+    draining: DrainFlag
     expired: ExpiredOnArrival
-    moving: MovingParts
+    moving: TopicMoverParts
 
     @property
     def journals(self) -> Journals:
@@ -94,25 +94,25 @@ class OpenTopic(OpenTable[TopicState]):
         super().__init__(parts.access, topic_table(name), files=_segment_count)
         self.name = name
         self._waiters: Waiters | None = None
-        self.moving = Moving(self, parts.moving)
-        self.appending = Appending(self, parts.access, parts.journals)
-        self._sequencing: Sequencing | None = None
+        self.moving = TopicMover(self, parts.moving)
+        self.appending = TopicAppends(self, parts.access, parts.journals)
+        self._sequencing: RequestSequencer | None = None
         self._writer: Writer | None = None
         self._view: _View | None = None
         self._parts = parts
         self._polling: asyncio.Task[None] | None = None
         self._turn = -1
 
-    def next_in_turn(self) -> int:
+    def next_sticky_number(self) -> int:
         """Return the next number of a counter of requests, for sticky round-robin over partitions."""
         self._turn += 1
         return self._turn
 
     @property
-    def sequencing(self) -> Sequencing:
+    def sequencing(self) -> RequestSequencer:
         """Order of the topic's idempotent requests."""
         if self._sequencing is None:
-            self._sequencing = Sequencing(self, self._access, draining=self._parts.draining)
+            self._sequencing = RequestSequencer(self, self._access, draining=self._parts.draining)
         return self._sequencing
 
     @property
@@ -262,23 +262,23 @@ class OpenTopic(OpenTable[TopicState]):
         else:
             self.waiters.wake((known.next_offsets != before.next_offsets).nonzero()[0].tolist())
 
-    def existing_own(self) -> TopicState:
+    def require_own_state(self) -> TopicState:
         """Return the table's own state, which has all settings and partitions. Raises ``UnknownTopic``."""
         state = self.log.state
         if not state.exists:
             raise UnknownTopic(self.name)
         return state
 
-    def existing(self) -> TopicState:
+    def require_state(self) -> TopicState:
         """Return the state. Raises ``UnknownTopic`` when the topic does not exist in it."""
         state = self.state
         if not state.exists:
             raise UnknownTopic(self.name)
         return state
 
-    def existing_with(self, partition: int) -> TopicState:
+    def require_partition(self, partition: int) -> TopicState:
         """Return the state. Raises ``UnknownTopic``, ``UnknownPartition``."""
-        state = self.existing()
+        state = self.require_state()
         if not 0 <= partition < state.partition_count:
             raise UnknownPartition(self.name, partition, state.partition_count)
         return state
@@ -286,7 +286,7 @@ class OpenTopic(OpenTable[TopicState]):
     async def submit_in_order(self, batch: Batch, reservation: Reservation, deadline_ms: int) -> PendingBatch:
         """Wait for the request's predecessors by sequence, until ``deadline_ms`` (monotonic) at the latest, and submit the batch.
 
-        The reservation is released even when this raises. Raises what ``submit`` and ``Sequencing.turn`` raise.
+        The reservation is released even when this raises. Raises what ``submit`` and ``RequestSequencer.turn`` raise.
         """
         try:
             if batch.stamp is not None:
@@ -335,11 +335,11 @@ class OpenTopic(OpenTable[TopicState]):
         leaves: bool,
         reason: str,
     ) -> Committed[TopicState, ResultT]:
-        """Commit a change of the topic (``Moving.change``). While the topic goes to a journal, its batches wait."""
-        async with nullcontext() if joins is None else self.appending.held():
+        """Commit a change of the topic (``TopicMover.change``). While the topic goes to a journal, its batches wait."""
+        async with nullcontext() if joins is None else self.appending.hold_batches():
             return await self.moving.change(make, joins=joins, leaves=leaves, reason=reason)
 
-    def poll_while_waited_for(self) -> None:
+    def poll_while_awaited(self) -> None:
         """Look at the log regularly for other gateways' commits, as long as a reader waits."""
         if self._polling is None:
             self._polling = asyncio.create_task(self._poll())

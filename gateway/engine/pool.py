@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Generic, ParamSpec, TypeVar, cast
 
-from gateway.call import check_way_back
+from gateway.call import check_may_ask_store
 from gateway.engine.bounds import MAP_AHEAD, POOL_WAITING_MAX
 from gateway.engine.threads import Threads, WorkExecutor
 from gateway.problem import overloaded
@@ -51,7 +51,7 @@ class Pool:
 
         Raises ``BackOff`` (``OVERLOADED``) when too many calls wait already.
         """
-        check_way_back()
+        check_may_ask_store()
         with self._lock:
             if self._calls >= self._calls_max:
                 raise overloaded(f"Too many calls wait for the store ({self.name}).")

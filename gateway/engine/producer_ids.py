@@ -55,11 +55,11 @@ class ProducerIds:
                 f"Producer {stamp.producer_id} was never issued: its time is ahead.", code=ErrorCode.UNKNOWN_PRODUCER
             )
 
-    async def is_anothers(self, issued_id: str, owner: str) -> bool:
+    async def is_of_another_owner(self, issued_id: str, owner: str) -> bool:
         """Return whether the id was issued for another owner, or was never issued. Raises what ``issue`` raises."""
         return not producer_id.is_issued(issued_id, (await self._known_cluster()).producer_key, owner)
 
-    async def proved(self, text: str, owner: str) -> str:
+    async def prove(self, text: str, owner: str) -> str:
         """Return a proof of a text that is not an id. Raises what ``issue`` raises."""
         return prove(text, (await self._known_cluster()).producer_key, owner)
 

@@ -3,7 +3,7 @@
 A row group is decoded as a whole, though a fetch may want only a few of its records. The rest is kept for a while, so that a
 reader of old records asks the store once for each row group and not for each fetch. Memory is bounded; the least recently used
 piece is dropped first. The record at an offset never changes, and pieces are kept by the topic's incarnation, so no piece is
-ever wrong. But key compaction may have removed some of a piece's records since (``Piece.path``).
+ever wrong. But key compaction may have removed some of a piece's records since (``DecodedPiece.path``).
 
 Not thread-safe: used on the event loop only.
 """
@@ -24,7 +24,7 @@ _PIECES_PER_PARTITION_MAX = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Piece:
+class DecodedPiece:
     """Records of one partition: all that exist in ``[start_offset, end_offset)``."""
 
     table: pa.Table
@@ -39,7 +39,7 @@ class Piece:
     """Approximate bytes of memory of the piece."""
 
     @classmethod
-    def of(cls, table: pa.Table, start_offset: int, end_offset: int, path: str) -> Piece:
+    def of(cls, table: pa.Table, start_offset: int, end_offset: int, path: str) -> DecodedPiece:
         """Return the piece of a table of ``RECORD_SCHEMA``, ordered by offset."""
         sums = np.zeros(table.num_rows + 1, np.int64)
         np.cumsum(record_bytes(table), out=sums[1:])
@@ -52,17 +52,17 @@ class Piece:
         return int(np.searchsorted(self.offsets, offset))
 
 
-def piece_of(table: pa.Table, offset: int, end: int, path: str) -> Piece:
+def decoded_piece(table: pa.Table, offset: int, end: int, path: str) -> DecodedPiece:
     """Return the records read of a run, from ``offset`` up to where they are complete; nothing was read from ``end`` on."""
     if table.num_rows:
         after_last = int(table.column("offset")[-1].as_py()) + 1
         # A flush's runs have no gaps, so records missing at the end were cut off. A compacted run may end in a gap; ending
         # earlier is safe.
         end = min(end, after_last)
-    return Piece.of(table, offset, end, path)
+    return DecodedPiece.of(table, offset, end, path)
 
 
-def fitting(
+def end_of_fitting(
     size_sums: npt.NDArray[np.int64], rows: range, *, records_max: int, bytes_max: int, at_least_one: bool
 ) -> int:
     """Return the end of the ``rows`` that fit.
@@ -80,10 +80,10 @@ class ReadAhead:
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.size_bytes = 0
-        self._pieces: OrderedDict[Piece, tuple[str, int]] = OrderedDict()
-        self._by_partition: dict[tuple[str, int], list[Piece]] = {}
+        self._pieces: OrderedDict[DecodedPiece, tuple[str, int]] = OrderedDict()
+        self._by_partition: dict[tuple[str, int], list[DecodedPiece]] = {}
 
-    def add(self, topic_id: str, partition: int, piece: Piece) -> None:
+    def add(self, topic_id: str, partition: int, piece: DecodedPiece) -> None:
         """Keep a piece for the next reader at its offset."""
         if piece.memory_bytes > self.bytes_max:
             return
@@ -97,7 +97,7 @@ class ReadAhead:
         while self.size_bytes > self.bytes_max:
             self.drop(next(iter(self._pieces)))
 
-    def find(self, topic_id: str, partition: int, offset: int) -> Piece | None:
+    def find(self, topic_id: str, partition: int, offset: int) -> DecodedPiece | None:
         """Return the piece that covers the offset, None if there is none."""
         for piece in self._by_partition.get((topic_id, partition), ()):
             if piece.start_offset <= offset < piece.end_offset:
@@ -105,7 +105,7 @@ class ReadAhead:
                 return piece
         return None
 
-    def drop(self, piece: Piece) -> None:
+    def drop(self, piece: DecodedPiece) -> None:
         """Drop a piece that is kept here."""
         place = self._pieces.pop(piece)
         self.size_bytes -= piece.memory_bytes

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gateway.engine.bounds import LOOKED_BYTES_MAX
-from gateway.engine.passing import passing
-from gateway.engine.read_ahead import fitting
+from gateway.engine.filtered_rows import filter_rows
+from gateway.engine.read_ahead import end_of_fitting
 from log_format.records.filter import RecordFilter
 
 
@@ -58,7 +58,7 @@ def take(table: pa.Table, size_sums: npt.NDArray[np.int64], rows: range, found: 
     ``size_sums``: bytes of all records of ``table`` before row i.
     """
     if limits.filter is not None:
-        part = passing(
+        part = filter_rows(
             limits.filter,
             table,
             size_sums,
@@ -73,7 +73,7 @@ def take(table: pa.Table, size_sums: npt.NDArray[np.int64], rows: range, found: 
             found.take(part.records, part.size_bytes)
         return part.looked_count
     first = rows.start
-    stop = fitting(
+    stop = end_of_fitting(
         size_sums,
         rows,
         records_max=limits.records_max - found.record_count,

@@ -15,7 +15,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from gateway.call import Call, present_call
+from gateway.call import Call, current_call
 from gateway.engine.open_topic import OpenTopic, TopicParts
 from gateway.problem import overloaded
 from log_format import layout
@@ -88,7 +88,7 @@ class TopicRegistry:
     async def fresh(self, name: str, arrival_ms: int, *, always: bool = False) -> OpenTopic:
         """Return the topic with a state not older than ``arrival_ms``; it may not exist. Raises what ``get`` and
         ``OpenTopic.fresh`` raise."""
-        call = present_call() if name not in self._topics else None
+        call = current_call() if name not in self._topics else None
         topic = self.get(name, always=always)
         try:
             if call is None or call.missing_count < MISSING_LOOKS_MAX or await self._is_listed(call, name):
@@ -145,21 +145,21 @@ class TopicRegistry:
         """Whether topics have to be dropped from memory."""
         return len(self._topics) > self._bounds.topics_loaded_max or self._budget.total_bytes > self._budget.bytes_max
 
-    async def growing(self, name: str, arrival_ms: int) -> OpenTopic:
+    async def for_append(self, name: str, arrival_ms: int) -> OpenTopic:
         """Return an existing topic as it is known, to append to it.
 
         Raises ``UnknownTopic``, ``BackOff`` (also ``OVERLOADED``: its manifest may not grow), and what ``OpenTopic.fresh``
         raises.
         """
         topic = await self.loaded(name, arrival_ms)
-        topic.existing_own()
-        if not self._budget.is_past(name):
+        topic.require_own_state()
+        if not self._budget.is_exceeded(name):
             return topic
         # Maintenance is another process: only a look shows what it has done.
         if arrival_ms - (topic.log.observed_ms or 0) > self._bounds.log_poll_ms:
             topic = await self.fresh(name, arrival_ms)
-        state = topic.existing()
-        if self._budget.is_past(name):
+        state = topic.require_state()
+        if self._budget.is_exceeded(name):
             raise self._budget.refusal(state)
         return topic
 

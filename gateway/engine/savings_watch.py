@@ -19,7 +19,7 @@ FlushReason = Literal["senders_wait", "quiet", "timer", "size", "publication", "
 while)."""
 QueueKind = Literal["topics", "journals", "delayed", "groups", "queues"]
 
-SAID_AGAIN_SECONDS: Final = 3_600.0
+WARNING_REPEAT_SECONDS: Final = 3_600.0
 """Interval at which the log repeats the warning for one queue."""
 
 _log = logging.getLogger("gateway.flushes")
@@ -64,11 +64,11 @@ class SavingsWatch:
             least.labels(kind).set_function(partial(self._least, kind))
             spent.labels(kind).set_function(partial(self._spent, kind))
 
-    def opened(self, kind: QueueKind, savings: Savings) -> None:
+    def register(self, kind: QueueKind, savings: Savings) -> None:
         """Count the queue from now on."""
         self._open[kind].add(savings)
 
-    def began(self, reason: FlushReason) -> None:
+    def count_flush(self, reason: FlushReason) -> None:
         """Count a flush that began for this reason."""
         self._flushes.labels(reason).inc()
 
@@ -87,7 +87,7 @@ FLUSH_ADVICE: Final = (
 )
 
 
-def tell_spent(label: str, seconds: float, advice: str, payer: Hashable) -> None:
+def warn_spent(label: str, seconds: float, advice: str, payer: Hashable) -> None:
     """Log that a queue's savings are spent, or the share of ``payer``, and what can be done."""
     _log.warning(
         "%s: what was saved for commits that begin early is spent%s, so acknowledgements wait up to %d ms again until callers"

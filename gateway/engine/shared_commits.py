@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from gateway.call import check_way_back, stands
-from gateway.engine.early_flush import PACED_SAVINGS_SECONDS_MAX, EarlyFlush, Paced
-from gateway.engine.group_commit import AtOnce, Group, GroupCommit
+from gateway.call import check_may_ask_store, mark_committed
+from gateway.engine.early_flush import PACED_SAVINGS_SECONDS_MAX, EarlyFlush, PacedSchedule
+from gateway.engine.group_commit import Group, GroupCommit, ImmediateSchedule
 from gateway.engine.open_table import OpenTable, TableAccess
 from gateway.engine.savings_watch import QueueKind
 from gateway.engine.state_budget import StateBudget
@@ -33,7 +33,7 @@ OutcomeT = TypeVar("OutcomeT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class CommitPace:
     """Pace of a table's commits.
 
     ``per_second``: commits a second on average over any day, early ones included. ``kind`` and ``advice``: how metrics and log
@@ -66,7 +66,7 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         *,
         files: Callable[[StateT], int],
         budgets: Sequence[tuple[StateBudget, Callable[[DecisionT, StateT], int]]] = (),
-        pace: Pace | None = None,
+        pace: CommitPace | None = None,
     ) -> None:
         super().__init__(access, table, files=files)
         self._budgets = budgets
@@ -76,13 +76,15 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         if pace is not None:
             self._savings = EarlyFlush.opened(
                 *(pace.kind, self.label, access),
-                lambda: self.rested_seconds(self.state.modification_time_ms),
+                lambda: self.seconds_since_write(self.state.modification_time_ms),
                 seconds_max=PACED_SAVINGS_SECONDS_MAX,
                 advice=pace.advice,
             )
         self._decisions: GroupCommit[DecisionT, OutcomeT] = GroupCommit(
             self._commit_group,
-            schedule=AtOnce() if self._savings is None or pace is None else Paced(self._savings, pace.per_second),
+            schedule=ImmediateSchedule()
+            if self._savings is None or pace is None
+            else PacedSchedule(self._savings, pace.per_second),
             label=self.label,
             waiting_max=DECISIONS_WAITING_MAX,
         )
@@ -93,7 +95,7 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
 
         Raises the decision's refusal; ``BackOff`` (nothing happened), ``OutcomeUnknown``.
         """
-        check_way_back()
+        check_may_ask_store()
         payer = None if self._pace is None else getattr(decision, self._pace.payer, None)
         pending = self._decisions.submit(decision, sender=self, payer=payer)
         try:
@@ -104,7 +106,7 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
             pending.settle(refusal)
         within_ms, limits = self._access.bounds.commit_wait_ms_max, self._access.time_limits
         outcome = await self._decisions.outcome(pending, limits, taken_within_ms=within_ms, ends_within_ms=0)
-        stands()
+        mark_committed()
         return outcome
 
     async def keep_small(self) -> None:
@@ -121,7 +123,7 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
 
     async def _commit_group(self, group: Group[DecisionT, OutcomeT]) -> None:
         try:
-            committed = await self.commit_in_turn(self._change(group.items))
+            committed = await self.commit_serialized(self._change(group.items))
         finally:
             if self._savings is not None:
                 self._savings.ended(self._decisions.waiting, group.pending, asyncio.get_running_loop().time())

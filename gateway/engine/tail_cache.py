@@ -4,7 +4,7 @@
 2. The oldest flush leaves first. Records read from the store do not enter, so reading old records never evicts new ones.
 3. Runs are found by the topic's incarnation, so a re-created topic never shows the old one's records.
 4. A flush stays as it was committed: below a log start, or where keys were compacted, the reader must ask the table
-   (``reading``).
+   (``partition_reader``).
 5. In addition to its records a flush may have some of them as their producers encoded them. These bytes count, and leave with
    the flush.
 

@@ -25,14 +25,14 @@ from typing import Any, Final
 
 from gateway.engine.bounds import (
     BATCHES_WAITING_MAX,
-    ENCODED_BESIDE_BYTES_MIN,
     FLUSH_BATCHES_CAP,
     FLUSH_BYTES_CAP,
     FLUSHES_AHEAD_MAX,
+    PARALLEL_ENCODE_BYTES_MIN,
 )
 from gateway.engine.contention import Contention
 from gateway.engine.early_flush import EarlyFlush
-from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Waiting
+from gateway.engine.group_commit import IMMEDIATELY, EntryQueue, Group, GroupCommit
 from gateway.engine.open_table import OpenTable, TableAccess
 from gateway.engine.savings_watch import FlushReason, SavingsWatch
 from gateway.engine.tail_cache import Original, Originals, TailCache
@@ -45,11 +45,11 @@ from log_format.topic.state import Offsets, TopicState
 
 _log = logging.getLogger("gateway.writer")
 
-Places = tuple[AppendedRange, ...]
-Acknowledgement = Places | Duplicate
+OffsetRanges = tuple[AppendedRange, ...]
+Acknowledgement = OffsetRanges | Duplicate
 """Outcome of an acknowledged batch: where its records are, from this request or from an earlier try of it."""
 
-AT_ONE_GO_BYTES_MAX: Final = 64 * 1024
+ONE_STEP_FLUSH_BYTES_MAX: Final = 64 * 1024
 """Bytes of records that are encoded in less time than two changes of threads take."""
 
 
@@ -93,15 +93,15 @@ class FlushSchedule:
         """Whether one of the first ``_seen`` waiting batches is a publication of delayed records, which makes a flush due
         immediately."""
 
-    def due(self, waiting: Waiting[Any], now: float) -> float:
+    def due(self, waiting: EntryQueue[Any], now: float) -> float:
         """Return ``flush.ms`` after the first batch came, or an earlier time."""
         if self._at_once(waiting) is not None:
-            return AT_ONCE
+            return IMMEDIATELY
         flush_seconds = self._flush_seconds()
         early = self._early.due(waiting, now, flush_seconds=flush_seconds, is_under_way=bool(self._ahead))
         return min(early, waiting.entries[0].arrived + flush_seconds)
 
-    def has_room(self, waiting: Waiting[Any]) -> bool:
+    def has_room(self, waiting: EntryQueue[Any]) -> bool:
         """Return whether another flush may be encoded in addition to those under way."""
         # Two flushes keep the commits busy; a third would only wait longer for its commit, unless it has the full size. If other
         # gateways commit too, a flush encoded ahead is likely to be encoded again.
@@ -113,11 +113,11 @@ class FlushSchedule:
         size = sum(flush.group.size_bytes for flush in self._ahead) + min(waiting.size_bytes, FLUSH_BYTES_CAP)
         return len(self._ahead) < FLUSHES_AHEAD_MAX and size <= 2 * FLUSH_BYTES_CAP
 
-    def take(self, waiting: Waiting[Any], now: float) -> int:
+    def take(self, waiting: EntryQueue[Any], now: float) -> int:
         """Return how many batches a flush may take."""
         timer_at = waiting.entries[0].arrived + self._flush_seconds()
         reason = self._at_once(waiting) or self._early.reason(timer_at, now)
-        self._watch.began(reason)
+        self._watch.count_flush(reason)
         size = count = 0
         for pending in waiting.entries:
             size += pending.size_bytes
@@ -128,7 +128,7 @@ class FlushSchedule:
         self._early.taken(waiting, count, now, self._flush_seconds(), is_late=reason == "timer")
         return count
 
-    def _at_once(self, waiting: Waiting[Any]) -> FlushReason | None:
+    def _at_once(self, waiting: EntryQueue[Any]) -> FlushReason | None:
         """Return why the waiting batches are flushed immediately, whoever sent them; None: they are not."""
         if len(waiting.entries) >= self._requests or waiting.size_bytes >= self._flush_bytes():
             return "size"
@@ -139,7 +139,7 @@ class FlushSchedule:
             return "refused"  # The batch will be refused, so there is no reason to wait for more.
         return None
 
-    def _has_publication(self, waiting: Waiting[Any]) -> bool:
+    def _has_publication(self, waiting: EntryQueue[Any]) -> bool:
         if len(waiting.entries) < self._seen:
             self._seen, self._is_publishing = 0, False
         new, self._seen = waiting.entries[self._seen :], len(waiting.entries)
@@ -174,7 +174,7 @@ class Writer:
         """Flushes under way, in the order of their commits."""
         bounds = access.bounds
         self.early = EarlyFlush.opened(
-            *("topics", table.label, access), lambda: table.rested_seconds(table.state.modification_time_ms)
+            *("topics", table.label, access), lambda: table.seconds_since_write(table.state.modification_time_ms)
         )
         self.commits: GroupCommit[Batch, Acknowledgement] = GroupCommit(
             self._flush,
@@ -217,11 +217,11 @@ class Writer:
         append = Append(group.items, self._new_id)
         flush = Flush(group, append, append.counts(), self._predicted())
         try:
-            if self._ahead or not group.is_next or group.size_bytes > AT_ONE_GO_BYTES_MAX:
+            if self._ahead or not group.is_next or group.size_bytes > ONE_STEP_FLUSH_BYTES_MAX:
                 await self._upload(flush)
             else:
                 self._ahead.append(flush)
-                group.make_way()
+                group.allow_next()
             committed = await self._commit(flush)
         except TidelogError as error:
             _log.warning("a flush failed: %s: %s", error.code, error.detail)
@@ -238,17 +238,17 @@ class Writer:
         """Encode and upload in parallel with other flushes; return when all earlier flushes have ended."""
         started = self._now()
         self._ahead.append(flush)
-        if flush.group.size_bytes >= ENCODED_BESIDE_BYTES_MIN:
-            flush.group.make_way()
+        if flush.group.size_bytes >= PARALLEL_ENCODE_BYTES_MIN:
+            flush.group.allow_next()
         try:
             segment = None if flush.predicted is None else await self._pool.run(flush.append.stage, *flush.predicted)
-            flush.group.make_way()
+            flush.group.allow_next()
             if segment is not None:
                 await self._table.stage(segment)
                 self._metrics.stage_seconds.observe(self._now() - started)
             flush.staged_s = 0.0
         finally:
-            await flush.group.turn()
+            await flush.group.wait_for_earlier()
 
     def _stage(self, flush: Flush, committer: Committer[TopicState]) -> None:
         """Encode and upload in the committing thread, unless the flush is staged."""
@@ -279,7 +279,7 @@ class Writer:
         is_at_one_go = flush.staged_s is None
         lost = True  # Also if it fails: others may have been faster every time.
         try:
-            committed = await self._table.commit_in_turn(flush.append, prepare=partial(self._stage, flush))
+            committed = await self._table.commit_serialized(flush.append, prepare=partial(self._stage, flush))
             lost = committed.attempts > 1
         finally:
             if flush.staged_s is not None and self._contention.notice(self._table.state, lost=lost):
@@ -320,7 +320,7 @@ def _originals(flush: Flush, committed: Committed[TopicState, AppendResult]) -> 
     return found
 
 
-def _runs(places_of_batches: Iterable[Places]) -> list[AppendedRange]:
+def _runs(places_of_batches: Iterable[OffsetRanges]) -> list[AppendedRange]:
     """Return the runs of a flush from the places of its batches, which follow each other in each partition."""
     bases: dict[int, int] = {}
     counts: dict[int, int] = {}

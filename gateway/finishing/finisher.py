@@ -108,7 +108,7 @@ class _Means:
             return ()
         floor = self.parts.table.log.state.floor
         topic = await self.parts.topics.fresh(name, clock.monotonic_ms())
-        topic.existing()
+        topic.require_state()
         # Right before the writer takes them, so that timestamps of this gateway's appends don't go back.
         settled = topic.appending.submit(transaction_batch(row, requests, floor, clock.now_ms())).settled
         wait_ms = topic.state.config.integer("flush.ms") + bounds.produce_wait_ms_max + bounds.commit_wait_ms_max

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.registry import TopicRegistry
@@ -64,7 +64,7 @@ class UnderWay:
         """
         task = self._tasks.get(transaction_id)
         if task is None:
-            with unasked():
+            with detached_from_call():
                 task = self._tasks[transaction_id] = asyncio.create_task(begin())
             task.add_done_callback(partial(self._ended, transaction_id))
         await asyncio.wait((task,), timeout=self._wait_ms_max / 1000)
@@ -140,7 +140,7 @@ class _OneTopic:
         """Append; return where the records are. Raises what ``LargeAppends.append`` raises; ``UnknownTopic``,
         ``TopicReplaced``."""
         await self._tried(self._bring_up)  # Most of the work is done while others append.
-        async with self.topic.appending.held():
+        async with self.topic.appending.hold_batches():
             try:
                 return await self._appended()
             finally:

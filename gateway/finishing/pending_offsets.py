@@ -13,7 +13,7 @@ import asyncio
 import logging
 from typing import Final
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.finishing.finisher import Finisher
 from gateway.tables.groups import GroupsTable
 from gateway.tables.transactions import TransactionsTable
@@ -67,7 +67,7 @@ class PendingOffsets:
     async def settle(self, name: str, *, waits_for_clients: bool) -> None:
         """Settle all offsets that are pending in the group; unless ``waits_for_clients``, leave open transactions of Kafka's
         clients. Raises ``BackOff``, ``OutcomeUnknown``."""
-        with unasked():
+        with detached_from_call():
             for transaction_id, pending in list(self._groups.state.group(name).pending.items()):
                 deadline_ms = min(pending.prepared_at_ms, self._clock.now_ms()) + self._wait_ms_max
                 await self._settle(name, transaction_id, deadline_ms, waits_for_clients=waits_for_clients)
@@ -97,7 +97,7 @@ class PendingOffsets:
             row = await self._transactions.decide(Forbid(transaction_id=transaction_id))
         aborts = aborts and not is_numbered(row.producer_id)
         if row.state == "open" and (aborts or self._clock.now_ms() > row.expires_at_ms):
-            row = await self._transactions.aborted(transaction_id, "offsets")
+            row = await self._transactions.abort(transaction_id, "offsets")
         row = await self._finisher.finished(row)
         return None if row.state == "open" else row.state == "committed"
 

@@ -23,7 +23,7 @@ from gateway.access.authentication import Unauthenticated
 from gateway.access.caller import CALLER
 from gateway.access.rights import Rights
 from gateway.asgi.gatekeeper import HOP_REFUSED
-from gateway.call import present_call
+from gateway.call import current_call
 from gateway.forwarding.connections import Headers
 from gateway.forwarding.crossing import request_headers
 from gateway.forwarding.hop import HEADER, Hop, HopRefused, Hops, Sealed
@@ -103,7 +103,7 @@ class ArrivalMiddleware:
         else:
             scope[_HOP], scope["headers"] = hop, others
             # Another gateway's connections are a pool: it sends a client's next request by any of them.
-            if hop.connection is not None and (call := present_call()) is not None:
+            if hop.connection is not None and (call := current_call()) is not None:
                 call.sender = hop.sender, hop.connection
             receive = _Checked(receive, hop.body)
             app = app if hop.passed else self._messages

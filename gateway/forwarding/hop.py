@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from gateway.access.caller import Caller
-from gateway.call import present_call
+from gateway.call import current_call
 from gateway.cluster.keys import HOP, ClusterKeys
 from gateway.cluster.peers import Peer, Peers
 from gateway.forwarding.connections import Headers
@@ -148,7 +148,7 @@ class Hops:
         topic_id: str | None = None,
     ) -> bytes | None:
         """Return the line and the headers of a request to the peer; None while this gateway has no key that counts."""
-        keys, call = self._keys(), present_call()
+        keys, call = self._keys(), current_call()
         if keys is None:
             return None
         hop = Hop(

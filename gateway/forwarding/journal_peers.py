@@ -64,8 +64,8 @@ class JournalPeering:
         """Number of offers of each gateway that are under way here, by its instance."""
 
     @contextmanager
-    def answering(self, sender: str) -> Iterator[None]:
-        """Mark an offer of the gateway ``sender`` as under way here while the context lasts (``JournalPeers.answering``)."""
+    def answering_offer(self, sender: str) -> Iterator[None]:
+        """Mark an offer of the gateway ``sender`` as under way here while the context lasts."""
         self._answering[sender] += 1
         try:
             yield
@@ -74,8 +74,8 @@ class JournalPeering:
             if not self._answering[sender]:
                 del self._answering[sender]
 
-    def is_elsewhere(self, journal: int) -> bool:
-        """Return whether another gateway commits to the journal (``JournalPeers.is_elsewhere``)."""
+    def is_committed_elsewhere(self, journal: int) -> bool:
+        """Return whether another gateway commits to the journal (``JournalPeers.is_committed_elsewhere``)."""
         return self._ownership.mode != "off" and self._ownership.of_journal(journal) is not None
 
     async def offer(self, journal: int, offer: Offer) -> OfferAnswer | None:
@@ -108,8 +108,8 @@ class JournalPeering:
         self._peers.rest(peer.id)
         raise OfferLost
 
-    def tell(self, journal: int, version: int) -> None:
-        """Tell the other gateways of a commit, best effort (``JournalPeers.tell``)."""
+    def announce(self, journal: int, version: int) -> None:
+        """Tell the other gateways of a commit, best effort (``JournalPeers.announce``)."""
         if self._ownership.mode == "off":
             return
         for peer in self._peers.candidates().values():

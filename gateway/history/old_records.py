@@ -12,12 +12,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from gateway.codec.answer_compression import compressed, gains, new_compressor
+from gateway.codec.answer_compression import compress_piece, is_worthwhile, new_compressor
 from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.json_answer import Positions, json_pieces, ndjson_pieces
 from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON
 from gateway.engine.bounds import READ_AHEAD_PIECE_BYTES, READ_AHEAD_RECORDS
-from gateway.engine.read_ahead import Piece, fitting, piece_of
+from gateway.engine.read_ahead import DecodedPiece, decoded_piece, end_of_fitting
 from gateway.history.reading_on import ReadingOn
 from gateway.history.task import PlannedRun, Task
 from log_format.clock import Clock
@@ -91,7 +91,7 @@ class OldRecords:
         piece = kept or self._read(task, run, found.next_offset, found.size_bytes, found.record_count)
         found.piece_bytes = max(found.piece_bytes, piece.memory_bytes)
         first = piece.row_of(found.next_offset)
-        stop = fitting(
+        stop = end_of_fitting(
             piece.size_sums,
             range(first, len(piece.offsets)),
             records_max=task.records_max - found.record_count,
@@ -111,7 +111,9 @@ class OldRecords:
             self._reading_on.keep(task, piece)
         return True
 
-    def _read(self, task: Task, run: PlannedRun, offset: int, size_bytes: int = 0, record_count: int = 0) -> Piece:
+    def _read(
+        self, task: Task, run: PlannedRun, offset: int, size_bytes: int = 0, record_count: int = 0
+    ) -> DecodedPiece:
         """Read the next piece of a run. ``size_bytes`` and ``record_count``: what the task already has."""
         table = self._reader.read(
             task.topic,
@@ -122,7 +124,7 @@ class OldRecords:
             records_max=max(task.records_max - record_count, READ_AHEAD_RECORDS),
             end_offset=run.end_offset,
         )
-        return piece_of(table, offset, run.end_offset, run.path)
+        return decoded_piece(table, offset, run.end_offset, run.path)
 
 
 def body(task: Task, found: Found) -> tuple[str | None, Iterator[bytes | memoryview]]:
@@ -138,7 +140,7 @@ def body(task: Task, found: Found) -> tuple[str | None, Iterator[bytes | memoryv
     }
     pieces = _joined(makers[task.kind]())
     first = next(pieces)
-    if task.encoding is None or not gains(task.encoding, first):
+    if task.encoding is None or not is_worthwhile(task.encoding, first):
         return None, _behind(first, pieces)
     return task.encoding, _compressed(task.encoding, _behind(first, pieces))
 
@@ -164,6 +166,6 @@ def _joined(pieces: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview
 def _compressed(encoding: str, pieces: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
     compressor = new_compressor(encoding)
     for piece in pieces:
-        if data := compressed(compressor, piece, last=False):
+        if data := compress_piece(compressor, piece, last=False):
             yield data
     yield compressor.flush()

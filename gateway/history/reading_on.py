@@ -18,14 +18,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from gateway.engine.read_ahead import Piece, ReadAhead
+from gateway.engine.read_ahead import DecodedPiece, ReadAhead
 from gateway.history.task import PlannedRun, Task
 
 AHEAD_BYTES_MAX: Final = 8 * 1024 * 1024
 PIECES_MAX: Final = 6
 """Most pieces read ahead for one task: ``ReadAhead`` keeps eight of a partition."""
 
-ReadPiece = Callable[[Task, PlannedRun, int], Piece]
+ReadPiece = Callable[[Task, PlannedRun, int], DecodedPiece]
 """Function that reads the records of a run from an offset on. Raises ``CorruptData``, ``StoreUnavailable``."""
 
 
@@ -66,19 +66,19 @@ class ReadingOn:
             if begun == self._tasks_begun and record_count:
                 self._executor.submit(self._read_on, task, begun, next_offset, record_count, piece_bytes)
 
-    def find(self, task: Task, run: PlannedRun, offset: int) -> Piece | None:
+    def find(self, task: Task, run: PlannedRun, offset: int) -> DecodedPiece | None:
         """Return the piece of the run that covers the offset, or None; wait if it is being decoded."""
         with self._changed:
             while self._under_way == (run.path, task.partition, offset):
                 self._changed.wait()
             return self._found(task, run, offset)
 
-    def keep(self, task: Task, piece: Piece) -> None:
+    def keep(self, task: Task, piece: DecodedPiece) -> None:
         """Keep a piece for the next task."""
         with self._changed:
             self._pieces.add(task.topic_id, task.partition, piece)
 
-    def _found(self, task: Task, run: PlannedRun, offset: int) -> Piece | None:
+    def _found(self, task: Task, run: PlannedRun, offset: int) -> DecodedPiece | None:
         piece = self._pieces.find(task.topic_id, task.partition, offset)
         # Key compaction may have removed records of a segment that the plan no longer names.
         return piece if piece is not None and piece.path == run.path else None
@@ -102,9 +102,9 @@ class ReadingOn:
                 piece_bytes = max(piece_bytes, piece.memory_bytes)
                 piece_count += 1
 
-    def _decoded(self, task: Task, run: PlannedRun, offset: int) -> Piece:
+    def _decoded(self, task: Task, run: PlannedRun, offset: int) -> DecodedPiece:
         """Decode and keep a piece. An error silently ends reading ahead: the next task reports it, if its own try fails, too."""
-        piece: Piece | None = None
+        piece: DecodedPiece | None = None
         try:
             piece = self._read(task, run, offset)
             return piece

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_journal import Journals
-from gateway.journals.times_ahead import TimesAhead
+from gateway.journals.future_times import FutureTimes
 from log_format.clock import Clock
 from log_format.delta.table import NO_LOG
 from log_format.journal.state import JournalState
@@ -30,7 +30,7 @@ class JournalLag(NamedTuple):
     overdue_ms: int
 
 
-def lag_of(state: JournalState, now_ms: int, monotonic_ms: int, ahead: TimesAhead) -> JournalLag:
+def measure_lag(state: JournalState, now_ms: int, monotonic_ms: int, ahead: FutureTimes) -> JournalLag:
     """Return a journal's lag. O(topics).
 
     ``ahead``: gives the age of a time that another clock put into the future, from when this gateway first saw it.
@@ -48,13 +48,13 @@ def lag_of(state: JournalState, now_ms: int, monotonic_ms: int, ahead: TimesAhea
     return JournalLag(len(state.topics.by_id), records, size_bytes, oldest_ms, overdue_ms)
 
 
-def measure(journals: Journals, metrics: EngineMetrics, clock: Clock, ahead: TimesAhead) -> None:
+def measure(journals: Journals, metrics: EngineMetrics, clock: Clock, ahead: FutureTimes) -> None:
     """Set the metrics of each journal that this gateway has read."""
     ahead.begin()
     for journal in journals:
         if journal.state.version == NO_LOG:
             continue
-        lag, number = lag_of(journal.state, clock.now_ms(), clock.monotonic_ms(), ahead), str(journal.number)
+        lag, number = measure_lag(journal.state, clock.now_ms(), clock.monotonic_ms(), ahead), str(journal.number)
         metrics.journal_topics.labels(number).set(lag.topics)
         metrics.undrained_records.labels(number).set(lag.records)
         metrics.undrained_bytes.labels(number).set(lag.size_bytes)

@@ -21,7 +21,7 @@ from gateway.cluster.ownership import Ownership
 from gateway.engine.open_journal import Journals, OpenJournal
 from gateway.engine.open_table import TableAccess
 from gateway.engine.registry import TopicRegistry
-from gateway.journals.times_ahead import TimesAhead
+from gateway.journals.future_times import FutureTimes
 from gateway.supervised import supervised
 from log_format.checkpoints.journal_log import list_journals
 from log_format.errors import StoreUnavailable, TidelogError
@@ -58,7 +58,7 @@ class JournalUpkeep:
         self._ownership = ownership
         self._rounds = 0
         self._drain_takes_ms = 0.0
-        self._ahead = TimesAhead()
+        self._ahead = FutureTimes()
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -70,7 +70,7 @@ class JournalUpkeep:
         if self._running is not None:
             self._running.cancel()
 
-    async def keep_once(self) -> None:
+    async def run_once(self) -> None:
         """Drain the topics that are due, and commit notes. A journal that can't be read is left to the next round."""
         if self._rounds % _FOUND_EVERY_ROUNDS == 0:
             await self._find()
@@ -94,16 +94,16 @@ class JournalUpkeep:
             if age_ms is not None and _is_due(journal, topic, age_ms, is_owner=is_owner):
                 due[id(topic)] = topic
         if is_owner:
-            due |= {id(topic): topic for topic in due_early(topics, now_ms, self._drain_takes_ms)}
+            due |= {id(topic): topic for topic in must_begin_early(topics, now_ms, self._drain_takes_ms)}
         await self._drain_all(list(due.values()), (journal.log.observed_ms or 0) - 1)
         if is_owner and self._rounds % _LEFT_ROUNDS == 0:
             await self._release(journal, topics)
         # An owner with batches commits the notes with its next flush; what other gateways commit goes through the owner.
         if (journal.writer.is_idle or not is_owner) and (journal.writer.has_notes or state.runs.unneeded(1)):
-            await journal.say()
+            await journal.commit_entries()
 
     async def _round(self) -> None:
-        await self.keep_once()
+        await self.run_once()
         await asyncio.sleep(_ROUND_MS / 1000)
 
     async def _find(self) -> None:
@@ -158,13 +158,13 @@ class JournalUpkeep:
                 journal.writer.note(Release(topic.topic_id, topic.number))
 
 
-def due_early(topics: Iterable[JournalTopic], now_ms: int, takes_ms: float) -> list[JournalTopic]:
+def must_begin_early(topics: Iterable[JournalTopic], now_ms: int, takes_ms: float) -> list[JournalTopic]:
     """Return the topics whose drains must begin now so that all drains end in time, if one drain takes ``takes_ms``."""
     waiting = [topic for topic in topics if topic.undrained_since_ms is not None]
     if not waiting:
         return []
     least_ms = min(topic.drain_ms for topic in waiting)
-    if len(waiting) * takes_ms + _ROUND_MS <= least_ms - begins_after_ms(least_ms):
+    if len(waiting) * takes_ms + _ROUND_MS <= least_ms - drain_age_ms(least_ms):
         return []
     waiting.sort(key=lambda topic: (topic.undrained_since_ms or 0) + topic.drain_ms)
     count = 0
@@ -175,7 +175,7 @@ def due_early(topics: Iterable[JournalTopic], now_ms: int, takes_ms: float) -> l
     return waiting[:count]
 
 
-def begins_after_ms(drain_ms: int) -> float:
+def drain_age_ms(drain_ms: int) -> float:
     """Return the age of a topic's oldest undrained record at which its drain begins."""
     return max(_EARLY * drain_ms, drain_ms - _SPARE_MS)
 
@@ -183,7 +183,7 @@ def begins_after_ms(drain_ms: int) -> float:
 def _is_due(journal: OpenJournal, topic: JournalTopic, age_ms: int, *, is_owner: bool) -> bool:
     """Return whether the topic is to be drained by this gateway. Gateways that are not the owner wait for twice the time or
     bytes."""
-    after_ms = begins_after_ms(topic.drain_ms) if is_owner else 2 * topic.drain_ms
+    after_ms = drain_age_ms(topic.drain_ms) if is_owner else 2 * topic.drain_ms
     if age_ms >= after_ms:
         return True
     undrained = journal.state.runs.of(topic.topic_id)

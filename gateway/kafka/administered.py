@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.engine.bounds import LIST_LOADS_AT_ONCE
+from gateway.engine.bounds import PARALLEL_LIST_LOADS_MAX
 from gateway.kafka.call import Encoded, KafkaCall
 from gateway.kafka.errors import kafka_error
 from gateway.kafka.wire.messages import encode_body, encode_with_field
@@ -17,7 +17,7 @@ from gateway.problem import as_tidelog_error
 from log_format.access.acls import Operation, ResourceType
 from log_format.errors import BackOff, TidelogError
 
-AT_ONCE: Final = LIST_LOADS_AT_ONCE
+AT_ONCE: Final = PARALLEL_LIST_LOADS_MAX
 """Number of resources of one request that are changed concurrently."""
 T = TypeVar("T")
 R = TypeVar("R")

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gateway.engine.fetch_answer import FetchFrom
-from gateway.engine.locating import Topics
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.start_resolver import TopicsByName
 from gateway.kafka.call import KafkaCall, yield_to_loop
 from log_format.errors import TidelogError
 
 
-async def looked_at(call: KafkaCall, names: Iterable[str], arrival_ms: int) -> Topics:
+async def looked_at(call: KafkaCall, names: Iterable[str], arrival_ms: int) -> TopicsByName:
     """Look up topics, each once.
 
     Args:
@@ -33,4 +33,4 @@ async def looked_at(call: KafkaCall, names: Iterable[str], arrival_ms: int) -> T
         else:
             wanted.append(FetchFrom(topic=name, partition=0))
         await yield_to_loop(number)
-    return {**found, **(await call.engine.locating.fresh(wanted, arrival_ms) if wanted else {})}
+    return {**found, **(await call.engine.start_resolver.fresh(wanted, arrival_ms) if wanted else {})}

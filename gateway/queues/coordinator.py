@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.queues.bounds import QUEUES_AT_ONCE
 from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.side_by_side import side_by_side
@@ -95,7 +95,7 @@ class Coordinator:
         await side_by_side(say, left, at_once=QUEUES_AT_ONCE)
 
     async def _claim(self, name: str) -> LiveQueue:
-        with unasked():
+        with detached_from_call():
             claimed = await self._table.decide(ClaimQueue(queue=name, coordinator=self._coordinator_id))
         row = claimed.row
         if row is None or row.coordinator != self._coordinator_id:

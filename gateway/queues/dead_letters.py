@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
+from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.read_records import ReadLimits
-from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.queues.bounds import PUBLISHED_BYTES_MAX, PUBLISHED_RECORDS_MAX
 from gateway.queues.letter_proofs import PREFIX, PURPOSE, Headers, LetterProofs
@@ -48,7 +48,7 @@ class DeadLetters:
         parts: QueueParts,
         publishing: Publishing,
         topics: TopicRegistry,
-        reading: Reading,
+        reading: PartitionReader,
         producer_ids: ProducerIds,
     ) -> None:
         self._producer_ids = producer_ids
@@ -66,7 +66,7 @@ class DeadLetters:
         """
         is_clear = True
         for pending in list(queue.queue.pending.values()):
-            with unasked():
+            with detached_from_call():
                 is_concluded = await self._publishing.resolve(pending)
             is_clear = is_clear and (is_concluded or bool(pending.on_abort))
         queue.follow()
@@ -132,7 +132,7 @@ class DeadLetters:
         if not tables:
             await self._settle(queue, key, settled, covered)
             return True
-        staged = routed(pa.concat_tables(tables), letters.state, letters.next_in_turn())
+        staged = routed(pa.concat_tables(tables), letters.state, letters.next_sticky_number())
         staged = _proved(staged, await self.proofs(queue, letters.state), letters.state)
         change = _change(queue, key, settled, covered)
         await self._publishing.publish(queue, [staged], [change])
@@ -142,7 +142,7 @@ class DeadLetters:
 
     async def _settle(self, queue: LiveQueue, key: Key, settled: Settled, ranges: Sequence[tuple[int, int]]) -> None:
         share = queue.share(settled.topic, key, 0)
-        with unasked():
+        with detached_from_call():
             await queue.write({share: [Run(first, last, RUN_SETTLED) for first, last in ranges]})
 
 

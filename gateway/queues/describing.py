@@ -14,8 +14,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
-from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.queues.bounds import LAG_RECORDS_MAX, LOOKED_AT_BYTES_MAX, SERIES_MAX
 from gateway.queues.coordinator import Coordinator
@@ -49,7 +49,7 @@ class Describing(Collector):
     def __init__(
         self,
         topics: TopicRegistry,
-        reading: Reading,
+        reading: PartitionReader,
         clock: Clock,
         registry: CollectorRegistry,
         coordinator: Coordinator,

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
-from gateway.engine.reading import Reading
 from gateway.queues.received import At
 from gateway.queues.share import Held, Share
 from log_format.clock import Clock
@@ -31,14 +31,14 @@ _FREE, _BLOCKED, _SETTLED = 0, 1, 2
 class Keyed:
     """Acquisition of records from queues ordered by key. Used on the event loop only."""
 
-    def __init__(self, reading: Reading, clock: Clock) -> None:
+    def __init__(self, reading: PartitionReader, clock: Clock) -> None:
         self._reading = reading
         self._clock = clock
 
     async def acquire(self, at: At, count_max: int, ahead: int) -> list[Held]:
         """Hold up to ``count_max`` records, each the first of its key, less than ``ahead`` offsets after the start offset.
 
-        Raises what ``Reading.read`` raises.
+        Raises what ``PartitionReader.read`` raises.
         """
         share = at.share
         end = min(at.end, share.start + ahead)

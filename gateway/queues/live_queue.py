@@ -15,9 +15,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.deadlines import Deadlines
-from gateway.engine.waiting import Wakeup
+from gateway.engine.waiters import Wakeup
 from gateway.queues.bounds import QueueBounds
 from gateway.queues.dropped import Dropped, DropReports, Drops
 from gateway.queues.leases import Leases
@@ -363,7 +363,7 @@ class LiveQueue:
         now_ms = self._clock.now_ms()
         try:
             settings = self.settings
-            with unasked():
+            with detached_from_call():
                 await self.write(runs_of_ended(ended, settings, now_ms))
         except TidelogError as problem:
             if isinstance(problem, OutcomeUnknown | CoordinatorFenced) or not self.is_current:
@@ -383,7 +383,7 @@ class LiveQueue:
 
     async def _flush(self) -> None:
         try:
-            with unasked():
+            with detached_from_call():
                 await self.write({})
         except TidelogError as problem:
             if isinstance(problem, OutcomeUnknown | CoordinatorFenced):

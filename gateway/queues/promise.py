@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.queues.share import Held
 from gateway.tables.queues import QueuesTable
 from log_format.queues.changes import AllowLocks
@@ -30,7 +30,7 @@ class LockPromise:
             return
         self._raising += 1
         try:
-            with unasked():
+            with detached_from_call():
                 await self._table.decide(AllowLocks(queue=self._queue, epoch=self._epoch, lock_ms_min=lock_ms))
         finally:
             self._raising -= 1

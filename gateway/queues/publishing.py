@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.engine.producer_ids import ProducerIds
 from gateway.finishing.finishing import Finishing
 from gateway.finishing.staging import Listed, Staged
@@ -73,7 +73,7 @@ class Publishing:
         except TidelogError:
             await self._dropped(transaction_id)
             raise
-        with unasked():
+        with detached_from_call():
             await self.finishing.finisher.finished(row, staged)
 
     async def _staged(
@@ -87,7 +87,7 @@ class Publishing:
                 for number, one in enumerate(records)
             ]
             noted = await staging.put_settlements(transaction_id, Listed((), 0, len(names)), note)
-            with unasked():
+            with detached_from_call():
                 await self.finishing.queues.decide(Prepare(pending=pending, epoch=queue.epoch))
         except OutcomeUnknown as problem:
             raise BackOff(problem.detail) from problem  # Nothing is decided yet.
@@ -113,7 +113,7 @@ class Publishing:
             if self.clock.now_ms() <= row.expires_at_ms:
                 return False
             row = await self.finishing.transactions.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))
-        with unasked():
+        with detached_from_call():
             row = await self.finishing.finisher.finished(row)
         # Finishing a committed transaction has concluded its changes; this drops the others.
         await self.finishing.queues.conclude(transaction_id, {})

@@ -12,13 +12,13 @@ from prometheus_client import CollectorRegistry
 from gateway.cluster.ownership import Ownership
 from gateway.deadlines import Deadlines
 from gateway.engine.fetch_answer import FetchFrom
-from gateway.engine.locating import Locating, ReadFrom
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.producer_ids import ProducerIds
-from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry, is_topic_name
-from gateway.engine.waiting import Draining, WaitingPlaces
+from gateway.engine.start_resolver import ReadPosition, StartResolver
+from gateway.engine.waiters import DrainFlag, WaiterSlots
 from gateway.finishing.finishing import Finishing
 from gateway.memory_budget import Memory
 from gateway.problem import overloaded
@@ -58,10 +58,10 @@ class QueueSources:
     """Topics and readers that queues read from, and the places where their callers wait."""
 
     topics: TopicRegistry
-    locating: Locating
-    reading: Reading
-    places: WaitingPlaces
-    draining: Draining
+    locating: StartResolver
+    reading: PartitionReader
+    places: WaiterSlots
+    draining: DrainFlag
 
 
 class Queues:
@@ -268,7 +268,7 @@ class Queues:
         if not is_topic_name(name):
             raise UnknownTopic(name[: limits.TOPIC_NAME_CHARACTERS_MAX])
         topic = await self._topics.fresh(name, arrival_ms)
-        topic.existing()
+        topic.require_state()
         return topic
 
     async def _starts(self, queue: str, topic: OpenTopic, start: str | int) -> list[PartitionChange]:
@@ -284,10 +284,10 @@ class Queues:
                 FetchFrom(topic=topic.name, partition=partition, timestamp_ms=start)
                 for partition in range(state.partition_count)
             ]
-            found = await self._locating.located(wanted, {topic.name: topic})
+            found = await self._locating.resolve(wanted, {topic.name: topic})
             offsets = []
             for one in found:
-                if not isinstance(one, ReadFrom):
+                if not isinstance(one, ReadPosition):
                     raise one
                 offsets.append(one.offset)
         change = PartitionChange(queue=queue, topic=topic.name, topic_id=state.existing_id, partition=0)

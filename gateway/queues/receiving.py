@@ -23,10 +23,10 @@ import pyarrow as pa
 from gateway.engine.answer_memory import read_bytes_max, reserve_for_store, reserve_for_tail
 from gateway.engine.bounds import PARTITIONS_PER_STEP, SMALL_ANSWER_BYTES
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits, Records
-from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
-from gateway.engine.waiting import Draining, WaitingPlaces, Wakeup
+from gateway.engine.waiters import DrainFlag, WaiterSlots, Wakeup
 from gateway.memory_budget import Memory
 from gateway.problem import overloaded
 from gateway.queues.bounds import LOOK_AHEAD
@@ -55,10 +55,10 @@ class Receiving:
         coordinator: Coordinator,
         parts: QueueParts,
         topics: TopicRegistry,
-        reading: Reading,
+        reading: PartitionReader,
         *,
-        places: WaitingPlaces,
-        draining: Draining,
+        places: WaiterSlots,
+        draining: DrainFlag,
     ) -> None:
         self._coordinator = coordinator
         self._parts = parts
@@ -93,7 +93,7 @@ class Receiving:
 
     async def _waited(self, name: str, wish: ReceiveWish, memory: Memory, deadline_ms: int) -> Received:
         wakeup = Wakeup()
-        with self._places.place(wakeup):
+        with self._places.hold(wakeup):
             while True:
                 queue = await self._coordinator.live(name)
                 topics = queue.topics_version
@@ -118,7 +118,7 @@ class Receiving:
                 if first:
                     await asyncio.sleep(0)
                 stack.enter_context(topic.waiters.registered(partitions[first : first + PARTITIONS_PER_STEP], wakeup))
-            topic.poll_while_waited_for()
+            topic.poll_while_awaited()
 
     async def _open(self, names: Sequence[str], arrival_ms: int | None) -> list[OpenTopic]:
         """Return the topics that exist; looked at after ``arrival_ms``, if given."""

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from gateway.call import second_part
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
-from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.queues.bounds import PUBLISHED_BYTES_MAX, PUBLISHED_RECORDS_MAX
 from gateway.queues.dead_letters import QUEUE_HEADER, DeadLetters, headers_of, routed, with_headers
@@ -73,7 +73,7 @@ class Redriving:
     publishing: Publishing
     dead_letters: DeadLetters
     topics: TopicRegistry
-    reading: Reading
+    reading: PartitionReader
 
     async def redrive(self, queue: LiveQueue, wanted: RedriveWish) -> int:
         """Produce dead letters again; return how many. Once some were produced, a failure only ends the redrive.
@@ -124,7 +124,7 @@ class Redriving:
         if not is_topic_name(name):
             raise UnknownTopic(name[:100])
         topic = await self.topics.fresh(name, self.parts.clock.monotonic_ms())
-        topic.existing()
+        topic.require_state()
         return topic
 
     async def _next(self, judging: _Judging, letters: OpenTopic, partition: int) -> _Piece | None:
@@ -153,7 +153,7 @@ class Redriving:
             rows = [row for row, target in enumerate(targets) if target == name]
             kept = [[header for header in headers[row] if not header[0].startswith(PREFIX)] for row in rows]
             table = with_headers(records.take(pa.array(rows)), kept, now_ms)
-            staged.append(routed(table, topic.state, topic.next_in_turn()))
+            staged.append(routed(table, topic.state, topic.next_sticky_number()))
         return staged
 
 

@@ -12,7 +12,7 @@ import logging
 from contextlib import suppress
 from functools import partial
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.cluster.ownership import Ownership
 from gateway.queues.bounds import QUEUES_AT_ONCE
 from gateway.queues.coordinator import Coordinator
@@ -21,7 +21,7 @@ from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.queues.watch import Watch, looked
 from gateway.side_by_side import side_by_side
 from gateway.supervised import Works
-from gateway.tables.idle_looks import IdleLooks
+from gateway.tables.look_backoff import LookBackoff
 from log_format.errors import RequestRefused, TidelogError
 from log_format.queues.changes import AllowLocks, CoordinatorFenced
 from log_format.queues.runs import DEAD
@@ -49,7 +49,7 @@ class Upkeep:
         self._watch = watch
         self._ownership = ownership
         self._clock = parts.clock
-        self._adopting = IdleLooks(parts.bounds.adoption_ms)
+        self._adopting = LookBackoff(parts.bounds.adoption_ms)
         self._bounds = parts.bounds
         self._works = Works("queues", _log, pause_after_defect_ms=parts.bounds.pause_after_defect_ms)
         self._retry_ms: dict[str, int] = {}
@@ -89,7 +89,7 @@ class Upkeep:
     def _begin_moving(self, queue: LiveQueue, now_ms: int) -> None:
         if now_ms < self._retry_ms.get(queue.name, now_ms):
             return
-        with unasked():
+        with detached_from_call():
             queue.moving = self._works.begin(self._move(queue))
 
     async def _move(self, queue: LiveQueue) -> None:
@@ -166,7 +166,7 @@ class Upkeep:
         room = max(0, self._bounds.adopted_max - len(left) - sum(1 for _ in self._coordinator))
         left += recent[:room]
         if left:
-            self._adopting.keep_on()
+            self._adopting.reset()
 
         async def adopt(name: str) -> None:
             try:

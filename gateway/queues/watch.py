@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
-from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.queues.outcomes import gone
@@ -47,7 +47,7 @@ class _Expiring:
 class Watch:
     """Watch of queues' topics. Call ``look`` every few seconds while a queue is in use."""
 
-    def __init__(self, parts: QueueParts, topics: TopicRegistry, reading: Reading) -> None:
+    def __init__(self, parts: QueueParts, topics: TopicRegistry, reading: PartitionReader) -> None:
         self._parts = parts
         self._topics = topics
         self._reading = reading

@@ -144,7 +144,7 @@ async def routed(
         UnknownPartition: The route names a partition that the topic lacks.
         TidelogError: As ``OpenTopic.fresh`` raises it.
     """
-    state, is_stored = topic.existing_own(), False
+    state, is_stored = topic.require_own_state(), False
     while True:
         try:
             work = partial(batch_of, incoming, state, routing, is_stored=is_stored)
@@ -153,7 +153,7 @@ async def routed(
             if refusal.code not in _BY_STATE or is_stored:
                 raise
             await topic.fresh(clock.monotonic_ms())
-            newer = topic.existing()
+            newer = topic.require_state()
             is_stored = _is_stored(newer, routing.stamp, clock.now_ms())
             if not is_stored and (newer.partition_count, newer.config) == (state.partition_count, state.config):
                 raise

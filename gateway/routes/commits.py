@@ -62,7 +62,7 @@ async def list_commits(
     """List the newest commits of a topic's table. Records that are still in a journal only are in none of them."""
     engine = engine_of(request)
     state = await engine.administration.describe(topic)
-    found = await engine.history.commits(state, query.before, query.limit)
+    found = await engine.history_plans.commits(state, query.before, query.limit)
     page: TopicCommits = {
         "commits": [
             {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gateway.call import stands
+from gateway.call import mark_committed
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.writer import Acknowledgement
 from gateway.log_engine import LogEngine
@@ -113,7 +113,7 @@ async def _appended(
             raise
         acknowledged = await topic.appending.acknowledged(pending)
     else:
-        stands()
+        mark_committed()
     engine.delayed.metrics.scheduled.inc(len(filed.records) - len(late))
     return Delayed(acknowledged, _scheduled(filed))
 
@@ -151,7 +151,7 @@ async def _turn(engine: LogEngine, topic: OpenTopic, stamp: ProducerStamp, deadl
     while True:
         await topic.sequencing.turn(stamp, deadline_ms)
         state = await topic.fresh(clock.monotonic_ms())
-        topic.existing()
+        topic.require_state()
         check = SequenceCheck(state.producers, clock.now_ms(), state.config.integer("producer.id.expiration.ms"))
         verdict = check.judge(stamp)
         if verdict is None or isinstance(verdict, Duplicate):

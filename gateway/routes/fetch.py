@@ -64,14 +64,14 @@ async def fetch(
     if kind == EVENT_STREAM:
         return await _followed(request, wanted, arrival_ms)
     limits = query.limits()
-    is_at_end = engine.locating.at_known_ends([wanted]) is not None
+    is_at_end = engine.start_resolver.topics_at_known_ends([wanted]) is not None
     if gateway.lane is not None and not is_at_end and may_be_history(request, wanted, limits, kind):
-        start = await engine.locating.start_of(wanted, arrival_ms)
+        start = await engine.start_resolver.resolve_one(wanted, arrival_ms)
         if (response := await history_response(request, gateway.lane, start, limits, kind)) is not None:
             return response
-        work = engine.fetching.fetch_from([start], limits, answer_memory(request))
+        work = engine.fetcher.fetch_from([start], limits, answer_memory(request))
     else:
-        work = engine.fetching.fetch([wanted], limits, answer_memory(request), arrival_ms)
+        work = engine.fetcher.fetch([wanted], limits, answer_memory(request), arrival_ms)
     found = await _waited(request, limits, work)
     await _judge_again(standing_of(request), [topic], found)
     spent.fetched(request, found)
@@ -96,10 +96,10 @@ def _wanted(topic: str, partition: int, query: FetchQuery, last: EventId | None)
 
 async def _followed(request: Request, wanted: FetchFrom, arrival_ms: int) -> ASGIApp:
     engine, spending = engine_of(request), spending_of(request.scope)
-    start = await engine.locating.start_of(wanted, arrival_ms)
+    start = await engine.start_resolver.resolve_one(wanted, arrival_ms)
     if spending is not None:
         spending.begin_stream()
-    return events_response(request, engine.following, start, answer_memory(request), spending, asked_id=wanted.topic_id)
+    return events_response(request, engine.streams, start, answer_memory(request), spending, asked_id=wanted.topic_id)
 
 
 @router.post(
@@ -159,7 +159,7 @@ async def _fetched(
     request: Request, engine: LogEngine, wanted: Sequence[FetchFrom], limits: FetchLimits, arrival_ms: int
 ) -> FetchAnswer:
     """Return records that exist or arrive while the client waits. Raise ``ClientDisconnect``, and as ``Fetching.fetch`` does."""
-    return await _waited(request, limits, engine.fetching.fetch(wanted, limits, answer_memory(request), arrival_ms))
+    return await _waited(request, limits, engine.fetcher.fetch(wanted, limits, answer_memory(request), arrival_ms))
 
 
 async def _waited(request: Request, limits: FetchLimits, work: Coroutine[Any, Any, FetchAnswer]) -> FetchAnswer:

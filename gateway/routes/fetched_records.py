@@ -18,9 +18,16 @@ from gateway.codec.parquet_answer import parquet_pieces
 from gateway.engine.answer_memory import AROUND_BYTES
 from gateway.engine.bounds import EVENTS_BYTES_MAX, PING_MS
 from gateway.engine.fetch_answer import FetchAnswer, Fetched
-from gateway.engine.following import Ended, Event, Followed, Following, Silence, Stirred
-from gateway.engine.locating import ReadFrom
+from gateway.engine.partition_streams import (
+    PartitionStreams,
+    StreamEnded,
+    StreamEvent,
+    StreamRecords,
+    StreamSilent,
+    StreamWoken,
+)
 from gateway.engine.read_records import Records
+from gateway.engine.start_resolver import ReadPosition
 from gateway.gateway import Gateway, standing_of
 from gateway.http.fetch_response import PIECE_TEXT_BYTES, EventStreamResponse, RecordsResponse
 from gateway.memory_budget import Memory
@@ -104,8 +111,8 @@ def many_response(
 
 def events_response(
     request: Request,
-    following: Following,
-    start: ReadFrom,
+    following: PartitionStreams,
+    start: ReadPosition,
     memory: Memory,
     spending: Spending | None,
     *,
@@ -122,7 +129,7 @@ def events_response(
         asked_id: Id of the topic that the caller reads, if it named one.
 
     Raises:
-        TidelogError: As ``ReadFrom.state`` raises it.
+        TidelogError: As ``ReadPosition.state`` raises it.
     """
     state = start.state()
     positions = Positions(
@@ -137,8 +144,8 @@ def events_response(
 
 
 async def _events(  # noqa: PLR0917
-    following: Following,
-    start: ReadFrom,
+    following: PartitionStreams,
+    start: ReadPosition,
     memory: Memory,
     standing: Standing,
     spending: Spending | None,
@@ -151,25 +158,25 @@ async def _events(  # noqa: PLR0917
         while True:
             # Where the stream continues if its caller loses the right to the records that come.
             offset = stream.offset
-            event: Event = Stirred()
+            event: StreamEvent = StreamWoken()
             if spending is not None and not following.draining and (pause_ms := spending.pause_ms(FETCH_BYTES)):
                 pause_ms = min(pause_ms, PAUSE_MS_MAX)
                 await asyncio.sleep(pause_ms / 1000)
                 quiet_ms += pause_ms
                 if quiet_ms >= PING_MS:
-                    quiet_ms, event = 0, Silence()
+                    quiet_ms, event = 0, StreamSilent()
             else:
                 event = await stream.next(standing.ends_within_ms(PING_MS))
             if (
-                ended := event if isinstance(event, Ended) else await _loss(standing, start.topic.name, event)
+                ended := event if isinstance(event, StreamEnded) else await _loss(standing, start.topic.name, event)
             ) is not None:
-                if isinstance(event, Followed):
+                if isinstance(event, StreamRecords):
                     event.reservation.release()
                 yield writer.end(ended.reason if ended.error is None else str(ended.error.code), offset)
                 return
-            if isinstance(event, Silence):
+            if isinstance(event, StreamSilent):
                 yield PING if start.filter is None else writer.ping_at(stream.offset)
-            elif isinstance(event, Followed):
+            elif isinstance(event, StreamRecords):
                 reservation = event.reservation
                 if spending is not None:
                     spending.spend(FETCH_BYTES, event.records.size_bytes)
@@ -188,14 +195,14 @@ async def _events(  # noqa: PLR0917
                     reservation.release()
 
 
-async def _loss(standing: Standing, topic: str, event: Event) -> Ended | None:
+async def _loss(standing: Standing, topic: str, event: StreamEvent) -> StreamEnded | None:
     """Return the end of a stream whose caller has lost its rights, or whose rights are not known; None if they still hold."""
     try:
-        return Ended("unauthorized") if await standing.unreadable([topic]) else None
+        return StreamEnded("unauthorized") if await standing.unreadable([topic]) else None
     except TidelogError as error:
-        return Ended("error", error)
+        return StreamEnded("error", error)
     except BaseException:  # the client disconnected meanwhile
-        if isinstance(event, Followed):
+        if isinstance(event, StreamRecords):
             event.reservation.release()
         raise
 

@@ -13,11 +13,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.asgi.compression import AS_IT_IS
 from gateway.asgi.observation import SENT_BYTES
-from gateway.codec.answer_compression import encoding_of
+from gateway.codec.answer_compression import choose_encoding_for
 from gateway.codec.media_type import PARQUET
 from gateway.engine.fetch_answer import FetchFrom, FetchLimits
-from gateway.engine.history import is_far_behind, old_runs
-from gateway.engine.locating import ReadFrom
+from gateway.engine.history_plans import is_far_behind, old_runs
+from gateway.engine.start_resolver import ReadPosition
 from gateway.gateway import answer_memory, engine_of, standing_of
 from gateway.history.client_socket import CLIENT_SOCKET, ClientSocket
 from gateway.history.lane import ANSWER_BYTES_MAX, Answer, Lane
@@ -28,7 +28,7 @@ from log_format.errors import BackOff, CorruptData
 
 
 async def history_response(
-    request: Request, lane: Lane, start: ReadFrom, limits: FetchLimits, kind: str
+    request: Request, lane: Lane, start: ReadPosition, limits: FetchLimits, kind: str
 ) -> ASGIApp | None:
     """Return the lane's answer; None if the gateway has to read itself. A client that is far behind starts the readers.
 
@@ -42,7 +42,7 @@ async def history_response(
     Raises:
         CorruptData: A segment is damaged, and has not been replaced.
         BackOff: The store or a reader did not answer.
-        TidelogError: As ``ReadFrom.state`` raises it, or the refusal of a caller that lost its rights.
+        TidelogError: As ``ReadPosition.state`` raises it, or the refusal of a caller that lost its rights.
     """
     engine = engine_of(request)
     if not lane.is_open:
@@ -50,7 +50,7 @@ async def history_response(
             lane.wake()
         return None
     damaged: CorruptData | None = None
-    while (task := _task(engine, start, limits, kind, encoding_of(request.scope["headers"]))) is not None:
+    while (task := _task(engine, start, limits, kind, choose_encoding_for(request.scope["headers"]))) is not None:
         if damaged is not None and any(run.path == damaged.fields["segment"] for run in task.runs):
             raise damaged
         answer = await lane.read(task, answer_memory(request).client)
@@ -60,7 +60,7 @@ async def history_response(
             return await _accepted(request, engine, task, answer)
         answer.close()
         if answer.head.trouble is not None:
-            engine.reading.count_history(0)
+            engine.reader.count_history(0)
             raise BackOff(f"The store did not give a segment: {answer.head.trouble}.")
         if answer.head.damage is None or damaged is not None:
             return None
@@ -84,14 +84,14 @@ def may_be_history(request: Request, wanted: FetchFrom, limits: FetchLimits, kin
     )
 
 
-def _is_old(engine: LogEngine, start: ReadFrom) -> bool:
-    """Return whether there is a record at the offset, and it is not in memory. Raise as ``ReadFrom.state`` does."""
+def _is_old(engine: LogEngine, start: ReadPosition) -> bool:
+    """Return whether there is a record at the offset, and it is not in memory. Raise as ``ReadPosition.state`` does."""
     state, partition, offset = start.state(), start.partition, start.offset
-    return offset < state.high_watermark(partition) and not engine.reading.is_at_tail(state, partition, offset)
+    return offset < state.high_watermark(partition) and not engine.reader.is_at_tail(state, partition, offset)
 
 
-def _task(engine: LogEngine, start: ReadFrom, limits: FetchLimits, kind: str, encoding: str | None) -> Task | None:
-    """Return the task for a reader; None if the fetch is not for a reader. Raise as ``ReadFrom.state`` does."""
+def _task(engine: LogEngine, start: ReadPosition, limits: FetchLimits, kind: str, encoding: str | None) -> Task | None:
+    """Return the task for a reader; None if the fetch is not for a reader. Raise as ``ReadPosition.state`` does."""
     if not _is_old(engine, start):
         return None
     state = start.state()
@@ -133,7 +133,7 @@ async def _accepted(request: Request, engine: LogEngine, task: Task, answer: Ans
     except BaseException:
         answer.close()
         raise
-    engine.reading.count_history(answer.head.record_count)
+    engine.reader.count_history(answer.head.record_count)
     return _HistoryResponse(task, answer)
 
 

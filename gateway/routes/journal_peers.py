@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.access.needs import open_to_all
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.forwarding.journal_peers import NEWS_BYTES_MAX, NEWS_PATH, OFFER_PATH
 from gateway.gateway import gateway_of
 from gateway.problem import refused
@@ -42,7 +42,7 @@ async def journal_offer(request: Request) -> Response:
         raise refused("There is no such journal.")
     if gateway.engine.draining:
         return Response(status_code=204)
-    with unasked():
+    with detached_from_call():
         taken = await gateway.engine.journals.take(journal, offer, sender)
     if taken is None:
         return Response(status_code=204)

@@ -51,11 +51,11 @@ async def partition_offsets(
     """Return where a partition's log starts and ends, and the first record of a time."""
     engine = engine_of(request)
     opened = await engine.topics.fresh(topic, engine.clock.monotonic_ms())
-    state = opened.existing_with(partition)
+    state = opened.require_partition(partition)
     found: PartitionOffsets = {
         "log_start_offset": state.log_start(partition),
         "high_watermark": state.high_watermark(partition),
     }
     if query.timestamp is not None:
-        found["offset"] = await engine.reading.offset_of_timestamp(opened, state, partition, query.timestamp)
+        found["offset"] = await engine.reader.offset_of_timestamp(opened, state, partition, query.timestamp)
     return found

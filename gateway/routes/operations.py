@@ -198,14 +198,14 @@ def _store_name(uri: str) -> str:
 
 def _cluster(gateway: Gateway, *, store: str | None) -> Cluster:
     journals = gateway.engine.journals
-    in_use, topics = journals.in_use()
+    in_use, topics = journals.count_in_use()
     return {
         "gateways": _gateways(gateway),
         "store": store,
         "version": __version__,
         "limits": {name: getattr(gateway.settings, name) for name in _LIMITS}
         | {"partition_count_max": limits.PARTITION_COUNT_MAX},
-        "journals": {"in_use": in_use, "topics": topics, "held_back": journals.held_back},
+        "journals": {"in_use": in_use, "topics": topics, "held_back": journals.refusal_reason},
     }
 
 

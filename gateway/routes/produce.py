@@ -94,7 +94,7 @@ async def _produce(request: Request, asked: _Asked) -> PlainAnswer:
             topic = await engine.open_topic(asked.topic, asked.partition)
             incoming = await codec.do(lambda: decode_body(kind, body.data, bytes_max, asked.of_record))
             await spent.produced(request, incoming, codec)
-            routing = asked.routing(topic.next_in_turn(), arrived_at_ms)
+            routing = asked.routing(topic.next_sticky_number(), arrived_at_ms)
             tries = _Tries(clock)
             while True:
                 records = await routed(topic, incoming, routing, codec, clock)

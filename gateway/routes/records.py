@@ -17,9 +17,9 @@ from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_body import check_utf8, decode_json, object_members
 from gateway.codec.json_structure import elements, elements_exceed
 from gateway.codec.media_type import JSON, content_type
-from gateway.engine.at_one_journal import PlacesOfTopics
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.registry import is_topic_name
+from gateway.engine.single_journal_append import RangesByTopic
 from gateway.gateway import check_member, engine_of, gateway_of, owner_of, request_memory, require
 from gateway.http import fields
 from gateway.http.body import request_body
@@ -109,7 +109,7 @@ async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, H
             topic = await engine.open_topic(name)
             incoming = await codec.do(partial(_decoded, text, f"/topics/{index}"))
             await spent.produced(request, incoming, codec)
-            routing = Routing(partition=None, turn=topic.next_in_turn(), arrived_at_ms=arrived_at_ms)
+            routing = Routing(partition=None, turn=topic.next_sticky_number(), arrived_at_ms=arrived_at_ms)
             part = await routed(topic, incoming, routing, codec, gateway.clock)
             if part.batch is not None:
                 body.reservation.grow(part.batch.nbytes)
@@ -117,7 +117,7 @@ async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, H
         # A request with a sequence number, offsets or delayed records is decided in the transactions' table.
         at_once = [(topic, one.batch) for topic, one in parts if one.batch is not None and one.deliver_at is None]
         if parts and len(at_once) == len(parts) and headers.stamp is None and not offsets:
-            places = await engine.at_one_journal.append(at_once)
+            places = await engine.single_journal_append.append(at_once)
             if places is not None:
                 return {"state": "committed", "topics": _topics_at(places), "duplicate": False}
         records = [
@@ -135,7 +135,7 @@ async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, H
     return {"state": "committed", "topics": topics_of(done.row.places), "duplicate": done.is_duplicate}
 
 
-def _topics_at(places: PlacesOfTopics) -> list[AppendedTopic]:
+def _topics_at(places: RangesByTopic) -> list[AppendedTopic]:
     return topics_of(
         [
             Place(topic, place.partition, place.base_offset, place.count)

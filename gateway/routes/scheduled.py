@@ -11,7 +11,7 @@ from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from gateway.access.needs import Need, needs
-from gateway.call import stands
+from gateway.call import mark_committed
 from gateway.codec.base64_text import encode_base64
 from gateway.gateway import engine_of
 from gateway.http import fields
@@ -117,12 +117,12 @@ async def cancel_scheduled(request: Request, topic: fields.TopicPath, scheduled:
     """Cancel a delayed record: it is never delivered."""
     engine = engine_of(request)
     await engine.delayed.filing.cancel(topic, await _topic_id(engine, topic), scheduled)
-    stands()
+    mark_committed()
 
 
 async def _topic_id(engine: LogEngine, name: str) -> str:
     topic = await engine.topics.fresh(name, engine.clock.monotonic_ms())
-    topic_id = topic.existing().topic_id
+    topic_id = topic.require_state().topic_id
     assert topic_id is not None
     return topic_id
 

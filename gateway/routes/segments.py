@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from gateway.access.needs import Need, needs
 from gateway.engine.fetch_answer import FetchFrom, StartWord
-from gateway.engine.history import Plan
+from gateway.engine.history_plans import Plan
 from gateway.gateway import engine_of
 from gateway.http import fields
 from gateway.openapi.problems import problems
@@ -98,8 +98,8 @@ async def plan_history(
     """Return the segments that hold the records from an offset on, so that the client can read them from the store itself."""
     engine = engine_of(request)
     wanted = FetchFrom(topic=topic, partition=partition, offset=query.offset, timestamp_ms=None)
-    start = await engine.locating.start_of(wanted, engine.clock.monotonic_ms())
-    plan = await engine.history.plan(start, query.max_bytes)
+    start = await engine.start_resolver.resolve_one(wanted, engine.clock.monotonic_ms())
+    plan = await engine.history_plans.plan(start, query.max_bytes)
     spent.fetched_bytes(request, sum(planned.stored_bytes for planned in plan.runs))
     return _described(topic, partition, plan)
 

@@ -128,7 +128,7 @@ async def _answered(request: Request, statements: Statements, question: Question
             await process.give(topic, await loop.run_in_executor(pool, _as_stream, records))
 
         engine, memory = engine_of(request), answer_memory(request)
-        newest = Newest(engine.locating, engine.fetching, memory, engine.clock)
+        newest = Newest(engine.start_resolver, engine.fetcher, memory, engine.clock)
         read = await newest.read(names, records_max=question.max_records, timestamp_ms=question.timestamp, take=give)
         spent.fetched_bytes(request, sum(topic.size_bytes for topic in read))
         held = await memory.reserve_in_turn(

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from gateway.engine.bounds import FLUSH_BYTES_CAP
 from gateway.engine.early_flush import EarlyFlush
-from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Waiting
+from gateway.engine.group_commit import IMMEDIATELY, EntryQueue, Group, GroupCommit
 from gateway.engine.open_table import TableAccess
 from gateway.scheduled.calendars import Calendars
 from log_format.errors import BackOff, StoreUnavailable
@@ -41,20 +41,20 @@ class _Schedule:
         self.flush_ms = 0
         self.under_way = 0
 
-    def due(self, entries: Waiting[Any], now: float) -> float:
-        """Return the time when the next object is due, or ``AT_ONCE``."""
+    def due(self, entries: EntryQueue[Any], now: float) -> float:
+        """Return the time when the next object is due, or ``IMMEDIATELY``."""
         if entries.size_bytes >= FLUSH_BYTES_CAP:
-            return AT_ONCE
+            return IMMEDIATELY
         seconds = self.flush_ms / 1000
         early = self.early.due(entries, now, flush_seconds=seconds, is_under_way=bool(self.under_way))
         return min(early, entries.entries[0].arrived + seconds)
 
-    def has_room(self, entries: Waiting[Any]) -> bool:
+    def has_room(self, entries: EntryQueue[Any]) -> bool:
         """Return True: each group lets the next one be taken immediately."""
         del entries
         return True
 
-    def take(self, entries: Waiting[Any], now: float) -> int:
+    def take(self, entries: EntryQueue[Any], now: float) -> int:
         """Return how many requests an object may have."""
         size = count = 0
         for pending in entries.entries[:_REQUESTS_MAX]:
@@ -156,7 +156,7 @@ class Filing:
 
     async def _commit(self, topic: str, topic_id: str, group: Group[DelayedRecords, Filed]) -> None:
         schedule, commits = self._groups[topic, topic_id]
-        group.make_way()
+        group.allow_next()
         try:
             filed = await self._file(topic, topic_id, group.items, None)
         finally:

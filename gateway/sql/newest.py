@@ -16,9 +16,9 @@ from typing import Final
 import pyarrow as pa
 
 from gateway.engine.fetch_answer import Fetched, FetchFrom, FetchLimits
-from gateway.engine.fetching import Fetching
-from gateway.engine.locating import Locating
+from gateway.engine.fetcher import Fetcher
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.start_resolver import StartResolver
 from gateway.memory_budget import Memory
 from gateway.problem import refused
 from log_format.clock import Clock
@@ -71,7 +71,7 @@ class ReadTopic:
 class Newest:
     """Reader of the newest records for one statement. ``memory``: budget of answers."""
 
-    def __init__(self, locating: Locating, fetching: Fetching, memory: Memory, clock: Clock) -> None:
+    def __init__(self, locating: StartResolver, fetching: Fetcher, memory: Memory, clock: Clock) -> None:
         self._locating = locating
         self._fetching = fetching
         self._memory = memory
@@ -113,7 +113,7 @@ class Newest:
     async def _read_topic(
         self, topic: OpenTopic, records_max: int, timestamp_ms: int | None, bytes_max: int, take: Take
     ) -> ReadTopic:
-        state = topic.existing()
+        state = topic.require_state()
         if state.partition_count > PARTITIONS_MAX:
             what = f"{topic.name} has {state.partition_count} partitions; {PARTITIONS_MAX} may be"
             raise refused(f"{what}.", [("/sql", what)])
@@ -133,7 +133,7 @@ class Newest:
 
     async def _offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
         wanted = FetchFrom(topic=topic, partition=partition, timestamp_ms=timestamp_ms)
-        return (await self._locating.start_of(wanted, self._arrival_ms)).offset
+        return (await self._locating.resolve_one(wanted, self._arrival_ms)).offset
 
     async def _read_partition(self, found: ReadTopic, span: Span, begin: int, bytes_max: int, take: Take) -> None:
         """Read block by block, the newest first. A block that is not read whole is requested again, as a smaller one."""

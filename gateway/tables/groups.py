@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.engine.open_table import TableAccess
-from gateway.engine.shared_commits import Pace, SharedCommits
+from gateway.engine.shared_commits import CommitPace, SharedCommits
 from gateway.engine.state_budget import StateBudget
 from log_format.groups.changes import Claim, CommitOffsets, Compact, Decide, GroupDecision, Settle
 from log_format.groups.memory import GROUP_BYTES, offset_bytes
 from log_format.groups.state import Group, GroupsState, consumer_offsets_table
 
-COMMIT_PACE: Final = Pace(
+COMMIT_PACE: Final = CommitPace(
     per_second=5.0,
     kind="groups",
     payer="group",
@@ -50,7 +50,7 @@ class GroupsTable(SharedCommits[GroupsState, GroupDecision, Group]):
         """Make a transaction's pending offsets the groups' offsets, or drop them. Idempotent. Raises ``BackOff``,
         ``OutcomeUnknown``."""
         decisions = [Settle(group=group, transaction_id=transaction_id, is_committed=is_committed) for group in groups]
-        with unasked():  # The caller asked for the transaction's decision.
+        with detached_from_call():  # The caller asked for the transaction's decision.
             await asyncio.gather(*map(self.decide, decisions))
 
 

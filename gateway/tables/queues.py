@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.engine.open_table import TableAccess
-from gateway.engine.shared_commits import Pace, SharedCommits
+from gateway.engine.shared_commits import CommitPace, SharedCommits
 from gateway.engine.state_budget import StateBudget
 from log_format.queues.changes import AlterQueue, Compact, Conclude, Decide, PutQueue, QueueDecision, Subscribe
 from log_format.queues.memory import QUEUE_BYTES, partition_bytes
 from log_format.queues.state import Queue, QueuesState, queues_table
 
-COMMIT_PACE: Final = Pace(
+COMMIT_PACE: Final = CommitPace(
     per_second=16.0,
     kind="queues",
     payer="queue",
@@ -75,7 +75,7 @@ class QueuesTable(SharedCommits[QueuesState, QueueDecision, Queue]):
             Conclude(queue=name, transaction_id=transaction_id, pending_ids=frozenset(committed.get(name, ())))
             for name in sorted(waiting | set(committed))
         ]
-        with unasked():  # The caller asked for the transaction's decision.
+        with detached_from_call():  # The caller asked for the transaction's decision.
             await asyncio.gather(*map(self.decide, decisions))
 
 

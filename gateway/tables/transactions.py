@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.engine.open_table import TableAccess
 from gateway.engine.shared_commits import SharedCommits
 from gateway.engine.state_budget import StateBudget
@@ -62,11 +62,11 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
             raise unknown(transaction_id)
         return row
 
-    async def aborted(self, transaction_id: str, reason: Reason) -> TransactionRow:
+    async def abort(self, transaction_id: str, reason: Reason) -> TransactionRow:
         """Abort; return the aborted row, or the row of an earlier decision to commit. Raises ``RequestRefused``, ``BackOff``,
         ``OutcomeUnknown``."""
         try:
-            with unasked():
+            with detached_from_call():
                 return await self.decide(DecideAbort(transaction_id=transaction_id, reason=reason))
         except RequestRefused:
             row = await self.known(transaction_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gateway.engine.waiting import Draining
+from gateway.engine.waiters import DrainFlag
 from gateway.finishing.finishing import Finishing
 from log_format.clock import Clock
 from log_format.errors import TidelogError
@@ -19,7 +19,7 @@ LOOK_MS = 500
 class CheckBack:
     """Offers of silent transactions. Used on the event loop only."""
 
-    def __init__(self, finishing: Finishing, *, clock: Clock, draining: Draining) -> None:
+    def __init__(self, finishing: Finishing, *, clock: Clock, draining: DrainFlag) -> None:
         self._table = finishing.transactions
         self._clock = clock
         self._draining = draining

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gateway.engine.bounds import PUTS_AT_ONCE
+from gateway.engine.bounds import PARALLEL_PUTS_MAX
 from gateway.engine.producer_ids import ProducerIds
 from gateway.finishing.finishing import Finishing
 from gateway.side_by_side import side_by_side
@@ -141,7 +141,7 @@ class KafkaTransactions:
                 return error
             return None
 
-        outcomes = await side_by_side(put, batches, at_once=PUTS_AT_ONCE)
+        outcomes = await side_by_side(put, batches, at_once=PARALLEL_PUTS_MAX)
         try:
             await self._transactions.usable(transaction_id)
         except BackOff as problem:

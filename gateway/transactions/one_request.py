@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
-from gateway.call import second_part, unasked
+from gateway.call import detached_from_call, second_part
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
 from gateway.finishing.finishing import Finishing
@@ -123,7 +123,7 @@ class OneRequest:
             before = request_before(state, stamp)
             if before is not None and self._clock.now_ms() - before.recorded_at_ms > _LEFT_ALONE_MS:
                 # Unknown outcome of the other request: this one waits on, or is late.
-                with unasked(), contextlib.suppress(OutcomeUnknown):
+                with detached_from_call(), contextlib.suppress(OutcomeUnknown):
                     await self._finisher.finished(before)
             await asyncio.sleep(_AGAIN_MS / 1000)
             state = await self._table.recent(_AGAIN_MS * 10)

@@ -1,7 +1,7 @@
 """Sweep for leftovers of transactions: finishes them, deletes leftover staged objects, compacts the table.
 
 Every gateway sweeps at its start, then every few seconds while there are leftovers, and ever more rarely while there are none
-(``IdleLooks``). Concurrent sweeps do no harm.
+(``LookBackoff``). Concurrent sweeps do no harm.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gateway.cluster.ownership import Ownership
 from gateway.engine.bounds import EngineBounds
 from gateway.finishing.finishing import Finishing
 from gateway.supervised import supervised
-from gateway.tables.idle_looks import IdleLooks
+from gateway.tables.look_backoff import LookBackoff
 from log_format import limits
 from log_format.clock import Clock
 from log_format.errors import TidelogError
@@ -34,7 +34,7 @@ class Sweeping:
 
     def __init__(self, finishing: Finishing, ownership: Ownership, *, clock: Clock, bounds: EngineBounds) -> None:
         self._ownership = ownership
-        self._looks = IdleLooks(bounds.sweep_pause_ms)
+        self._looks = LookBackoff(bounds.sweep_pause_ms)
         self._table = finishing.transactions
         self._staging = finishing.staging
         self._finisher = finishing.finisher
@@ -75,7 +75,7 @@ class Sweeping:
         is_pending = await self._pending.sweep(self._bounds.left_alone_ms)
         await self._table.keep_small()
         if staged or is_pending or any(not row.has_ended for row in transactions.values()):
-            self._looks.keep_on()
+            self._looks.reset()
 
     async def _round(self) -> None:
         try:
@@ -83,7 +83,7 @@ class Sweeping:
                 await self.sweep_once(left_alone_ms=self._left_alone_ms)
                 self._left_alone_ms = self._bounds.left_alone_ms
         except TidelogError as error:
-            self._looks.keep_on()
+            self._looks.reset()
             _log.warning("transactions can't be looked after: %s", error.detail)
         await asyncio.sleep(self._bounds.sweep_pause_ms / 1000)
 

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 
-from gateway.call import second_part, unasked
+from gateway.call import detached_from_call, second_part
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
 from gateway.finishing.finishing import Finishing
@@ -118,7 +118,7 @@ class Transactions:
     async def check_owner(self, transaction_id: str, owner: str) -> None:
         """Raise ``RequestRefused`` (``UNKNOWN_TRANSACTION``) for another owner's transaction, unless it was offered to askers,
         who end it. Raises ``BackOff``."""
-        if owner and await self._producer_ids.is_anothers(transaction_id, owner):
+        if owner and await self._producer_ids.is_of_another_owner(transaction_id, owner):
             row = await self._table.newest(transaction_id)
             if row is None or not row.checks:
                 raise unknown(transaction_id)
@@ -129,7 +129,7 @@ class Transactions:
         try:
             return await self._table.decide(begin)
         except NotFinished as refusal:
-            with unasked():
+            with detached_from_call():
                 await self._finished_before(refusal.row)
             return await self._table.decide(begin)
 
@@ -314,7 +314,7 @@ class Transactions:
         for need in needed_for(staged, held.values()):
             require(*need)
         if not outline.fits(staged.records.values()):
-            row = await self._table.aborted(transaction_id, "topic")
+            row = await self._table.abort(transaction_id, "topic")
         else:
             index = await self._staging.put_index(transaction_id, listed, outline.batches)
             row = await self._decided(transaction_id, (index, *outline.others), lanes, staged, held)
@@ -330,12 +330,12 @@ class Transactions:
         Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
         """
         if not await self._preparing.topics_stand(staged.records.values()):
-            return await self._table.aborted(transaction_id, "topic")
+            return await self._table.abort(transaction_id, "topic")
         try:
             check_leases(staged.settlements.values(), held)
             await self._preparing.prepare(transaction_id, staged.offsets.values())
         except RequestRefused as refusal:
-            row = await self._table.aborted(transaction_id, "offsets")
+            row = await self._table.abort(transaction_id, "offsets")
             if row.state == "aborted":
                 await self._preparing.drop(transaction_id, staged.offsets.values())
                 await self._freed(transaction_id)
@@ -369,7 +369,7 @@ class Transactions:
     async def _freed(self, transaction_id: str) -> None:
         """Free the records that queues hold for an aborted transaction. If that fails, the queues' coordinators do so a little
         later."""
-        with unasked(), suppress(TidelogError):
+        with detached_from_call(), suppress(TidelogError):
             await self._preparing.free(transaction_id)
 
     async def look(self, transaction_id: str) -> TransactionRow:

@@ -94,10 +94,10 @@ class Planted:
 
 UNGUARDED: tuple[tuple[str, Any], ...] = (
     ("gateway.asgi.problems._late_refusal", lambda error: error),
-    ("gateway.engine.log_look.check_way_back", lambda: None),
-    ("gateway.engine.open_table.check_way_back", lambda: None),
-    ("gateway.engine.shared_commits.check_way_back", lambda: None),
-    ("gateway.engine.pool.check_way_back", lambda: None),
+    ("gateway.engine.log_look.check_may_ask_store", lambda: None),
+    ("gateway.engine.open_table.check_may_ask_store", lambda: None),
+    ("gateway.engine.shared_commits.check_may_ask_store", lambda: None),
+    ("gateway.engine.pool.check_may_ask_store", lambda: None),
 )
 """Without the seams that make the class impossible."""
 STAGE = "POST /v1/topics/{topic}/records"

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from gateway.engine.waiting import Waiters
+from gateway.engine.waiters import Waiters
 from tests.simulation.simulated.seeds import Seeds
 from tests.simulation.simulated_calm.world import simulate_calm
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from gateway.engine.fetch_answer import FetchFrom
-from gateway.engine.journal_writer import JournalWriter, placed_flush
-from gateway.engine.moving import Moving
+from gateway.engine.journal_writer import JournalWriter, with_offsets
 from gateway.engine.open_journal import OpenJournal
 from gateway.engine.open_table import OpenTable
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.topic_mover import TopicMover
 from gateway.journals.upkeep import JournalUpkeep
 from log_format.delta.change import Proposal
 from log_format.journal.append import JournalAppend
@@ -34,10 +34,10 @@ from tests.simulation.simulated_service.world import RENEWED
 
 SEEDS_MAX = 100
 
-_say = OpenJournal.say
+_say = OpenJournal.commit_entries
 _judge_own = Append._judge
 _propose = JournalAppend.propose
-_new_place = Moving._new_place
+_new_place = TopicMover._new_place
 _commit_flush = JournalWriter._commit
 _propose_drain = Drain.propose
 _proposed: dict[JournalAppend, Any] = {}
@@ -48,7 +48,7 @@ async def _closes_nothing(self: OpenJournal, *entries: Entry) -> Any:
     return await _say(self, *(entry for entry in entries if not isinstance(entry, Close)))
 
 
-async def _drains_nothing(self: Moving) -> None:
+async def _drains_nothing(self: TopicMover) -> None:
     """A topic leaves its journal with what only that has."""
 
 
@@ -75,7 +75,7 @@ def _believes_it_open(state: TopicState, journal: Any) -> bool:
 
 def _shifts_a_flush(encoded: Any, placed: Sequence[Any]) -> Any:
     """Shows the records of a flush one offset later than they are."""
-    flush = placed_flush(encoded, placed)
+    flush = with_offsets(encoded, placed)
     offsets = np.array(flush.column("offset")) + 1
     return flush.set_column(1, flush.schema.field("offset"), [offsets])
 
@@ -107,11 +107,11 @@ def _drains_no_producers(self: Drain, state: TopicState) -> Iterable[Any]:
     return ()
 
 
-async def _overtakes_never(self: Moving, *_: Any) -> None:
+async def _overtakes_never(self: TopicMover, *_: Any) -> None:
     """A changer that died keeps its topic closed."""
 
 
-async def _begins_at_one(self: Moving, topic_id: str, journal_number: int | None) -> Attachment | None:
+async def _begins_at_one(self: TopicMover, topic_id: str, journal_number: int | None) -> Attachment | None:
     """Takes a number that may be closed."""
     place = await _new_place(self, topic_id, journal_number)
     return None if place is None else Attachment(place.journal, 1, 1)
@@ -151,15 +151,17 @@ class Planted:
 _ENGINE = "gateway.engine"
 
 PLANTED: dict[str, Planted] = {
-    "changes what is open": Planted(f"{_ENGINE}.open_journal.OpenJournal.say", _closes_nothing, first_seed=2),
-    "leaves without a drain": Planted(f"{_ENGINE}.moving.Moving.drain_whole", _drains_nothing, first_seed=18),
+    "changes what is open": Planted(
+        f"{_ENGINE}.open_journal.OpenJournal.commit_entries", _closes_nothing, first_seed=2
+    ),
+    "leaves without a drain": Planted(f"{_ENGINE}.topic_mover.TopicMover.drain_all", _drains_nothing, first_seed=18),
     "says that it drained": Planted("log_format.journal.drain.Drain.propose", _says_it_drained),
     "shows the table alone": Planted(f"{_ENGINE}.open_topic.OpenTopic.state", property(_sees_the_table_alone)),
     "looks at the table alone": Planted(
         f"{_ENGINE}.open_topic.OpenTopic.fresh", _looks_at_the_table_alone, first_seed=0
     ),
     "believes a topic open": Planted(f"{_ENGINE}.open_topic.is_open", _believes_it_open, first_seed=101),
-    "shows records in another place": Planted(f"{_ENGINE}.journal_writer.placed_flush", _shifts_a_flush),
+    "shows records in another place": Planted(f"{_ENGINE}.journal_writer.with_offsets", _shifts_a_flush),
     "acknowledges when the object is up": Planted(
         f"{_ENGINE}.journal_writer.JournalWriter._commit", _settles_before_the_commit, first_seed=13
     ),
@@ -168,8 +170,10 @@ PLANTED: dict[str, Planted] = {
         "log_format.journal.drain.Drain._applied", _drains_no_transactions, FAULTY, first_seed=155
     ),
     "drains no producers": Planted("log_format.journal.drain.Drain._stamped", _drains_no_producers, first_seed=24),
-    "overtakes never": Planted(f"{_ENGINE}.moving.Moving._overtake", _overtakes_never, FAULTY, first_seed=42),
-    "begins at number one": Planted(f"{_ENGINE}.moving.Moving._new_place", _begins_at_one, DOZING, first_seed=1143),
+    "overtakes never": Planted(f"{_ENGINE}.topic_mover.TopicMover._overtake", _overtakes_never, FAULTY, first_seed=42),
+    "begins at number one": Planted(
+        f"{_ENGINE}.topic_mover.TopicMover._new_place", _begins_at_one, DOZING, first_seed=1143
+    ),
     "releases what is closed": Planted(
         "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=159
     ),

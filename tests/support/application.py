@@ -23,9 +23,9 @@ from tests.support.lone_gateway import lone_gateway
 class StubJournals:
     """None is in use."""
 
-    held_back = None
+    refusal_reason = None
 
-    def in_use(self) -> tuple[int, int]:
+    def count_in_use(self) -> tuple[int, int]:
         return 0, 0
 
 

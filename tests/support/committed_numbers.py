@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from gateway.engine.group_commit import AtOnce, Group, GroupCommit, Pending, Waiting
+from gateway.engine.group_commit import EntryQueue, Group, GroupCommit, ImmediateSchedule, Pending
 
 Numbers = Group[int, int]
 
@@ -36,20 +36,20 @@ class Store:
 
 
 def commits(work: Callable[[Numbers], Awaitable[None]], schedule: Any = None, waiting_max: int = 100) -> Any:
-    return GroupCommit(work, schedule=schedule or AtOnce(), label="the numbers", waiting_max=waiting_max)
+    return GroupCommit(work, schedule=schedule or ImmediateSchedule(), label="the numbers", waiting_max=waiting_max)
 
 
 async def settled(pending: Sequence[Pending[int, int]]) -> list[int | BaseException]:
     return await asyncio.gather(*(each.settled for each in pending), return_exceptions=True)
 
 
-class OneByOne(AtOnce):
+class OneByOne(ImmediateSchedule):
     """Groups of one; ``room``: whether another may be taken."""
 
     room = True
 
-    def has_room(self, waiting: Waiting[Any]) -> bool:
+    def has_room(self, waiting: EntryQueue[Any]) -> bool:
         return self.room
 
-    def take(self, waiting: Waiting[Any], now: float) -> int:
+    def take(self, waiting: EntryQueue[Any], now: float) -> int:
         return 1

@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
-from gateway.engine.appending import PendingBatch
 from gateway.engine.bounds import EngineBounds
 from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits, StartWord
 from gateway.engine.journal_peers import JournalPeers, NoPeers
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.topic_appends import PendingBatch
 from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.groups.bounds import GroupBounds
 from gateway.log_engine import LogEngine
@@ -89,7 +89,7 @@ class Gateway:
         memory: Memory | None = None,
     ) -> FetchAnswer:
         limits = FetchLimits(records_max=records, bytes_max=bytes_max, bytes_min=bytes_min, wait_ms_max=wait_ms)
-        return await self.engine.fetching.fetch(wanted, limits, memory or self.memory, self.engine.clock.monotonic_ms())
+        return await self.engine.fetcher.fetch(wanted, limits, memory or self.memory, self.engine.clock.monotonic_ms())
 
     async def fetch(
         self,

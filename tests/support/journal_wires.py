@@ -60,7 +60,7 @@ class Wires:
         self.tells = True
         self._telling: set[asyncio.Task[None]] = set()
 
-    def is_elsewhere(self, journal: int) -> bool:
+    def is_committed_elsewhere(self, journal: int) -> bool:
         """See ``JournalPeers``."""
         del journal
         return self._own > 0
@@ -77,12 +77,12 @@ class Wires:
 
         return await self.wire(take)
 
-    def answering(self, sender: str) -> AbstractContextManager[None]:
+    def answering_offer(self, sender: str) -> AbstractContextManager[None]:
         """See ``JournalPeers``."""
         del sender
         return nullcontext()
 
-    def tell(self, journal: int, version: int) -> None:
+    def announce(self, journal: int, version: int) -> None:
         """See ``JournalPeers``."""
         for number, gateway in enumerate(self._gateways):
             if self.tells and number != self._own:

@@ -98,7 +98,7 @@ class History:
             for topic in TOPICS:
                 opened = await engine.topics.fresh(topic, engine.clock.monotonic_ms())
                 await opened.fresh()
-                await opened.moving.drain_whole()
+                await opened.moving.drain_all()
 
     async def end(self) -> None:
         """Of the gateways."""

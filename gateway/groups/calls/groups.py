@@ -13,10 +13,10 @@ from gateway.access.rights import Rights
 from gateway.cluster.ownership import Ownership
 from gateway.deadlines import Deadlines
 from gateway.engine.administration import Administration
-from gateway.engine.fetching import Fetching
+from gateway.engine.fetcher import Fetcher
 from gateway.engine.open_table import TableAccess
+from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.producer_ids import ProducerIds
-from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry
 from gateway.finishing.finishing import Finishing
 from gateway.groups.bounds import HEARTBEAT_MS_MAX, GroupBounds
@@ -92,8 +92,8 @@ class Groups:
         topics: TopicRegistry,
         *,
         administration: Administration,
-        reading: Reading,
-        fetching: Fetching,
+        reading: PartitionReader,
+        fetching: Fetcher,
         ids: ProducerIds,
         ownership: Ownership,
         rights: Rights,

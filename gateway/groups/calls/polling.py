@@ -17,9 +17,9 @@ from typing import Literal
 from gateway.call import second_part
 from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits
-from gateway.engine.fetching import Fetching
+from gateway.engine.fetcher import Fetcher
 from gateway.engine.registry import TopicRegistry
-from gateway.engine.waiting import Wakeup
+from gateway.engine.waiters import Wakeup
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.live_group import Heard, LiveGroup
 from gateway.groups.membership.session import Session
@@ -108,7 +108,7 @@ class Polling:
         self,
         coordinator: Coordinator,
         committed: Committed,
-        fetching: Fetching,
+        fetching: Fetcher,
         topics: TopicRegistry,
         *,
         clock: Clock,
@@ -195,7 +195,7 @@ class Polling:
             if number % PARTITIONS_PER_STEP == 0:
                 await asyncio.sleep(0)
             try:
-                state = (await self._topics.fresh(key[0], arrival_ms)).existing_with(key[1])
+                state = (await self._topics.fresh(key[0], arrival_ms)).require_partition(key[1])
             except TidelogError as error:
                 failed[key] = error
                 continue
@@ -231,7 +231,7 @@ class Polling:
                 continue
             poll.unlooked.discard(key)
             try:
-                state = (await self._topics.fresh(key[0], arrival_ms)).existing()
+                state = (await self._topics.fresh(key[0], arrival_ms)).require_state()
             except TidelogError:
                 continue  # The fetch reports the error.
             if state.topic_id != poll.topic_ids[key]:

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from gateway.call import stands
+from gateway.call import mark_committed
 from gateway.groups.bounds import MEMBERS_MAX
 from gateway.groups.classic.member import ClassicJoined, JoinWish, Member, chosen_protocol, member_of
 from gateway.groups.classic.phase import Phase
@@ -168,7 +168,7 @@ class ClassicGroup:
                 refusals.append(refusal)
         self._maybe_complete()
         await self._write_empty()
-        stands()
+        mark_committed()
         return refusals
 
     def member(self, member_id: str, instance_id: str | None = None) -> Member:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.deadlines import Deadlines
 from gateway.groups.bounds import GroupBounds
 from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE
@@ -64,7 +64,7 @@ class StoredRow:
                 return
             decided = self._table.budget.admit(row_bytes(row) - row_bytes(self.row))
             try:
-                with unasked():
+                with detached_from_call():
                     written = (await self._table.decide(Regroup(row=row))).row
             finally:
                 decided(None)

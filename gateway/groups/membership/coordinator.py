@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.groups.bounds import DELETED_TIMES_MAX, GROUPS_MAX
 from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.classic.handing_over import hand_over, row_to_hand_over
@@ -165,7 +165,7 @@ class Coordinator:
         return group
 
     async def _claim(self, name: str) -> Coordinated:
-        with unasked():
+        with detached_from_call():
             claimed = await self._table.decide(Claim(group=name, coordinator=self._coordinator_id))
         row = claimed.row
         if row is None or row.coordinator != self._coordinator_id:

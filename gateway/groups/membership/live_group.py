@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from gateway.call import stands
+from gateway.call import mark_committed
 from gateway.deadlines import Deadlines
-from gateway.engine.group_commit import AtOnce, Group, GroupCommit
-from gateway.engine.waiting import Wakeup
+from gateway.engine.group_commit import Group, GroupCommit, ImmediateSchedule
+from gateway.engine.waiters import Wakeup
 from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import CHANGES_WAITING_MAX, MEMBERS_MAX, GroupBounds
 from gateway.groups.membership.regrouping import Asked, Regrouping, assignor_of, other_assignor
@@ -91,7 +91,7 @@ class LiveGroup:
         now_ms = self._clock.monotonic_ms()
         self.sessions = {member.member_id: inherited(member, now_ms + parts.bounds.lease_ms) for member in row.members}
         self._changes: GroupCommit[Asked, GroupRow] = GroupCommit(
-            self._take_in, schedule=AtOnce(), label=f"group {row.group!r}", waiting_max=CHANGES_WAITING_MAX
+            self._take_in, schedule=ImmediateSchedule(), label=f"group {row.group!r}", waiting_max=CHANGES_WAITING_MAX
         )
         self._polls: dict[str, list[Wakeup]] = {}
         self._subscriptions: Subscriptions | None = None
@@ -167,7 +167,7 @@ class LiveGroup:
         row = await self._next(asked)
         for taken_in in row.members:
             if taken_in.member_id == member.member_id:
-                stands()
+                mark_committed()
                 return Joined(member=taken_in, readable=Holdings(row).readable(member.member_id))
         # The static member's next instance joined in the same commit.
         raise fenced_member(self.name, member.member_id)
@@ -175,7 +175,7 @@ class LiveGroup:
     async def leave(self, member_ids: Iterable[str]) -> None:
         """Take these members out. Raises what ``join`` raises."""
         await self._next(Asked(leaves=frozenset(member_ids)))
-        stands()
+        mark_committed()
 
     async def subscribe(self, member_id: str, topics: tuple[str, ...], pattern: str | None) -> None:
         """Change a member's subscription. Raises what ``join`` raises."""
@@ -310,7 +310,7 @@ class LiveGroup:
         member = self.member(member_id)
         if _has_lost(member):
             row = await self._next(Asked(acknowledged={member_id: generation}))
-            stands()
+            mark_committed()
             return row
         if session.acknowledged < generation:
             session.acknowledged = generation

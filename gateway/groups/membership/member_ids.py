@@ -47,4 +47,4 @@ class MemberIds:
             raise unknown_member(group, member_id)
 
     async def _proof(self, group: str, text: str, owner: str) -> str:
-        return await self._ids.proved(f"{group}\0{text}", owner)
+        return await self._ids.prove(f"{group}\0{text}", owner)

@@ -18,7 +18,7 @@ from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.side_by_side import side_by_side
 from gateway.supervised import Works
-from gateway.tables.idle_looks import IdleLooks
+from gateway.tables.look_backoff import LookBackoff
 from log_format.errors import TidelogError
 
 ItemT = TypeVar("ItemT")
@@ -36,7 +36,7 @@ class Upkeep:
         self._bounds = parts.bounds
         self._ownership = ownership
         self._clock = parts.clock
-        self._adopting = IdleLooks(parts.bounds.adoption_ms)
+        self._adopting = LookBackoff(parts.bounds.adoption_ms)
         self._ticked_ms = self._clock.monotonic_ms()
         self._works = Works("groups", _log, pause_after_defect_ms=parts.bounds.pause_after_defect_ms)
 
@@ -112,7 +112,7 @@ class Upkeep:
             if mine is None or mine.is_lost or mine.row.epoch != group.epoch:
                 lost.append(name)
         if lost:
-            self._adopting.keep_on()
+            self._adopting.reset()
             _log.info("%d groups are coordinated here from now on", len(lost))
         await _each(lost, self._coordinator.claimed)
 

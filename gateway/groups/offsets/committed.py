@@ -13,7 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.open_topic import OpenTopic
 from gateway.finishing.pending_offsets import PendingOffsets
@@ -114,7 +114,7 @@ class Committed:
         )
         await check_connected()
         # With a transaction, the change that the caller asks for is the transaction's decision, not this commit.
-        with nullcontext() if transaction_id is None else unasked():
+        with nullcontext() if transaction_id is None else detached_from_call():
             return await self.decide(decision)
 
     async def decision(
@@ -205,7 +205,7 @@ class Committed:
             found = topics[topic]
             if isinstance(found, TidelogError):
                 raise found
-            states[topic] = found.existing()
+            states[topic] = found.require_state()
         rows = []
         for number, one in enumerate(offsets, 1):
             if number % PARTITIONS_PER_STEP == 0:

@@ -30,7 +30,7 @@ class Incarnations:
         if not is_topic_name(topic):
             raise UnknownTopic(topic[:100])
         opened = await self._topics.fresh(topic, self._clock.monotonic_ms())
-        return opened, opened.existing()
+        return opened, opened.require_state()
 
     async def valid(self, group: Group, keys: set[Key] | None = None) -> dict[Key, OffsetRow]:
         """Return a group's offsets for the present topics, in order; ``keys``: only these. Raises what ``ids`` raises."""

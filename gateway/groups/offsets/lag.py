@@ -8,8 +8,8 @@ from functools import partial
 
 from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
-from gateway.engine.reading import Reading
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.groups.bounds import LOOKS_AT_ONCE
 from gateway.groups.offsets.committed import Committed
@@ -39,7 +39,7 @@ class Lag:
         committed: Committed,
         incarnations: Incarnations,
         topics: TopicRegistry,
-        reading: Reading,
+        reading: PartitionReader,
         *,
         clock: Clock,
     ) -> None:
@@ -98,9 +98,11 @@ class Lag:
         )
 
 
-async def written_ms(reading: Reading, topic: OpenTopic, state: TopicState, partition: int, offset: int) -> int | None:
+async def written_ms(
+    reading: PartitionReader, topic: OpenTopic, state: TopicState, partition: int, offset: int
+) -> int | None:
     """Return the timestamp of the first record from ``offset`` on, in milliseconds; None if there is none. Raises what
-    ``Reading.read`` raises."""
+    ``PartitionReader.read`` raises."""
     records = await reading.read(topic, state, partition, offset, ReadLimits(records_max=1, bytes_max=1))
     if not records.record_count:
         return None

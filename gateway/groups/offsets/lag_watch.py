@@ -26,7 +26,7 @@ from prometheus_client.registry import Collector
 
 from gateway.cluster.ownership import Ownership
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.reading import Reading
+from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.registry import TopicRegistry
 from gateway.groups.bounds import (
     LAG_GROUPS_PER_STEP,
@@ -84,7 +84,7 @@ class LagWatch(Collector):
         table: GroupsTable,
         ownership: Ownership,
         topics: TopicRegistry,
-        reading: Reading,
+        reading: PartitionReader,
         *,
         clock: Clock,
         registry: CollectorRegistry,

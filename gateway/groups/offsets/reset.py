@@ -9,7 +9,7 @@ from typing import Literal
 
 from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.reading import Reading
+from gateway.engine.partition_reader import PartitionReader
 from gateway.groups.bounds import GROUP_PARTITIONS_MAX
 from gateway.groups.offsets.committed import Committed, NextOffset, offsets_after
 from gateway.groups.offsets.incarnations import Incarnations, Key, of_ids
@@ -32,7 +32,7 @@ class ResetTo:
 class Reset:
     """Resets of groups' offsets. Used on the event loop only."""
 
-    def __init__(self, committed: Committed, incarnations: Incarnations, reading: Reading) -> None:
+    def __init__(self, committed: Committed, incarnations: Incarnations, reading: PartitionReader) -> None:
         self._committed = committed
         self._incarnations = incarnations
         self._reading = reading
@@ -82,7 +82,7 @@ class Reset:
         return offsets_after(group, ids, [group.offsets[one.key] for one in wanted if one.key in group.offsets])
 
     async def _moved(self, name: str, key: Key, to: ResetTo, row: OffsetRow | None, topic: OpenTopic) -> NextOffset:
-        state = topic.existing_with(key[1])
+        state = topic.require_partition(key[1])
         start, end = state.log_start(key[1]), state.high_watermark(key[1])
         if to.word is not None:
             offset = start if to.word == "earliest" else end

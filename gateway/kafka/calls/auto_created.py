@@ -8,8 +8,8 @@ Source: Kafka's ``auto.create.topics.enable``, KIP-361.
 
 from __future__ import annotations
 
-from gateway.engine.locating import Topics
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.start_resolver import TopicsByName
 from gateway.kafka.administered import AT_ONCE, Right, administered
 from gateway.kafka.call import KafkaCall
 from gateway.kafka.calls.topics import create_topic
@@ -17,7 +17,7 @@ from gateway.side_by_side import side_by_side
 from log_format.errors import ErrorCode, TidelogError
 
 
-async def with_created(call: KafkaCall, looked: Topics) -> Topics:
+async def with_created(call: KafkaCall, looked: TopicsByName) -> TopicsByName:
     """Create the missing topics of ``looked``, and return ``looked`` with each of them, or with the reason why it can't be
     created."""
 

@@ -155,7 +155,7 @@ async def _fetched(
     engine = call.engine
     found_from = [one.start for one in reads]
     try:
-        found = await engine.fetching.fetch(found_from, limits, call.answer_memory, engine.clock.monotonic_ms())
+        found = await engine.fetcher.fetch(found_from, limits, call.answer_memory, engine.clock.monotonic_ms())
         call.reservations.append(found.reservation)
         lost = await call.unreadable([one.topic for one in found_from])
     except TidelogError as error:

@@ -161,7 +161,7 @@ def _plan(call: KafkaCall, read: Read, part: Fetched) -> _Planned:
             size = records.size_bytes * (stop - at) // (end - offset)
             planned.pieces.append(_Encoding(place, tables, size, stop == part.high_watermark))
 
-    originals = [] if has_gaps else call.engine.reading.originals(part.topic_id, part.partition, at, end)
+    originals = [] if has_gaps else call.engine.reader.originals(part.topic_id, part.partition, at, end)
     for original in originals:
         is_whole = at <= original.base_offset and original.end_offset <= part.high_watermark
         if not is_whole or not _is_understood(call, original):

@@ -169,7 +169,7 @@ def _one(
         check_topic_name(name)
         if isinstance(found, TidelogError):
             raise found
-        state = found.existing()
+        state = found.require_state()
     except UnknownTopic:
         return _none(KafkaError.unknown_topic_or_partition, name, topic_id)
     except RequestRefused as error:

@@ -11,9 +11,9 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.answer_memory import reserve_for_store
-from gateway.engine.locating import Topics
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.read_records import ReadLimits
+from gateway.engine.start_resolver import TopicsByName
 from gateway.kafka.call import Answer, KafkaCall, answer_concurrently, yield_to_loop
 from gateway.kafka.errors import kafka_error
 from gateway.kafka.looking import looked_at
@@ -44,7 +44,7 @@ async def list_offsets(call: KafkaCall, request: Any) -> Answer:
     return call.answer(topics=found)
 
 
-async def _looked_at(call: KafkaCall, names: list[str]) -> Topics:
+async def _looked_at(call: KafkaCall, names: list[str]) -> TopicsByName:
     """Return the topics by name; the state of each is read after the request arrived."""
     return await looked_at(call, names, call.engine.clock.monotonic_ms())
 
@@ -64,7 +64,7 @@ async def _offset(call: KafkaCall, name: str, topic: OpenTopic | TidelogError, a
 
 async def _found(call: KafkaCall, topic: OpenTopic, partition: int, timestamp: int) -> tuple[int, int]:
     """Return the offset and the record's timestamp; -1 for one that was not asked for or does not exist."""
-    state = topic.existing_with(partition)
+    state = topic.require_partition(partition)
     log_start, high_watermark = state.log_start(partition), state.high_watermark(partition)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return log_start, NONE
@@ -73,7 +73,7 @@ async def _found(call: KafkaCall, topic: OpenTopic, partition: int, timestamp: i
     if timestamp == LARGEST_TIMESTAMP:
         timestamp = _largest_timestamp(state, partition)
     if 0 <= timestamp <= TIMESTAMP_MS_MAX:
-        offset = await call.engine.reading.offset_of_timestamp(topic, state, partition, timestamp)
+        offset = await call.engine.reader.offset_of_timestamp(topic, state, partition, timestamp)
     else:
         offset = None
     return (NONE, NONE) if offset is None else await _record(call, topic, state, partition, offset)
@@ -95,7 +95,7 @@ async def _record(call: KafkaCall, topic: OpenTopic, state: TopicState, partitio
     """Return the offset and the timestamp of the first record at or after the offset."""
     limits = ReadLimits(records_max=1, bytes_max=1)
     with await reserve_for_store(call.answer_memory, 0, is_small=True):
-        records = await call.engine.reading.read(topic, state, partition, offset, limits)
+        records = await call.engine.reader.read(topic, state, partition, offset, limits)
     if not records.tables:
         return NONE, NONE
     (table,) = records.tables
@@ -123,7 +123,7 @@ def _end(call: KafkaCall, name: str, topic: OpenTopic | TidelogError, asked: Any
         call.require("Describe", "topic", name)
         if isinstance(topic, TidelogError):
             raise topic
-        end = topic.existing_with(partition).high_watermark(partition)
+        end = topic.require_partition(partition).high_watermark(partition)
     except TidelogError as error:
         return {"partition": partition, "error_code": kafka_error(error)}
     is_known = asked.leader_epoch == LEADER_EPOCH

@@ -128,7 +128,7 @@ async def _admit(
         if requested.index < 0:
             return PartitionAnswer(requested, KafkaError.unknown_topic_or_partition)
         open_topic = await call.engine.open_topic(name, requested.index)
-        state = open_topic.existing_own()
+        state = open_topic.require_own_state()
         if not call.known_topics.is_of(requested.topic_id, state):
             return PartitionAnswer(requested, KafkaError.unknown_topic_id)
         batch = memoryview(b"") if records is None else records

@@ -12,8 +12,8 @@ from uuid import UUID
 import pyarrow as pa
 from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.engine.appending import PendingBatch
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.topic_appends import PendingBatch
 from gateway.kafka.calls.batch_origin import NO_OFFSET, BatchOrigin
 from gateway.kafka.calls.refused_records import RefusedRecords
 from gateway.kafka.wire.batch_head import BatchHead

@@ -30,7 +30,7 @@ async def describe_producers(call: KafkaCall, request: Any) -> Answer:
         state, error = None, KafkaError.none
         try:
             call.require("Read", "topic", name)
-            state = (await call.engine.topics.fresh(name, call.engine.clock.monotonic_ms())).existing()
+            state = (await call.engine.topics.fresh(name, call.engine.clock.monotonic_ms())).require_state()
         except TidelogError as refusal:
             error = kafka_error(refusal)
         active = _active(indexes, state) if state is not None else {}

@@ -148,7 +148,7 @@ async def _readable(call: KafkaCall, name: str) -> tuple[OpenTopic | None, Kafka
         call.require("Read", "topic", name)
         check_topic_name(name)
         topic = await call.engine.topics.fresh(name, call.engine.clock.monotonic_ms())
-        topic.existing()
+        topic.require_state()
     except RequestRefused as problem:
         return None, kafka_error(problem)
     return topic, KafkaError.none

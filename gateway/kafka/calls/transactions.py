@@ -115,7 +115,7 @@ async def _writable(call: KafkaCall, topic: str, partitions: tuple[int, ...]) ->
         opened = await call.engine.open_topic(topic)
         if max(partitions, default=0) >= opened.state.partition_count:
             await opened.fresh()
-        count = opened.existing().partition_count
+        count = opened.require_state().partition_count
     except BackOff:
         raise
     except TidelogError as refusal:

@@ -33,12 +33,12 @@ PARTITIONS_MAX = 3
 EAGER = {
     "gateway.journals.upkeep._FOUND_EVERY_ROUNDS": 2,
     "gateway.journals.upkeep._LEFT_ROUNDS": 2,
-    "gateway.journals.modes.OWN_COMMITS_MAX": 1.0,
-    "gateway.journals.modes.TOPICS_MIN": 1,
-    "gateway.journals.modes.OWN_COMMITS_LEFT": 0.5,
-    "gateway.journals.modes.OWN_FLUSH_BYTES": 12,
-    "gateway.journals.modes.OWN_AGAIN_MS": 1_000,
-    "gateway.journals.modes.MOVED_AGAIN_MS": 3_000,
+    "gateway.journals.commit_modes.OWN_COMMITS_MAX": 1.0,
+    "gateway.journals.commit_modes.TOPICS_MIN": 1,
+    "gateway.journals.commit_modes.OWN_COMMITS_LEFT": 0.5,
+    "gateway.journals.commit_modes.OWN_FLUSH_BYTES": 12,
+    "gateway.journals.commit_modes.OWN_AGAIN_MS": 1_000,
+    "gateway.journals.commit_modes.MOVED_AGAIN_MS": 3_000,
 }
 """Bounds that a history of a minute meets."""
 _DRAINS_MAX = 60
@@ -108,11 +108,11 @@ class ModesWorld(ServiceWorld):
         async def keep() -> None:
             self._keeping.add(service)
             try:
-                await service.engine.journal_upkeep.keep_once()
+                await service.engine.journal_upkeep.run_once()
                 if is_over:
                     await service.engine.sweeping.sweep_once(left_alone_ms=0)
                 else:
-                    await service.engine.modes.move_once()
+                    await service.engine.commit_modes.run_once()
             except CorruptData as problem:
                 self._failures.append(problem)
             except TidelogError:

@@ -7,9 +7,9 @@ former one that count.
 
 from msgspec.structs import replace
 
-from gateway.engine import locating
+from gateway.engine import start_resolver
 from gateway.transactions import preparing
 
 _next_offsets = preparing._next_offsets
-locating.is_of_another = lambda _wanted, _state: False  # type: ignore[assignment]
+start_resolver.is_of_earlier_topic = lambda _wanted, _state: False  # type: ignore[assignment]
 preparing._next_offsets = lambda offsets: [replace(one, topic_id=None) for one in _next_offsets(offsets)]

@@ -13,7 +13,7 @@ from gateway.access.rights import RENEWED_MS
 from gateway.access.standing import Standing
 from gateway.access.token import NewToken, new_token
 from gateway.access.watch import AccessWatch
-from gateway.engine.waiting import WaitingPlaces
+from gateway.engine.waiters import WaiterSlots
 from log_format.access.changes import CreateToken, DeleteToken, RotateToken
 from log_format.access.row import CredentialRow, Secret
 from log_format.errors import BackOff, StoreUnavailable
@@ -140,7 +140,7 @@ async def test_a_gateway_that_starts_while_the_store_is_down_says_so() -> None:
     bench = Bench()
     token = await bench.create()
     bench.store.before = down
-    watch = AccessWatch(bench.here.engine.access_table, WaitingPlaces(1), pause_ms=5)
+    watch = AccessWatch(bench.here.engine.access_table, WaiterSlots(1), pause_ms=5)
     await watch.start()
     try:
         for one in (token, new_token()):

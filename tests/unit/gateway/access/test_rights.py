@@ -14,7 +14,7 @@ from gateway.access.caller import Caller
 from gateway.access.rights import OPEN, RENEWED_MS, STALE_MS, Rights, Unauthorized
 from gateway.access.token import new_token, parsed_token
 from gateway.access.watch import AccessWatch
-from gateway.engine.waiting import WaitingPlaces
+from gateway.engine.waiters import WaiterSlots
 from log_format.access.acls import Acl
 from log_format.access.changes import AddAcls, DeleteAcls, PutRole
 from log_format.access.row import RoleRow
@@ -109,7 +109,7 @@ async def test_the_watch_goes_on_after_an_outage_and_keeps_the_table_small() -> 
     """It sees what others change, and rewrites many small files as one."""
     store = FaultyStore()
     one, other = secured(store, table_files_min=5), secured(FaultyStore(store.objects))
-    watch = AccessWatch(one.engine.access_table, WaitingPlaces(1), pause_ms=5)
+    watch = AccessWatch(one.engine.access_table, WaiterSlots(1), pause_ms=5)
     await watch.start()
     try:
         store.before = down
@@ -325,7 +325,7 @@ async def test_no_look_waits_while_the_table_is_rewritten() -> None:
     store.before = holds_up
     for index in range(6):
         await other.engine.access_table.decide(AddAcls(acls=(READ._replace(resource=f"t{index}"),)))
-    watch = AccessWatch(one.engine.access_table, WaitingPlaces(1), pause_ms=5)
+    watch = AccessWatch(one.engine.access_table, WaiterSlots(1), pause_ms=5)
     await watch.start()
     try:
         assert await asyncio.to_thread(began.wait, 30)

@@ -13,7 +13,7 @@ import zstandard
 from starlette.types import Receive, Scope, Send
 
 from gateway.asgi.compression import AS_IT_IS, CompressionMiddleware
-from gateway.codec.answer_compression import chosen_encoding
+from gateway.codec.answer_compression import choose_encoding
 from tests.support.awaited import Sent, run, unread
 
 
@@ -42,7 +42,7 @@ from tests.support.awaited import Sent, run, unread
 )
 def test_the_encoding_that_the_client_asks_for(accepted: bytes, chosen: str | None) -> None:
     """zstd when both are equally welcome, the heavier one else, none that is refused."""
-    assert chosen_encoding(accepted) == chosen
+    assert choose_encoding(accepted) == chosen
 
 
 def answer(

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gateway.codec.answer_compression import gains
+from gateway.codec.answer_compression import is_worthwhile
 from gateway.codec.arrow_answer import arrow_pieces
 from log_format.records.schema import RECORD_SCHEMA
 
@@ -33,12 +33,12 @@ def first_piece(value: Callable[[int], bytes]) -> bytes:
 @pytest.mark.parametrize("encoding", ["zstd", "gzip"])
 def test_random_values_between_columns_that_shrink_are_not_compressed(encoding: str) -> None:
     """Offsets begin an Arrow batch and empty headers end it: they shrink to nothing, and are a fortieth of it."""
-    assert not gains(encoding, first_piece(lambda _: os.urandom(1024)))
+    assert not is_worthwhile(encoding, first_piece(lambda _: os.urandom(1024)))
 
 
 @pytest.mark.parametrize("encoding", ["zstd", "gzip"])
 def test_lines_of_a_log_are_compressed(encoding: str) -> None:
     """They shrink to a fraction."""
-    assert gains(
+    assert is_worthwhile(
         encoding, first_piece(lambda row: f"2026-11-23T00:{row % 60:02}:00Z INFO request {row} done ".encode() * 20)
     )

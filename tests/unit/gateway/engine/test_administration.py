@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from gateway.engine.following import Ended, Followed, Stirred
+from gateway.engine.partition_streams import StreamEnded, StreamRecords, StreamWoken
 from log_format import layout
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.checkpoint import last_checkpoint_version
@@ -221,11 +221,11 @@ async def test_a_stream_follows_and_says_why_it_ends(gateway: Gateway) -> None:
     ends: list[str] = []
 
     async def follow() -> None:
-        with gateway.engine.following.follow(topic, 0, 0, gateway.memory) as stream:
-            while not isinstance(event := await stream.next(), Ended):
-                if isinstance(event, Stirred):
+        with gateway.engine.streams.follow(topic, 0, 0, gateway.memory) as stream:
+            while not isinstance(event := await stream.next(), StreamEnded):
+                if isinstance(event, StreamWoken):
                     continue
-                assert isinstance(event, Followed)
+                assert isinstance(event, StreamRecords)
                 tables = event.records.tables
                 seen.extend(offset for table in tables for offset in table.column("offset").to_pylist())
                 event.reservation.release()

@@ -217,7 +217,7 @@ async def test_who_waits_behind_a_defect_of_a_commit_is_told(monkeypatch: pytest
         raise Planted
 
     with monkeypatch.context() as patch:
-        patch.setattr(commits, "commit_in_turn", defect)
+        patch.setattr(commits, "commit_serialized", defect)
         asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
         first = asyncio.create_task(commits.decide(Claim(group="g", coordinator="me")))
         await begun.wait()

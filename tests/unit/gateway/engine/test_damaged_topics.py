@@ -37,7 +37,7 @@ async def damaged(stack: AsyncExitStack, mode: str = "own") -> tuple[Gateway, Ga
     for number in range(5):
         await one.append(topic, [b"%d" % number])
         if mode == "shared":
-            await topic.moving.drain_whole()
+            await topic.moving.drain_all()
     lose(one, 3)
     other = make_gateway(objects=one.store.objects)
     for gateway in (one, other):
@@ -94,7 +94,7 @@ async def test_gateways_go_on_behind_a_repair(mode: str) -> None:
             assert found == expected
         if mode == "shared":
             topic = await late.engine.open_topic("t")
-            await topic.moving.drain_whole()
+            await topic.moving.drain_all()
             assert topic.log.state.next_offsets.tolist() == [8]
 
 

@@ -15,8 +15,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.engine.early_flush import QUIET_SECONDS_MIN, EarlyFlush
-from gateway.engine.group_commit import Group, GroupCommit, Pending, Waiting
-from gateway.engine.savings_watch import SAID_AGAIN_SECONDS, SavingsWatch
+from gateway.engine.group_commit import EntryQueue, Group, GroupCommit, Pending
+from gateway.engine.savings_watch import WARNING_REPEAT_SECONDS, SavingsWatch
 from gateway.engine.writer import FlushSchedule
 from tests.support.virtual_loop import run_virtually
 
@@ -36,7 +36,7 @@ class Topic:
         self.early = EarlyFlush(saved, DAY, label="topic 't'")
         self.registry = CollectorRegistry()
         watch = SavingsWatch(self.registry)
-        watch.opened("topics", self.early)
+        watch.register("topics", self.early)
         self.flushes: list[tuple[float, int]] = []
         self._ahead: list[Any] = []
         self._commit_seconds = commit_seconds
@@ -54,7 +54,7 @@ class Topic:
         pending: Pending[Any, None] = Pending(ITEM, 1, loop.create_future())
         pending.sender = sender
         began = loop.time()
-        self.commits.enter(pending)
+        self.commits.enqueue(pending)
         await pending.settled
         return loop.time() - began
 
@@ -65,9 +65,9 @@ class Topic:
     async def _commit(self, group: Group[Any, None]) -> None:
         self.flushes.append((asyncio.get_running_loop().time(), len(group.pending)))
         self._ahead.append(group)
-        group.make_way()
+        group.allow_next()
         try:
-            await group.turn()
+            await group.wait_for_earlier()
             await asyncio.sleep(self._commit_seconds)
         finally:
             self._ahead.remove(group)
@@ -252,7 +252,7 @@ def test_a_batch_that_is_taken_back_holds_nobody_up() -> None:
         loop = asyncio.get_running_loop()
         pending: Pending[Any, None] = Pending(ITEM, 1, loop.create_future())
         pending.sender = "gone"
-        topic.commits.enter(pending)
+        topic.commits.enqueue(pending)
         assert topic.commits.withdraw(pending)
         await asyncio.sleep(1)
         return await topic.send("a")
@@ -284,12 +284,12 @@ def test_who_has_spent_the_savings_is_told_once_an_hour(
     """With what it means and what to do; nobody else is."""
     with caplog.at_level("WARNING", "gateway.flushes"):
         topic, _ = ran(
-            lambda topic: one_by_one(topic, "a", hours * SAID_AGAIN_SECONDS, lambda: 0.0),
+            lambda topic: one_by_one(topic, "a", hours * WARNING_REPEAT_SECONDS, lambda: 0.0),
             saved=saved,
             commit_seconds=0.1,
         )
     assert len(caplog.messages) == times
-    assert topic.early.is_spent(hours * SAID_AGAIN_SECONDS) is bool(times)
+    assert topic.early.is_spent(hours * WARNING_REPEAT_SECONDS) is bool(times)
     for said in caplog.messages:
         assert said.startswith("topic 't': what was saved for commits that begin early is spent")
         assert "acknowledgements wait up to 250 ms again" in said
@@ -309,8 +309,8 @@ def test_metrics_tell_of_the_queue_with_least_savings() -> None:
     watch = SavingsWatch(registry)
     queues = [EarlyFlush(saved, DAY, label="") for saved in (7.0, 0.0, HOUR)]
     for queue in queues:
-        watch.opened("topics", queue)
-        queue.taken(Waiting(), 0, time.monotonic(), 0.25)
+        watch.register("topics", queue)
+        queue.taken(EntryQueue(), 0, time.monotonic(), 0.25)
 
     def sample(name: str, of: str) -> float | None:
         return registry.get_sample_value(f"tidelog_flush_savings_{name}", {"of": of})
@@ -376,7 +376,7 @@ def test_a_pool_of_connections_streams(commit_seconds: float, newest_first: bool
 def test_a_loop_that_was_busy_has_heard_no_silence() -> None:
     """It looks late, and has not read what came meanwhile: silence counts from then."""
     early = EarlyFlush(HOUR, DAY, label="")
-    waiting: Waiting[Any] = Waiting()
+    waiting: EntryQueue[Any] = EntryQueue()
     for sender in ("a", "b"):
         entry: Pending[Any, None] = Pending(ITEM, 1, None)  # type: ignore[arg-type]
         entry.sender, entry.arrived = sender, 0.0

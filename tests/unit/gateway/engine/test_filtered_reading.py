@@ -10,7 +10,14 @@ import pytest
 
 from gateway.engine.bounds import LOOK_STEP_BYTES, LOOK_STEP_RECORDS
 from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom
-from gateway.engine.following import Event, Followed, Following, Silence, Stirred, Stream
+from gateway.engine.partition_streams import (
+    PartitionStreams,
+    Stream,
+    StreamEvent,
+    StreamRecords,
+    StreamSilent,
+    StreamWoken,
+)
 from gateway.engine.read_records import ReadLimits
 from log_format.records.filter import RecordFilter
 from tests.support.clocks import ManualClock
@@ -93,7 +100,7 @@ async def test_what_is_looked_at_is_bounded(gateway: Gateway) -> None:
     offset, looks = 0, 0
     while True:
         limits = ReadLimits(records_max=10, bytes_max=1000, filter=WANTED, looked_bytes_max=250)
-        records = await gateway.engine.reading.read(topic, topic.state, 0, offset, limits)
+        records = await gateway.engine.reader.read(topic, topic.state, 0, offset, limits)
         looks += 1
         if records.record_count:
             break
@@ -102,7 +109,7 @@ async def test_what_is_looked_at_is_bounded(gateway: Gateway) -> None:
         offset = records.next_offset
     assert looks == 3
     none = ReadLimits(records_max=10, bytes_max=1000, filter=WANTED, looked_bytes_max=0)
-    assert (await gateway.engine.reading.read(topic, topic.state, 0, 3, none)).next_offset == 3
+    assert (await gateway.engine.reader.read(topic, topic.state, 0, 3, none)).next_offset == 3
 
 
 async def test_a_waiting_fetch_looks_at_each_record_once(gateway: Gateway) -> None:
@@ -163,9 +170,9 @@ async def test_copies_hold_nothing_of_what_was_left_out(gateway: Gateway) -> Non
     )
 
 
-async def not_stirred(stream: Stream) -> Event:
+async def not_stirred(stream: Stream) -> StreamEvent:
     """The stream's next event that a reader would see."""
-    while isinstance(event := await stream.next(), Stirred):
+    while isinstance(event := await stream.next(), StreamWoken):
         pass
     return event
 
@@ -176,15 +183,15 @@ async def test_a_filtered_stream_is_silent_in_time() -> None:
     await fill(gateway, [[0, 1, 0]])
     topic = await gateway.engine.open_topic("t")
     clock = ManualClock()
-    following = Following(
-        gateway.engine.reading,
+    following = PartitionStreams(
+        gateway.engine.reader,
         clock=clock,
-        places=gateway.engine.following._places,
-        draining=gateway.engine.following._draining,
+        places=gateway.engine.streams._places,
+        draining=gateway.engine.streams._draining,
     )
     with following.follow(topic, 0, 0, gateway.memory, WANTED) as stream:
         event = await stream.next()
-        assert isinstance(event, Followed)
+        assert isinstance(event, StreamRecords)
         assert [table.column("offset").to_pylist() for table in event.records.tables] == [[1]]
         event.reservation.release()
         waiting = asyncio.create_task(not_stirred(stream))
@@ -194,7 +201,7 @@ async def test_a_filtered_stream_is_silent_in_time() -> None:
             clock.pass_ms(4_000)
             await gateway.append(topic, [b"x"])
         async with asyncio.timeout(8):
-            assert isinstance(await waiting, Silence)
+            assert isinstance(await waiting, StreamSilent)
         assert stream.offset == 7
     assert gateway.memory.used_bytes == 0
     await gateway.engine.drain()

@@ -159,9 +159,9 @@ async def test_groups_that_make_way_are_carried_side_by_side_and_end_in_order() 
         prepared.append(number)
         if number == 3:
             all_prepared.set()
-        group.make_way()
+        group.allow_next()
         await ready[number].wait()
-        await group.turn()
+        await group.wait_for_earlier()
         committed.append(number)
         group.settle([number])
 
@@ -187,7 +187,7 @@ async def test_a_group_makes_way_once() -> None:
         (number,) = group.items
         were_next[number] = group.is_next
         if number == 1:
-            group.make_way()
+            group.allow_next()
         await ends[number].wait()
         group.settle([number])
 
@@ -211,11 +211,11 @@ async def test_a_defect_behind_others_refuses_none_of_them() -> None:
 
     async def commit(group: Numbers) -> None:
         if group.items == [1]:
-            group.make_way()
+            group.allow_next()
             await is_later_taken.wait()
             raise Planted
         is_later_taken.set()
-        await group.turn()
+        await group.wait_for_earlier()
         group.settle(group.items)
 
     numbers = commits(commit, OneByOne())

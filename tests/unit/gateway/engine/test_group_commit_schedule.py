@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.call import begin_call, stands
-from gateway.engine.group_commit import AT_ONCE, AtOnce, Waiting
+from gateway.call import begin_call, mark_committed
+from gateway.engine.group_commit import IMMEDIATELY, EntryQueue, ImmediateSchedule
 from log_format.errors import BackOff
 from tests.support.committed_numbers import Numbers, OneByOne, Planted, Store, commits, settled
 
@@ -21,13 +21,13 @@ class At:
         self.bytes_max = bytes_max
         self.room = True
 
-    def due(self, waiting: Waiting[Any], now: float) -> float:
-        return AT_ONCE if waiting.size_bytes >= self.bytes_max else self.time
+    def due(self, waiting: EntryQueue[Any], now: float) -> float:
+        return IMMEDIATELY if waiting.size_bytes >= self.bytes_max else self.time
 
-    def has_room(self, waiting: Waiting[Any]) -> bool:
+    def has_room(self, waiting: EntryQueue[Any]) -> bool:
         return self.room
 
-    def take(self, waiting: Waiting[Any], now: float) -> int:
+    def take(self, waiting: EntryQueue[Any], now: float) -> int:
         return len(waiting.entries)
 
 
@@ -38,7 +38,7 @@ async def test_a_defect_of_the_schedule_refuses_what_waits(broken: str, monkeypa
     def defect(*_: Any) -> Any:
         raise Planted
 
-    store, schedule = Store(), AtOnce()
+    store, schedule = Store(), ImmediateSchedule()
     numbers = commits(store.commit, schedule)
     with monkeypatch.context() as planted:
         planted.setattr(schedule, broken, defect)
@@ -54,12 +54,12 @@ async def test_a_group_is_no_part_of_the_call_that_brought_it_about(due_in: floa
     call = begin_call()
 
     async def commit(group: Numbers) -> None:
-        stands()
+        mark_committed()
         group.settle(group.items)
 
     numbers = commits(commit, At(asyncio.get_running_loop().time() + due_in))
     await settled([numbers.submit(1)])
-    assert not call.stands
+    assert not call.is_committed
 
 
 async def test_no_group_is_taken_without_room() -> None:

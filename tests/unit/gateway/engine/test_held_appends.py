@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from gateway.engine.appending import PendingBatch
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.topic_appends import PendingBatch
 from log_format.errors import BackOff
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append_outcome import AppendedRange
@@ -38,7 +38,7 @@ async def test_batches_follow_a_topic_that_moves_in_their_order() -> None:
     topic = await gateway.topic(flush_ms=60_000)
     pending = [gateway.submit(topic, [b"%d" % number]) for number in range(3)]
     await asyncio.sleep(0)
-    async with topic.appending.held():
+    async with topic.appending.hold_batches():
         pending += [gateway.submit(topic, [b"%d" % number]) for number in range(3, 6)]
         await go_to_journal(topic)
     pending.append(gateway.submit(topic, [b"6"]))
@@ -52,7 +52,7 @@ async def test_no_flush_begins_while_a_topic_is_held() -> None:
     """Though it is due."""
     gateway = make_gateway()
     topic = await gateway.topic(flush_ms=1)
-    async with topic.appending.held():
+    async with topic.appending.hold_batches():
         pending = gateway.submit(topic, [b"v"])
         await asyncio.sleep(0.1)
         assert own_segments(gateway) == 0
@@ -75,7 +75,7 @@ async def test_a_flush_under_way_ends_before_the_topic_moves() -> None:
     await is_putting.wait()
     late = gateway.submit(topic, [b"b"])
     loop.call_later(0.1, is_open.set)
-    async with topic.appending.held():
+    async with topic.appending.hold_batches():
         assert written.settled.done()
         assert not late.settled.done()
         await go_to_journal(topic)
@@ -91,7 +91,7 @@ async def test_batches_of_a_topic_that_could_not_move_are_written_where_it_is() 
     came: list[PendingBatch] = []
 
     async def try_to_move() -> None:
-        async with topic.appending.held():
+        async with topic.appending.hold_batches():
             came.append(gateway.submit(topic, [b"v"]))
             raise BackOff("planned")
 
@@ -105,7 +105,7 @@ async def test_a_batch_that_waited_too_long_is_taken_back() -> None:
     """Its caller is told that nothing happened, and nothing does."""
     gateway = make_gateway(produce_wait_ms_max=400)
     topic = await gateway.topic(flush_ms=1)
-    async with topic.appending.held():
+    async with topic.appending.hold_batches():
         waiting = asyncio.create_task(topic.appending.acknowledged(gateway.submit(topic, [b"v"])))
         with pytest.raises(BackOff):
             await asyncio.wait_for(waiting, 5)
@@ -130,7 +130,7 @@ async def test_a_refused_flush_is_submitted_ahead_of_batches_that_came_later() -
     await go_to_journal(await other.engine.open_topic("t"))
 
     async def hold() -> None:
-        async with topic.appending.held():
+        async with topic.appending.hold_batches():
             await asyncio.sleep(0.1)
 
     holding = asyncio.create_task(hold())

@@ -35,7 +35,7 @@ async def closed(gateway: Gateway, topic: OpenTopic) -> None:
     here, journal = topic.log.state.attachment, topic.journal
     assert here is not None
     assert journal is not None
-    await journal.say(Close(str(topic.log.state.topic_id), here.number))
+    await journal.commit_entries(Close(str(topic.log.state.topic_id), here.number))
 
 
 async def test_a_look_that_the_topic_has_overtaken_is_made_again() -> None:
@@ -55,7 +55,7 @@ async def test_a_look_that_the_topic_has_overtaken_is_made_again() -> None:
     fetched = asyncio.create_task(other.fetch(offset=2))
     assert await asyncio.to_thread(late.asked.wait, 10)
     await one.engine.administration.alter("t", None, {"commit.mode": "own"})
-    await one.engine.journals.get(0).say()
+    await one.engine.journals.get(0).commit_entries()
     await journal.fresh()
     assert not journal.state.topics.by_id, "the journal has forgotten the topic"
     assert theirs.state.next_offsets.tolist() == [2], "what was known once stays known"

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.waiting import Wakeup
+from gateway.engine.waiters import Wakeup
 from log_format.errors import BackOff, OffsetOutOfRange, RequestRefused, UnknownTopic
 from log_format.journal.entries import Close
 from log_format.limits import JOURNAL_ATTACH_BYTES_MAX
@@ -71,9 +71,9 @@ async def test_readers_that_wait_at_quiet_topics_cost_looks_at_the_journal_alone
     with ExitStack() as stack:
         for topic in topics:
             stack.enter_context(topic.waiters.registered((0,), Wakeup()))
-            topic.poll_while_waited_for()
+            topic.poll_while_awaited()
         await asyncio.sleep(0.2)
-        await gateway.engine.journal_upkeep.keep_once()
+        await gateway.engine.journal_upkeep.run_once()
         await asyncio.sleep(0.2)
         before = [topic.log.observed_ms for topic in topics]
         await asyncio.sleep(0.2)
@@ -130,9 +130,9 @@ async def test_a_drain_puts_records_into_the_topics_own_table_once() -> None:
     theirs = await other.engine.topics.fresh("t", 0)
     await theirs.fresh()
     other.forget_tail()
-    await theirs.moving.drain_whole()
+    await theirs.moving.drain_all()
     assert own_offsets(theirs) == [2, 2]
-    await topic.moving.drain_whole()
+    await topic.moving.drain_all()
     assert own_offsets(topic) == [2, 2]
     assert commits(one, "topics/t/") == 2
     await one.append(topic, [b"4"], 0)
@@ -140,7 +140,7 @@ async def test_a_drain_puts_records_into_the_topics_own_table_once() -> None:
         gateway.forget_tail()
         assert values_of(await gateway.fetch()) == [b"0", b"2", b"4"]
     journal = one.engine.journals.get(0)
-    await journal.say()
+    await journal.commit_entries()
     assert await journal.fresh() is not None
     assert next(iter(journal.state.topics.by_id.values())).drained.tolist() == [2, 2]
 
@@ -152,7 +152,7 @@ async def test_a_drain_in_steps_comes_to_its_end_without_a_flush() -> None:
     for number in range(3):
         await gateway.append(topic, [b"%d" % number])
     async with asyncio.timeout(5):
-        await topic.moving.drain_whole()
+        await topic.moving.drain_all()
     assert own_offsets(topic) == [3]
 
 
@@ -162,12 +162,12 @@ async def test_the_journal_learns_of_a_drain_that_another_program_made() -> None
     one, other = make_gateway(objects=objects), make_gateway(objects=objects)
     topic = await one.topic("t", **SHARED)
     await one.append(topic, [b"0"])
-    await topic.moving.drain_whole()
+    await topic.moving.drain_all()
     theirs = await other.engine.open_topic("t")
     await theirs.fresh()
     await theirs.look()
-    await theirs.moving.drain_whole()
-    await other.engine.journals.get(0).say()
+    await theirs.moving.drain_all()
+    await other.engine.journals.get(0).commit_entries()
     assert next(iter(other.engine.journals.get(0).state.topics.by_id.values())).drained.tolist() == [1]
 
 
@@ -259,7 +259,7 @@ async def test_a_changer_that_died_is_overtaken() -> None:
     here = topic.log.state.attachment
     assert here is not None
     assert topic.state.topic_id is not None
-    await gateway.engine.journals.get(0).say(Close(topic.state.topic_id, here.number))
+    await gateway.engine.journals.get(0).commit_entries(Close(topic.state.topic_id, here.number))
     assert await gateway.append(topic, [b"1"]) == (AppendedRange(0, 1, 1),)
     assert topic.log.state.attachment is not None
     assert topic.log.state.attachment.number > here.number
@@ -288,12 +288,12 @@ async def test_topics_are_drained_in_time_and_their_objects_go() -> None:
     for topic in topics:
         await gateway.append(topic, [b"v"])
     upkeep = gateway.engine.journal_upkeep
-    await upkeep.keep_once()
+    await upkeep.run_once()
     assert [own_offsets(topic) for topic in topics] == [[0]] * 3
     await asyncio.sleep(0.8)
-    await upkeep.keep_once()
+    await upkeep.run_once()
     assert [own_offsets(topic) for topic in topics] == [[1]] * 3
-    await upkeep.keep_once()
+    await upkeep.run_once()
     journal = gateway.engine.journals.get(0)
     assert journal.state.runs.file_count() == 0
     description = await gateway.engine.administration.describe("t0")
@@ -303,7 +303,7 @@ async def test_topics_are_drained_in_time_and_their_objects_go() -> None:
 async def drained_by_upkeep(gateway: Gateway, topic: OpenTopic) -> list[int]:
     """What the topic's own table has after a round of the gateway's upkeep, when all is due."""
     await gateway.engine.journals.get(0).look()
-    await gateway.engine.journal_upkeep.keep_once()
+    await gateway.engine.journal_upkeep.run_once()
     await topic.look()
     return own_offsets(topic)
 
@@ -316,8 +316,8 @@ async def test_a_gateway_drains_on_where_another_one_ended() -> None:
     await one.append(topic, [b"0"])
     theirs = await other.engine.topics.fresh("t", 0)
     await one.append(topic, [b"1"])
-    await topic.moving.drain_whole()
-    await one.engine.journals.get(0).say()
+    await topic.moving.drain_all()
+    await one.engine.journals.get(0).commit_entries()
     await one.append(topic, [b"2"])
     assert own_offsets(theirs) == [0]
     assert await drained_by_upkeep(other, theirs) == [3]
@@ -355,8 +355,8 @@ async def test_a_journal_that_nobody_drains_refuses_records() -> None:
         await gateway.append(topic, [b"%d" % number])
     with pytest.raises(BackOff, match="takes no more"):
         await gateway.append(topic, [b"refused"])
-    await topic.moving.drain_whole()
-    await gateway.engine.journals.get(0).say()
+    await topic.moving.drain_all()
+    await gateway.engine.journals.get(0).commit_entries()
     assert gateway.engine.journals.get(0).state.runs.run_count == 0
     assert await gateway.append(topic, [b"4"]) == (AppendedRange(0, 4, 1),)
 

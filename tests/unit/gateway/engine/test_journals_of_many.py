@@ -93,7 +93,7 @@ async def objects_of_all_share_a_commit() -> None:
     assert [len(adds) for adds in world.commits()[before:]] == [1, 2]
     assert sorted(await world.values()) == [b"a", b"b", b"c", b"first"]
     for number in range(3):
-        await world.topics[number].moving.drain_whole()
+        await world.topics[number].moving.drain_all()
     assert sorted(await world.values()) == [b"a", b"b", b"c", b"first"]
 
 
@@ -188,7 +188,7 @@ async def a_closed_number_takes_nothing() -> None:
     here = world.topics[0].log.state.attachment
     assert here is not None
     assert world.topics[0].state.topic_id is not None
-    await world.journal(0).say(Close(world.topics[0].state.topic_id, here.number))
+    await world.journal(0).commit_entries(Close(world.topics[0].state.topic_id, here.number))
     assert await world.append(1, b"after") == (AppendedRange(0, 1, 1),)
     changed = world.topics[1].log.state.attachment
     assert changed is not None
@@ -291,7 +291,7 @@ PLANTED: dict[str, tuple[Callable[[], Awaitable[None]], str, Any]] = {
     "a closed number is taken": (a_closed_number_takes_nothing, f"{_JUDGE}._is_closed", lambda *_: False),
     "no news": (news_wake_waiting_readers, "gateway.engine.open_journal.OpenJournal.hear", _hears_nothing),
     "each object has its own commit": (
-        objects_of_all_share_a_commit, "gateway.engine.journal_takes._Runs.take", lambda *_: 1,
+        objects_of_all_share_a_commit, "gateway.engine.offered_objects._OffersSchedule.take", lambda *_: 1,
     ),
 }  # fmt: skip
 

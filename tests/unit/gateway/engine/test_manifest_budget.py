@@ -12,8 +12,8 @@ import pytest
 from compaction.job import Job
 from compaction.policy import Policy
 from compaction.workers import InThisProcess
-from gateway.engine.following import Followed, Stirred
-from gateway.engine.waiting import Wakeup
+from gateway.engine.partition_streams import StreamRecords, StreamWoken
+from gateway.engine.waiters import Wakeup
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, UnknownTopic
 from log_format.manifest.manifest import Manifest
@@ -159,13 +159,13 @@ async def test_what_others_append_counts() -> None:
     other = make_gateway(objects=gateway.store.objects)
     topic = await gateway.topic(**FOR_EVER)
     there = await other.engine.open_topic("t")
-    with gateway.engine.following.follow(topic, 0, 0, gateway.memory) as stream:
+    with gateway.engine.streams.follow(topic, 0, 0, gateway.memory) as stream:
         seen = 0
         while seen < ENOUGH:
             await other.append(there, [b"x"])
-            while isinstance(followed := await stream.next(), Stirred):
+            while isinstance(followed := await stream.next(), StreamWoken):
                 pass
-            assert isinstance(followed, Followed)
+            assert isinstance(followed, StreamRecords)
             seen += followed.records.record_count
             followed.reservation.release()
         assert gateway.engine.topics.manifest_bytes == topic.state.manifest.memory_bytes > BUDGET

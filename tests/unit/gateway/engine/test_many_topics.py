@@ -37,7 +37,7 @@ async def test_ten_thousand_quiet_topics_fit_and_are_counted() -> None:
         topics = [gateway.engine.topics.get(name) for name in names]
         await asyncio.gather(*(gateway.append(topic, [b"v"]) for topic in topics))
         for topic in topics:
-            await topic.moving.drain_whole()
+            await topic.moving.drain_all()
         for _ in range(RUNS):
             await asyncio.gather(*(gateway.append(topic, [b"v"]) for topic in topics))
         for topic in topics:

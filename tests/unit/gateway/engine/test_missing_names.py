@@ -55,7 +55,9 @@ async def test_looks_at_missing_names_are_bounded(at_once: bool) -> None:
     begin_call()
     before, arrival_ms = store.count, gateway.engine.clock.monotonic_ms()
     if at_once:
-        looked = await gateway.engine.locating.fresh([FetchFrom(topic=name, partition=0) for name in names], arrival_ms)
+        looked = await gateway.engine.start_resolver.fresh(
+            [FetchFrom(topic=name, partition=0) for name in names], arrival_ms
+        )
         found = [name for name, topic in looked.items() if not isinstance(topic, Exception) and topic.state.exists]
     else:
         found = []

@@ -134,9 +134,9 @@ async def test_a_transactions_owner_is_in_its_id_only(gateway: Gateway) -> None:
     """A transactional id's producer id serves the owners of all its epochs: it is issued without an owner."""
     row = await gateway.engine.transactions.begin("mine", 60_000, owner=ALICE)
     ids = gateway.engine.producer_ids
-    assert not await ids.is_anothers(row.producer_id, BOB)
-    assert await ids.is_anothers(row.transaction_id, BOB)
-    assert await ids.is_anothers(await ids.issue(TRANSACTIONAL, BOB), ALICE)
+    assert not await ids.is_of_another_owner(row.producer_id, BOB)
+    assert await ids.is_of_another_owner(row.transaction_id, BOB)
+    assert await ids.is_of_another_owner(await ids.issue(TRANSACTIONAL, BOB), ALICE)
 
 
 def test_rows_of_before_have_no_owners() -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from gateway.call import begin_call, stands
+from gateway.call import begin_call, mark_committed
 from gateway.engine.bounds import MAP_AHEAD
 from gateway.engine.pool import Pool
 from log_format.errors import BackOff, ErrorCode
@@ -89,7 +89,7 @@ async def test_a_call_behind_the_present_calls_change_is_a_defect() -> None:
     """It would be an error behind a change that stands."""
     pool, ran = Pool("test", 1), list[str]()
     begin_call()
-    stands()
+    mark_committed()
     with pytest.raises(RuntimeError):
         await pool.run(ran.append, "after")
     assert ran == []

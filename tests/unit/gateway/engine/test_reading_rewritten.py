@@ -57,10 +57,10 @@ async def test_replaced_segments_are_read_by_who_knew_the_old_ones() -> None:
     before = topic.state
     await asyncio.to_thread(maintain, gateway)
     for offset in range(len(VALUES)):
-        found = await gateway.engine.reading.read(topic, before, 0, offset, LIMITS)
+        found = await gateway.engine.reader.read(topic, before, 0, offset, LIMITS)
         assert [value for table in found.tables for value in table["value"].to_pylist()] == VALUES[offset:]
         assert found.next_offset == len(VALUES)
-    assert await gateway.engine.reading.offset_of_timestamp(topic, before, 0, 0) == 0
+    assert await gateway.engine.reader.offset_of_timestamp(topic, before, 0, 0) == 0
     assert values_of(await gateway.fetch(0)) == VALUES
     await gateway.engine.drain()
 
@@ -83,7 +83,7 @@ async def test_a_segment_that_goes_while_it_is_read_is_read_from_its_successor()
     before = topic.state
     path = before.manifest.segments()[0].path
     with Gate(gateway.store, "get", path) as gate:
-        read = asyncio.create_task(gateway.engine.reading.read(topic, before, 0, 0, LIMITS))
+        read = asyncio.create_task(gateway.engine.reader.read(topic, before, 0, 0, LIMITS))
         await gate.wait_until_reached()
         await gateway.append(topic, [b"later"])
         await asyncio.to_thread(maintain, gateway)

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.call import begin_call
-from gateway.engine.early_flush import PACED_SAVINGS_SECONDS_MAX, EarlyFlush, Paced
+from gateway.engine.early_flush import PACED_SAVINGS_SECONDS_MAX, EarlyFlush, PacedSchedule
 from gateway.engine.group_commit import Group, GroupCommit
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.savings_shares import PAYERS_MAX, SavingsShares
@@ -43,9 +43,9 @@ class Queue:
         self.flushes: list[float] = []
         self._ahead: list[Any] = []
         self._log: Any = SimpleNamespace(state=state)
-        self.begin(Paced(self.early, paced) if paced else None)
+        self.begin(PacedSchedule(self.early, paced) if paced else None)
 
-    def begin(self, paced: Paced | None = None) -> None:
+    def begin(self, paced: PacedSchedule | None = None) -> None:
         """Nothing waits yet."""
         watch = SavingsWatch(CollectorRegistry())
         schedule = FlushSchedule(self._log, self._ahead, requests=10_000, early=self.early, watch=watch)

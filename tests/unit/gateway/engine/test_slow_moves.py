@@ -50,7 +50,7 @@ async def test_a_slow_join_does_not_take_the_number_of_a_stay_that_has_ended() -
     assert theirs.log.state.attachment == (0, 2, 2)
     assert await other.append(theirs, [b"3"]) == (AppendedRange(0, 3, 1),)
     assert values_of(await one.fetch()) == [b"0", b"1", b"2", b"3"]
-    await theirs.moving.drain_whole()
+    await theirs.moving.drain_all()
     assert theirs.log.state.next_offsets.tolist() == [4]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.engine.bounds import ENCODED_BESIDE_BYTES_MIN, FLUSHES_AHEAD_MAX
+from gateway.engine.bounds import FLUSHES_AHEAD_MAX, PARALLEL_ENCODE_BYTES_MIN
 from log_format.errors import BackOff, StoreUnavailable
 from log_format.journal.append import JournalAppend
 from log_format.topic.append import Append
@@ -74,7 +74,7 @@ async def test_large_flushes_are_encoded_side_by_side(
 
     for flush in (Append, JournalAppend):
         monkeypatch.setattr(flush, "stage", slowly(flush.stage))
-    values = [[bytes([letter]) * ENCODED_BESIDE_BYTES_MIN] for letter in b"ab"]
+    values = [[bytes([letter]) * PARALLEL_ENCODE_BYTES_MIN] for letter in b"ab"]
     pending = [gateway.submit(topic, values[0])]
     await asyncio.sleep(0.05)
     pending.append(gateway.submit(topic, values[1]))

@@ -75,12 +75,12 @@ async def test_no_news_go_to_a_gateway_that_waits_for_its_answer() -> None:
     """That one looks by itself. Once it has its answer it hears of later commits."""
     world = World()
     async with world.running(), asyncio.timeout(10):
-        with world.peering.answering("b1"), world.peering.answering("b1"):
-            world.peering.tell(JOURNAL, 1)
+        with world.peering.answering_offer("b1"), world.peering.answering_offer("b1"):
+            world.peering.announce(JOURNAL, 1)
         await asyncio.sleep(0.2)
         assert world.asked == []
-        with world.peering.answering("c1"):
-            world.peering.tell(JOURNAL, 2)
+        with world.peering.answering_offer("c1"):
+            world.peering.announce(JOURNAL, 2)
         await world.came.wait()
         await asyncio.sleep(0.2)  # for its answer
     assert world.asked == ["/gateways/journal-news"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.journals.lag import JournalLag, lag_of
-from gateway.journals.times_ahead import TimesAhead
+from gateway.journals.future_times import FutureTimes
+from gateway.journals.lag import JournalLag, measure_lag
 from tests.support.engine import Gateway, make_gateway
 
 SHARED: dict[str, Any] = {"commit_mode": "shared", "flush_ms": 5}
@@ -27,23 +27,25 @@ async def test_undrained_records_are_measured_until_they_are_drained() -> None:
     await gateway.append(early, [b"c"])
     state = gateway.engine.journals.get(0).state
     since_ms = min(topic.undrained_since_ms or 0 for topic in state.topics.by_id.values())
-    lag = lag_of(state, since_ms + 5_000, 0, TimesAhead())
+    lag = measure_lag(state, since_ms + 5_000, 0, FutureTimes())
     assert lag[:2] == (2, 3)
     assert lag.size_bytes > 0
     assert (lag.oldest_ms, lag.overdue_ms) == (5_000, 4_000)
-    assert lag_of(state, since_ms + 500, 0, TimesAhead()).overdue_ms == 0
-    ahead = TimesAhead(tells=False)
+    assert measure_lag(state, since_ms + 500, 0, FutureTimes()).overdue_ms == 0
+    ahead = FutureTimes(tells=False)
     for monotonic_ms in (7, 2_007):
         ahead.begin()
-        lag = lag_of(state, since_ms - 7_200_000, monotonic_ms, ahead)
+        lag = measure_lag(state, since_ms - 7_200_000, monotonic_ms, ahead)
     assert (lag.oldest_ms, lag.overdue_ms) == (2_000, 1_000), "by a clock two hours ahead: since it was seen"
     await gateway.engine.measure()
     assert measured(gateway, "tidelog_journal_topics", journal="0") == 2
     assert measured(gateway, "tidelog_journal_undrained_records", journal="0") == 3
     assert measured(gateway, "tidelog_journal_flush_topics_sum") == 2
     for topic in (late, early):
-        await topic.moving.drain_whole()
-    await gateway.engine.journals.get(0).say()
-    assert lag_of(gateway.engine.journals.get(0).state, since_ms + 5_000, 0, TimesAhead()) == JournalLag(2, 0, 0, 0, 0)
+        await topic.moving.drain_all()
+    await gateway.engine.journals.get(0).commit_entries()
+    assert measure_lag(gateway.engine.journals.get(0).state, since_ms + 5_000, 0, FutureTimes()) == JournalLag(
+        2, 0, 0, 0, 0
+    )
     await gateway.engine.measure()
     assert measured(gateway, "tidelog_journal_undrained_records", journal="0") == 0

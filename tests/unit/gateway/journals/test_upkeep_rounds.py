@@ -30,7 +30,7 @@ async def test_a_journal_that_can_not_be_read_stops_no_other() -> None:
     topic = await gateway.topic("t", **SHARED, drain_ms=1000)
     await gateway.append(topic, [b"v"])
     journals, upkeep = gateway.engine.journals, gateway.engine.journal_upkeep
-    await upkeep.keep_once()
+    await upkeep.run_once()
     read, broken = journals.get(0), journals.get(7)
 
     async def unreadable(age_ms_max: int) -> Any:
@@ -39,7 +39,7 @@ async def test_a_journal_that_can_not_be_read_stops_no_other() -> None:
     broken.recent = unreadable  # type: ignore[method-assign]
     journals._open = {7: broken, 0: read}  # the broken one first
     await asyncio.sleep(0.8)
-    await upkeep.keep_once()
+    await upkeep.run_once()
     assert own_offsets(topic) == [1]
 
 
@@ -51,12 +51,12 @@ async def test_a_topic_whose_time_is_ahead_is_drained_in_time() -> None:
     topic = await writer.topic("t", **SHARED, drain_ms=1000)
     await writer.append(topic, [b"v"])
     upkeep = owner.engine.journal_upkeep
-    await upkeep.keep_once()
+    await upkeep.run_once()
     await owner.engine.journals.get(0).look()
-    await upkeep.keep_once()
+    await upkeep.run_once()
     assert own_offsets(topic) == [0]
     await asyncio.sleep(0.8)
-    await upkeep.keep_once()
+    await upkeep.run_once()
     await topic.look()
     assert own_offsets(topic) == [1]
 
@@ -73,8 +73,8 @@ async def test_a_closed_topic_that_can_not_be_read_stops_no_other() -> None:
         assert here is not None
         assert topic_id is not None
         journal = one.engine.journals.get(here.journal)
-        await journal.say(Close(topic_id, here.number))
-        await topic.moving.drain_whole()
+        await journal.commit_entries(Close(topic_id, here.number))
+        await topic.moving.drain_all()
         await topic.commit(MoveTopic(topic_id=topic_id, move=TopicMove(here, topic_id=topic_id)))
         ids.append(topic_id)
     objects.put(layout.commit_key("a", 1), b"damaged")
@@ -84,7 +84,7 @@ async def test_a_closed_topic_that_can_not_be_read_stops_no_other() -> None:
     closed = [journal.state.topics.by_id[topic_id] for topic_id in ids]
     assert not any(topic.is_open for topic in closed)
     await other.engine.journal_upkeep._release(journal, closed)
-    await journal.say()
+    await journal.commit_entries()
     assert [topic_id in journal.state.topics.by_id for topic_id in ids] == [True, False]
     for gateway in (one, other):
         await gateway.engine.drain()

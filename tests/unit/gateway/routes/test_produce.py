@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 from gateway.app import create_app
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
-from gateway.engine.appending import Appending, PendingBatch
 from gateway.engine.bounds import EngineBounds
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.sequencing import Sequencing
+from gateway.engine.request_sequencer import RequestSequencer
+from gateway.engine.topic_appends import PendingBatch, TopicAppends
 from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.gateway import Gateway
 from gateway.log_engine import LogEngine
@@ -61,14 +61,14 @@ async def test_what_waits_again_is_counted_again(drains_second: bool, monkeypatc
     engine = gateway.engine
     used_bytes: list[int] = []
 
-    async def turn(_self: Sequencing, _stamp: ProducerStamp, _deadline_ms: int) -> None:
+    async def turn(_self: RequestSequencer, _stamp: ProducerStamp, _deadline_ms: int) -> None:
         used_bytes.append(gateway.request_memory.used_bytes)
         if drains_second and len(used_bytes) == 2:
             engine.refuse_work()
 
-    real = Appending.acknowledged
+    real = TopicAppends.acknowledged
 
-    async def acknowledged(self: Appending, pending: PendingBatch) -> Any:
+    async def acknowledged(self: TopicAppends, pending: PendingBatch) -> Any:
         if len(used_bytes) > 1:
             return await real(self, pending)
         submitted = pending.at
@@ -79,8 +79,8 @@ async def test_what_waits_again_is_counted_again(drains_second: bool, monkeypatc
         assert gateway.request_memory.used_bytes == 0
         return pending.settled.result()
 
-    monkeypatch.setattr(Sequencing, "turn", turn)
-    monkeypatch.setattr(Appending, "acknowledged", acknowledged)
+    monkeypatch.setattr(RequestSequencer, "turn", turn)
+    monkeypatch.setattr(TopicAppends, "acknowledged", acknowledged)
     async with client_of(gateway) as http:
         await http.post("/v1/topics", json={"name": "t", "config": {"flush.ms": 50}})
         producer = (await http.post("/v1/producers")).json()["producer_id"]

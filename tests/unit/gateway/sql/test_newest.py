@@ -21,7 +21,7 @@ async def read(
     async def take(topic: str, table: pa.Table) -> None:
         given[topic] += zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)
 
-    newest = Newest(engine.locating, engine.fetching, gateway.memory, engine.clock)
+    newest = Newest(engine.start_resolver, engine.fetcher, gateway.memory, engine.clock)
     told = await newest.read(topics, records_max=records_max, timestamp_ms=timestamp_ms, take=take)
     for topic in told:
         spans = [(span.partition, offset) for span in topic.spans for offset in range(span.offset, span.next_offset)]

@@ -159,7 +159,7 @@ async def test_a_group_that_stands_still_costs_no_reads() -> None:
     first = await scrape(gateway)
     reads = segment_reads(gateway)
     assert reads > reads_before
-    gateway.engine.reading._ahead = ReadAhead(0)
+    gateway.engine.reader._ahead = ReadAhead(0)
     second = await scrape(gateway)
     assert segment_reads(gateway) == reads
     assert (second.seconds("g") or 0) >= (first.seconds("g") or 0) >= 60

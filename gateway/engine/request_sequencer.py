@@ -14,7 +14,7 @@ from typing import Final
 
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX
 from gateway.engine.open_table import OpenTable, TableAccess
-from gateway.engine.waiting import Draining
+from gateway.engine.waiters import DrainFlag
 from gateway.engine.writer import Acknowledgement
 from gateway.problem import overloaded
 from log_format.errors import ErrorCode, TidelogError
@@ -33,12 +33,12 @@ _LOOK_MS: Final = 200
 """Interval of looks at the log while a request waits: its predecessors may come in through other gateways."""
 
 
-class Sequencing:
+class RequestSequencer:
     """Order of the idempotent requests to one topic."""
 
     __slots__ = ("_changed", "_clock", "_draining", "_table", "_under_way", "_waiting", "_waiting_max")
 
-    def __init__(self, table: OpenTable[TopicState], access: TableAccess, *, draining: Draining) -> None:
+    def __init__(self, table: OpenTable[TopicState], access: TableAccess, *, draining: DrainFlag) -> None:
         self._table = table
         self._clock = access.clock
         self._waiting_max = access.bounds.sequences_waiting_max

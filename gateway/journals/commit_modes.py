@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
@@ -54,7 +54,7 @@ _MOVES_AT_ONCE: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _FlushDemand:
     """Flushes of a topic with own commits since the last round: their rate, made or wanted, and their size.
 
     ``is_awaited``: whether a reader waits for the topic's records.
@@ -66,7 +66,7 @@ class _Wish:
     is_awaited: bool
 
 
-class Modes:
+class CommitModes:
     """Moves between own commits and journals, for the ``topics`` and ``journals`` of this gateway."""
 
     def __init__(self, journals: Journals, topics: TopicRegistry, access: TableAccess) -> None:
@@ -92,7 +92,7 @@ class Modes:
         if self._running is not None:
             self._running.cancel()
 
-    async def move_once(self) -> None:
+    async def run_once(self) -> None:
         """Measure what the topics did since the last call, and move those that should be elsewhere."""
         now_ms = self._clock.monotonic_ms()
         seconds = max(0.001, (now_ms - self._last_ms) / 1000)
@@ -123,13 +123,13 @@ class Modes:
             await asyncio.sleep(_STEP_MS / 1000)
             if self._pool.waiting_count > _CROWDED:
                 break
-        await self.move_once()
+        await self.run_once()
 
-    def _measured(self, seconds: float, now_ms: int) -> tuple[list[_Wish], list[OpenTopic], int, int]:
+    def _measured(self, seconds: float, now_ms: int) -> tuple[list[_FlushDemand], list[OpenTopic], int, int]:
         """Return the wishes of topics with own commits, the topics at journals that should get own commits, the number of topics
         at journals that are written to, and the number of those with waiting readers."""
         shared_count = shared_awaited_count = 0
-        wishes: list[_Wish] = []
+        wishes: list[_FlushDemand] = []
         large: list[OpenTopic] = []
         were_large, self._large_since_ms = self._large_since_ms, {}
         for topic in self._topics:
@@ -145,16 +145,16 @@ class Modes:
             if state.attachment is None:
                 waits = 0 if appending.is_idle else 1
                 per_second = min((flushes + waits) / seconds, 1 / flush_seconds)
-                wishes.append(_Wish(topic, per_second, sent / max(1, flushes + waits), topic.is_awaited))
+                wishes.append(_FlushDemand(topic, per_second, sent / max(1, flushes + waits), topic.is_awaited))
             elif sent / seconds * flush_seconds >= OWN_FLUSH_BYTES:
                 since_ms = self._large_since_ms[topic.name] = were_large.get(topic.name, now_ms)
                 if now_ms - since_ms >= OWN_AGAIN_MS and self._may_move(topic):
                     large.append(topic)
         return wishes, large, shared_count, shared_awaited_count
 
-    async def _join(self, wishes: Sequence[_Wish], reason: str) -> None:
+    async def _join(self, wishes: Sequence[_FlushDemand], reason: str) -> None:
         """Move the topics to a journal. If none may go to one, log why when the reason changes."""
-        why = self._journals.held_back
+        why = self._journals.refusal_reason
         if why is not None and why != self._held_back:
             _log.warning("%s, and no topic may go to a journal: %s", reason, why)
         self._held_back = why
@@ -180,8 +180,8 @@ class Modes:
         if topic_id is None:
             return
         try:
-            journal = await self._journals.with_room() if joins else None
-            with unasked():
+            journal = await self._journals.find_with_room() if joins else None
+            with detached_from_call():
                 await topic.move(partial(_move_topic, topic_id), joins=journal, leaves=not joins, reason=reason)
         except TidelogError as error:
             _log.warning("topic %s was not moved: %s", topic.name, error.detail)

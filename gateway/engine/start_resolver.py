@@ -9,21 +9,21 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.engine.bounds import PARTITIONS_PER_STEP, TOPIC_LOOKS_AT_ONCE
+from gateway.engine.bounds import PARALLEL_TOPIC_LOOKS_MAX, PARTITIONS_PER_STEP
 from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.reading import Reading
+from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from log_format import limits
 from log_format.errors import OffsetOutOfRange, TidelogError, UnknownTopic
 from log_format.records.filter import RecordFilter
 from log_format.topic.state import TopicState
 
-Topics = Mapping[str, OpenTopic | TidelogError]
+TopicsByName = Mapping[str, OpenTopic | TidelogError]
 
 
 @dataclass(slots=True)
-class ReadFrom:
+class ReadPosition:
     """Offset from which one partition is read, for one incarnation of its topic."""
 
     topic: OpenTopic
@@ -37,7 +37,7 @@ class ReadFrom:
 
     def state(self) -> TopicState:
         """Return the topic's newest state. Raises ``UnknownTopic``, ``OffsetOutOfRange``."""
-        state = self.topic.existing_with(self.partition)
+        state = self.topic.require_partition(self.partition)
         if state.topic_id != self.topic_id:
             raise UnknownTopic(self.topic.name)
         log_start, high_watermark = state.log_start(self.partition), state.high_watermark(self.partition)
@@ -46,14 +46,14 @@ class ReadFrom:
         return state
 
 
-class Locating:
+class StartResolver:
     """Finder of the offsets where fetches begin. An error is in the place of its result. Used on the event loop only."""
 
-    def __init__(self, registry: TopicRegistry, reading: Reading) -> None:
+    def __init__(self, registry: TopicRegistry, reading: PartitionReader) -> None:
         self._registry = registry
         self._reading = reading
 
-    async def fresh(self, wanted: Sequence[FetchFrom], arrival_ms: int) -> Topics:
+    async def fresh(self, wanted: Sequence[FetchFrom], arrival_ms: int) -> TopicsByName:
         """Return the topics by name, each looked at once after ``arrival_ms`` (monotonic)."""
         looked: dict[str, OpenTopic | TidelogError] = {}
         names = iter(dict.fromkeys(one.topic for one in wanted))
@@ -65,10 +65,10 @@ class Locating:
         if len(wanted) == 1:
             await look()
         else:
-            await asyncio.gather(*(look() for _ in range(min(TOPIC_LOOKS_AT_ONCE, len(wanted)))))
+            await asyncio.gather(*(look() for _ in range(min(PARALLEL_TOPIC_LOOKS_MAX, len(wanted)))))
         return looked
 
-    def at_known_ends(self, wanted: Sequence[FetchFrom]) -> Topics | None:
+    def topics_at_known_ends(self, wanted: Sequence[FetchFrom]) -> TopicsByName | None:
         """Return the topics if each partition is asked for from its known end on and its topic will be looked at anyway while a
         reader waits.
 
@@ -81,14 +81,14 @@ class Locating:
                 return None
             state = topic.state
             is_there = state.exists and 0 <= one.partition < state.partition_count
-            if not is_there or is_of_another(one, state) or one.offset != state.high_watermark(one.partition):
+            if not is_there or is_of_earlier_topic(one, state) or one.offset != state.high_watermark(one.partition):
                 return None
             topics[one.topic] = topic
         return topics if len(wanted) <= PARTITIONS_PER_STEP else None
 
-    async def looked_again(
-        self, wanted: Sequence[FetchFrom], starts: Sequence[ReadFrom | TidelogError], arrival_ms: int
-    ) -> list[ReadFrom | TidelogError]:
+    async def refresh_again(
+        self, wanted: Sequence[FetchFrom], starts: Sequence[ReadPosition | TidelogError], arrival_ms: int
+    ) -> list[ReadPosition | TidelogError]:
         """Look at the topics again; return ``starts`` with the errors of these looks in the topics' places."""
         topics = await self.fresh(wanted, arrival_ms)
         looked = [topics[one.topic] for one in wanted]
@@ -96,18 +96,18 @@ class Locating:
             topic if isinstance(topic, TidelogError) else start for topic, start in zip(looked, starts, strict=True)
         ]
 
-    async def located(self, wanted: Sequence[FetchFrom], topics: Topics) -> list[ReadFrom | TidelogError]:
+    async def resolve(self, wanted: Sequence[FetchFrom], topics: TopicsByName) -> list[ReadPosition | TidelogError]:
         """Return where each partition is read from, or its error, in the order of the request."""
-        starts: list[ReadFrom | TidelogError] = []
+        starts: list[ReadPosition | TidelogError] = []
         for number, one in enumerate(wanted, 1):
             starts.append(await self._start(one, topics[one.topic]))
             if number % PARTITIONS_PER_STEP == 0:
                 await asyncio.sleep(0)
         return starts
 
-    async def start_of(self, wanted: FetchFrom, arrival_ms: int) -> ReadFrom:
+    async def resolve_one(self, wanted: FetchFrom, arrival_ms: int) -> ReadPosition:
         """Return where one partition is read from. Raises its error."""
-        (start,) = await self.located([wanted], await self.fresh([wanted], arrival_ms))
+        (start,) = await self.resolve([wanted], await self.fresh([wanted], arrival_ms))
         if isinstance(start, TidelogError):
             raise start
         return start
@@ -120,22 +120,22 @@ class Locating:
         except TidelogError as error:
             return error
 
-    async def _start(self, wanted: FetchFrom, topic: OpenTopic | TidelogError) -> ReadFrom | TidelogError:
+    async def _start(self, wanted: FetchFrom, topic: OpenTopic | TidelogError) -> ReadPosition | TidelogError:
         if isinstance(topic, TidelogError):
             return topic
         try:
-            state = topic.existing_with(wanted.partition)
+            state = topic.require_partition(wanted.partition)
             offset = await self._offset(topic, state, wanted)
         except TidelogError as error:
             return error
-        return ReadFrom(topic, state.existing_id, wanted.partition, offset, wanted.filter, wanted.bytes_max)
+        return ReadPosition(topic, state.existing_id, wanted.partition, offset, wanted.filter, wanted.bytes_max)
 
     async def _offset(self, topic: OpenTopic, state: TopicState, wanted: FetchFrom) -> int:
         log_start, high_watermark = state.log_start(wanted.partition), state.high_watermark(wanted.partition)
         if wanted.timestamp_ms is not None:
             found = await self._reading.offset_of_timestamp(topic, state, wanted.partition, wanted.timestamp_ms)
             return high_watermark if found is None else found
-        if wanted.offset == "earliest" or (is_of_another(wanted, state) and wanted.offset != "latest"):
+        if wanted.offset == "earliest" or (is_of_earlier_topic(wanted, state) and wanted.offset != "latest"):
             return log_start
         if wanted.offset == "latest":
             return high_watermark
@@ -143,6 +143,6 @@ class Locating:
         return wanted.offset
 
 
-def is_of_another(wanted: FetchFrom, state: TopicState) -> bool:
+def is_of_earlier_topic(wanted: FetchFrom, state: TopicState) -> bool:
     """Return whether the wanted offset belongs to an earlier topic of the same name."""
     return wanted.topic_id is not None and wanted.topic_id != state.topic_id

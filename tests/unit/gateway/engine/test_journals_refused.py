@@ -10,7 +10,7 @@ import pytest
 
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
-from gateway.journals.modes import OWN_COMMITS_MAX
+from gateway.journals.commit_modes import OWN_COMMITS_MAX
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, RequestRefused
 from log_format.stores.memory import MemoryStore
@@ -24,9 +24,9 @@ SHARED: dict[str, Any] = {"commit_mode": "shared", "flush_ms": 5}
 async def many_commits(gateway: Gateway, topic_count: int) -> None:
     """More commits a second than a gateway keeps up with."""
     topics = [await gateway.topic(f"t{number}", flush_ms=1) for number in range(topic_count)]
-    await gateway.engine.modes.move_once()
+    await gateway.engine.commit_modes.run_once()
     await asyncio.gather(*(gateway.append(topic, [b"v"]) for topic in topics for _ in range(3)))
-    await gateway.engine.modes.move_once()
+    await gateway.engine.commit_modes.run_once()
 
 
 def places(gateway: Gateway) -> set[bool]:
@@ -58,8 +58,8 @@ async def test_topics_at_a_journal_are_served_all_the_same() -> None:
     topic = await gateway.engine.open_topic("t")
     assert await gateway.append(topic, [b"1"]) == (AppendedRange(0, 1, 1),)
     await gateway.engine.administration.alter("t", 2, {"commit.mode": "shared", "flush.ms": 1})
-    assert gateway.engine.journals.in_use() == (1, 1)
-    await topic.moving.drain_whole()
+    assert gateway.engine.journals.count_in_use() == (1, 1)
+    await topic.moving.drain_all()
     assert topic.log.state.next_offsets.tolist() == [2, 0]
     await gateway.engine.administration.alter("t", None, {"commit.mode": "own"})
     assert topic.log.state.attachment is None
@@ -77,7 +77,7 @@ async def test_an_older_gateway_keeps_topics_from_journals_while_it_is_alive(cap
     assert refused.value.code == ErrorCode.UNAVAILABLE
     with caplog.at_level(logging.WARNING, "gateway.journal"):
         await many_commits(gateway, int(OWN_COMMITS_MAX) * 2)
-        await gateway.engine.modes.move_once()
+        await gateway.engine.commit_modes.run_once()
     assert places(gateway) == {False}
     assert len([line for line in caplog.messages if "no topic may go to a journal" in line]) == 1
     peers.take_in([heartbeat("new")])

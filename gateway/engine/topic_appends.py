@@ -17,12 +17,12 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Protocol, TypeVar
 
-from gateway.call import present_call, stands, unasked
+from gateway.call import current_call, detached_from_call, mark_committed
 from gateway.engine.group_commit import Entry, GroupCommit
-from gateway.engine.moving import Moving
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.outcome import settle
+from gateway.engine.topic_mover import TopicMover
 from gateway.engine.writer import Acknowledgement, Writer
 from gateway.memory_budget import Reservation
 from log_format.delta.log import TableLog
@@ -73,7 +73,7 @@ class _Submitted(Entry[ItemT, Acknowledgement]):
             self.settled(pending, outcome)
 
 
-class AppendedTo(Protocol):
+class AppendTarget(Protocol):
     """The part of a topic that its appends need."""
 
     @property
@@ -87,12 +87,12 @@ class AppendedTo(Protocol):
         ...
 
     @property
-    def moving(self) -> Moving:
+    def moving(self) -> TopicMover:
         """Moves of the topic; tells when the topic takes appends again."""
         ...
 
 
-class Appending:
+class TopicAppends:
     """Appends of one topic."""
 
     __slots__ = (
@@ -107,7 +107,7 @@ class Appending:
         "_under_way",
     )
 
-    def __init__(self, topic: AppendedTo, access: TableAccess, journals: Journals) -> None:
+    def __init__(self, topic: AppendTarget, access: TableAccess, journals: Journals) -> None:
         self._topic = topic
         self._access = access
         self._journals = journals
@@ -133,7 +133,7 @@ class Appending:
         """
         size = batch.nbytes + batch.record_count * _ROW_OVERHEAD_BYTES
         self._count += 1
-        call = present_call()
+        call = current_call()
         sender = None if call is None else call.sender
         pending = PendingBatch(
             self._count, batch, size, asyncio.get_running_loop().create_future(), reservation, sender
@@ -169,7 +169,7 @@ class Appending:
             taken_within_ms=flush_ms + self._access.bounds.produce_wait_ms_max,
             ends_within_ms=self._access.bounds.commit_wait_ms_max,
         )
-        stands()
+        mark_committed()
         return acknowledgement
 
     async def drain(self) -> None:
@@ -178,7 +178,7 @@ class Appending:
             await asyncio.wait([pending.settled for pending in self._under_way])
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    async def hold_batches(self) -> AsyncIterator[None]:
         """Hold batches back while the topic moves or takes a large transaction; submit them again afterwards.
 
         Batches that no flush has taken are withdrawn. The context is entered once the flushes under way have ended, so that
@@ -190,7 +190,7 @@ class Appending:
         try:
             if self._under_way:
                 self._late += [pending for pending in self._under_way if self._take_back(pending)]
-                await self._topic.writer.commits.ended()
+                await self._topic.writer.commits.wait_under_way()
             yield
         finally:
             self._held = None
@@ -223,7 +223,7 @@ class Appending:
     ) -> None:
         submitted = _Submitted(item, pending.size_bytes, commits, pending, self._settled)
         submitted.sender, submitted.payer = pending.sender, payer
-        commits.enter(submitted)
+        commits.enqueue(submitted)
         pending.at = submitted
 
     def _settled(self, pending: PendingBatch, outcome: Acknowledgement | TidelogError) -> None:
@@ -232,7 +232,7 @@ class Appending:
             pending.at = None
             self._late.append(pending)
             if self._following is None:
-                with unasked():
+                with detached_from_call():
                     self._following = asyncio.create_task(self._follow())
         else:
             self._end(pending, outcome)
@@ -253,7 +253,7 @@ class Appending:
         """Submit the batches that came too late to where the topic is now."""
         problem: TidelogError = BackOff("Following a topic that moved met a defect: this was not written.")
         try:
-            await self._topic.moving.reopened()
+            await self._topic.moving.wait_reopened()
             if self._held is None:
                 self._submit_late()
         except TidelogError as refusal:

@@ -14,9 +14,9 @@ from typing import Literal
 from gateway.engine.answer_memory import reserve_for_store, reserve_for_tail
 from gateway.engine.bounds import EVENTS_BYTES_MAX, EVENTS_LOOKED_BYTES_MAX, EVENTS_RECORDS_MAX, PING_MS
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits, Records
-from gateway.engine.reading import Reading
-from gateway.engine.waiting import Draining, WaitingPlaces, Wakeup
+from gateway.engine.waiters import DrainFlag, WaiterSlots, Wakeup
 from gateway.memory_budget import Memory, Reservation
 from log_format.clock import Clock
 from log_format.errors import OffsetOutOfRange, TidelogError
@@ -29,17 +29,17 @@ _LIMITS = ReadLimits(
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class StreamSilent:
     """Event: no record came for as long as asked, or none among the records that a filter has looked at so far."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stirred:
+class StreamWoken:
     """Event: a commit to the partition or something else woke the stream, so records may come next."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class StreamEnded:
     """Event: the stream ends, with the reason."""
 
     reason: Literal["draining", "topic_deleted", "unauthorized", "error"]
@@ -47,20 +47,20 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class StreamRecords:
     """Event: records, and the memory reserved for them; release it once they are sent."""
 
     records: Records
     reservation: Reservation
 
 
-Event = Followed | Silence | Stirred | Ended
+StreamEvent = StreamRecords | StreamSilent | StreamWoken | StreamEnded
 
 
-class Following:
+class PartitionStreams:
     """Streams that follow partitions. Used on the event loop only."""
 
-    def __init__(self, reading: Reading, *, clock: Clock, places: WaitingPlaces, draining: Draining) -> None:
+    def __init__(self, reading: PartitionReader, *, clock: Clock, places: WaiterSlots, draining: DrainFlag) -> None:
         self._reading = reading
         self._clock = clock
         self._places = places
@@ -84,9 +84,9 @@ class Following:
         Raises ``BackOff`` (``OVERLOADED``) when too many readers wait already.
         """
         wakeup = Wakeup()
-        topic_id = topic.existing_with(partition).topic_id
+        topic_id = topic.require_partition(partition).topic_id
         limits = replace(_LIMITS, filter=wanted)
-        with self._places.place(wakeup), topic.waiters.registered((partition,), wakeup):
+        with self._places.hold(wakeup), topic.waiters.registered((partition,), wakeup):
             yield Stream(
                 self._reading,
                 self._clock,
@@ -106,9 +106,9 @@ class Following:
 class Stream:
     """One reader's position in a partition. A stream holds no records between two calls of ``next``."""
 
-    _reading: Reading
+    _reading: PartitionReader
     _clock: Clock
-    _draining: Draining
+    _draining: DrainFlag
     _topic: OpenTopic
     _topic_id: str | None
     _partition: int
@@ -118,46 +118,49 @@ class Stream:
     _memory: Memory
     _wakeup: Wakeup
     _heard_ms: int
-    """Monotonic time of the last records or ``Silence``."""
+    """Monotonic time of the last records or ``StreamSilent``."""
 
-    async def next(self, silence_ms: int = PING_MS) -> Event:
-        """Return records if there are any; else wait, and return ``Stirred``, ``Silence`` or ``Ended``, whichever comes first.
+    async def next(self, silence_ms: int = PING_MS) -> StreamEvent:
+        """Return records if there are any; else wait, and return ``StreamWoken``, ``StreamSilent`` or ``StreamEnded``, whichever
+        comes first.
 
-        ``Silence`` comes after ``silence_ms``, and ``PING_MS`` after the last records or silence.
+        ``StreamSilent`` comes after ``silence_ms``, and ``PING_MS`` after the last records or silence.
         """
         self._wakeup.clear()
         if self._draining.begun:
-            return Ended("draining")
+            return StreamEnded("draining")
         try:
             state = self._topic.state
             if state.topic_id != self._topic_id:
-                return Ended("topic_deleted")
+                return StreamEnded("topic_deleted")
             followed = await self._read(state)
         except TidelogError as error:
             gone = self._topic.state.topic_id != self._topic_id
-            return Ended("topic_deleted") if gone else Ended("error", error)
+            return StreamEnded("topic_deleted") if gone else StreamEnded("error", error)
         self.offset = followed.records.next_offset
         if followed.records.record_count:
             self._heard_ms = self._clock.monotonic_ms()
             return followed
         is_full = followed.records.is_full
         followed.reservation.release()
-        self._topic.poll_while_waited_for()
+        self._topic.poll_while_awaited()
         # Commits whose records the filter leaves out wake the stream, too: they must not put the ping off for ever.
         left_ms = min(silence_ms, self._heard_ms + PING_MS - self._clock.monotonic_ms())
         if not is_full and left_ms > 0 and await self._wakeup.wait(left_ms):
-            return Stirred()
+            return StreamWoken()
         self._heard_ms = self._clock.monotonic_ms()
-        return Silence()
+        return StreamSilent()
 
-    async def _read(self, state: TopicState) -> Followed:
+    async def _read(self, state: TopicState) -> StreamRecords:
         log_start, high_watermark = state.log_start(self._partition), state.high_watermark(self._partition)
         if not log_start <= self.offset <= high_watermark:
             raise OffsetOutOfRange(self._topic.name, self._partition, self.offset, log_start, high_watermark)
         records = self._reading.read_from_memory(state, self._partition, self.offset, self._limits)
         if records is not None:
             size = records.size_bytes
-            return Followed(records, await reserve_for_tail(self._memory, size) if size else self._memory.reserve(0))
+            return StreamRecords(
+                records, await reserve_for_tail(self._memory, size) if size else self._memory.reserve(0)
+            )
         reservation = await reserve_for_store(self._memory, EVENTS_BYTES_MAX, is_small=True)
         done = False
         try:
@@ -168,4 +171,4 @@ class Stream:
         finally:
             if not done:
                 reservation.release()
-        return Followed(records, reservation)
+        return StreamRecords(records, reservation)

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
-from gateway.call import unasked
+from gateway.call import detached_from_call
 from gateway.engine.open_journal import Journals, OpenJournal
 from gateway.engine.open_table import OpenTable, TableAccess
 from gateway.engine.pool import Pool
@@ -44,7 +44,7 @@ _LOOK_PAUSE_MS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MovingParts:
+class TopicMoverParts:
     """Parts that all topics of a gateway share. ``reader`` reads, in ``read_pool``, records that ``tail`` does not have."""
 
     access: TableAccess
@@ -56,12 +56,12 @@ class MovingParts:
     """Locks of the topics that are being drained, by name: one drain of each topic at a time."""
 
 
-class Moving:
+class TopicMover:
     """Moves, changes and drains of one topic. ``table``: the topic's own table; its ``look`` looks at that table alone."""
 
     __slots__ = ("_parts", "_table")
 
-    def __init__(self, table: OpenTable[TopicState], parts: MovingParts) -> None:
+    def __init__(self, table: OpenTable[TopicState], parts: TopicMoverParts) -> None:
         self._table = table
         self._parts = parts
 
@@ -106,12 +106,12 @@ class Moving:
                 )
                 if not trial.actions:
                     return Committed(state=own, result=trial.result, attempts=0)
-                with unasked():
+                with detached_from_call():
                     if is_drained or leaves:
                         await self._drain_ahead()
-                    await journal.say(Close(topic_id, here.number))
+                    await journal.commit_entries(Close(topic_id, here.number))
                     if is_drained or leaves:
-                        await self.drain_whole()
+                        await self.drain_all()
                 number = journal.state.topics.next_number(topic_id)
                 move = TopicMove(here, None, self._moved(reason), topic_id)
                 if not leaves:
@@ -125,7 +125,7 @@ class Moving:
             return committed
         raise BackOff(f"Others change topic {self._table.log.state.topic!r} all the time: this change was not made.")
 
-    async def reopened(self) -> None:
+    async def wait_reopened(self) -> None:
         """Wait until the topic takes appends again, at its own writer or its journal's; its log's state tells which.
 
         A change that closed the topic and does not end within ``overtake_ms`` is overtaken. Raises ``BackOff``.
@@ -150,7 +150,7 @@ class Moving:
                 continue
             await asyncio.sleep(_LOOK_PAUSE_MS / 1000)
 
-    async def drain_whole(self) -> None:
+    async def drain_all(self) -> None:
         """Drain until the topic's table has all records that its journal had at the call. Raises what ``OpenTable.commit``
         raises."""
         while await self.drain():
@@ -180,7 +180,7 @@ class Moving:
             bytes_max = self._parts.access.bounds.drain_bytes_max
             ends, parts = plan_drain(known, at.runs.of(known.topic_id), own.next_offsets, bytes_max=bytes_max)
             records = await self._records(here.journal, known.topic_id, parts)
-            with unasked():
+            with detached_from_call():
                 committed = await self._table.commit(Drain(known, records, ends, self._parts.access.new_id))
             if not committed.result:
                 return False
@@ -203,7 +203,7 @@ class Moving:
     async def _overtake(self, topic_id: str, here: Attachment, journal: OpenJournal) -> None:
         move = TopicMove(here, here.following(journal.state.topics.next_number(topic_id)), topic_id=topic_id)
         try:
-            with unasked():
+            with detached_from_call():
                 await self._table.commit(MoveTopic(topic_id=topic_id, move=move))
         except (TopicMoved, UnknownTopic):
             return

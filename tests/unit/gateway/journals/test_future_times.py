@@ -7,7 +7,7 @@ import logging
 import numpy as np
 import pytest
 
-from gateway.journals.times_ahead import SKEW_TOLD_MS, TimesAhead
+from gateway.journals.future_times import SKEW_WARNED_MS, FutureTimes
 from log_format.journal.topics import JournalTopic
 from log_format.topic.applied_transactions import NO_TRANSACTIONS
 from log_format.topic.producers import NO_PRODUCERS
@@ -25,14 +25,14 @@ def topic(since_ms: int | None) -> JournalTopic:
 
 def test_a_time_in_the_past_is_its_age() -> None:
     """Whatever was seen before."""
-    ahead = TimesAhead()
+    ahead = FutureTimes()
     assert ahead.age_ms(topic(None), NOW_MS, 0) is None
     assert ahead.age_ms(topic(NOW_MS - 7), NOW_MS, 0) == 7
 
 
 def test_a_time_in_the_future_counts_from_the_first_look(caplog: pytest.LogCaptureFixture) -> None:
     """A clock that is hours ahead is told once; a new time counts anew, and what is not asked for is forgotten."""
-    ahead, hours = TimesAhead(), topic(NOW_MS + SKEW_TOLD_MS + 7_200_000)
+    ahead, hours = FutureTimes(), topic(NOW_MS + SKEW_WARNED_MS + 7_200_000)
     with caplog.at_level(logging.WARNING, "gateway.journal"):
         ages = []
         for monotonic_ms in (50, 1_050, 2_050):

@@ -34,7 +34,7 @@ from gateway.engine.bounds import (
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.pool import Pool
-from gateway.engine.read_ahead import Piece, ReadAhead, piece_of
+from gateway.engine.read_ahead import DecodedPiece, ReadAhead, decoded_piece
 from gateway.engine.read_records import ReadLimits, Records, take
 from gateway.engine.tail_cache import Original, TailCache, TailRun
 from log_format.clock import Clock
@@ -49,7 +49,7 @@ from log_format.topic.state import TopicState
 T = TypeVar("T")
 
 
-class Reading:
+class PartitionReader:
     """Reads of partitions. Used on the event loop only; reads of the store run in the pool."""
 
     def __init__(
@@ -195,7 +195,7 @@ class Reading:
         self._from_memory.inc(count)
         return count > 0
 
-    def _take_from_piece(self, piece: Piece, found: Records, limits: ReadLimits) -> bool:
+    def _take_from_piece(self, piece: DecodedPiece, found: Records, limits: ReadLimits) -> bool:
         """Take what fits of a piece of an old segment; return False when not even the next record fits."""
         first = piece.row_of(found.next_offset)
         last = len(piece.offsets)
@@ -228,12 +228,12 @@ class Reading:
             bytes_max = ROW_GROUP_BYTES_MAX
         records_max = max(limits.records_max - found.record_count, READ_AHEAD_RECORDS)
 
-        def read(run: LocatedRun) -> Piece:
+        def read(run: LocatedRun) -> DecodedPiece:
             start = max(offset, run.base_offset)
             if run.journal is not None:
                 records = self._in_journal(run, state, partition).slice(start - run.base_offset)
                 table = head_within(records, bytes_max=bytes_max, records_max=records_max)
-                return piece_of(table, offset, min(run.end_offset, end), run.segment.path)
+                return decoded_piece(table, offset, min(run.end_offset, end), run.segment.path)
             table = self._reader.read(
                 topic.name,
                 run.segment,
@@ -244,7 +244,7 @@ class Reading:
                 # A run that replaced this one meanwhile may go on beyond the watermark of this read.
                 end_offset=min(run.end_offset, end),
             )
-            return piece_of(table, offset, min(run.end_offset, end), run.segment.path)
+            return decoded_piece(table, offset, min(run.end_offset, end), run.segment.path)
 
         def find_again() -> LocatedRun | None:
             _check_not_deleted(topic, state, partition, offset)
@@ -312,7 +312,7 @@ def _check_not_deleted(topic: OpenTopic, state: TopicState, partition: int, offs
         raise OffsetOutOfRange(topic.name, partition, offset, log_start, newest.high_watermark(partition))
 
 
-def _check_dense(topic: OpenTopic, state: TopicState, partition: int, piece: Piece) -> None:
+def _check_dense(topic: OpenTopic, state: TopicState, partition: int, piece: DecodedPiece) -> None:
     """Raise ``CorruptData`` if a piece lacks records that nothing removed.
 
     If any are missing, raises what ``_check_not_deleted`` raises first.

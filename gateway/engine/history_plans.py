@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.engine.bounds import COLD_RUNS_PER_READ_MAX
-from gateway.engine.locating import ReadFrom
 from gateway.engine.pool import Pool
+from gateway.engine.start_resolver import ReadPosition
 from log_format.clock import Clock
 from log_format.delta.commit_summary import CommitSummary, summarize_commit
 from log_format.errors import BackOff, ObjectMissing, ObjectTooLarge, StoreUnavailable
@@ -89,7 +89,7 @@ def is_far_behind(state: TopicState, partition: int, offset: int) -> bool:
     return is_long or sum(size_bytes for _, size_bytes in runs) >= FAR_BYTES_MIN
 
 
-class History:
+class HistoryPlans:
     """Plans of history. Used on the event loop only; URLs are signed in ``pool``."""
 
     def __init__(self, store: ObjectStore, *, pool: Pool, clock: Clock) -> None:
@@ -97,7 +97,7 @@ class History:
         self._pool = pool
         self._clock = clock
 
-    async def plan(self, start: ReadFrom, bytes_max: int) -> Plan:
+    async def plan(self, start: ReadPosition, bytes_max: int) -> Plan:
         """Return a plan of up to ``bytes_max`` stored bytes, with at least one segment if the table has one. The plan ends before
         records that only a journal has.
 

@@ -10,27 +10,27 @@ from typing import Final
 
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.waiting import Draining
+from gateway.engine.waiters import DrainFlag
 from log_format.journal.append import PartlyRefused, RoutedBatch
 from log_format.journal.entries import attach_entry_bytes
 from log_format.limits import JOURNAL_ATTACH_BYTES_MAX, JOURNAL_RUNS_MAX
 from log_format.topic.append import Batch
 from log_format.topic.append_outcome import AppendedRange
 
-AT_ONE_GO_BYTES_MAX: Final = 1024 * 1024
+SINGLE_COMMIT_BYTES_MAX: Final = 1024 * 1024
 """Bytes of records above which a request is staged: a journal is for small requests, and each of these is a commit of its own."""
 
-PlacesOfTopics = dict[str, tuple[AppendedRange, ...]]
+RangesByTopic = dict[str, tuple[AppendedRange, ...]]
 
 
-class AtOneJournal:
+class SingleJournalAppend:
     """Appends of several topics by one commit of a journal that is open in this gateway."""
 
-    def __init__(self, journals: Journals, draining: Draining) -> None:
+    def __init__(self, journals: Journals, draining: DrainFlag) -> None:
         self._journals = journals
         self._draining = draining
 
-    async def append(self, parts: Sequence[tuple[OpenTopic, Batch]]) -> PlacesOfTopics | None:
+    async def append(self, parts: Sequence[tuple[OpenTopic, Batch]]) -> RangesByTopic | None:
         """Commit the batches at the journal that the topics share; return the places by topic and partition.
 
         Return None if nothing happened and the records must be staged: they are not small, their topics share no journal, or
@@ -44,10 +44,10 @@ class AtOneJournal:
         journal = self._journals.get(number)
         journal.check_room()
         try:
-            outcomes = await journal.writer.append_whole(routed)
+            outcomes = await journal.writer.append_all_or_none(routed)
         except PartlyRefused:
             return None
-        offset_ranges: PlacesOfTopics = {}
+        offset_ranges: RangesByTopic = {}
         for (topic, _), outcome in zip(parts, outcomes, strict=True):
             assert isinstance(outcome, tuple)
             offset_ranges[topic.name] = _joined(offset_ranges.get(topic.name, ()), outcome)
@@ -62,7 +62,7 @@ def _shared_journal(routed: Sequence[RoutedBatch]) -> int | None:
 def _is_small(routed: Sequence[RoutedBatch]) -> bool:
     states = {own.topic_id: own for own, _ in routed}
     return (
-        sum(batch.nbytes for _, batch in routed) <= AT_ONE_GO_BYTES_MAX
+        sum(batch.nbytes for _, batch in routed) <= SINGLE_COMMIT_BYTES_MAX
         and sum(len(batch.counts) for _, batch in routed) <= JOURNAL_RUNS_MAX
         and sum(map(attach_entry_bytes, states.values())) <= JOURNAL_ATTACH_BYTES_MAX
     )

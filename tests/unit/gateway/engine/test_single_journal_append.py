@@ -27,14 +27,14 @@ async def test_one_object_and_one_commit_place_all() -> None:
     for turn in range(3):
         await other.append(theirs, [b"theirs"])
         parts = [(topic, batch_of(topic, [b"a", b"b"], [0, 1])) for topic in (*topics, topics[1])]
-        places = await gateway.engine.at_one_journal.append(parts)
+        places = await gateway.engine.single_journal_append.append(parts)
         assert places is not None
         assert places["t0"] == (AppendedRange(0, 2 * turn + 1, 1), AppendedRange(1, turn, 1))
         assert places["t1"] == (AppendedRange(0, 2 * turn, 2), AppendedRange(1, 2 * turn, 2))
         assert values_of(await gateway.fetch(topic="t2", offset=turn)) == [b"a"]
     before = puts(gateway)
     parts = [(topic, batch_of(topic, [b"a"])) for topic in topics]
-    assert await gateway.engine.at_one_journal.append(parts) is not None
+    assert await gateway.engine.single_journal_append.append(parts) is not None
     assert puts(gateway) - before == 2
 
 
@@ -43,7 +43,7 @@ async def test_a_topic_that_can_not_take_them_keeps_all_out() -> None:
     gateway = make_gateway()
     topics = [await gateway.topic(f"t{number}", **SHARED) for number in range(2)]
     await asyncio.gather(*(gateway.append(topic, [b"first"]) for topic in topics))
-    append = gateway.engine.at_one_journal.append
+    append = gateway.engine.single_journal_append.append
     alone = await gateway.topic("alone", commit_mode="own")
     assert await append([(topic, batch_of(topic, [b"x"])) for topic in (*topics, alone)]) is None
     made_anew = batch_of(topics[1], [b"x"])
@@ -53,7 +53,7 @@ async def test_a_topic_that_can_not_take_them_keeps_all_out() -> None:
     assert journal is not None
     here = topics[1].log.state.attachment
     assert here is not None
-    await journal.say(Close(str(topics[1].log.state.topic_id), here.number))
+    await journal.commit_entries(Close(str(topics[1].log.state.topic_id), here.number))
     assert await append([(topic, batch_of(topic, [b"x"])) for topic in topics]) is None
     for topic in topics:
         assert values_of(await gateway.fetch(topic=topic.name)) == [b"first"]
@@ -70,9 +70,9 @@ async def test_what_lost_its_race_and_is_refused_then_is_not_read() -> None:
     assert here is not None
     with Gate(gateway.store, "put_if_absent") as gate:
         parts = [(topic, batch_of(topic, [b"x"])) for topic in topics]
-        append = asyncio.create_task(gateway.engine.at_one_journal.append(parts))
+        append = asyncio.create_task(gateway.engine.single_journal_append.append(parts))
         await gate.wait_until_reached()
-        await other.engine.journals.get(0).say(Close(str(theirs.log.state.topic_id), here.number))
+        await other.engine.journals.get(0).commit_entries(Close(str(theirs.log.state.topic_id), here.number))
     assert await append is None
     elsewhere = await other.engine.open_topic("t0")
     assert await other.append(elsewhere, [b"second"]) == (AppendedRange(0, 1, 1),)

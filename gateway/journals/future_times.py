@@ -7,13 +7,13 @@ from typing import Final
 
 from log_format.journal.topics import JournalTopic
 
-SKEW_TOLD_MS: Final = 60_000
+SKEW_WARNED_MS: Final = 60_000
 """Skew of a clock above which the log says so: gateways of one store should have the same time within a second."""
 
 _log = logging.getLogger("gateway.journal")
 
 
-class TimesAhead:
+class FutureTimes:
     """Monotonic time at which each time in the future was first seen. Holds the topics of two rounds at most."""
 
     def __init__(self, *, tells: bool = True) -> None:
@@ -35,7 +35,7 @@ class TimesAhead:
             return now_ms - since_ms
         key = (topic.topic_id, since_ms)
         seen_ms = self._last.get(key)
-        if self._tells and seen_ms is None and since_ms - now_ms > SKEW_TOLD_MS:
+        if self._tells and seen_ms is None and since_ms - now_ms > SKEW_WARNED_MS:
             _log.warning(
                 "the clock of a gateway that appended to topic %s is %d s ahead of this one's: set both by a time service",
                 topic.name,

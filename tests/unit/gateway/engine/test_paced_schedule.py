@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gateway.engine.early_flush import PACED_SAVINGS_SECONDS_MAX, EarlyFlush, Paced
-from gateway.engine.group_commit import AT_ONCE, Group, GroupCommit, Pending, Waiting
+from gateway.engine.early_flush import PACED_SAVINGS_SECONDS_MAX, EarlyFlush, PacedSchedule
+from gateway.engine.group_commit import IMMEDIATELY, EntryQueue, Group, GroupCommit, Pending
 from tests.support.virtual_loop import run_virtually
 
 COMMIT_SECONDS = 0.01
@@ -27,7 +27,7 @@ class Table:
         self.early = EarlyFlush(saved, PACED_SAVINGS_SECONDS_MAX, label="groups", advice="wait")
         self.commits: list[tuple[float, int]] = []
         self._decisions: GroupCommit[int, None] = GroupCommit(
-            self._commit, schedule=Paced(self.early, PER_SECOND), label="groups", waiting_max=100_000
+            self._commit, schedule=PacedSchedule(self.early, PER_SECOND), label="groups", waiting_max=100_000
         )
 
     async def decide(self, sender: str) -> float:
@@ -113,14 +113,14 @@ def test_without_savings_the_pace_is_back() -> None:
 def test_no_day_has_more_commits_than_the_pace_allows(saved: float, per_second: float) -> None:
     """Of callers who never pause, with commits that take hardly any time: savings are within the day's bound."""
     early = EarlyFlush(saved, PACED_SAVINGS_SECONDS_MAX, label="", advice="")
-    paced, waiting, now, count = Paced(early, per_second), Waiting[int](), 0.0, 0
+    paced, waiting, now, count = PacedSchedule(early, per_second), EntryQueue[int](), 0.0, 0
     entry: Pending[int, None] = Pending(1, 0, None)  # type: ignore[arg-type]
     entry.sender = "a"
     while count <= DAY * per_second + 1:
         entry.arrived = now
         waiting.append(entry)
         due = paced.due(waiting, now)
-        now = now if due == AT_ONCE else max(now, due)
+        now = now if due == IMMEDIATELY else max(now, due)
         if now > DAY:
             break
         taken = waiting.take(paced.take(waiting, now))

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from gateway.engine.group_commit import AtOnce, Group, GroupCommit, Waiting
+from gateway.engine.group_commit import EntryQueue, Group, GroupCommit, ImmediateSchedule
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_table import OpenTable
 from log_format.journal.commit_offers import CommitOffers
@@ -22,11 +22,11 @@ _WAITING_MAX: Final = 256
 """Number of objects that wait for a commit: each gateway has one under way."""
 
 
-class _Runs(AtOnce):
+class _OffersSchedule(ImmediateSchedule):
     """Schedule of groups of all waiting objects, each as soon as the last commit has ended; fewer objects if they have many runs
     or attach much."""
 
-    def take(self, waiting: Waiting[Any], now: float) -> int:
+    def take(self, waiting: EntryQueue[Any], now: float) -> int:
         """Return how many objects fit one commit, at least one."""
         del now
         if len(waiting.entries) == 1:
@@ -41,7 +41,7 @@ class _Runs(AtOnce):
         return count
 
 
-class JournalTakes:
+class OfferedObjects:
     """Commits of objects to one journal. ``take_notes``: returns the entries that the next commit says in addition."""
 
     def __init__(
@@ -51,7 +51,7 @@ class JournalTakes:
         self._metrics = metrics
         self._take_notes = take_notes
         self._commits: GroupCommit[Offer, OfferAnswer | None] = GroupCommit(
-            self._commit, schedule=_Runs(), label=table.label, waiting_max=_WAITING_MAX
+            self._commit, schedule=_OffersSchedule(), label=table.label, waiting_max=_WAITING_MAX
         )
 
     @property
@@ -73,7 +73,7 @@ class JournalTakes:
 
     async def _commit(self, group: Group[Offer, OfferAnswer | None]) -> None:
         started = asyncio.get_running_loop().time()
-        committed = await self._table.commit_in_turn(CommitOffers(group.items, notes=self._take_notes()))
+        committed = await self._table.commit_serialized(CommitOffers(group.items, notes=self._take_notes()))
         self._metrics.commit_seconds.observe(asyncio.get_running_loop().time() - started)
         if committed.attempts:
             self._metrics.commit_attempts.observe(committed.attempts)

@@ -13,7 +13,7 @@ from log_format.records.filter import RecordFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passing:
+class FilteredRows:
     """Result of one step. ``records`` are copies unless all rows pass, so they keep no other rows in memory."""
 
     records: pa.Table
@@ -26,7 +26,7 @@ class Passing:
     """Whether the next row passes and does not fit."""
 
 
-def passing(
+def filter_rows(
     wanted: RecordFilter,
     table: pa.Table,
     size_sums: npt.NDArray[np.int64],
@@ -35,7 +35,7 @@ def passing(
     records_max: int,
     bytes_max: int,
     at_least_one: bool,
-) -> Passing:
+) -> FilteredRows:
     """Apply the filter to the first of ``rows``, as many as one step takes; ``rows`` is not empty.
 
     Args:
@@ -55,7 +55,7 @@ def passing(
     is_full = fitting < len(found)
     if is_full:
         stop = first + int(found[fitting])
-    return Passing(
+    return FilteredRows(
         records=looked if fitting == len(rows) else looked.take(pa.array(found[:fitting])),
         size_bytes=int(sizes[:fitting].sum()),
         looked_count=stop - first,

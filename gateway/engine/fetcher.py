@@ -31,15 +31,15 @@ from gateway.engine.bounds import (
     LARGE_ANSWER_WAIT_MS_MAX,
     LOOKED_BYTES_MAX,
     PARTITIONS_PER_STEP,
-    POLL_REST,
+    POLL_REST_FACTOR,
     EngineBounds,
 )
 from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits
-from gateway.engine.locating import Locating, ReadFrom
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits, Records
-from gateway.engine.reading import Reading
-from gateway.engine.waiting import Draining, WaitingPlaces, Wakeup
+from gateway.engine.start_resolver import ReadPosition, StartResolver
+from gateway.engine.waiters import DrainFlag, WaiterSlots, Wakeup
 from gateway.memory_budget import Memory, MemoryBudget, Reservation
 from log_format.clock import Clock
 from log_format.errors import BackOff, TidelogError
@@ -47,28 +47,28 @@ from log_format.topic.state import TopicState
 
 
 @dataclass(frozen=True, slots=True)
-class _Later:
+class _DeferredLook:
     """A look that is still to be made for a fetch: the partitions it wants, and when it arrived (monotonic)."""
 
     wanted: Sequence[FetchFrom]
     arrival_ms: int
 
-    def is_done(self, starts: Sequence[ReadFrom | TidelogError]) -> bool:
+    def is_done(self, starts: Sequence[ReadPosition | TidelogError]) -> bool:
         """Return whether other requests have looked at all these topics since the fetch arrived."""
         return all(isinstance(start, TidelogError) or start.topic.is_fresh(self.arrival_ms) for start in starts)
 
 
-class Fetching:
+class Fetcher:
     """Fetches of this gateway. Used on the event loop only."""
 
     def __init__(
         self,
-        locating: Locating,
-        reading: Reading,
+        locating: StartResolver,
+        reading: PartitionReader,
         *,
         clock: Clock,
-        places: WaitingPlaces,
-        draining: Draining,
+        places: WaiterSlots,
+        draining: DrainFlag,
         bounds: EngineBounds,
     ) -> None:
         self._locating = locating
@@ -94,16 +94,16 @@ class Fetching:
         """
         with await self._list_of(len(wanted), memory.client):
             if limits.wait_ms_max >= self._bounds.journal_poll_ms:
-                topics = self._locating.at_known_ends(wanted)
+                topics = self._locating.topics_at_known_ends(wanted)
                 if topics is not None:
-                    starts = await self._locating.located(wanted, topics)
+                    starts = await self._locating.resolve(wanted, topics)
                     deadline_ms = self._clock.monotonic_ms() + limits.wait_ms_max
-                    return await self._waited(starts, limits, memory, deadline_ms, _Later(wanted, arrival_ms))
+                    return await self._waited(starts, limits, memory, deadline_ms, _DeferredLook(wanted, arrival_ms))
             topics = await self._locating.fresh(wanted, arrival_ms)
-            return await self.fetch_from(await self._locating.located(wanted, topics), limits, memory)
+            return await self.fetch_from(await self._locating.resolve(wanted, topics), limits, memory)
 
     async def fetch_from(
-        self, starts: Sequence[ReadFrom | TidelogError], limits: FetchLimits, memory: Memory
+        self, starts: Sequence[ReadPosition | TidelogError], limits: FetchLimits, memory: Memory
     ) -> FetchAnswer:
         """Fetch from a short list of partitions that were just located; else like ``fetch``."""
         deadline_ms = self._clock.monotonic_ms() + limits.wait_ms_max
@@ -116,17 +116,17 @@ class Fetching:
 
     async def _waited(
         self,
-        starts: Sequence[ReadFrom | TidelogError],
+        starts: Sequence[ReadPosition | TidelogError],
         limits: FetchLimits,
         memory: Memory,
         deadline_ms: int,
-        later: _Later | None = None,
+        later: _DeferredLook | None = None,
     ) -> FetchAnswer:
         """Wait until there is enough to answer, or until the deadline. ``later``: look that must be made before the answer."""
         look_ms = self._clock.monotonic_ms() + 2 * self._bounds.journal_poll_ms
         with ExitStack() as stack:
             wakeup = Wakeup()
-            stack.enter_context(self._places.place(wakeup))
+            stack.enter_context(self._places.hold(wakeup))
             await self._register(stack, starts, wakeup)
             while True:
                 # Registers first, then reads again, so that no commit in between is missed.
@@ -143,11 +143,11 @@ class Fetching:
                 answer.reservation.release()
                 del answer
                 if later is not None and (is_over or now_ms >= look_ms):
-                    starts = await self._locating.looked_again(later.wanted, starts, later.arrival_ms)
+                    starts = await self._locating.refresh_again(later.wanted, starts, later.arrival_ms)
                     later = None
                     continue
                 if len(starts) > FETCH_LIST_PARTITIONS and not self._draining.begun:
-                    await asyncio.sleep(min(left_ms, (now_ms - began_ms) * POLL_REST) / 1000)
+                    await asyncio.sleep(min(left_ms, (now_ms - began_ms) * POLL_REST_FACTOR) / 1000)
                 until_ms = deadline_ms if later is None else min(deadline_ms, look_ms)
                 await wakeup.wait(until_ms - self._clock.monotonic_ms())
 
@@ -162,18 +162,18 @@ class Fetching:
         )
 
     async def _read(
-        self, starts: Sequence[ReadFrom | TidelogError], limits: FetchLimits, memory: Memory
+        self, starts: Sequence[ReadPosition | TidelogError], limits: FetchLimits, memory: Memory
     ) -> FetchAnswer:
         if not limits.are_small:
             with suppress(BackOff):
                 return await self._read_up_to(starts, limits, memory, LARGE_ANSWER_WAIT_MS_MAX)
-            limits = limits.made_small()
+            limits = limits.as_small()
         wait_ms = ANSWER_WAIT_MS_MAX - LARGE_ANSWER_WAIT_MS_MAX
         return await self._read_up_to(starts, limits, memory, wait_ms, is_small=True)
 
     async def _read_up_to(
         self,
-        starts: Sequence[ReadFrom | TidelogError],
+        starts: Sequence[ReadPosition | TidelogError],
         limits: FetchLimits,
         memory: Memory,
         wait_ms: int,
@@ -198,10 +198,10 @@ class Fetching:
                         )
                         left = replace(left, store_until_ms=self._clock.monotonic_ms() + self._bounds.cold_read_ms_max)
                         is_for_store = True
-                    assert isinstance(start, ReadFrom)
+                    assert isinstance(start, ReadPosition)
                     part = await self._read_one(start, left)
                 answer.take(part)
-                if isinstance(start, ReadFrom) and start.filter is not None and isinstance(part, Fetched):
+                if isinstance(start, ReadPosition) and start.filter is not None and isinstance(part, Fetched):
                     if not part.records.record_count:
                         start.offset = part.records.next_offset
                     left = replace(left, looked_bytes_max=left.looked_bytes_max - part.records.looked_bytes)
@@ -225,7 +225,7 @@ class Fetching:
                 answer.reservation.release()
         return answer
 
-    def _read_from_memory(self, start: ReadFrom, limits: ReadLimits) -> Fetched | TidelogError | None:
+    def _read_from_memory(self, start: ReadPosition, limits: ReadLimits) -> Fetched | TidelogError | None:
         """Return the partition's result, or its error, if it is known without the store; else None."""
         try:
             state = start.state()
@@ -235,7 +235,7 @@ class Fetching:
         records = self._reading.read_from_memory(state, start.partition, start.offset, wanted)
         return None if records is None else _fetched(start, state, records)
 
-    async def _read_one(self, start: ReadFrom, limits: ReadLimits) -> Fetched | TidelogError:
+    async def _read_one(self, start: ReadPosition, limits: ReadLimits) -> Fetched | TidelogError:
         try:
             state = start.state()
             wanted = _limits_of(start, limits)
@@ -251,29 +251,29 @@ class Fetching:
             return True
         if answer.record_count >= limits.records_max or answer.size_bytes >= limits.bytes_max:
             return True
-        return answer.has_least(limits)
+        return answer.has_minimum(limits)
 
-    async def _register(self, stack: ExitStack, starts: Sequence[ReadFrom | TidelogError], wakeup: Wakeup) -> None:
+    async def _register(self, stack: ExitStack, starts: Sequence[ReadPosition | TidelogError], wakeup: Wakeup) -> None:
         by_topic: dict[OpenTopic, list[int]] = {}
         for start in starts:
-            if isinstance(start, ReadFrom):
+            if isinstance(start, ReadPosition):
                 by_topic.setdefault(start.topic, []).append(start.partition)
         for topic, partitions in by_topic.items():
             for first in range(0, len(partitions), PARTITIONS_PER_STEP):
                 if first:
                     await asyncio.sleep(0)
                 stack.enter_context(topic.waiters.registered(partitions[first : first + PARTITIONS_PER_STEP], wakeup))
-            topic.poll_while_waited_for()
+            topic.poll_while_awaited()
 
 
-def _limits_of(start: ReadFrom, limits: ReadLimits) -> ReadLimits:
+def _limits_of(start: ReadPosition, limits: ReadLimits) -> ReadLimits:
     if start.filter is None and start.bytes_max is None:
         return limits
     bytes_max = limits.bytes_max if start.bytes_max is None else min(limits.bytes_max, start.bytes_max)
     return replace(limits, filter=start.filter, bytes_max=bytes_max)
 
 
-def _fetched(start: ReadFrom, state: TopicState, records: Records) -> Fetched:
+def _fetched(start: ReadPosition, state: TopicState, records: Records) -> Fetched:
     return Fetched(
         topic=start.topic.name,
         topic_id=start.topic_id,

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import pytest
 
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.waiting import Wakeup
-from gateway.journals import modes
+from gateway.engine.waiters import Wakeup
+from gateway.journals import commit_modes
 from tests.support.engine import Gateway, make_gateway
 
 
@@ -27,10 +27,10 @@ async def test_few_topics_keep_their_own_commits(gateway: Gateway) -> None:
     for _ in range(3):
         await produce(gateway, topics)
         await asyncio.sleep(1)
-        await gateway.engine.modes.move_once()
+        await gateway.engine.commit_modes.run_once()
     for _ in range(100):
         await produce(gateway, topics)
-    await gateway.engine.modes.move_once()
+    await gateway.engine.commit_modes.run_once()
     assert not any(at_journal(topics))
 
 
@@ -39,10 +39,10 @@ async def test_the_smallest_of_many_topics_go_to_a_journal(gateway: Gateway) -> 
     small = [await gateway.topic(f"s{number}", flush_ms=5) for number in range(60)]
     large = [await gateway.topic(f"l{number}", flush_ms=5) for number in range(3)]
     fixed = [await gateway.topic(f"f{number}", flush_ms=5, commit_mode="own") for number in range(3)]
-    await gateway.engine.modes.move_once()
+    await gateway.engine.commit_modes.run_once()
     await asyncio.gather(produce(gateway, small + fixed), produce(gateway, large, 400_000))
-    gateway.engine.modes._last_ms = gateway.engine.clock.monotonic_ms() - 1_000
-    await gateway.engine.modes.move_once()
+    gateway.engine.commit_modes._last_ms = gateway.engine.clock.monotonic_ms() - 1_000
+    await gateway.engine.commit_modes.run_once()
     assert sum(at_journal(small)) >= 45
     assert not any(at_journal(large))
     assert not any(at_journal(fixed))
@@ -52,7 +52,7 @@ async def test_the_smallest_of_many_topics_go_to_a_journal(gateway: Gateway) -> 
     assert described.moved is not None
     assert "own commits a second were wanted" in described.moved.reason
     before = sum(at_journal(small))
-    await gateway.engine.modes.move_once()
+    await gateway.engine.commit_modes.run_once()
     assert sum(at_journal(small)) >= before
 
 
@@ -64,7 +64,7 @@ async def test_topics_for_which_readers_wait_go_to_a_journal(gateway: Gateway, c
     with ExitStack() as stack:
         for topic in topics:
             stack.enter_context(topic.waiters.registered((0,), Wakeup()))
-        await gateway.engine.modes.move_once()
+        await gateway.engine.commit_modes.run_once()
         assert at_journal(topics) == [moves] * count
         assert not any(at_journal(others))
         if moves:
@@ -73,7 +73,7 @@ async def test_topics_for_which_readers_wait_go_to_a_journal(gateway: Gateway, c
             assert "60 looks a second for readers that wait were wanted" in described.moved.reason
             for topic in others:
                 stack.enter_context(topic.waiters.registered((0,), Wakeup()))
-            await gateway.engine.modes.move_once()
+            await gateway.engine.commit_modes.run_once()
             assert all(at_journal(others)), "few, but many are there"
 
 
@@ -87,16 +87,16 @@ async def test_a_topic_with_large_flushes_gets_its_own_commits_again(monkeypatch
     assert all(at_journal(topics))
     clock = gateway.engine.clock
     now_ms = clock.now_ms()
-    monkeypatch.setattr(clock, "now_ms", lambda: now_ms + modes.MOVED_AGAIN_MS)
+    monkeypatch.setattr(clock, "now_ms", lambda: now_ms + commit_modes.MOVED_AGAIN_MS)
     for step in range(4):
         at_ms = clock.monotonic_ms()
         await gateway.append(topic, [b"x" * 1_000_000] * 12)
         assert all(at_journal(topics)), step
-        gateway.engine.modes._last_ms = at_ms - 1_000
-        await gateway.engine.modes.move_once()
-        since_ms = gateway.engine.modes._large_since_ms
+        gateway.engine.commit_modes._last_ms = at_ms - 1_000
+        await gateway.engine.commit_modes.run_once()
+        since_ms = gateway.engine.commit_modes._large_since_ms
         for name in since_ms:
-            since_ms[name] -= modes.OWN_AGAIN_MS // 2
+            since_ms[name] -= commit_modes.OWN_AGAIN_MS // 2
         if not any(at_journal(topics)):
             break
     assert not any(at_journal(topics))

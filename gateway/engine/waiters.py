@@ -41,7 +41,7 @@ class Wakeup:
 
 
 @dataclass(slots=True)
-class Draining:
+class DrainFlag:
     """Whether the gateway is shutting down: then it takes no new work, and ends waits."""
 
     begun: bool = False
@@ -52,7 +52,7 @@ class Draining:
             raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
 
 
-class WaitingPlaces:
+class WaiterSlots:
     """Bound on the number of waiting readers, over all topics."""
 
     def __init__(self, count_max: int) -> None:
@@ -65,7 +65,7 @@ class WaitingPlaces:
         return len(self._taken)
 
     @contextmanager
-    def place(self, wakeup: Wakeup) -> Iterator[None]:
+    def hold(self, wakeup: Wakeup) -> Iterator[None]:
         """Hold a waiting place while the context lasts. Raises ``BackOff`` (``OVERLOADED``) when all are taken."""
         if len(self._taken) >= self.count_max:
             raise overloaded(f"{self.count_max} polls and event streams wait already.")

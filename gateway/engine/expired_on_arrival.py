@@ -15,7 +15,7 @@ from log_format.topic.state import TopicState
 
 _log = logging.getLogger("gateway.topic")
 
-TOLD_EVERY_MS: Final = 60_000
+WARNING_REPEAT_MS: Final = 60_000
 """Interval between two warnings in the log: there may be thousands of such topics."""
 
 
@@ -28,7 +28,7 @@ class ExpiredOnArrival:
 
     def look(self, batch: Batch, state: TopicState, now_ms: int) -> None:
         """Count the batch if it is too old for its topic, and log a warning that names the topic, at most every
-        ``TOLD_EVERY_MS``."""
+        ``WARNING_REPEAT_MS``."""
         config = state.config
         retention_ms = config.integer("retention.ms")
         if retention_ms < 0 or not config.deletes_old:
@@ -39,7 +39,7 @@ class ExpiredOnArrival:
         if newest_ms is None or newest_ms >= now_ms - retention_ms:
             return
         self._metrics.expired_records.inc(sum(count for _, count in batch.counts))
-        if self._told_ms is None or now_ms - self._told_ms >= TOLD_EVERY_MS:
+        if self._told_ms is None or now_ms - self._told_ms >= WARNING_REPEAT_MS:
             self._told_ms = now_ms
             _log.warning(
                 "records of topic %s have expired as they come: timestamp %d, retention.ms %d. Maintenance will remove them. "

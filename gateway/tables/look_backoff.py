@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-RAREST_TIMES: Final = 12
+PAUSE_FACTOR_MAX: Final = 12
 """Longest pause, in multiples of the first pause: a minute for one of 5 s."""
 
 
-class IdleLooks:
+class LookBackoff:
     """Schedule of looks. ``pause_ms``: from one look to the next while things change."""
 
     def __init__(self, pause_ms: int) -> None:
@@ -26,14 +26,14 @@ class IdleLooks:
         due when it differs from the last call's."""
         if seen != self._seen:
             self._seen = seen
-            self.keep_on()
+            self.reset()
         elif now_ms < self._due_ms:
             return False
         self._due_ms = now_ms + self._pause_ms
-        self._pause_ms = min(self._pause_ms * 2, self._first_ms * RAREST_TIMES)
+        self._pause_ms = min(self._pause_ms * 2, self._first_ms * PAUSE_FACTOR_MAX)
         return True
 
-    def keep_on(self) -> None:
+    def reset(self) -> None:
         """Reset the pause, since something is left to do."""
         self._pause_ms = self._first_ms
         self._due_ms = 0

@@ -165,7 +165,7 @@ async def test_what_is_deleted_meanwhile_is_refused_not_skipped(gateway: Gateway
     for value in (b"a", b"b", b"c", b"d"):
         await gateway.append(topic, [value])
     gateway.forget_tail()
-    before, reading = topic.state, gateway.engine.reading
+    before, reading = topic.state, gateway.engine.reader
     limits = ReadLimits(records_max=10, bytes_max=1000)
     for log_start in (2, 4):
         await gateway.engine.administration.delete_records("t", {0: log_start})
@@ -182,7 +182,7 @@ async def test_a_segment_that_is_cleaned_away_meanwhile_is_not_skipped(gateway: 
     for value in (b"a", b"b", b"c"):
         await gateway.append(topic, [value])
     gateway.forget_tail()
-    before, reading = topic.state, gateway.engine.reading
+    before, reading = topic.state, gateway.engine.reader
     limits = ReadLimits(records_max=10, bytes_max=1000)
     found = before.manifest.find(0, 1)
     assert found is not None
@@ -211,7 +211,7 @@ async def test_a_time_is_found_in_offset_order(gateway: Gateway) -> None:
         await gateway.engine.administration.delete_records("t", {0: start})
         for wanted in (0, 10, 31, 60, 70, 71, 90, 91):
             expected = next((i for i in range(start, len(times)) if times[i] >= wanted), None)
-            found = await gateway.engine.reading.offset_of_timestamp(topic, topic.state, 0, wanted)
+            found = await gateway.engine.reader.offset_of_timestamp(topic, topic.state, 0, wanted)
             assert found == expected, (start, wanted)
 
 
