@@ -32,7 +32,7 @@ OPERATIONS: Final[Mapping[Operation, int]] = {
 }
 PERMISSIONS: Final[Mapping[Permission, int]] = {"deny": 2, "allow": 3}
 PATTERNS: Final[Mapping[Pattern, int]] = {"literal": LITERAL, "prefix": 4}
-_WORDLESS: Final = {
+_UNSUPPORTED_OPERATIONS: Final = {
     9: "ClusterAction",
     10: "DescribeConfigs (Describe on the topic allows it)",
     11: "AlterConfigs (Alter on the topic allows it)",
@@ -41,7 +41,7 @@ _WORDLESS: Final = {
     14: "DescribeTokens",
     15: "TwoPhaseCommit",
 }
-_WORDLESS_TYPES: Final = {6: "delegation tokens", 7: "users"}
+_UNSUPPORTED_TYPES: Final = {6: "delegation tokens", 7: "users"}
 K = TypeVar("K", bound=str)
 
 
@@ -57,29 +57,29 @@ class KafkaAcl(NamedTuple):
     permission: int
 
 
-def parsed_acl(given: KafkaAcl) -> Acl:
+def parse_acl(given: KafkaAcl) -> Acl:
     """Return the ACL in Tidelog's terms. Raise ``RequestRefused`` if Tidelog cannot express it."""
     if given.host != EVERY:
         raise _refused(f"ACLs hold for every host: host must be {EVERY}")
-    if given.operation in _WORDLESS:
-        raise _refused(f"There is no operation {_WORDLESS[given.operation]}")
-    if given.resource_type in _WORDLESS_TYPES:
-        raise _refused(f"There are no ACLs of {_WORDLESS_TYPES[given.resource_type]}")
-    resource_type = _word(RESOURCE_TYPES, given.resource_type, "resource type")
-    pattern = _word(PATTERNS, given.pattern, "pattern")
+    if given.operation in _UNSUPPORTED_OPERATIONS:
+        raise _refused(f"There is no operation {_UNSUPPORTED_OPERATIONS[given.operation]}")
+    if given.resource_type in _UNSUPPORTED_TYPES:
+        raise _refused(f"There are no ACLs of {_UNSUPPORTED_TYPES[given.resource_type]}")
+    resource_type = _decode(RESOURCE_TYPES, given.resource_type, "resource type")
+    pattern = _decode(PATTERNS, given.pattern, "pattern")
     resource = _own_resource(resource_type, given.resource or "")
     principal = own_principal(given.principal or "")
     if (fault := resource_fault(resource_type, resource, pattern)) is not None:
         raise _refused(f"The name of the {resource_type} {fault}")
     if principal != EVERY and not is_principal(principal, USER, GROUP, ROLE):
         raise _refused(f"The principal must be {USER}, {GROUP} or {ROLE} and a name")
-    operation = _word(OPERATIONS, given.operation, "operation")
+    operation = _decode(OPERATIONS, given.operation, "operation")
     return Acl(
-        principal, operation, resource_type, resource, pattern, _word(PERMISSIONS, given.permission, "permission")
+        principal, operation, resource_type, resource, pattern, _decode(PERMISSIONS, given.permission, "permission")
     )
 
 
-def told_acl(acl: Acl) -> KafkaAcl:
+def encode_acl(acl: Acl) -> KafkaAcl:
     """Return the ACL as Kafka encodes it."""
     return KafkaAcl(
         RESOURCE_TYPES[acl.resource_type],
@@ -97,28 +97,28 @@ def own_principal(principal: str) -> str:
     return EVERY if principal == EVERY_USER else principal
 
 
-def is_asked(acl: Acl, asked: KafkaAcl) -> bool:
+def matches_filter(acl: Acl, asked: KafkaAcl) -> bool:
     """Return whether the ACL matches every field of the filter."""
-    own = told_acl(acl)
+    own = encode_acl(acl)
     return (
-        _is(asked.resource_type, own.resource_type)
-        and _is(asked.operation, own.operation)
-        and _is(asked.permission, own.permission)
+        _matches(asked.resource_type, own.resource_type)
+        and _matches(asked.operation, own.operation)
+        and _matches(asked.permission, own.permission)
         and asked.principal in (None, own.principal)
         and asked.host in (None, own.host)
-        and _reaches(acl, own.resource or "", asked)
+        and _matches_pattern(acl, own.resource or "", asked)
     )
 
 
-def _reaches(acl: Acl, resource: str, asked: KafkaAcl) -> bool:
+def _matches_pattern(acl: Acl, resource: str, asked: KafkaAcl) -> bool:
     if asked.pattern != MATCH:
-        return _is(asked.pattern, PATTERNS[acl.pattern]) and asked.resource in (None, resource)
+        return _matches(asked.pattern, PATTERNS[acl.pattern]) and asked.resource in (None, resource)
     if asked.resource is None or resource == asked.resource:
         return True
     return asked.resource.startswith(resource) if acl.pattern == "prefix" else resource == EVERY
 
 
-def _is(asked: int, own: int) -> bool:
+def _matches(asked: int, own: int) -> bool:
     return asked in (ANY, own)
 
 
@@ -130,7 +130,7 @@ def _own_resource(resource_type: ResourceType, name: str) -> str:
     return CLUSTER
 
 
-def _word(words: Mapping[K, int], number: int, what: str) -> K:
+def _decode(words: Mapping[K, int], number: int, what: str) -> K:
     for word, own in words.items():
         if own == number:
             return word

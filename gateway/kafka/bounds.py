@@ -12,16 +12,16 @@ PRODUCE_FRAME_COPIES: Final = 2
 """Memory of a Produce request as a multiple of its frame: the frame's bytes, and the records decoded from them."""
 SMALL_FRAME_COPIES: Final = 8
 """Memory of a small frame's entities, as a multiple of the frame's bytes."""
-UNPROVED_FRAME_BYTES_MAX: Final = 64 * 1024
+UNAUTHENTICATED_FRAME_BYTES_MAX: Final = 64 * 1024
 """Largest frame of a client that has not authenticated: a login is smaller."""
 FRAME_GRACE_MS: Final = 2_000
 FRAME_BYTES_PER_SECOND_MIN: Final = 1024 * 1024
 """Slowest transfer of a frame while request memory is short. A connection is closed if its frame began more than
 ``FRAME_GRACE_MS`` ago and arrives more slowly, because the memory reserved for the whole frame is withheld from other
 requests."""
-MEMORY_SHORT_PART: Final = 0.75
+MEMORY_SHORT_SHARE: Final = 0.75
 """Part of the request memory above which memory counts as short."""
-ORIGINALS_PART: Final = 0.5
+ORIGINALS_MEMORY_SHARE: Final = 0.5
 """Part of the request memory above which a producer's original bytes are no longer kept with its records."""
 REQUESTS_IN_FLIGHT_MAX: Final = 32
 """Requests of one connection that have begun and are not answered. At this number the next frame is left in the socket."""

@@ -71,7 +71,7 @@ def brokers_of(heartbeats: Iterable[Heartbeat], own_id: str, *, drains: bool = F
     return [found[number] for number in sorted(found)]
 
 
-def of_zones(topic: str, brokers: Sequence[Broker]) -> Mapping[str, int]:
+def nearest_brokers(topic: str, brokers: Sequence[Broker]) -> Mapping[str, int]:
     """Return, for each zone, the node id of the broker from which consumers of the zone read the topic; empty if all brokers
     that name a zone are in one zone."""
     by_zone: dict[str, dict[str, int]] = {}

@@ -21,10 +21,10 @@ from gateway.kafka.described_topics import EncodedTopics
 from gateway.kafka.encoded_batches import EncodedBatches
 from gateway.kafka.fetch_sessions import FetchSessions
 from gateway.kafka.known_topics import KnownTopics
-from gateway.kafka.login import Login
 from gateway.kafka.rates import Rates
+from gateway.kafka.sasl import Login
+from gateway.kafka.shares.groups import ShareGroups
 from gateway.kafka.shares.sessions import ShareSessions
-from gateway.kafka.shares.shares import Shares
 from gateway.kafka.wire.entities import make_entity
 from gateway.kafka.wire.messages import Head, response_type
 from gateway.log_engine import LogEngine
@@ -125,7 +125,7 @@ class ListenerCaches:
     encoded_topics: EncodedTopics
     encoded_batches: EncodedBatches
     fetch_sessions: FetchSessions
-    shares: Shares
+    shares: ShareGroups
     prepared: set[tuple[int, int]] = field(default_factory=set)
     """API keys and versions whose schemas are already imported."""
 
@@ -158,7 +158,7 @@ class KafkaCall:
         return self.caches.known_topics
 
     @property
-    def shares(self) -> Shares:
+    def shares(self) -> ShareGroups:
         """Share groups with their members and queues."""
         return self.caches.shares
 
@@ -223,10 +223,10 @@ class KafkaCall:
         try:
             self.gateway.rights.require(self.caller, operation, resource_type, resource)
         except Unauthorized:
-            self._denied(operation, resource_type, resource)
+            self._note_denial(operation, resource_type, resource)
             raise
 
-    async def unreadable(self, topics: Collection[str], group: str | None = None) -> Mapping[str, TidelogError]:
+    async def find_unreadable(self, topics: Collection[str], group: str | None = None) -> Mapping[str, TidelogError]:
         """Check the caller's rights again after a wait; note each denial in the audit trail.
 
         Args:
@@ -252,10 +252,10 @@ class KafkaCall:
         lost = await standing.unreadable(topics, group)
         for error in lost.values():
             if isinstance(error, Unauthorized):
-                self._denied(error.fields["operation"], error.fields["resource_type"], error.fields["resource"])
+                self._note_denial(error.fields["operation"], error.fields["resource_type"], error.fields["resource"])
         return lost
 
-    def _denied(self, *right: str) -> None:
+    def _note_denial(self, *right: str) -> None:
         if (
             self.gateway.recording is not None
             and right not in self.noted_denials

@@ -16,14 +16,14 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peer
-from gateway.kafka.brokers import Broker, of_zones
+from gateway.kafka.brokers import Broker, nearest_brokers
 from log_format.topic.state import TopicState
 
 LEADER_EPOCH: Final = 0
 KEPT_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
-class Described(NamedTuple):
+class DescribedTopic(NamedTuple):
     """A topic's description; equal descriptions have the same encoding. ``leaders`` has one entry if all partitions have the
     same one."""
 
@@ -55,7 +55,7 @@ class Leaders:
         self._here = here if here in self._nodes.values() else brokers[0].node_id
 
     def of(self, state: TopicState) -> tuple[int, ...]:
-        """Return the topic's ``Described.leaders``."""
+        """Return the topic's ``DescribedTopic.leaders``."""
         if self._ownership.mode == "off" or len(self._nodes) < 2:
             return (self._here,)
         if state.attachment is not None:
@@ -69,8 +69,8 @@ class Leaders:
         )
 
     def near(self, topic: str) -> tuple[int, ...]:
-        """Return the topic's ``Described.near``."""
-        return tuple(sorted(of_zones(topic, self._brokers).values()))
+        """Return the topic's ``DescribedTopic.near``."""
+        return tuple(sorted(nearest_brokers(topic, self._brokers).values()))
 
     def _node(self, owner: Peer | None) -> int:
         return self._here if owner is None else self._nodes.get(owner.id, self._here)
@@ -82,9 +82,9 @@ class EncodedTopics:
     def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self._size_bytes = 0
-        self._kept: OrderedDict[tuple[int, Described], bytes] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, DescribedTopic], bytes] = OrderedDict()
 
-    def encoded(self, version: int, topic: Described, encode: Callable[[], bytes]) -> bytes:
+    def find_or_encode(self, version: int, topic: DescribedTopic, encode: Callable[[], bytes]) -> bytes:
         """Return the topic's encoded entry in this version, from the cache or by ``encode``."""
         key = (version, topic)
         known = self._kept.get(key)
@@ -100,11 +100,11 @@ class EncodedTopics:
         return made
 
 
-def _size(topic: Described, made: bytes) -> int:
+def _size(topic: DescribedTopic, made: bytes) -> int:
     return len(made) + 400 + 8 * (len(topic.leaders) + len(topic.near))
 
 
-def partitions_of(topic: Described, first: int = 0, last: int | None = None) -> list[dict[str, Any]]:
+def partitions_of(topic: DescribedTopic, first: int = 0, last: int | None = None) -> list[dict[str, Any]]:
     """Return the partitions ``[first, last)`` as answer fields, by kio's names."""
     return [
         {

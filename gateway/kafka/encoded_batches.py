@@ -13,7 +13,7 @@ _OVERHEAD_BYTES: Final = 600
 Parts = Sequence[bytes | memoryview]
 
 
-class Place(NamedTuple):
+class BatchKey(NamedTuple):
     """Key of a batch: its records, their compression, and their type of timestamps. A batch with the same key never changes."""
 
     topic_id: str
@@ -30,20 +30,20 @@ class EncodedBatches:
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self.size_bytes = 0
-        self._kept: OrderedDict[Place, Parts] = OrderedDict()
+        self._kept: OrderedDict[BatchKey, Parts] = OrderedDict()
 
-    def find(self, place: Place) -> Parts | None:
+    def find(self, key: BatchKey) -> Parts | None:
         """Return the batch, or None if it is not cached."""
-        found = self._kept.get(place)
+        found = self._kept.get(key)
         if found is not None:
-            self._kept.move_to_end(place)
+            self._kept.move_to_end(key)
         return found
 
-    def add(self, place: Place, batch: Parts) -> None:
+    def add(self, key: BatchKey, batch: Parts) -> None:
         """Cache a batch; one larger than a quarter of the cache is not kept."""
-        if place in self._kept or _size(batch) > self._bytes_max // 4:
+        if key in self._kept or _size(batch) > self._bytes_max // 4:
             return
-        self._kept[place] = batch
+        self._kept[key] = batch
         self.size_bytes += _size(batch)
         while self.size_bytes > self._bytes_max:
             _, gone = self._kept.popitem(last=False)

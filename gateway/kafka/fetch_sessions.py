@@ -25,28 +25,28 @@ PARTITIONS_MAX: Final = 20_000
 """Most partitions in all sessions of a listener, at some 400 bytes each."""
 SESSIONS_MAX: Final = 1_000
 IDLE_MS: Final = 120_000
-OUTSIDE: Final = -1
-BEGIN: Final = 0
+NO_SESSION_EPOCH: Final = -1
+NEW_SESSION_EPOCH: Final = 0
 _EPOCH_MAX: Final = 2**31 - 1
 
 TopicKey = str | uuid.UUID | None
-Key = tuple[TopicKey, int]
+PartitionKey = tuple[TopicKey, int]
 """A topic's name, or its id in versions of the request that have it; and a partition."""
 
 
 @dataclass(slots=True, eq=False)
-class Asked:
+class SessionPartition:
     """A partition as a client asks for it, and what the client was told last."""
 
     topic: TopicKey
     partition: int
     offset: int
     bytes_max: int
-    told: tuple[int, int] | None = None
+    last_answer: tuple[int, int] | None = None
     """High watermark and log start of the last answer; None if there was none, or an error."""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> PartitionKey:
         """Key of the partition in a session."""
         return self.topic, self.partition
 
@@ -58,22 +58,22 @@ class FetchSession:
 
     id: int = 0
     principal: str = ""
-    asked: OrderedDict[Key, Asked] = field(default_factory=OrderedDict)
+    partitions: OrderedDict[PartitionKey, SessionPartition] = field(default_factory=OrderedDict)
     epoch: int = 1
     """Session epoch that the next request has to name."""
     used_ms: int = 0
     is_incremental: bool = False
 
-    def ask(self, some: Iterable[Asked]) -> None:
+    def add(self, some: Iterable[SessionPartition]) -> None:
         """Add partitions, or change the offset and the limit of known ones."""
         for one in some:
-            known = self.asked.get(one.key)
+            known = self.partitions.get(one.key)
             if known is None:
-                self.asked[one.key] = one
+                self.partitions[one.key] = one
             else:
                 known.offset, known.bytes_max = one.offset, one.bytes_max
 
-    def has_news(self, one: Asked, told: tuple[int, int] | None, *, has_records: bool) -> bool:
+    def has_news(self, one: SessionPartition, told: tuple[int, int] | None, *, has_records: bool) -> bool:
         """Return whether the answer must include the partition, and remember ``told`` as its last answer.
 
         Args:
@@ -81,10 +81,10 @@ class FetchSession:
             told: High watermark and log start in this answer; None for an error.
             has_records: Whether this answer has records of the partition.
         """
-        if has_records and one.key in self.asked:
-            self.asked.move_to_end(one.key)
-        is_new = has_records or told is None or told != one.told
-        one.told = told
+        if has_records and one.key in self.partitions:
+            self.partitions.move_to_end(one.key)
+        is_new = has_records or told is None or told != one.last_answer
+        one.last_answer = told
         return is_new or not self.is_incremental
 
 
@@ -114,29 +114,34 @@ class FetchSessions:
     @property
     def partition_count(self) -> int:
         """Number of partitions in all sessions."""
-        return sum(len(session.asked) for session in self._sessions.values())
+        return sum(len(session.partitions) for session in self._sessions.values())
 
-    def session(
-        self, principal: str, session_id: int, epoch: int, asked: Sequence[Asked], forgotten: Sequence[Key]
+    def update_session(
+        self,
+        principal: str,
+        session_id: int,
+        epoch: int,
+        partitions: Sequence[SessionPartition],
+        forgotten: Sequence[PartitionKey],
     ) -> FetchSession | KafkaError:
         """Return the session of a request, updated by it.
 
         Args:
             principal: Of the caller.
             session_id: As the request names it.
-            epoch: ``BEGIN``, ``OUTSIDE``, or the epoch that the session expects.
+            epoch: ``NEW_SESSION_EPOCH``, ``NO_SESSION_EPOCH``, or the epoch that the session expects.
             asked: Partitions that are added or changed.
             forgotten: Partitions that are removed from the session.
 
         Returns:
             The session, or Kafka's error code.
         """
-        if epoch in (OUTSIDE, BEGIN):
+        if epoch in (NO_SESSION_EPOCH, NEW_SESSION_EPOCH):
             self._end(principal, session_id)
             session = FetchSession(principal=principal)
-            session.ask(asked)
-            if epoch == BEGIN:
-                self._keep(session)
+            session.add(partitions)
+            if epoch == NEW_SESSION_EPOCH:
+                self._register(session)
             return session
         known = self._sessions.get(session_id)
         if known is None or known.principal != principal:
@@ -146,17 +151,17 @@ class FetchSessions:
         known.epoch = epoch + 1 if epoch < _EPOCH_MAX else 1
         known.is_incremental = True
         for key in forgotten:
-            known.asked.pop(key, None)
-        before = len(known.asked)
-        known.ask(asked)
+            known.partitions.pop(key, None)
+        before = len(known.partitions)
+        known.add(partitions)
         known.used_ms = self._clock.monotonic_ms()
         self._sessions.move_to_end(session_id)
-        if len(known.asked) > before and not self._has_room():
+        if len(known.partitions) > before and not self._has_room():
             del self._sessions[session_id]
             return KafkaError.fetch_session_id_not_found
         return known
 
-    def _keep(self, session: FetchSession) -> None:
+    def _register(self, session: FetchSession) -> None:
         """Give the session an id if there is room for it."""
         session.id = self._new_id()
         session.used_ms = self._clock.monotonic_ms()
@@ -175,7 +180,7 @@ class FetchSessions:
             if self._clock.monotonic_ms() - session.used_ms < IDLE_MS:
                 return False
             del self._sessions[session.id]
-            excess -= len(session.asked)
+            excess -= len(session.partitions)
         return excess <= 0
 
     def _end(self, principal: str, session_id: int) -> None:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from gateway.groups.bounds import SESSION_TIMEOUT_MS_DEFAULT
 from gateway.groups.calls.groups import heartbeat_interval_ms
-from gateway.kafka.topic_settings import INT, STRING, Told, refused
+from gateway.kafka.topic_settings import INT, STRING, DescribedSetting, setting_refusal
 from log_format import limits
 from log_format.queues.row import EARLIEST, LATEST, QueueSettings
 
@@ -27,20 +27,24 @@ CONSUMER_SESSION_MS: Final = "consumer.session.timeout.ms"
 CONSUMER_HEARTBEAT_MS: Final = "consumer.heartbeat.interval.ms"
 
 
-class _Number(NamedTuple):
+class _IntegerSetting(NamedTuple):
     """A number among the settings: its ``field`` of ``QueueSettings``, and its range."""
 
     field: str
-    least: int
-    most: int
+    value_min: int
+    value_max: int
     default: int
 
 
-_NUMBERS: Final[Mapping[str, _Number]] = MappingProxyType(
+_NUMBERS: Final[Mapping[str, _IntegerSetting]] = MappingProxyType(
     {
-        "share.delivery.count.limit": _Number("max_deliveries", 1, limits.DELIVERIES_MAX, limits.DELIVERIES_DEFAULT),
-        "share.partition.max.record.locks": _Number("max_in_flight", 1, limits.IN_FLIGHT_MAX, limits.IN_FLIGHT_DEFAULT),
-        "share.record.lock.duration.ms": _Number(
+        "share.delivery.count.limit": _IntegerSetting(
+            "max_deliveries", 1, limits.DELIVERIES_MAX, limits.DELIVERIES_DEFAULT
+        ),
+        "share.partition.max.record.locks": _IntegerSetting(
+            "max_in_flight", 1, limits.IN_FLIGHT_MAX, limits.IN_FLIGHT_DEFAULT
+        ),
+        "share.record.lock.duration.ms": _IntegerSetting(
             "lock_ms", limits.LOCK_MS_MIN, limits.LOCK_MS_MAX, limits.LOCK_MS_DEFAULT
         ),
     }
@@ -57,20 +61,20 @@ _FIXED: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
 _ISOLATION: Final = "share.isolation.level"
 
 
-def told(settings: QueueSettings | None) -> list[Told]:
+def describe_settings(settings: QueueSettings | None) -> list[DescribedSetting]:
     """Return all settings, sorted by name. None: the group has no settings yet."""
-    found = [Told(name, value, kind, value) for name, (kind, value) in _FIXED.items()]
-    found.append(Told(_ISOLATION, "read_committed", STRING, "read_committed"))
+    found = [DescribedSetting(name, value, kind, value) for name, (kind, value) in _FIXED.items()]
+    found.append(DescribedSetting(_ISOLATION, "read_committed", STRING, "read_committed"))
     for name, one in _NUMBERS.items():
         value = one.default if settings is None else getattr(settings, one.field)
-        found.append(Told(name, str(value), INT, str(one.default), value != one.default))
+        found.append(DescribedSetting(name, str(value), INT, str(one.default), value != one.default))
     start = LATEST if settings is None else settings.start
     word = start if isinstance(start, str) else f"timestamp:{start}"
-    found.append(Told(START, word, STRING, LATEST, word != LATEST))
+    found.append(DescribedSetting(START, word, STRING, LATEST, word != LATEST))
     return sorted(found, key=lambda one: one.name)
 
 
-def changes_of(given: Mapping[str, str | None]) -> dict[str, object]:
+def parse_changes(given: Mapping[str, str | None]) -> dict[str, object]:
     """Translate settings of a Kafka client into changes of ``QueueSettings`` fields; None restores the default.
 
     Raises ``RequestRefused`` (``INVALID_CONFIG``).
@@ -81,21 +85,21 @@ def changes_of(given: Mapping[str, str | None]) -> dict[str, object]:
             found[_NUMBERS[name].field] = _number(name, _NUMBERS[name], value)
         elif name == START:
             if value not in (None, LATEST, EARLIEST):
-                raise refused(name, f"must be {LATEST} or {EARLIEST}")
+                raise setting_refusal(name, f"must be {LATEST} or {EARLIEST}")
             found["start"] = value or LATEST
         elif name in _FIXED:
             if value is not None and value != _FIXED[name][1]:
-                raise refused(name, f"is {_FIXED[name][1]} here, for every group")
+                raise setting_refusal(name, f"is {_FIXED[name][1]} here, for every group")
         elif name != _ISOLATION:
-            known = ", ".join(one.name for one in told(None))
-            raise refused(name, f"is not a setting of a group; settings are {known}")
+            known = ", ".join(one.name for one in describe_settings(None))
+            raise setting_refusal(name, f"is not a setting of a group; settings are {known}")
     return found
 
 
-def _number(name: str, one: _Number, value: str | None) -> int:
+def _number(name: str, one: _IntegerSetting, value: str | None) -> int:
     if value is None:
         return one.default
     number = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
-    if not one.least <= number <= one.most:
-        raise refused(name, f"must be {one.least} to {one.most}")
+    if not one.value_min <= number <= one.value_max:
+        raise setting_refusal(name, f"must be {one.value_min} to {one.value_max}")
     return number

@@ -2,13 +2,19 @@
 
 Both carry one credential: a token, or a JWT of the issuer. PLAIN has it as the password, under any user name: the credential
 itself names the principal. Parsing is strict, bounded by the size of ``SaslAuthenticate``, and does not reveal what was wrong.
+
+A request that comes after the credential has expired, was revoked, or can't be checked closes the connection, as a broker does:
+the client authenticates again on its next connection.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, Literal
 
-from gateway.access.authentication import CREDENTIAL_BYTES_MAX, Unauthenticated
+from gateway.access.authentication import CREDENTIAL_BYTES_MAX, Authentication, Unauthenticated
+from gateway.access.caller import Caller
+from log_format.errors import BackOff
 
 Mechanism = Literal["PLAIN", "OAUTHBEARER"]
 MECHANISMS: Final[tuple[Mechanism, ...]] = ("PLAIN", "OAUTHBEARER")
@@ -16,6 +22,8 @@ _USER_BYTES_MAX: Final = 1024
 MESSAGE_BYTES_MAX: Final = CREDENTIAL_BYTES_MAX + 4 * _USER_BYTES_MAX
 """Size of a credential, names, and OAUTHBEARER's extensions."""
 _BEARER: Final = b"auth=bearer "
+SASL_KEYS: Final = frozenset({17, 36})
+"""SaslHandshake and SaslAuthenticate: accepted also after the credential has expired (KIP-368)."""
 
 
 def credential_of(mechanism: Mechanism, message: bytes) -> bytes:
@@ -40,3 +48,22 @@ def _bearer(message: bytes) -> bytes:
     if len(found) != 1 or not found[0]:
         raise Unauthenticated
     return found[0]
+
+
+@dataclass(slots=True)
+class Login:
+    """State of a connection's authentication. ``mechanism``: the mechanism of the credential that the client sends next."""
+
+    mechanism: Mechanism | None = None
+    failures: int = 0
+
+
+def has_valid_credential(caller: Caller, authentication: Authentication | None) -> bool:
+    """Return whether the caller's credential would be accepted now."""
+    if authentication is None:
+        return True
+    try:
+        authentication.still(caller)
+    except (Unauthenticated, BackOff):
+        return False
+    return True

@@ -25,7 +25,7 @@ from tests.simulation.simulated_service.service import EVENTFUL, Code
 SEEDS_MAX = 200
 _moved = batch_head.with_base_offset
 _begin = KafkaTransactions.begin
-_writable = transactions._writable
+_writable = transactions._check_partitions
 _refusal = AppendUploadedSegments._refusal
 _commit_answer = group_offsets._commit_answer
 _delete = Administration.delete
@@ -74,7 +74,7 @@ def _not_overtaken(self: AppendUploadedSegments, state: Any) -> Any:
 
 async def _by_what_it_learned(self: KnownTopics, topic_id: Any, *_: Any) -> str | None:
     """Goes by the name that an id had."""
-    return await self.looked_up(topic_id)
+    return await self.look_up(topic_id)
 
 
 async def _deletes_whatever_has_the_name(self: Administration, name: str, *_: Any) -> None:
@@ -108,31 +108,31 @@ PLANTED: dict[str, Planted] = {
     ),
     "appends a batch that comes again": Planted("gateway.kafka.calls.produce.batch_origin", _nameless, FAULTY),
     "takes any id for the topic's": Planted(
-        "gateway.kafka.known_topics.KnownTopics.is_of", lambda *_: True, FAULTY, first_seed=25
+        "gateway.kafka.known_topics.KnownTopics.is_id_of", lambda *_: True, FAULTY, first_seed=25
     ),
     "does not bear that a topic can't be looked up": Planted(
-        "gateway.kafka.known_topics.KnownTopics.name", KnownTopics.looked_up, FAULTY, first_seed=2
+        "gateway.kafka.known_topics.KnownTopics.name", KnownTopics.look_up, FAULTY, first_seed=2
     ),
     "believes its memory of a transaction": Planted(
         "gateway.transactions.of_kafka.KafkaTransactions.begin", _by_memory, STORMY, first_seed=47
     ),
     "tells a transaction's client of leaders": Planted(
-        "gateway.kafka.calls.transactions._writable", _of_a_leader, HOSTILE, first_seed=1
+        "gateway.kafka.calls.transactions._check_partitions", _of_a_leader, HOSTILE, first_seed=1
     ),
     "acknowledges offsets that it does not commit": Planted(
-        "gateway.kafka.calls.group_offsets._committed", _answers_before, CALM
+        "gateway.kafka.calls.group_offsets._commit", _answers_before, CALM
     ),
     "deletes by a former id": Planted(
-        "gateway.kafka.known_topics.KnownTopics.current",
+        "gateway.kafka.known_topics.KnownTopics.look_up_current",
         _by_what_it_learned,
         RENEWED,
         more=(("gateway.engine.administration.Administration.delete", _deletes_whatever_has_the_name),),
     ),
     "commits offsets by a former id": Planted(
-        "gateway.kafka.known_topics.KnownTopics.current",
+        "gateway.kafka.known_topics.KnownTopics.look_up_current",
         _by_what_it_learned,
         RENEWED,
-        more=(("gateway.kafka.calls.group_offsets._of_those_meant", _commits_whichever_was_meant),),
+        more=(("gateway.kafka.calls.group_offsets._without_recreated", _commits_whichever_was_meant),),
     ),
     "counts offsets of the topic before": Planted(
         "gateway.groups.offsets.incarnations.of_ids", _counts_those_of_the_topic_before, RENEWED

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, Final
 
-from gateway.kafka.acl_codes import KafkaAcl, is_asked, parsed_acl, told_acl
-from gateway.kafka.administered import NO_ERROR, Right, administered, each, told_error
+from gateway.kafka.acl_codes import KafkaAcl, encode_acl, matches_filter, parse_acl
+from gateway.kafka.administration import NO_ERROR, Right, administer, answer_each, error_fields
 from gateway.kafka.call import Answer, KafkaCall
 from log_format.access.acls import CLUSTER, Acl, Acls, entry_acls
 from log_format.access.changes import AddAcls, DeleteAcls
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 
-ACLS_TOLD_MAX: Final = 10_000
+ACLS_LISTED_MAX: Final = 10_000
 """Most ACLs in one answer, which has no continuation."""
 _RIGHT: Final = Right("Alter", "cluster", CLUSTER)
 
@@ -25,10 +25,10 @@ async def describe_acls(call: KafkaCall, request: Any) -> Answer:
         _check(call)
         acls = (await call.engine.access_table.fresh()).acls
         found = await asyncio.get_running_loop().run_in_executor(
-            call.gateway.codec_pool, _asked, acls, _filter(request)
+            call.gateway.codec_pool, _select, acls, _filter(request)
         )
     except TidelogError as problem:
-        return call.answer(resources=(), **told_error(call, problem))
+        return call.answer(resources=(), **error_fields(call, problem))
     return call.answer(resources=_by_resource(found), **NO_ERROR)
 
 
@@ -38,16 +38,16 @@ async def create_acls(call: KafkaCall, request: Any) -> Answer:
     good: list[Acl] = []
     for one in request.creations:
         try:
-            good.append(parsed_acl(_creation(one)))
+            good.append(parse_acl(_creation(one)))
             answers.append(NO_ERROR)
         except RequestRefused as refusal:
-            answers.append(told_error(call, refusal))
+            answers.append(error_fields(call, refusal))
     try:
         _check(call)
         if good:
-            await administered(call, _RIGHT, lambda: call.engine.access_table.decide(AddAcls(acls=tuple(good))))
+            await administer(call, _RIGHT, lambda: call.engine.access_table.decide(AddAcls(acls=tuple(good))))
     except TidelogError as problem:
-        answers = [told_error(call, problem) for _ in request.creations]
+        answers = [error_fields(call, problem) for _ in request.creations]
     return call.answer(results=answers)
 
 
@@ -56,16 +56,16 @@ async def delete_acls(call: KafkaCall, request: Any) -> Answer:
 
     async def deleted(one: Any) -> dict[str, Any]:
         asked = _filter(one)
-        decision = DeleteAcls(matches=lambda acl: is_asked(acl, asked))
-        decided = await administered(call, _RIGHT, lambda: call.engine.access_table.decide(decision))
+        decision = DeleteAcls(matches=lambda acl: matches_filter(acl, asked))
+        decided = await administer(call, _RIGHT, lambda: call.engine.access_table.decide(decision))
         return {"matching_acls": [NO_ERROR | _named(acl) for acl in decided.deleted]}
 
     try:
         _check(call)
     except TidelogError as problem:
-        answers = [told_error(call, problem) for _ in request.filters]
+        answers = [error_fields(call, problem) for _ in request.filters]
     else:
-        answers = await each(call, request.filters, deleted)
+        answers = await answer_each(call, request.filters, deleted)
     return call.answer(filter_results=[{"matching_acls": ()} | answer for answer in answers])
 
 
@@ -77,13 +77,13 @@ def _check(call: KafkaCall) -> None:
     call.require(*_RIGHT)
 
 
-def _asked(acls: Acls, asked: KafkaAcl) -> list[Acl]:
+def _select(acls: Acls, asked: KafkaAcl) -> list[Acl]:
     found: list[Acl] = []
     for key, bits in acls.entries.items():
-        found += [acl for acl in entry_acls(key, bits) if is_asked(acl, asked)]
-        if len(found) > ACLS_TOLD_MAX:
+        found += [acl for acl in entry_acls(key, bits) if matches_filter(acl, asked)]
+        if len(found) > ACLS_LISTED_MAX:
             raise RequestRefused(
-                f"The filter names more than {ACLS_TOLD_MAX} ACLs: ask for fewer, or by /v1/access/acls."
+                f"The filter names more than {ACLS_LISTED_MAX} ACLs: ask for fewer, or by /v1/access/acls."
             )
     return sorted(found, key=_resource)
 
@@ -97,7 +97,7 @@ def _by_resource(acls: Iterable[Acl]) -> list[dict[str, Any]]:
     for _, of_one in groupby(acls, key=_resource):
         told = [_named(acl) for acl in of_one]
         resources.append(
-            {name: told[0][name] for name in _OF_RESOURCE} | {"acls": [_of_principal(one) for one in told]}
+            {name: told[0][name] for name in _OF_RESOURCE} | {"acls": [_has_principal(one) for one in told]}
         )
     return resources
 
@@ -105,12 +105,12 @@ def _by_resource(acls: Iterable[Acl]) -> list[dict[str, Any]]:
 _OF_RESOURCE: Final = ("resource_type", "resource_name", "pattern_type")
 
 
-def _of_principal(named: dict[str, Any]) -> dict[str, Any]:
+def _has_principal(named: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in named.items() if name not in _OF_RESOURCE}
 
 
 def _named(acl: Acl) -> dict[str, Any]:
-    told = told_acl(acl)
+    told = encode_acl(acl)
     return {
         "resource_type": told.resource_type,
         "resource_name": told.resource,

@@ -25,7 +25,7 @@ FAILED_PAUSE_MS: Final = 100
 """Pause before a failed login is answered, like a broker's ``connection.failed.authentication.delay.ms``."""
 FAILURES_MAX: Final = 3
 """Failed logins after which a connection is closed."""
-_NEEDED: Final = "A valid credential is needed: PLAIN with a token as password, or OAUTHBEARER with a JWT."
+_CREDENTIAL_NEEDED: Final = "A valid credential is needed: PLAIN with a token as password, or OAUTHBEARER with a JWT."
 
 
 async def sasl_handshake(call: KafkaCall, request: Any) -> Answer:
@@ -47,7 +47,7 @@ async def sasl_authenticate(call: KafkaCall, request: Any) -> Answer:
     mechanism, session.login.mechanism = session.login.mechanism, None
     if authentication is None or mechanism is None:
         said = "SaslHandshake comes first." if authentication else "The gateway runs with auth=off."
-        return _failed(call, KafkaError.illegal_sasl_state, said)
+        return _fail(call, KafkaError.illegal_sasl_state, said)
     try:
         headers = [(b"authorization", b"Bearer " + credential_of(mechanism, request.auth_bytes))]
         caller = authentication.known(headers) or await authentication.verified(headers)
@@ -74,10 +74,10 @@ async def _refused(call: KafkaCall) -> Answer:
     await asyncio.sleep(FAILED_PAUSE_MS / 1000)
     if call.session.login.failures >= FAILURES_MAX:
         raise CloseConnection("too many failed logins")
-    return _failed(call, KafkaError.sasl_authentication_failed, _NEEDED)
+    return _fail(call, KafkaError.sasl_authentication_failed, _CREDENTIAL_NEEDED)
 
 
-def _failed(call: KafkaCall, code: KafkaError, said: str) -> Answer:
+def _fail(call: KafkaCall, code: KafkaError, said: str) -> Answer:
     return call.answer(error_code=code, error_message=said, auth_bytes=b"")
 
 

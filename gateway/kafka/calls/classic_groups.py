@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.groups.bounds import REBALANCE_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_MIN
 from gateway.groups.calls.classic import Speaker
 from gateway.groups.classic.member import JoinWish
-from gateway.kafka.administered import Right, administered
+from gateway.kafka.administration import Right, administer
 from gateway.kafka.call import Answer, KafkaCall, answer_concurrently
 from gateway.kafka.calls.coordinator import check_group, group_error, is_name, milliseconds
 from log_format.access.acls import CLUSTER
@@ -36,15 +36,15 @@ async def join_group(call: KafkaCall, request: Any) -> Answer:
     """Join the group, and wait for the other members of the next generation."""
     try:
         check_group(call, request.group_id, "Read")
-        wish = _wish(call, request)
+        wish = _join_request(call, request)
         # The group reserves memory for members that wait, possibly for minutes: the frame's memory is not needed.
         call.frame.release()
         joined = await call.engine.groups.classic.join(request.group_id, wish, call.owner)
     except TidelogError as error:
         code = KafkaError.invalid_session_timeout if isinstance(error, InvalidSession) else group_error(error)
-        return _not_joined(call, code, request.member_id)
+        return _refuse_join(call, code, request.member_id)
     if isinstance(joined, str):
-        return _not_joined(call, KafkaError.member_id_required, joined)
+        return _refuse_join(call, KafkaError.member_id_required, joined)
     return call.answer(
         error_code=KafkaError.none,
         generation_id=joined.generation,
@@ -60,7 +60,7 @@ async def join_group(call: KafkaCall, request: Any) -> Answer:
     )
 
 
-def _wish(call: KafkaCall, request: Any) -> JoinWish:
+def _join_request(call: KafkaCall, request: Any) -> JoinWish:
     session_ms = milliseconds(request.session_timeout)
     if not SESSION_TIMEOUT_MS_MIN <= session_ms <= SESSION_TIMEOUT_MS_MAX:
         raise InvalidSession(f"A session takes {SESSION_TIMEOUT_MS_MIN} to {SESSION_TIMEOUT_MS_MAX} ms.")
@@ -93,7 +93,7 @@ def client_name(call: KafkaCall) -> str | None:
     return call.client_id if call.client_id and is_name(call.client_id) else None
 
 
-def _not_joined(call: KafkaCall, code: KafkaError, member_id: str) -> Answer:
+def _refuse_join(call: KafkaCall, code: KafkaError, member_id: str) -> Answer:
     name = None if call.version >= 7 else ""
     return call.answer(error_code=code, protocol_name=name, leader="", member_id=member_id, members=())
 
@@ -107,7 +107,7 @@ async def sync_group(call: KafkaCall, request: Any) -> Answer:
         check_group(call, request.group_id, "Read")
         assignment = await call.engine.groups.classic.sync(
             request.group_id,
-            _speaker(call, request),
+            _sender(call, request),
             request.generation_id,
             expected,
             {one.member_id: bytes(one.assignment) for one in request.assignments},
@@ -123,7 +123,7 @@ async def heartbeat(call: KafkaCall, request: Any) -> Answer:
     """Renew a member's session."""
     try:
         check_group(call, request.group_id, "Read")
-        await call.engine.groups.classic.heartbeat(request.group_id, _speaker(call, request), request.generation_id)
+        await call.engine.groups.classic.heartbeat(request.group_id, _sender(call, request), request.generation_id)
     except TidelogError as error:
         return call.answer(error_code=group_error(error))
     return call.answer(error_code=KafkaError.none)
@@ -138,7 +138,7 @@ async def leave_group(call: KafkaCall, request: Any) -> Answer:
     )
     try:
         check_group(call, request.group_id, "Read")
-        refusals = await _left(call, request.group_id, leaving)
+        refusals = await _remove_members(call, request.group_id, leaving)
     except TidelogError as error:
         return call.answer(error_code=group_error(error), members=())
     codes = [KafkaError.none if refusal is None else group_error(refusal) for refusal in refusals]
@@ -151,7 +151,7 @@ async def leave_group(call: KafkaCall, request: Any) -> Answer:
     )
 
 
-async def _left(
+async def _remove_members(
     call: KafkaCall, group: str, leaving: Sequence[tuple[str, str | None]]
 ) -> Sequence[TidelogError | None]:
     """Return each member's refusal, or None. A caller that may alter the cluster also removes others' members, which is
@@ -161,12 +161,12 @@ async def _left(
     unknown = [at for at, refusal in enumerate(refusals) if refusal and refusal.code is ErrorCode.UNKNOWN_MEMBER]
     if not unknown or not call.allows(*_ANY_MEMBER):
         return refusals
-    again = await administered(call, _ANY_MEMBER, lambda: leave(group, [leaving[at] for at in unknown], NOBODY))
+    again = await administer(call, _ANY_MEMBER, lambda: leave(group, [leaving[at] for at in unknown], NOBODY))
     later_refusals = dict(zip(unknown, again, strict=True))
     return [later_refusals.get(at, refusal) for at, refusal in enumerate(refusals)]
 
 
-def _speaker(call: KafkaCall, request: Any) -> Speaker:
+def _sender(call: KafkaCall, request: Any) -> Speaker:
     return Speaker(
         member_id=request.member_id, instance_id=getattr(request, "group_instance_id", None), owner=call.owner
     )

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.http.access_fields import USER, is_principal
-from gateway.kafka.administered import NO_ERROR, Right, administered, each, told_error
+from gateway.kafka.administration import NO_ERROR, Right, administer, answer_each, error_fields
 from gateway.kafka.call import Answer, KafkaCall
 from log_format.access.acls import CLUSTER, EVERY
 from log_format.access.changes import PutQuota
@@ -25,10 +25,10 @@ RATES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Tidelog's names of quotas by Kafka's names."""
 QUOTA_MAX: Final = 10**12
-ENTRIES_TOLD_MAX: Final = 10_000
+ENTRIES_LISTED_MAX: Final = 10_000
 _DEFAULT, _ANY = 1, 2
 _RIGHT: Final = Right("Alter", "cluster", CLUSTER)
-_OFF: Final = "The gateway runs with auth=off: there are no quotas."
+_AUTH_OFF: Final = "The gateway runs with auth=off: there are no quotas."
 
 
 async def describe_client_quotas(call: KafkaCall, request: Any) -> Answer:
@@ -38,11 +38,11 @@ async def describe_client_quotas(call: KafkaCall, request: Any) -> Answer:
             return call.answer(entries=(), **NO_ERROR)  # as a broker that has no quotas
         _check(call)
         rows = (await call.engine.access_table.fresh()).quotas
-        entries = [_told(row) for row in _asked(rows, request.components)]
-        if len(entries) > ENTRIES_TOLD_MAX:
-            raise _refused(f"The filter names more than {ENTRIES_TOLD_MAX} quotas: ask by /v1/access/quotas.")
+        entries = [_entry(row) for row in _select(rows, request.components)]
+        if len(entries) > ENTRIES_LISTED_MAX:
+            raise _refused(f"The filter names more than {ENTRIES_LISTED_MAX} quotas: ask by /v1/access/quotas.")
     except TidelogError as problem:
-        return call.answer(entries=None, **told_error(call, problem))
+        return call.answer(entries=None, **error_fields(call, problem))
     return call.answer(entries=[one for one in entries if one["values"]], **NO_ERROR)
 
 
@@ -55,10 +55,10 @@ async def alter_client_quotas(call: KafkaCall, request: Any) -> Answer:
         now = (await call.engine.access_table.fresh()).quotas.get(principal) or QuotaRow(principal=principal)
         row = msgspec.structs.replace(now, **changes)
         if not request.validate_only:
-            await administered(call, _RIGHT, lambda: call.engine.access_table.decide(PutQuota(row=row)))
+            await administer(call, _RIGHT, lambda: call.engine.access_table.decide(PutQuota(row=row)))
         return {}
 
-    answers = await each(call, request.entries, altered)
+    answers = await answer_each(call, request.entries, altered)
     named = zip(request.entries, answers, strict=True)
     return call.answer(
         entries=[
@@ -77,25 +77,25 @@ async def describe_user_scram_credentials(call: KafkaCall, _request: Any) -> Ans
 def _check(call: KafkaCall) -> None:
     """Raise ``Unauthorized`` without Alter on the cluster; ``RequestRefused`` (``AUTH_DISABLED``) if rights are not enforced."""
     if not call.gateway.rights.enforced:
-        raise RequestRefused(_OFF, code=ErrorCode.AUTH_DISABLED)
+        raise RequestRefused(_AUTH_OFF, code=ErrorCode.AUTH_DISABLED)
     call.require(*_RIGHT)
 
 
-def _asked(rows: Mapping[str, QuotaRow], components: Any) -> Iterator[QuotaRow]:
+def _select(rows: Mapping[str, QuotaRow], components: Any) -> Iterator[QuotaRow]:
     if any(one.entity_type != "user" for one in components):
         return
     for principal in sorted(rows):
-        if all(_is(principal, one) for one in components):
+        if all(_matches(principal, one) for one in components):
             yield rows[principal]
 
 
-def _is(principal: str, component: Any) -> bool:
+def _matches(principal: str, component: Any) -> bool:
     if component.match_type == _DEFAULT:
         return principal == EVERY
     return component.match_type == _ANY or principal == f"{USER}{component.match}"
 
 
-def _told(row: QuotaRow) -> dict[str, Any]:
+def _entry(row: QuotaRow) -> dict[str, Any]:
     rates = ((name, getattr(row, own)) for name, own in RATES.items())
     name = None if row.principal == EVERY else row.principal.removeprefix(USER)
     return {

@@ -11,16 +11,16 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.kafka.administered import NO_ERROR, each, told_error
+from gateway.kafka.administration import NO_ERROR, answer_each, error_fields
 from gateway.kafka.call import Answer, KafkaCall
-from gateway.kafka.calls.metadata import brokers_here, cluster_id, cluster_operations
+from gateway.kafka.calls.metadata import advertised_brokers, cluster_id, cluster_operations
 from log_format.access.acls import CLUSTER
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.topic.state import TopicState
 
-PARTITIONS_TOLD_MAX: Final = 100_000
+PARTITIONS_LISTED_MAX: Final = 100_000
 """Most partitions in one answer, which has no continuation."""
-_TOPICS_AT_ONCE: Final = 500
+_TOPICS_PER_PAGE: Final = 500
 _BROKERS: Final = 1
 """Endpoint type of brokers. The other type is controllers, which Tidelog does not have."""
 _UNKNOWN_BYTES: Final = -1
@@ -29,7 +29,7 @@ _UNKNOWN_BYTES: Final = -1
 async def describe_cluster(call: KafkaCall, request: Any) -> Answer:
     """Answer with the gateways as brokers. No right is needed, as over HTTP."""
     asks_for_brokers = getattr(request, "endpoint_type", _BROKERS) == _BROKERS
-    brokers = brokers_here(call)
+    brokers = advertised_brokers(call)
     error = NO_ERROR
     if not asks_for_brokers:
         said = "There are no controllers: every gateway answers every request."
@@ -57,9 +57,9 @@ async def describe_log_dirs(call: KafkaCall, request: Any) -> Answer:
     """Answer with the bytes that partitions take in the store."""
     try:
         call.require("Describe", "cluster", CLUSTER)
-        topics = await _sized(call, request.topics)
+        topics = await _find_sizes(call, request.topics)
     except TidelogError as problem:
-        return call.answer(error_code=told_error(call, problem)["error_code"], results=())
+        return call.answer(error_code=error_fields(call, problem)["error_code"], results=())
     directory = {
         "error_code": KafkaError.none,
         "log_dir": call.gateway.store_uri,
@@ -75,7 +75,7 @@ async def elect_leaders(call: KafkaCall, request: Any) -> Answer:
     try:
         call.require("Alter", "cluster", CLUSTER)
     except TidelogError as problem:
-        return call.answer(error_code=told_error(call, problem)["error_code"], replica_election_results=())
+        return call.answer(error_code=error_fields(call, problem)["error_code"], replica_election_results=())
     said = "Every gateway serves every partition: there is nothing to elect."
     unneeded = {"error_code": KafkaError.election_not_needed, "error_message": said}
     return call.answer(
@@ -92,7 +92,7 @@ async def list_partition_reassignments(call: KafkaCall, _request: Any) -> Answer
     return call.answer(topics=(), **NO_ERROR)
 
 
-async def _sized(call: KafkaCall, wanted: Any) -> list[dict[str, Any]]:
+async def _find_sizes(call: KafkaCall, wanted: Any) -> list[dict[str, Any]]:
     """Return the partition sizes of the topics that are wanted and that the caller may describe; None: of all that the caller
     may."""
     if wanted is not None:
@@ -102,7 +102,7 @@ async def _sized(call: KafkaCall, wanted: Any) -> list[dict[str, Any]]:
             call.require("Describe", "topic", name)
             return _sizes(await call.engine.administration.describe(name), named[name])
 
-        answers = await each(call, list(named), sized)
+        answers = await answer_each(call, list(named), sized)
         return [
             one for one in answers if one.pop("error_code") is KafkaError.none and one.pop("error_message", "") is None
         ]
@@ -111,9 +111,9 @@ async def _sized(call: KafkaCall, wanted: Any) -> list[dict[str, Any]]:
     partitions = 0
     while after is not None:
         shown = call.gateway.rights.allowing(call.caller, "Describe", "topic")
-        page = await call.engine.administration.page("", after, _TOPICS_AT_ONCE, shown)
+        page = await call.engine.administration.page("", after, _TOPICS_PER_PAGE, shown)
         partitions += sum(state.partition_count for state in page.topics)
-        if partitions > PARTITIONS_TOLD_MAX:
+        if partitions > PARTITIONS_LISTED_MAX:
             raise RequestRefused("There are too many partitions: name topics.", code=ErrorCode.INVALID_REQUEST)
         found += [_sizes(state, range(state.partition_count)) for state in page.topics]
         after = page.next_after

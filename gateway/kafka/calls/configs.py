@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from gateway.audit.topic import check_change
 from gateway.kafka import group_settings, topic_settings
-from gateway.kafka.administered import Right, administered, each, each_encoded
+from gateway.kafka.administration import Right, administer, answer_each, encode_each
 from gateway.kafka.brokers import node_id
 from gateway.kafka.call import Answer, KafkaCall
 from gateway.kafka.calls.coordinator import is_name
 from gateway.kafka.calls.topics import PARTITIONS_DEFAULT
-from gateway.kafka.topic_settings import BOOLEAN, INT, LONG, STRING, Told
+from gateway.kafka.topic_settings import BOOLEAN, INT, LONG, STRING, DescribedSetting
 from log_format.access.acls import CLUSTER
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.layout import AUDIT_TOPIC
@@ -46,10 +46,10 @@ async def describe_configs(call: KafkaCall, request: Any) -> Answer:
         if resource.type == TOPIC:
             call.require("Describe", "topic", resource.name)
             state = await call.engine.administration.describe(resource.name)
-            told: Iterable[Told] = topic_settings.told(state.config)
+            told: Iterable[DescribedSetting] = topic_settings.describe_settings(state.config)
         elif resource.type == GROUP:
             call.require("Describe", "group", resource.name)
-            told = group_settings.told(await _group(call, resource.name))
+            told = group_settings.describe_settings(await _group(call, resource.name))
         elif resource.type == BROKER:
             call.require("Describe", "cluster", CLUSTER)
             if resource.name not in ("", (own := _own_id(call))):
@@ -59,13 +59,13 @@ async def describe_configs(call: KafkaCall, request: Any) -> Answer:
             raise _no_settings(resource.type)
         return {
             "configs": [
-                _described(one, resource.type, with_synonyms=request.include_synonyms)
+                _describe(one, resource.type, with_synonyms=request.include_synonyms)
                 for one in told
                 if keys is None or one.name in keys
             ]
         }
 
-    return await each_encoded(
+    return await encode_each(
         call, "results", _resources(request), described, lambda resource: {"configs": ()} | _name(resource)
     )
 
@@ -76,14 +76,14 @@ async def alter_configs(call: KafkaCall, request: Any) -> Answer:
     async def altered(resource: _Resource) -> dict[str, Any]:
         _check(call, resource)
         if resource.type == GROUP:
-            known: dict[str, str | None] = {one.name: None for one in group_settings.told(None)}
+            known: dict[str, str | None] = {one.name: None for one in group_settings.describe_settings(None)}
             named = {one.name: one.value for one in resource.wanted.configs}
-            return await _group_altered(call, resource.name, known | named, request.validate_only)
-        given = topic_settings.own_names({one.name: one.value for one in resource.wanted.configs})
-        return await _altered(call, resource, dict.fromkeys(SETTINGS) | given, request.validate_only)
+            return await _alter_group(call, resource.name, known | named, request.validate_only)
+        given = topic_settings.translate_settings({one.name: one.value for one in resource.wanted.configs})
+        return await _alter(call, resource, dict.fromkeys(SETTINGS) | given, request.validate_only)
 
     resources = _resources(request)
-    return call.answer(responses=_named(resources, await each(call, resources, altered)))
+    return call.answer(responses=_named(resources, await answer_each(call, resources, altered)))
 
 
 async def incremental_alter_configs(call: KafkaCall, request: Any) -> Answer:
@@ -95,13 +95,13 @@ async def incremental_alter_configs(call: KafkaCall, request: Any) -> Answer:
         for one in resource.wanted.configs:
             if one.name in changes:
                 raise _refused(f"{one.name!r} is named more than once.")
-            changes[one.name] = await _changed(call, resource, one)
+            changes[one.name] = await _changed_value(call, resource, one)
         if resource.type == GROUP:
-            return await _group_altered(call, resource.name, changes, request.validate_only)
-        return await _altered(call, resource, topic_settings.own_names(changes), request.validate_only)
+            return await _alter_group(call, resource.name, changes, request.validate_only)
+        return await _alter(call, resource, topic_settings.translate_settings(changes), request.validate_only)
 
     resources = _resources(request)
-    return call.answer(responses=_named(resources, await each(call, resources, altered)))
+    return call.answer(responses=_named(resources, await answer_each(call, resources, altered)))
 
 
 def _check(call: KafkaCall, resource: _Resource) -> None:
@@ -113,7 +113,7 @@ def _check(call: KafkaCall, resource: _Resource) -> None:
     call.require("Alter", "topic" if resource.type == TOPIC else "group", resource.name)
 
 
-async def _altered(
+async def _alter(
     call: KafkaCall, resource: _Resource, given: Mapping[str, object], validate_only: bool
 ) -> dict[str, Any]:
     right = Right("Alter", "topic", resource.name)
@@ -125,18 +125,18 @@ async def _altered(
         state = await administration.describe(resource.name)
         state.config.altered(config, request_bytes_max=call.gateway.settings.request_bytes_max)
     elif given:
-        await administered(call, right, lambda: administration.alter(resource.name, None, config))
+        await administer(call, right, lambda: administration.alter(resource.name, None, config))
     else:
         await administration.describe(resource.name)
     return {}
 
 
-async def _group_altered(
+async def _alter_group(
     call: KafkaCall, name: str, given: Mapping[str, str | None], validate_only: bool
 ) -> dict[str, Any]:
-    changes = group_settings.changes_of(given)
+    changes = group_settings.parse_changes(given)
     if changes and not validate_only:
-        await administered(call, Right("Alter", "group", name), lambda: call.engine.queues.alter(name, changes))
+        await administer(call, Right("Alter", "group", name), lambda: call.engine.queues.alter(name, changes))
     return {}
 
 
@@ -149,7 +149,7 @@ async def _group(call: KafkaCall, name: str) -> QueueSettings | None:
         raise
 
 
-async def _changed(call: KafkaCall, resource: _Resource, change: Any) -> str | None:
+async def _changed_value(call: KafkaCall, resource: _Resource, change: Any) -> str | None:
     """Return the setting's new value; None for the default. Raise ``RequestRefused``."""
     if change.config_operation == DELETE:
         return None
@@ -161,7 +161,7 @@ async def _changed(call: KafkaCall, resource: _Resource, change: Any) -> str | N
     if not topic_settings.is_list(change.name):
         raise _refused(f"{change.name!r} is no list: nothing can be appended or subtracted.")
     state = await call.engine.administration.describe(resource.name)
-    now = next(one.value for one in topic_settings.told(state.config) if one.name == change.name)
+    now = next(one.value for one in topic_settings.describe_settings(state.config) if one.name == change.name)
     words = [word for word in now.split(",") if word]
     named = [word.strip() for word in change.value.split(",")]
     if change.config_operation == SUBTRACT:
@@ -169,7 +169,7 @@ async def _changed(call: KafkaCall, resource: _Resource, change: Any) -> str | N
     return ",".join([*words, *(word for word in named if word not in words)])
 
 
-def _broker_settings(call: KafkaCall) -> list[Told]:
+def _broker_settings(call: KafkaCall) -> list[DescribedSetting]:
     """Return the settings that tools ask a broker for. The store keeps records durable, so every replica count is 1."""
     settings = call.gateway.settings
     told = {
@@ -188,14 +188,14 @@ def _broker_settings(call: KafkaCall) -> list[Told]:
         "transaction.state.log.replication.factor": (INT, "1"),
         "unclean.leader.election.enable": (BOOLEAN, "false"),
     }
-    return [Told(name, value, kind, value) for name, (kind, value) in told.items()]
+    return [DescribedSetting(name, value, kind, value) for name, (kind, value) in told.items()]
 
 
 def _own_id(call: KafkaCall) -> str:
     return str(node_id(call.gateway.settings.gateway_id))
 
 
-def _described(one: Told, kind: int, *, with_synonyms: bool) -> dict[str, Any]:
+def _describe(one: DescribedSetting, kind: int, *, with_synonyms: bool) -> dict[str, Any]:
     source = _STATIC_BROKER if kind == BROKER else _SET_BY_CALL[kind] if one.is_set else _DEFAULT
     synonyms = [{"name": one.name, "value": one.value, "source": source}]
     if source == _SET_BY_CALL.get(kind):

@@ -20,13 +20,13 @@ from gateway.kafka.calls.classic_groups import client_name
 from gateway.kafka.calls.coordinator import (
     InvalidGroup,
     check_group,
-    descriptions,
+    describe_each,
     group_error,
     is_name,
     milliseconds,
-    told_nothing,
+    undescribed_group,
 )
-from gateway.kafka.calls.group_topics import TopicIds, described_of, described_topics
+from gateway.kafka.calls.group_topics import TopicIds, describable_partitions, describable_topics
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.row import MemberRow, Partitions
 from log_format.topic.config import check_topic_name
@@ -47,7 +47,7 @@ async def heartbeat(call: KafkaCall, request: Any) -> Answer:
     group, ids = request.group_id, TopicIds(call)
     try:
         check_group(call, group, "Read")
-        beat = await _beat(call, request, ids)
+        beat = await _parse_heartbeat(call, request, ids)
         beaten = await _heartbeat(call, group, beat)
         assigned = None if beaten.assigned is None else {"topic_partitions": await ids.by_id(beaten.assigned)}
     except TidelogError as error:
@@ -74,7 +74,7 @@ async def _heartbeat(call: KafkaCall, group: str, beat: Beat) -> Any:
         raise
 
 
-async def _beat(call: KafkaCall, request: Any, ids: TopicIds) -> Beat:
+async def _parse_heartbeat(call: KafkaCall, request: Any, ids: TopicIds) -> Beat:
     """Check the request and return its heartbeat. Raise ``RequestRefused``, ``Unauthorized``, ``BackOff``."""
     group, member_id = request.group_id, request.member_id
     if not member_id and call.version == 0 and request.member_epoch == 0:
@@ -101,14 +101,14 @@ async def _beat(call: KafkaCall, request: Any, ids: TopicIds) -> Beat:
         client_id=client_name(call),
         rebalance_timeout_ms=rebalance_ms if rebalance_ms > 0 else None,
         topics=None if topics is None else tuple(sorted(set(topics))),
-        pattern=_in_python(pattern) if pattern else pattern,
+        pattern=_python_pattern(pattern) if pattern else pattern,
         assignor=request.server_assignor or None,
         owned=None if owned is None else await _owned(call, group, member_id, owned, ids),
         reader=call.reader,
     )
 
 
-def _in_python(pattern: str) -> str:
+def _python_pattern(pattern: str) -> str:
     try:
         return in_python(pattern)
     except ValueError as problem:
@@ -127,7 +127,7 @@ async def _owned(call: KafkaCall, group: str, member_id: str, owned: Iterable[An
 async def describe(call: KafkaCall, request: Any) -> Answer:
     """Answer with groups and their members, each with its current and target assignment, of topics that the caller may
     describe."""
-    return call.answer(groups=await descriptions(call, request, request.group_ids, _one))
+    return call.answer(groups=await describe_each(call, request, request.group_ids, _one))
 
 
 async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
@@ -138,13 +138,13 @@ async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
             raise InvalidGroup(f"Group {name!r} is of the classic protocol.")
         return await _consumer_group(call, name, found)
     except TidelogError as error:
-        return told_nothing(name, error)
+        return undescribed_group(name, error)
 
 
 async def _consumer_group(call: KafkaCall, name: str, found: GroupDescription) -> dict[str, Any]:
     ids, row = TopicIds(call), found.row
     generation = 0 if row is None else row.generation
-    return told_nothing(name) | {
+    return undescribed_group(name) | {
         "group_state": found.state,
         "group_epoch": generation,
         "assignment_epoch": generation,
@@ -161,9 +161,11 @@ async def _member(call: KafkaCall, ids: TopicIds, member: MemberRow, readable: P
         "member_epoch": member.acknowledged,
         "client_id": member.client_id or "",
         "client_host": "" if member.classic is None else member.classic.client_host,
-        "subscribed_topic_names": described_topics(call, member.topics),
+        "subscribed_topic_names": describable_topics(call, member.topics),
         "subscribed_topic_regex": member.pattern,
-        "assignment": {"topic_partitions": await ids.by_id_and_name(described_of(call, readable))},
-        "target_assignment": {"topic_partitions": await ids.by_id_and_name(described_of(call, member.target))},
+        "assignment": {"topic_partitions": await ids.by_id_and_name(describable_partitions(call, readable))},
+        "target_assignment": {
+            "topic_partitions": await ids.by_id_and_name(describable_partitions(call, member.target))
+        },
         "member_type": CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     }

@@ -29,7 +29,7 @@ from log_format.groups.changes import CoordinatorFenced
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NAME_BYTES_MAX: Final = 255
-NAMES_AT_ONCE: Final = 1_000
+CONCURRENT_NAMES_MAX: Final = 1_000
 """Groups or transactional ids of one request that are looked up concurrently."""
 NO_OPERATIONS: Final = -(2**31)
 """Value of a group's authorized operations if the request did not ask for them."""
@@ -79,15 +79,15 @@ def check_group(call: KafkaCall, group: str, operation: Operation) -> None:
     if not is_name(group):
         raise InvalidGroup("A group's name has 1 to 255 bytes and no control characters.")
     call.require(operation, "group", group)
-    if call.engine.draining or not coordinates(call, group):
+    if call.engine.draining or not is_coordinator(call, group):
         raise NotCoordinator(f"Another gateway coordinates group {group!r}.")
 
 
-async def of_each(names: Sequence[T], told: Callable[[T], Awaitable[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Apply ``told`` to each distinct name, up to ``NAMES_AT_ONCE`` concurrently, and return the results in order. A name that is
-    given twice has one result, so no answer is longer than what exists. Concurrent look-ups share reads of the store, so a
-    request with very many names costs few reads."""
-    return await side_by_side(told, dict.fromkeys(names), at_once=NAMES_AT_ONCE)
+async def map_names(names: Sequence[T], apply: Callable[[T], Awaitable[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Call ``apply`` on each distinct name, up to ``CONCURRENT_NAMES_MAX`` concurrently, and return the results in order. A
+    name that is given twice has one result, so no answer is longer than what exists. Concurrent look-ups share reads of the
+    store, so a request with very many names costs few reads."""
+    return await side_by_side(apply, dict.fromkeys(names), at_once=CONCURRENT_NAMES_MAX)
 
 
 def is_name(text: str) -> bool:
@@ -95,7 +95,7 @@ def is_name(text: str) -> bool:
     return 0 < len(text.encode(errors="surrogatepass")) <= NAME_BYTES_MAX and text.isprintable()
 
 
-def coordinates(call: KafkaCall, group: str) -> bool:
+def is_coordinator(call: KafkaCall, group: str) -> bool:
     """Return whether Kafka clients should use this gateway as the group's coordinator."""
     ownership = call.engine.groups.ownership
     if ownership.coordinates(group):
@@ -104,7 +104,7 @@ def coordinates(call: KafkaCall, group: str) -> bool:
     return owner is None or all(one.gateway_id != owner.id for one in _brokers(call))
 
 
-def told_nothing(name: str, error: TidelogError | None = None) -> dict[str, Any]:
+def undescribed_group(name: str, error: TidelogError | None = None) -> dict[str, Any]:
     """Return the description of a consumer or share group that does not exist or cannot be described."""
     if isinstance(error, InvalidGroup):
         code = KafkaError.group_id_not_found
@@ -123,7 +123,7 @@ def told_nothing(name: str, error: TidelogError | None = None) -> dict[str, Any]
     }
 
 
-async def descriptions(
+async def describe_each(
     call: KafkaCall,
     request: Any,
     names: Sequence[str],
@@ -140,7 +140,7 @@ async def descriptions(
     Returns:
         The descriptions, in the order of ``names``.
     """
-    groups = await of_each(names, partial(described, call))
+    groups = await map_names(names, partial(described, call))
     for one in groups if getattr(request, "include_authorized_operations", False) else ():
         if one["error_code"] is KafkaError.none:
             name = one["group_id"]
@@ -159,11 +159,11 @@ async def find_coordinator(call: KafkaCall, request: Any) -> Answer:
     keys = getattr(request, "coordinator_keys", None)
     kind = getattr(request, "key_type", GROUP)
     if keys is None:
-        return call.answer(**_found(call, kind, request.key))
-    return call.answer(coordinators=[{"key": key, **_found(call, kind, key)} for key in keys])
+        return call.answer(**_find_node(call, kind, request.key))
+    return call.answer(coordinators=[{"key": key, **_find_node(call, kind, key)} for key in keys])
 
 
-def _found(call: KafkaCall, key_type: int, key: str) -> dict[str, Any]:
+def _find_node(call: KafkaCall, key_type: int, key: str) -> dict[str, Any]:
     nowhere = {"node_id": -1, "host": "", "port": -1}
     kind = _KEY_TYPES.get(key_type)
     if kind is None or not is_name(key):

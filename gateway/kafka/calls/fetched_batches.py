@@ -21,7 +21,7 @@ import pyarrow as pa
 from gateway.engine.fetch_answer import Fetched, FetchFrom
 from gateway.engine.tail_cache import Original
 from gateway.kafka.call import KafkaCall
-from gateway.kafka.encoded_batches import Parts, Place
+from gateway.kafka.encoded_batches import BatchKey, Parts
 from gateway.kafka.wire.batch_head import HEAD, codec_of, with_base_offset
 from gateway.kafka.wire.compression import CODEC_NAMES, NONE, ZSTD
 from gateway.kafka.wire.encoding import encode_batches
@@ -35,7 +35,7 @@ ZSTD_VERSION_MIN: Final = 10
 """First version of Fetch in which clients understand Zstandard (KIP-110)."""
 
 
-class Read(NamedTuple):
+class PartitionRead(NamedTuple):
     """A partition to read. ``bytes_max``: the client's own limit; that of ``start`` may be larger."""
 
     start: FetchFrom
@@ -43,10 +43,10 @@ class Read(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Encoding:
+class _PendingBatch:
     """Records to be encoded. ``batch`` receives the result."""
 
-    place: Place
+    key: BatchKey
     tables: Sequence[pa.Table]
     size_bytes: int
     is_at_end: bool
@@ -60,35 +60,35 @@ class _Encoding:
 
     def encode(self) -> None:
         """Encode the records into ``batch``; called in a thread if they are large."""
-        place = self.place
+        place = self.key
         self.batch = encode_batches(
             self.tables, place.offset, place.next_offset, codec=place.codec, log_append_time=place.log_append_time
         )
 
 
 @dataclass(slots=True, eq=False)
-class _Planned:
+class _PartitionPlan:
     """The batches of one partition, in order."""
 
-    pieces: list[Original | _Encoding] = field(default_factory=list)
+    pieces: list[Original | _PendingBatch] = field(default_factory=list)
 
     @property
     def sent_bytes(self) -> int:
         """Bytes of the batches, estimated as in the function ``sent_bytes``."""
-        return sum(one.least_bytes if isinstance(one, _Encoding) else len(one.data) for one in self.pieces)
+        return sum(one.least_bytes if isinstance(one, _PendingBatch) else len(one.data) for one in self.pieces)
 
     def batches(self) -> Parts:
         """Return the bytes of all batches; call it once all are encoded."""
         found: list[bytes | memoryview] = []
         for piece in self.pieces:
-            if isinstance(piece, _Encoding):
+            if isinstance(piece, _PendingBatch):
                 found += piece.batch
             else:
                 found += with_base_offset(memoryview(piece.data), piece.base_offset)
         return found
 
 
-def sent_bytes(call: KafkaCall, reads: Sequence[Read], parts: Sequence[Fetched | TidelogError]) -> int:
+def sent_bytes(call: KafkaCall, reads: Sequence[PartitionRead], parts: Sequence[Fetched | TidelogError]) -> int:
     """Estimate the size of the batches of these partitions.
 
     A producer's batch counts with its own size; one that is encoded anew counts with the least size that it has without
@@ -106,7 +106,9 @@ def sent_bytes(call: KafkaCall, reads: Sequence[Read], parts: Sequence[Fetched |
     )
 
 
-async def batches_of(call: KafkaCall, reads: Sequence[Read], parts: Sequence[Fetched | TidelogError]) -> list[Parts]:
+async def encode_partitions(
+    call: KafkaCall, reads: Sequence[PartitionRead], parts: Sequence[Fetched | TidelogError]
+) -> list[Parts]:
     """Return the encoded batches of each partition.
 
     Args:
@@ -115,23 +117,23 @@ async def batches_of(call: KafkaCall, reads: Sequence[Read], parts: Sequence[Fet
         parts: What the engine found for each of ``reads``; errors have no batches.
     """
     planned = [
-        _plan(call, one, part) if isinstance(part, Fetched) else _Planned()
+        _plan(call, one, part) if isinstance(part, Fetched) else _PartitionPlan()
         for one, part in zip(reads, parts, strict=True)
     ]
     missing = []
     for one in planned:
         for piece in one.pieces:
-            if isinstance(piece, _Encoding):
-                known = call.caches.encoded_batches.find(piece.place)
+            if isinstance(piece, _PendingBatch):
+                known = call.caches.encoded_batches.find(piece.key)
                 if known is None:
                     missing.append(piece)
                 else:
                     piece.batch = known
-    await _encode(call, missing)
+    await _encode_missing(call, missing)
     return [one.batches() for one in planned]
 
 
-async def _encode(call: KafkaCall, missing: Sequence[_Encoding]) -> None:
+async def _encode_missing(call: KafkaCall, missing: Sequence[_PendingBatch]) -> None:
     def encode() -> None:
         for piece in missing:
             piece.encode()
@@ -142,13 +144,13 @@ async def _encode(call: KafkaCall, missing: Sequence[_Encoding]) -> None:
         await asyncio.get_running_loop().run_in_executor(call.gateway.codec_pool, encode)
     for piece in missing:
         if piece.is_at_end:
-            call.caches.encoded_batches.add(piece.place, piece.batch)
+            call.caches.encoded_batches.add(piece.key, piece.batch)
 
 
-def _plan(call: KafkaCall, read: Read, part: Fetched) -> _Planned:
+def _plan(call: KafkaCall, read: PartitionRead, part: Fetched) -> _PartitionPlan:
     records, offset = part.records, read.start.offset
     assert isinstance(offset, int)
-    planned, at, end, sent = _Planned(), offset, records.next_offset, 0
+    planned, at, end, sent = _PartitionPlan(), offset, records.next_offset, 0
     if at == end:
         return planned
     codec, is_appended = _codec(call, part.topic), has_append_time(call, part.topic)
@@ -157,14 +159,14 @@ def _plan(call: KafkaCall, read: Read, part: Fetched) -> _Planned:
     def encode_up_to(stop: int) -> None:
         if stop > at:
             tables = records.tables if has_gaps else _rows(records.tables, at - offset, stop - at)
-            place = Place(part.topic_id, part.partition, at, stop, codec, is_appended)
+            place = BatchKey(part.topic_id, part.partition, at, stop, codec, is_appended)
             size = records.size_bytes * (stop - at) // (end - offset)
-            planned.pieces.append(_Encoding(place, tables, size, stop == part.high_watermark))
+            planned.pieces.append(_PendingBatch(place, tables, size, stop == part.high_watermark))
 
     originals = [] if has_gaps else call.engine.reader.originals(part.topic_id, part.partition, at, end)
     for original in originals:
         is_whole = at <= original.base_offset and original.end_offset <= part.high_watermark
-        if not is_whole or not _is_understood(call, original):
+        if not is_whole or not _is_decodable(call, original):
             continue
         is_first = not planned.pieces and original.base_offset == at
         is_beyond = original.end_offset > end or sent + len(original.data) > read.bytes_max
@@ -199,5 +201,5 @@ def has_append_time(call: KafkaCall, topic: str) -> bool:
     return known is not None and known.state.config.choice("message.timestamp.type") == "LogAppendTime"
 
 
-def _is_understood(call: KafkaCall, original: Original) -> bool:
+def _is_decodable(call: KafkaCall, original: Original) -> bool:
     return call.version >= ZSTD_VERSION_MIN or codec_of(original.data) != ZSTD

@@ -27,9 +27,9 @@ from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE
 from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.offsets.committed import NextOffset, unknown_group
 from gateway.groups.offsets.incarnations import Key
-from gateway.kafka.administered import Right, administered
+from gateway.kafka.administration import Right, administer
 from gateway.kafka.call import Answer, KafkaCall, PendingAnswer, answer_concurrently
-from gateway.kafka.calls.coordinator import check_group, group_error, of_each
+from gateway.kafka.calls.coordinator import check_group, group_error, map_names
 from gateway.kafka.calls.group_topics import TopicIds
 from log_format.access.acls import Operation
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
@@ -38,14 +38,14 @@ from log_format.groups.row import NO_EPOCH, OffsetRow
 
 EPOCH_VERSION: Final = 9
 """First version of OffsetCommit in which a stale epoch has its own error code."""
-SEVERAL_VERSION: Final = 8
+GROUPS_VERSION: Final = 8
 GROUP_ERROR_VERSION: Final = 2
 ROW_BYTES: Final = 512
 """Estimated memory of a committed offset in an answer, without its metadata."""
 _LAST: Final = "the connection's last commit of offsets"
 
 
-class _Asked(NamedTuple):
+class _RequestedPartition(NamedTuple):
     """A partition of a request. ``topic`` None: no topic has the id. ``topic_id`` None: the request names the topic by name."""
 
     topic: str | None
@@ -63,28 +63,32 @@ async def offset_commit(call: KafkaCall, request: Any) -> Answer | PendingAnswer
         return _commit_answer(call, request, dict.fromkeys(entries, code))
     coordinated = call.engine.groups.coordinator.known(request.group_id)
     epoch = None if coordinated is None else coordinated.row.epoch
-    asked = await _asked(call, request.topics)
+    asked = await _requested_partitions(call, request.topics)
     codes: dict[int, KafkaError] = {}
     try:
-        codes = await _refused(call, asked)
+        codes = await _find_refusals(call, asked)
         wanted = [one for one in asked if id(one.entry) not in codes]
         if not wanted:  # claiming the group would already be a change
             return _commit_answer(call, request, codes)
-        decision = await _decision(call, request, wanted, epoch)
-        decision = _of_those_meant(decision, asked, codes)
+        decision = await _commit_decision(call, request, wanted, epoch)
+        decision = _without_recreated(decision, asked, codes)
     except TidelogError as error:
         code = _commit_error(call, request, error)
         return _commit_answer(call, request, {id(one.entry): codes.get(id(one.entry), code) for one in asked})
     if not decision.offsets:
         return _commit_answer(call, request, codes)
     await call.session.check_connected()  # otherwise the client may have committed later offsets elsewhere
-    deciding = asyncio.ensure_future(_committed(call, request, asked, decision, codes))
+    deciding = asyncio.ensure_future(_commit(call, request, asked, decision, codes))
     call.session.state[_LAST] = deciding
     return PendingAnswer(deciding)
 
 
-async def _committed(
-    call: KafkaCall, request: Any, asked: Sequence[_Asked], decision: CommitOffsets, codes: Mapping[int, KafkaError]
+async def _commit(
+    call: KafkaCall,
+    request: Any,
+    asked: Sequence[_RequestedPartition],
+    decision: CommitOffsets,
+    codes: Mapping[int, KafkaError],
 ) -> Answer:
     try:
         await call.engine.groups.committed.decide(decision)
@@ -94,7 +98,9 @@ async def _committed(
     return _commit_answer(call, request, {id(one.entry): codes.get(id(one.entry), code) for one in asked})
 
 
-async def _decision(call: KafkaCall, request: Any, asked: Sequence[_Asked], epoch: int | None) -> CommitOffsets:
+async def _commit_decision(
+    call: KafkaCall, request: Any, asked: Sequence[_RequestedPartition], epoch: int | None
+) -> CommitOffsets:
     """Return the decision to commit. ``epoch``: the group's epoch when the request arrived, if this gateway coordinated the
     group then."""
     group, member_id = request.group_id, request.member_id or None
@@ -125,7 +131,9 @@ async def _decision(call: KafkaCall, request: Any, asked: Sequence[_Asked], epoc
     )
 
 
-def _of_those_meant(decision: CommitOffsets, asked: Sequence[_Asked], codes: dict[int, KafkaError]) -> CommitOffsets:
+def _without_recreated(
+    decision: CommitOffsets, asked: Sequence[_RequestedPartition], codes: dict[int, KafkaError]
+) -> CommitOffsets:
     """Return the decision without topics that were recreated after they were looked up by id; add their errors to ``codes``."""
     ids = {row.topic: UUID(row.topic_id) for row in decision.offsets}
     anew = {one.topic for one in asked if one.topic in ids and one.topic_id not in (None, ids[one.topic])}
@@ -135,7 +143,7 @@ def _of_those_meant(decision: CommitOffsets, asked: Sequence[_Asked], codes: dic
     return replace(decision, offsets=tuple(row for row in decision.offsets if row.topic not in anew))
 
 
-async def _refused(call: KafkaCall, asked: Sequence[_Asked]) -> dict[int, KafkaError]:
+async def _find_refusals(call: KafkaCall, asked: Sequence[_RequestedPartition]) -> dict[int, KafkaError]:
     """Return the errors of single partitions, keyed by the ``id()`` of their entries. Raise ``BackOff``."""
     found: dict[int, KafkaError] = {}
     counts: dict[str, int | KafkaError] = {}
@@ -197,25 +205,25 @@ def _commit_answer(call: KafkaCall, request: Any, codes: Mapping[int, KafkaError
 
 async def offset_fetch(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
     """Return committed offsets of the named partitions, or all of a group."""
-    return PendingAnswer(_fetched(call, request, call.session.state.get(_LAST)))
+    return PendingAnswer(_fetch(call, request, call.session.state.get(_LAST)))
 
 
-async def _fetched(call: KafkaCall, request: Any, last: asyncio.Future[Answer] | None) -> Answer:
+async def _fetch(call: KafkaCall, request: Any, last: asyncio.Future[Answer] | None) -> Answer:
     if last is not None and not last.done():
         await asyncio.wait((last,))
     is_stable = getattr(request, "require_stable", False)
-    if call.version >= SEVERAL_VERSION:
-        return call.answer(groups=await of_each(request.groups, partial(_of_group, call, is_stable=is_stable)))
-    found = await _of_group(call, request, is_stable=is_stable)
+    if call.version >= GROUPS_VERSION:
+        return call.answer(groups=await map_names(request.groups, partial(_answer_group, call, is_stable=is_stable)))
+    found = await _answer_group(call, request, is_stable=is_stable)
     if call.version < GROUP_ERROR_VERSION and found["error_code"] is not KafkaError.none:
         found["topics"] = [
-            _topic(call, one.name, None, [_nothing(index, found["error_code"]) for index in one.partition_indexes])
+            _topic(call, one.name, None, [_no_offset(index, found["error_code"]) for index in one.partition_indexes])
             for one in request.topics or ()
         ]
     return call.answer(topics=found["topics"], error_code=found["error_code"])
 
 
-class _Known(NamedTuple):
+class _GroupOffsets(NamedTuple):
     """A group's committed offsets. ``unstable``: partitions that a transaction has pending offsets of; the client has to
     retry."""
 
@@ -225,19 +233,19 @@ class _Known(NamedTuple):
     def offset(self, key: Key) -> dict[str, Any]:
         """Return the partition's entry in the answer."""
         if key in self.unstable:
-            return _nothing(key[1], KafkaError.unstable_offset_commit)
+            return _no_offset(key[1], KafkaError.unstable_offset_commit)
         row = self.rows.get(key)
-        return _nothing(key[1], KafkaError.none) if row is None else _offset(row)
+        return _no_offset(key[1], KafkaError.none) if row is None else _offset(row)
 
 
-async def _of_group(call: KafkaCall, asked: Any, *, is_stable: bool) -> dict[str, Any]:
+async def _answer_group(call: KafkaCall, asked: Any, *, is_stable: bool) -> dict[str, Any]:
     name = asked.group_id
     try:
         check_group(call, name, "Describe")
         epoch, member_id = getattr(asked, "member_epoch", -1), getattr(asked, "member_id", None)
         if member_id and epoch >= 0 and not _is_classic(call, name, member_id):
             await call.engine.groups.epochs.check(name, member_id, epoch, call.reader)
-        known = await _known(call, name, asked, is_stable=is_stable)
+        known = await _look_up_offsets(call, name, asked, is_stable=is_stable)
         topics = await (_all_topics(call, known) if asked.topics is None else _named_topics(call, known, asked.topics))
     except TidelogError as error:
         special = {
@@ -248,7 +256,7 @@ async def _of_group(call: KafkaCall, asked: Any, *, is_stable: bool) -> dict[str
     return {"group_id": name, "topics": topics, "error_code": KafkaError.none}
 
 
-async def _known(call: KafkaCall, group: str, asked: Any, *, is_stable: bool) -> _Known:
+async def _look_up_offsets(call: KafkaCall, group: str, asked: Any, *, is_stable: bool) -> _GroupOffsets:
     """Look up the requested offsets of the group, and reserve their memory for the answer."""
     keys: set[Key] | None = None
     if asked.topics is not None:
@@ -261,10 +269,10 @@ async def _known(call: KafkaCall, group: str, asked: Any, *, is_stable: bool) ->
         }
     rows, waiting = await call.engine.groups.committed.rows_of(group, keys)
     _reserve(call, rows.values())
-    return _Known(rows, waiting if is_stable else frozenset())
+    return _GroupOffsets(rows, waiting if is_stable else frozenset())
 
 
-async def _all_topics(call: KafkaCall, known: _Known) -> list[dict[str, Any]]:
+async def _all_topics(call: KafkaCall, known: _GroupOffsets) -> list[dict[str, Any]]:
     found: dict[str, list[Key]] = {}
     for key in known.rows:
         found.setdefault(key[0], []).append(key)
@@ -277,7 +285,7 @@ async def _all_topics(call: KafkaCall, known: _Known) -> list[dict[str, Any]]:
     ]
 
 
-async def _named_topics(call: KafkaCall, known: _Known, topics: Iterable[Any]) -> list[dict[str, Any]]:
+async def _named_topics(call: KafkaCall, known: _GroupOffsets, topics: Iterable[Any]) -> list[dict[str, Any]]:
     names = [await _name(call, topic, "Describe") for topic in topics]
     found = []
     for name, topic in zip(names, topics, strict=True):
@@ -285,7 +293,7 @@ async def _named_topics(call: KafkaCall, known: _Known, topics: Iterable[Any]) -
         if name is not None:
             code = _denial(call, "Describe", name)
         partitions = [
-            known.offset((name or "", index)) if code is KafkaError.none else _nothing(index, code)
+            known.offset((name or "", index)) if code is KafkaError.none else _no_offset(index, code)
             for index in topic.partition_indexes
         ]
         found.append(_topic(call, getattr(topic, "name", ""), getattr(topic, "topic_id", None), partitions))
@@ -298,7 +306,7 @@ def _reserve(call: KafkaCall, rows: Iterable[OffsetRow]) -> None:
 
 
 def _topic(call: KafkaCall, name: str, topic_id: Any, partitions: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    ids = {"topic_id": topic_id} if call.version >= SEVERAL_VERSION else {}
+    ids = {"topic_id": topic_id} if call.version >= GROUPS_VERSION else {}
     return {"name": name, "partitions": partitions, **ids}
 
 
@@ -313,7 +321,7 @@ def _offset(row: OffsetRow) -> dict[str, Any]:
     }
 
 
-def _nothing(partition: int, code: KafkaError) -> dict[str, Any]:
+def _no_offset(partition: int, code: KafkaError) -> dict[str, Any]:
     return {
         "partition_index": partition,
         "committed_offset": -1,
@@ -349,7 +357,7 @@ async def offset_delete(call: KafkaCall, request: Any) -> Answer:
             for one in topic.partitions
             if topic.name not in codes
         ]
-        await administered(call, Right("Delete", "group", name), partial(groups.erase, name, keys))
+        await administer(call, Right("Delete", "group", name), partial(groups.erase, name, keys))
     except TidelogError as error:
         return call.answer(error_code=group_error(error), topics=())
     topics = [
@@ -374,10 +382,12 @@ def _denial(call: KafkaCall, operation: Operation, topic: str) -> KafkaError:
     return KafkaError.none
 
 
-async def _asked(call: KafkaCall, topics: Iterable[Any]) -> list[_Asked]:
+async def _requested_partitions(call: KafkaCall, topics: Iterable[Any]) -> list[_RequestedPartition]:
     names = [(await _name(call, topic, "Read"), topic) for topic in topics]
     return [
-        _Asked(name, entry, getattr(topic, "topic_id", None)) for name, topic in names for entry in topic.partitions
+        _RequestedPartition(name, entry, getattr(topic, "topic_id", None))
+        for name, topic in names
+        for entry in topic.partitions
     ]
 
 
@@ -386,6 +396,6 @@ async def _name(call: KafkaCall, topic: Any, operation: Operation) -> str | None
     if name is not None:
         return name
     try:
-        return await call.known_topics.current(topic.topic_id, partial(call.allows, operation, "topic"))
+        return await call.known_topics.look_up_current(topic.topic_id, partial(call.allows, operation, "topic"))
     except BackOff:
         return None

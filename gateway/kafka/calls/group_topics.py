@@ -10,14 +10,14 @@ from gateway.kafka.call import KafkaCall
 from log_format.groups.row import Partitions
 
 
-def described_topics(call: KafkaCall, topics: Iterable[str]) -> list[str]:
+def describable_topics(call: KafkaCall, topics: Iterable[str]) -> list[str]:
     """Return the topics that the caller may describe. Raise ``BackOff`` if the rights are not known."""
     return [topic for topic in topics if call.allows("Describe", "topic", topic)]
 
 
-def described_of(call: KafkaCall, partitions: Partitions) -> Partitions:
-    """Return the partitions of the topics that the caller may describe. Raise as ``described_topics`` does."""
-    return {topic: partitions[topic] for topic in described_topics(call, partitions)}
+def describable_partitions(call: KafkaCall, partitions: Partitions) -> Partitions:
+    """Return the partitions of the topics that the caller may describe. Raise as ``describable_topics`` does."""
+    return {topic: partitions[topic] for topic in describable_topics(call, partitions)}
 
 
 class TopicIds:

@@ -17,17 +17,17 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.groups.calls.groups import GroupDescription
 from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE, assignment_of, subscription_of
 from gateway.groups.classic.group import ClassicGroup
-from gateway.kafka.administered import Right, administered
+from gateway.kafka.administration import Right, administer
 from gateway.kafka.call import Answer, KafkaCall, answer_concurrently
 from gateway.kafka.calls.coordinator import (
     NO_OPERATIONS,
     check_group,
-    coordinates,
-    descriptions,
+    describe_each,
     group_error,
-    of_each,
+    is_coordinator,
+    map_names,
 )
-from gateway.kafka.calls.group_topics import described_of, described_topics
+from gateway.kafka.calls.group_topics import describable_partitions, describable_topics
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.memory import row_bytes
 from log_format.groups.row import GroupRow, MemberRow, Partitions
@@ -53,7 +53,7 @@ async def list_groups(call: KafkaCall, request: Any) -> Answer:
         call.reservations.append(room)
         while more:
             page, more = await call.engine.groups.page(
-                after, PAGE, lambda name: coordinates(call, name) and call.allows("Describe", "group", name)
+                after, PAGE, lambda name: is_coordinator(call, name) and call.allows("Describe", "group", name)
             )
             room.grow(LISTED_BYTES * len(page))
             for one in page:
@@ -84,7 +84,7 @@ async def _share_groups(call: KafkaCall) -> list[dict[str, Any]]:
     call.reservations.append(room)
     while more:
         page, more = await call.engine.queues.page(
-            after, PAGE, lambda name: coordinates(call, name) and call.allows("Describe", "group", name)
+            after, PAGE, lambda name: is_coordinator(call, name) and call.allows("Describe", "group", name)
         )
         room.grow(LISTED_BYTES * len(page))
         now_ms = call.engine.clock.monotonic_ms()
@@ -125,7 +125,7 @@ def _state(call: KafkaCall, name: str, row: GroupRow | None, state: str) -> str:
 @answer_concurrently
 async def describe_groups(call: KafkaCall, request: Any) -> Answer:
     """Answer with groups and their members."""
-    return call.answer(groups=await descriptions(call, request, request.groups, _one))
+    return call.answer(groups=await describe_each(call, request, request.groups, _one))
 
 
 async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
@@ -138,14 +138,14 @@ async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
         code, message = group_error(error), error.detail
         if error.code is ErrorCode.UNKNOWN_GROUP and call.version < UNKNOWN_VERSION:
             code = KafkaError.none
-        return {**_nothing(name), "error_code": code, "error_message": message}
+        return {**_undescribed(name), "error_code": code, "error_message": message}
 
 
 def _group(call: KafkaCall, name: str, found: GroupDescription) -> dict[str, Any]:
     row = found.row
     state = _state(call, name, row, found.state)
     return {
-        **_nothing(name),
+        **_undescribed(name),
         "group_state": _STATES.get(state, state),
         "protocol_type": protocol_type_of(row),
         "protocol_data": (row and row.assignor) or "",
@@ -156,7 +156,7 @@ def _group(call: KafkaCall, name: str, found: GroupDescription) -> dict[str, Any
 def _member(call: KafkaCall, member: MemberRow, readable: Partitions) -> dict[str, Any]:
     classic = member.classic
     opaque = None if classic is None or classic.protocols else classic
-    topics = described_topics(
+    topics = describable_topics(
         call, member.topics if member.pattern is None else sorted({*member.topics, *member.target})
     )
     return {
@@ -165,11 +165,13 @@ def _member(call: KafkaCall, member: MemberRow, readable: Partitions) -> dict[st
         "client_id": member.client_id or "",
         "client_host": "" if classic is None else classic.client_host,
         "member_metadata": subscription_of(topics) if opaque is None else opaque.metadata,
-        "member_assignment": assignment_of(described_of(call, readable)) if opaque is None else opaque.assignment,
+        "member_assignment": assignment_of(describable_partitions(call, readable))
+        if opaque is None
+        else opaque.assignment,
     }
 
 
-def _nothing(name: str) -> dict[str, Any]:
+def _undescribed(name: str) -> dict[str, Any]:
     return {
         "error_code": KafkaError.none,
         "error_message": None,
@@ -185,14 +187,14 @@ def _nothing(name: str) -> dict[str, Any]:
 @answer_concurrently
 async def delete_groups(call: KafkaCall, request: Any) -> Answer:
     """Delete groups that have no members, with their offsets."""
-    return call.answer(results=await of_each(request.groups_names, partial(_deleted, call)))
+    return call.answer(results=await map_names(request.groups_names, partial(_delete_with_audit, call)))
 
 
-async def _deleted(call: KafkaCall, name: str) -> dict[str, Any]:
+async def _delete_with_audit(call: KafkaCall, name: str) -> dict[str, Any]:
     code = KafkaError.none
     try:
         check_group(call, name, "Delete")
-        await administered(call, Right("Delete", "group", name), partial(_delete, call, name))
+        await administer(call, Right("Delete", "group", name), partial(_delete, call, name))
     except TidelogError as error:
         code = group_error(error)
     return {"group_id": name, "error_code": code}

@@ -20,10 +20,10 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.engine.open_topic import OpenTopic
 from gateway.kafka.brokers import Broker, brokers_of, node_id
 from gateway.kafka.call import Answer, CloseConnection, Encoded, KafkaCall
-from gateway.kafka.calls.auto_created import with_created
-from gateway.kafka.described_topics import Described, Leaders, partitions_of
+from gateway.kafka.calls.topic_creation import create_missing
+from gateway.kafka.described_topics import DescribedTopic, Leaders, partitions_of
 from gateway.kafka.errors import kafka_error
-from gateway.kafka.looking import looked_at
+from gateway.kafka.topic_lookup import look_up_topics
 from gateway.kafka.wire.messages import encode_body, encode_with_field
 from log_format.access.acls import CLUSTER, Operation
 from log_format.errors import BackOff, RequestRefused, TidelogError, UnknownTopic
@@ -54,23 +54,23 @@ _CLUSTER_OPERATIONS: Final[tuple[tuple[int, Operation], ...]] = ((7, "Alter"), (
 """Kafka's bits of operations on the cluster, each with the Tidelog right that allows it: Alter, Describe, DescribeConfigs."""
 _ALL_CLUSTER_OPERATIONS: Final = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
 """Operations that a broker without an authorizer reports."""
-_NOT_ASKED: Final = -(2**31)
-_BEHIND: Final = {8: 4, 9: 4, 10: 4, 13: 2}
+_NO_OPERATIONS: Final = -(2**31)
+_BYTES_BEHIND_TOPICS: Final = {8: 4, 9: 4, 10: 4, 13: 2}
 """Bytes of plain fields after the topics, by version."""
-_Told = Described | dict[str, Any]
+_TopicEntry = DescribedTopic | dict[str, Any]
 """A described topic, or the answer fields of an error in its place."""
 
 
 async def metadata(call: KafkaCall, request: Any) -> Answer:
     """Answer with the named topics, or all topics that the caller may describe."""
     wants_operations = getattr(request, "include_topic_authorized_operations", False)
-    leaders = Leaders(call.engine.groups.ownership, brokers := brokers_here(call), _here(call))
+    leaders = Leaders(call.engine.groups.ownership, brokers := advertised_brokers(call), _leaders(call))
     if request.topics is None or (call.version == 0 and not request.topics):
         try:
             states = await _all(call)
         except BackOff as problem:  # the answer has no field for the error
             raise CloseConnection(f"topics can't be listed: {problem.detail}") from problem
-        told: list[_Told] = [_described(call, state, leaders, operations=wants_operations) for state in states]
+        told: list[_TopicEntry] = [_describe(call, state, leaders, operations=wants_operations) for state in states]
     else:
         # Java sends an empty name with an id, where other clients send none: the id is used.
         ids = [getattr(one, "topic_id", None) for one in request.topics]
@@ -91,11 +91,13 @@ async def metadata(call: KafkaCall, request: Any) -> Answer:
         error_code=KafkaError.none,
         cluster_authorized_operations=cluster_operations(call, request),
     )
-    topics = await _encoded(call, told)
-    return Encoded(tuple(encode_with_field(empty, len(topics), topics, behind=_BEHIND.get(call.version, 0))))
+    topics = await _encode_topics(call, told)
+    return Encoded(
+        tuple(encode_with_field(empty, len(topics), topics, behind=_BYTES_BEHIND_TOPICS.get(call.version, 0)))
+    )
 
 
-def brokers_here(call: KafkaCall) -> list[Broker]:
+def advertised_brokers(call: KafkaCall) -> list[Broker]:
     """Return the gateways that clients are told of, at least one."""
     gateway = call.gateway
     own_id = gateway.settings.gateway_id
@@ -112,13 +114,13 @@ def cluster_id(call: KafkaCall) -> str:
 def cluster_operations(call: KafkaCall, request: Any) -> int:
     """Return the bits of what the caller may do with the cluster, if the request asks for them."""
     if not getattr(request, "include_cluster_authorized_operations", False):
-        return _NOT_ASKED
+        return _NO_OPERATIONS
     if not call.gateway.rights.enforced:
         return _ALL_CLUSTER_OPERATIONS
     return sum(1 << bit for bit, operation in _CLUSTER_OPERATIONS if call.allows(operation, "cluster", CLUSTER))
 
 
-def _here(call: KafkaCall) -> int:
+def _leaders(call: KafkaCall) -> int:
     return node_id(call.gateway.settings.gateway_id)
 
 
@@ -141,14 +143,14 @@ async def _named(
     *,
     operations: bool,
     creates: bool = False,
-) -> list[_Told]:
+) -> list[_TopicEntry]:
     names = [await call.known_topics.name(topic_id) if name is None else name for topic_id, name in asked]
     known = [name for name in names if name is not None]
-    looked = await looked_at(call, known, call.engine.clock.monotonic_ms() - AGE_MS)
+    looked = await look_up_topics(call, known, call.engine.clock.monotonic_ms() - AGE_MS)
     if creates:
-        looked = await with_created(call, looked)
+        looked = await create_missing(call, looked)
     return [
-        _none(KafkaError.unknown_topic_id, None, topic_id)
+        _missing(KafkaError.unknown_topic_id, None, topic_id)
         if name is None
         else _one(call, name, topic_id, looked[name], leaders, operations=operations)
         for name, (topic_id, _) in zip(names, asked, strict=True)
@@ -163,7 +165,7 @@ def _one(
     leaders: Leaders,
     *,
     operations: bool,
-) -> _Told:
+) -> _TopicEntry:
     try:
         call.require("Describe", "topic", name)
         check_topic_name(name)
@@ -171,26 +173,26 @@ def _one(
             raise found
         state = found.require_state()
     except UnknownTopic:
-        return _none(KafkaError.unknown_topic_or_partition, name, topic_id)
+        return _missing(KafkaError.unknown_topic_or_partition, name, topic_id)
     except RequestRefused as error:
-        return _none(kafka_error(error), name, topic_id)
+        return _missing(kafka_error(error), name, topic_id)
     except TidelogError:
-        return _none(KafkaError.leader_not_available, name, topic_id)
+        return _missing(KafkaError.leader_not_available, name, topic_id)
     if topic_id is not None and topic_id != uuid.UUID(state.topic_id):
-        return _none(KafkaError.unknown_topic_id, None, topic_id)
-    return _described(call, state, leaders, operations=operations)
+        return _missing(KafkaError.unknown_topic_id, None, topic_id)
+    return _describe(call, state, leaders, operations=operations)
 
 
-def _none(error: KafkaError, name: str | None, topic_id: uuid.UUID | None) -> dict[str, Any]:
+def _missing(error: KafkaError, name: str | None, topic_id: uuid.UUID | None) -> dict[str, Any]:
     return {"error_code": error, "name": name, "topic_id": topic_id, "partitions": ()}
 
 
-def _described(call: KafkaCall, state: TopicState, leaders: Leaders, *, operations: bool) -> Described:
-    topic_id = call.known_topics.told(state)
+def _describe(call: KafkaCall, state: TopicState, leaders: Leaders, *, operations: bool) -> DescribedTopic:
+    topic_id = call.known_topics.remember_id(state)
     assert topic_id is not None
-    bits = _operations(call, state.topic) if operations else _NOT_ASKED
+    bits = _operations(call, state.topic) if operations else _NO_OPERATIONS
     near = leaders.near(state.topic)
-    return Described(state.topic, topic_id, state.partition_count, leaders.of(state), bits, near)
+    return DescribedTopic(state.topic, topic_id, state.partition_count, leaders.of(state), bits, near)
 
 
 def _operations(call: KafkaCall, topic: str) -> int:
@@ -199,13 +201,13 @@ def _operations(call: KafkaCall, topic: str) -> int:
     )
 
 
-async def _encoded(call: KafkaCall, told: Sequence[_Told]) -> list[bytes]:
+async def _encode_topics(call: KafkaCall, told: Sequence[_TopicEntry]) -> list[bytes]:
     """Return each topic's bytes, and reserve their memory for the answer."""
     made, left = [], STEP_PARTITIONS
     for topic in told:
-        if isinstance(topic, Described):
+        if isinstance(topic, DescribedTopic):
             make = partial(_topic_bytes, call, topic)
-            made.append(call.caches.encoded_topics.encoded(call.version, topic, make))
+            made.append(call.caches.encoded_topics.find_or_encode(call.version, topic, make))
             left -= topic.partition_count
         else:
             made.append(_topic_bytes(call, topic))
@@ -223,8 +225,8 @@ async def _encoded(call: KafkaCall, told: Sequence[_Told]) -> list[bytes]:
     return made
 
 
-def _topic_bytes(call: KafkaCall, topic: _Told) -> bytes:
-    if isinstance(topic, Described):
+def _topic_bytes(call: KafkaCall, topic: _TopicEntry) -> bytes:
+    if isinstance(topic, DescribedTopic):
         topic = {
             "error_code": KafkaError.none,
             "name": topic.name,
@@ -240,7 +242,7 @@ def _topic_bytes(call: KafkaCall, topic: _Told) -> bytes:
 async def describe_topic_partitions(call: KafkaCall, request: Any) -> Answer:
     """Answer with topics by name, up to a number of partitions. The cursor of the answer says where the next request
     continues."""
-    leaders = Leaders(call.engine.groups.ownership, brokers_here(call), _here(call))
+    leaders = Leaders(call.engine.groups.ownership, advertised_brokers(call), _leaders(call))
     cursor = request.cursor
     names = sorted({one.name for one in request.topics}) or [state.topic for state in await _all(call)]
     start = (cursor.topic_name, cursor.partition_index) if cursor is not None else ("", 0)
@@ -252,7 +254,7 @@ async def describe_topic_partitions(call: KafkaCall, request: Any) -> Answer:
         if not left:
             return call.answer(topics=topics, next_cursor={"topic_name": name, "partition_index": 0})
         (topic,) = await _named(call, [(None, name)], leaders, operations=True)
-        if not isinstance(topic, Described):
+        if not isinstance(topic, DescribedTopic):
             topics.append(topic)
             continue
         first = start[1] if name == start[0] else 0

@@ -16,7 +16,7 @@ from gateway.engine.read_records import ReadLimits
 from gateway.engine.start_resolver import TopicsByName
 from gateway.kafka.call import Answer, KafkaCall, answer_concurrently, yield_to_loop
 from gateway.kafka.errors import kafka_error
-from gateway.kafka.looking import looked_at
+from gateway.kafka.topic_lookup import look_up_topics
 from log_format.errors import TidelogError
 from log_format.records.schema import TIMESTAMP_MS_MAX
 from log_format.topic.state import TopicState
@@ -32,7 +32,7 @@ NONE: Final = -1
 @answer_concurrently
 async def list_offsets(call: KafkaCall, request: Any) -> Answer:
     """Answer with an offset for each partition and time."""
-    topics = await _looked_at(call, [topic.name for topic in request.topics])
+    topics = await _look_up(call, [topic.name for topic in request.topics])
     found, number = [], 0
     for topic in request.topics:
         partitions = []
@@ -44,9 +44,9 @@ async def list_offsets(call: KafkaCall, request: Any) -> Answer:
     return call.answer(topics=found)
 
 
-async def _looked_at(call: KafkaCall, names: list[str]) -> TopicsByName:
+async def _look_up(call: KafkaCall, names: list[str]) -> TopicsByName:
     """Return the topics by name; the state of each is read after the request arrived."""
-    return await looked_at(call, names, call.engine.clock.monotonic_ms())
+    return await look_up_topics(call, names, call.engine.clock.monotonic_ms())
 
 
 async def _offset(call: KafkaCall, name: str, topic: OpenTopic | TidelogError, asked: Any) -> dict[str, Any]:
@@ -55,14 +55,14 @@ async def _offset(call: KafkaCall, name: str, topic: OpenTopic | TidelogError, a
         call.require("Describe", "topic", name)
         if isinstance(topic, TidelogError):
             raise topic
-        offset, timestamp = await _found(call, topic, asked.partition_index, asked.timestamp)
+        offset, timestamp = await _find_offset(call, topic, asked.partition_index, asked.timestamp)
     except TidelogError as error:
         return found | {"error_code": kafka_error(error), "leader_epoch": -1}
     # A broker does not report an epoch where it found no record.
     return found | {"offset": offset, "timestamp": timestamp, "leader_epoch": LEADER_EPOCH if offset >= 0 else NONE}
 
 
-async def _found(call: KafkaCall, topic: OpenTopic, partition: int, timestamp: int) -> tuple[int, int]:
+async def _find_offset(call: KafkaCall, topic: OpenTopic, partition: int, timestamp: int) -> tuple[int, int]:
     """Return the offset and the record's timestamp; -1 for one that was not asked for or does not exist."""
     state = topic.require_partition(partition)
     log_start, high_watermark = state.log_start(partition), state.high_watermark(partition)
@@ -105,7 +105,7 @@ async def _record(call: KafkaCall, topic: OpenTopic, state: TopicState, partitio
 
 async def offset_for_leader_epoch(call: KafkaCall, request: Any) -> Answer:
     """Answer with the end of epoch 0; -1 for any other epoch."""
-    topics = await _looked_at(call, [topic.topic for topic in request.topics])
+    topics = await _look_up(call, [topic.topic for topic in request.topics])
     found, number = [], 0
     for topic in request.topics:
         partitions = []

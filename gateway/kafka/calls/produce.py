@@ -22,7 +22,7 @@ import pyarrow as pa
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.bounds import SEQUENCE_WAIT_MS_MAX
-from gateway.kafka.bounds import HEAD_BYTES, ORIGINALS_PART
+from gateway.kafka.bounds import HEAD_BYTES, ORIGINALS_MEMORY_SHARE
 from gateway.kafka.call import Answer, CloseConnection, KafkaCall, PendingAnswer, yield_to_loop
 from gateway.kafka.calls.batch_origin import (
     LOG_START_NEXT_EPOCH,
@@ -129,7 +129,7 @@ async def _admit(
             return PartitionAnswer(requested, KafkaError.unknown_topic_or_partition)
         open_topic = await call.engine.open_topic(name, requested.index)
         state = open_topic.require_own_state()
-        if not call.known_topics.is_of(requested.topic_id, state):
+        if not call.known_topics.is_id_of(requested.topic_id, state):
             return PartitionAnswer(requested, KafkaError.unknown_topic_id)
         batch = memoryview(b"") if records is None else records
         head = read_head(batch)
@@ -220,7 +220,7 @@ def _original_bytes(call: KafkaCall, part: DecodedBatch) -> bytes | memoryview |
     if head.count < ORIGINAL_RECORDS_MIN and part.size_bytes < ORIGINAL_BYTES_MIN:
         return None
     memory = call.gateway.request_memory
-    if memory.used_bytes > memory.bytes_max * ORIGINALS_PART:
+    if memory.used_bytes > memory.bytes_max * ORIGINALS_MEMORY_SHARE:
         return None
     frame = batch.obj
     assert isinstance(frame, bytearray | bytes)

@@ -33,7 +33,7 @@ async def describe_producers(call: KafkaCall, request: Any) -> Answer:
             state = (await call.engine.topics.fresh(name, call.engine.clock.monotonic_ms())).require_state()
         except TidelogError as refusal:
             error = kafka_error(refusal)
-        active = _active(indexes, state) if state is not None else {}
+        active = _active_producers(indexes, state) if state is not None else {}
         partitions = [_partition(index, state, error, active.get(index, ())) for index in indexes]
         topics.append({"name": name, "partitions": partitions})
     return call.answer(topics=topics)
@@ -47,7 +47,7 @@ def _partition(
     return {"partition_index": index, "error_code": error, "error_message": None, "active_producers": producers}
 
 
-def _active(wanted: Collection[int], state: TopicState) -> Mapping[int, Sequence[dict[str, int]]]:
+def _active_producers(wanted: Collection[int], state: TopicState) -> Mapping[int, Sequence[dict[str, int]]]:
     """Return the producers of each wanted partition. A topic may have many of both, so each producer is looked at once."""
     found: dict[int, list[dict[str, int]]] = {}
     for producer_id, producer in state.producers.numbered.by_id.items():

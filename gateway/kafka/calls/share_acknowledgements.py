@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.kafka.call import KafkaCall
 from gateway.kafka.errors import COORDINATOR, kafka_error
-from gateway.kafka.shares.sessions import Partition, Range, ShareSession
+from gateway.kafka.shares.sessions import AcquiredRange, Partition, ShareSession
 from gateway.queues.bounds import SETTLEMENTS_MAX
 from gateway.queues.settlement import EXPIRED, Result, Settlement
 from log_format.errors import TidelogError
@@ -25,7 +25,7 @@ from log_format.errors import TidelogError
 RENEW: Final = 4
 _ACTIONS: Final = ("accept", "accept", "release", "reject", "renew")
 """Actions by Kafka's numbers; 0 is a gap."""
-Acknowledged = Mapping[Partition, Sequence[Any]]
+Acknowledgements = Mapping[Partition, Sequence[Any]]
 """The request's acknowledgement batches by partition."""
 
 
@@ -33,14 +33,14 @@ class InvalidAcknowledgements(Exception):
     """The client's batches are malformed."""
 
 
-class _Wish(NamedTuple):
+class _RequestedSettlement(NamedTuple):
     key: Partition
     topic: str
-    piece: Range
+    range: AcquiredRange
     action: str
 
 
-def acknowledged_of(topics: Iterable[Any]) -> dict[Partition, Sequence[Any]]:
+def acknowledgements_of(topics: Iterable[Any]) -> dict[Partition, Sequence[Any]]:
     """Return the acknowledgement batches of a request by partition."""
     return {
         (topic.topic_id, one.partition_index): one.acknowledgement_batches
@@ -50,18 +50,18 @@ def acknowledged_of(topics: Iterable[Any]) -> dict[Partition, Sequence[Any]]:
     }
 
 
-def renews(acknowledged: Acknowledged) -> bool:
+def renews(acknowledged: Acknowledgements) -> bool:
     """Return whether any record's lock is to be renewed."""
     return any(RENEW in batch.acknowledge_types for batches in acknowledged.values() for batch in batches)
 
 
-async def settled(call: KafkaCall, session: ShareSession, acknowledged: Acknowledged) -> dict[Partition, KafkaError]:
+async def settle(call: KafkaCall, session: ShareSession, acknowledged: Acknowledgements) -> dict[Partition, KafkaError]:
     """Settle the acknowledgements, and return the resulting code of each partition."""
     codes: dict[Partition, KafkaError] = {}
-    wishes: list[_Wish] = []
+    wishes: list[_RequestedSettlement] = []
     for key, batches in acknowledged.items():
         try:
-            some = _wishes(call, session, key, batches)
+            some = _requested_settlements(call, session, key, batches)
         except InvalidAcknowledgements:
             codes[key] = KafkaError.invalid_request
         except TidelogError as error:
@@ -79,11 +79,13 @@ async def settled(call: KafkaCall, session: ShareSession, acknowledged: Acknowle
         for wish, result in zip(some, results, strict=True):
             if not result.is_settled:
                 codes[wish.key] = KafkaError.invalid_record_state
-        _take_up(call, session, some, results)
+        _update_session(call, session, some, results)
     return codes
 
 
-def _wishes(call: KafkaCall, session: ShareSession, key: Partition, batches: Sequence[Any]) -> list[_Wish]:
+def _requested_settlements(
+    call: KafkaCall, session: ShareSession, key: Partition, batches: Sequence[Any]
+) -> list[_RequestedSettlement]:
     """Return the settlements that a partition's batches ask for; empty if the session does not have all their offsets. Raise
     ``InvalidAcknowledgements``, ``Unauthorized``, ``BackOff``."""
     runs = list(_runs(batches))
@@ -91,12 +93,12 @@ def _wishes(call: KafkaCall, session: ShareSession, key: Partition, batches: Seq
     if acquired is None:
         return []
     call.require("Read", "topic", acquired.topic)
-    wishes: list[_Wish] = []
+    wishes: list[_RequestedSettlement] = []
     for first, last, kind in runs:
-        pieces = acquired.pieces(first, last)
+        pieces = acquired.split(first, last)
         if pieces is None:
             return []
-        wishes += [_Wish(key, acquired.topic, piece, _ACTIONS[kind]) for piece in pieces]
+        wishes += [_RequestedSettlement(key, acquired.topic, piece, _ACTIONS[kind]) for piece in pieces]
     return wishes
 
 
@@ -119,26 +121,28 @@ def _runs(batches: Sequence[Any]) -> Iterator[tuple[int, int, int]]:
             first += count
 
 
-def _settlement(wish: _Wish) -> Settlement:
+def _settlement(wish: _RequestedSettlement) -> Settlement:
     return Settlement(
         topic=wish.topic,
         partition=wish.key[1],
-        first=wish.piece.first,
-        last=wish.piece.last,
-        lease=wish.piece.lease,
+        first=wish.range.first,
+        last=wish.range.last,
+        lease=wish.range.lease,
         action=wish.action,
     )
 
 
-def _take_up(call: KafkaCall, session: ShareSession, wishes: Sequence[_Wish], results: Sequence[Result]) -> None:
+def _update_session(
+    call: KafkaCall, session: ShareSession, wishes: Sequence[_RequestedSettlement], results: Sequence[Result]
+) -> None:
     """Update the session: remove records that were settled or whose locks expired, and extend the locks that were renewed."""
     later_ms = call.engine.clock.monotonic_ms() - call.engine.clock.now_ms()
     both = zip(wishes, results, strict=True)
     for key, some in groupby(both, key=lambda one: one[0].key):
-        dropped, renewed = list[Range](), list[Range]()
+        dropped, renewed = list[AcquiredRange](), list[AcquiredRange]()
         for wish, result in some:
             if wish.action == "renew" and result.locked_until_ms is not None:
-                renewed.append(wish.piece._replace(until_ms=result.locked_until_ms + later_ms))
+                renewed.append(wish.range._replace(until_ms=result.locked_until_ms + later_ms))
             elif wish.action != "renew" or result == EXPIRED:
-                dropped.append(wish.piece)
-        call.session.shares.change(session, key, dropped, renewed)
+                dropped.append(wish.range)
+        call.session.shares.update_acquired(session, key, dropped, renewed)

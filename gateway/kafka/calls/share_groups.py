@@ -20,30 +20,30 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.groups.bounds import LOOKS_AT_ONCE, SESSION_TIMEOUT_MS_DEFAULT, SUBSCRIBED_TOPICS_MAX
 from gateway.groups.calls.groups import heartbeat_interval_ms
-from gateway.kafka.administered import Right, administered
+from gateway.kafka.administration import Right, administer
 from gateway.kafka.call import Answer, KafkaCall, answer_concurrently
 from gateway.kafka.calls.classic_groups import client_name
-from gateway.kafka.calls.coordinator import check_group, descriptions, group_error, is_name, told_nothing
-from gateway.kafka.calls.group_topics import described_topics
+from gateway.kafka.calls.coordinator import check_group, describe_each, group_error, is_name, undescribed_group
+from gateway.kafka.calls.group_topics import describable_topics
 from gateway.kafka.shares.members import (
-    Assigned,
+    Assignment,
     FencedShareMember,
     ShareGroup,
     ShareMember,
     ShareMemberError,
     TooManyShareMembers,
     UnknownShareMember,
-    told,
+    update_assignment,
 )
 from log_format.access.acls import Operation
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.queues.row import QueueSettings
 from log_format.topic.config import check_topic_name
 
-JOINS, LEAVES = 0, -1
-_MAKES: Final[Operation] = "Read"
-_ADDS: Final[Operation] = "Alter"
-LOOK_MS: Final = 2_000
+JOIN_EPOCH, LEAVE_EPOCH = 0, -1
+_CREATE_OPERATION: Final[Operation] = "Read"
+_SUBSCRIBE_OPERATION: Final[Operation] = "Alter"
+LOOKUP_INTERVAL_MS: Final = 2_000
 """Largest age of what is known of a group's topics."""
 ASSIGNOR: Final = "simple"
 _MEMBER_ERRORS: Final[Mapping[type[ShareMemberError], KafkaError]] = {
@@ -58,17 +58,17 @@ async def heartbeat(call: KafkaCall, request: Any) -> Answer:
     """Join the group, renew the member's session, or leave."""
     try:
         check_group(call, request.group_id, "Read")
-        topics = _checked(call, request)
-        if request.member_epoch == LEAVES:
-            return _left(call, request)
+        topics = _check_subscription(call, request)
+        if request.member_epoch == LEAVE_EPOCH:
+            return _leave(call, request)
         group, member = await _member(call, request, topics)
-        await _look(call, request.group_id, group, member)
+        await _look_up_topics(call, request.group_id, group, member)
     except (TidelogError, ShareMemberError) as error:
         detail = error.detail if isinstance(error, TidelogError) else None
         code = _MEMBER_ERRORS[type(error)] if isinstance(error, ShareMemberError) else group_error(error)
         return _answer(call, request, 0, None, error_code=code, error_message=detail)
-    is_news = told(group, member)
-    assigned = member.assigned if is_news or request.member_epoch == JOINS else None
+    is_news = update_assignment(group, member)
+    assigned = member.assigned if is_news or request.member_epoch == JOIN_EPOCH else None
     return _answer(call, request, member.epoch, assigned)
 
 
@@ -76,7 +76,7 @@ def _answer(
     call: KafkaCall,
     request: Any,
     epoch: int,
-    assigned: Assigned | None,
+    assigned: Assignment | None,
     *,
     error_code: KafkaError = KafkaError.none,
     error_message: str | None = None,
@@ -92,13 +92,13 @@ def _answer(
     )
 
 
-def _checked(call: KafkaCall, request: Any) -> tuple[str, ...] | None:
+def _check_subscription(call: KafkaCall, request: Any) -> tuple[str, ...] | None:
     """Return the topics that the member subscribes to; None if unchanged. Raise ``RequestRefused``, ``Unauthorized``,
     ``BackOff``."""
     topics = request.subscribed_topic_names
     if not is_name(request.member_id):
         raise RequestRefused("A member's id has 1 to 255 bytes and no control characters.")
-    if request.member_epoch < LEAVES or (request.member_epoch == JOINS and not topics):
+    if request.member_epoch < LEAVE_EPOCH or (request.member_epoch == JOIN_EPOCH and not topics):
         raise RequestRefused("A member that joins says what it subscribes to; only epoch -1 is below 0.")
     if topics is None:
         return None
@@ -110,21 +110,21 @@ def _checked(call: KafkaCall, request: Any) -> tuple[str, ...] | None:
     return tuple(sorted(set(topics)))
 
 
-def _left(call: KafkaCall, request: Any) -> Answer:
+def _leave(call: KafkaCall, request: Any) -> Answer:
     """Remove the member. Raise ``UnknownShareMember``."""
     members, name = call.shares.members, request.group_id
     group, member = members.member(name, request.member_id, call.owner, call.engine.clock.monotonic_ms())
     members.leave(name, group, member)
-    return _answer(call, request, LEAVES, None)
+    return _answer(call, request, LEAVE_EPOCH, None)
 
 
 async def _member(call: KafkaCall, request: Any, topics: tuple[str, ...] | None) -> tuple[ShareGroup, ShareMember]:
     """Return the group and the member, which is added if it joins. Raise ``TidelogError`` or ``ShareMemberError``."""
     members, name = call.shares.members, request.group_id
-    if request.member_epoch != JOINS:
+    if request.member_epoch != JOIN_EPOCH:
         now_ms = call.engine.clock.monotonic_ms()
         group, member = members.member(name, request.member_id, call.owner, now_ms)
-        members.go_on(member, request.member_epoch, now_ms)
+        members.renew(member, request.member_epoch, now_ms)
         if topics is not None:
             members.subscribe(group, member, topics)
         return group, member
@@ -151,32 +151,35 @@ async def _check_kind(call: KafkaCall, name: str) -> None:
     raise RequestRefused(f"{name!r} is a group of consumers.", code=ErrorCode.INCONSISTENT_ASSIGNOR)
 
 
-async def _look(call: KafkaCall, name: str, group: ShareGroup, member: ShareMember) -> None:
+async def _look_up_topics(call: KafkaCall, name: str, group: ShareGroup, member: ShareMember) -> None:
     """Look up the group's topics, and subscribe the queue to the member's topics.
 
     Raises ``RequestRefused``, ``Unauthorized``, ``BackOff``, ``OutcomeUnknown``.
     """
     now_ms = call.engine.clock.monotonic_ms()
-    is_known = all(topic in group.known for topic in member.topics)
-    if is_known and group.looked_ms is not None and now_ms - group.looked_ms < LOOK_MS:
+    is_known = all(topic in group.known_assignment for topic in member.topics)
+    if is_known and group.looked_up_ms is not None and now_ms - group.looked_up_ms < LOOKUP_INTERVAL_MS:
         return
     topics = group.topics
     known: dict[str, tuple[UUID, int]] = {}
     for start in range(0, len(topics), LOOKS_AT_ONCE):
-        looks = (call.engine.topics.fresh(topic, now_ms - LOOK_MS) for topic in topics[start : start + LOOKS_AT_ONCE])
+        looks = (
+            call.engine.topics.fresh(topic, now_ms - LOOKUP_INTERVAL_MS)
+            for topic in topics[start : start + LOOKS_AT_ONCE]
+        )
         for topic in await asyncio.gather(*looks):
             state = topic.state
-            topic_id = call.known_topics.told(state) if state.exists else None
+            topic_id = call.known_topics.remember_id(state) if state.exists else None
             if topic_id is not None:
                 known[topic.name] = (topic_id, state.partition_count)
     read = await _subscribe(call, name, [topic for topic in member.topics if topic in known])
-    group.known, group.looked_ms = {topic: of for topic, of in known.items() if topic in read}, now_ms
+    group.known_assignment, group.looked_up_ms = {topic: of for topic, of in known.items() if topic in read}, now_ms
 
 
 async def _subscribe(call: KafkaCall, name: str, topics: Sequence[str]) -> Collection[str]:
     """Subscribe the queue to these topics, and return all topics that it then reads. Creating the queue needs Read; adding
     topics to it, which changes what other members receive, needs Alter."""
-    queues, operation = call.engine.queues, _ADDS
+    queues, operation = call.engine.queues, _SUBSCRIBE_OPERATION
     settings: QueueSettings | None = None
     try:
         settings = await queues.settings(name)
@@ -184,11 +187,11 @@ async def _subscribe(call: KafkaCall, name: str, topics: Sequence[str]) -> Colle
     except RequestRefused as refusal:
         if refusal.code is not ErrorCode.UNKNOWN_QUEUE:
             raise
-        read, operation = (), _MAKES
+        read, operation = (), _CREATE_OPERATION
     missing = [topic for topic in topics if topic not in read]
     if missing:
         check_dead_letters(call, settings)
-        await administered(call, Right(operation, "group", name), lambda: queues.subscribe(name, missing))
+        await administer(call, Right(operation, "group", name), lambda: queues.subscribe(name, missing))
     return (*read, *missing)
 
 
@@ -199,14 +202,14 @@ def check_dead_letters(call: KafkaCall, settings: QueueSettings | None) -> None:
         call.require("Write", "topic", settings.dead_letter_topic)
 
 
-def _partitions(assigned: Assigned) -> list[dict[str, Any]]:
+def _partitions(assigned: Assignment) -> list[dict[str, Any]]:
     return [{"topic_id": topic_id, "partitions": range(count)} for topic_id, count in assigned.values()]
 
 
 @answer_concurrently
 async def describe(call: KafkaCall, request: Any) -> Answer:
     """Answer with share groups, their members, and each member's assignment."""
-    return call.answer(groups=await descriptions(call, request, request.group_ids, _one))
+    return call.answer(groups=await describe_each(call, request, request.group_ids, _one))
 
 
 async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
@@ -214,11 +217,11 @@ async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
         check_group(call, name, "Describe")
         await call.engine.queues.settings(name)
     except TidelogError as error:
-        return told_nothing(name, error)
+        return undescribed_group(name, error)
     group = call.shares.members.group(name, call.engine.clock.monotonic_ms())
     if group is None:
-        return told_nothing(name) | {"group_state": "Empty", "assignor_name": ASSIGNOR}
-    return told_nothing(name) | {
+        return undescribed_group(name) | {"group_state": "Empty", "assignor_name": ASSIGNOR}
+    return undescribed_group(name) | {
         "group_state": "Stable",
         "group_epoch": group.epoch,
         "assignment_epoch": group.epoch,
@@ -228,7 +231,7 @@ async def _one(call: KafkaCall, name: str) -> dict[str, Any]:
 
 
 def _described_member(call: KafkaCall, member: ShareMember) -> dict[str, Any]:
-    shown: Sequence[str] = described_topics(call, member.topics)
+    shown: Sequence[str] = describable_topics(call, member.topics)
     return {
         "member_id": member.member_id,
         "rack_id": member.rack_id,

@@ -16,9 +16,9 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.engine.open_topic import OpenTopic
-from gateway.kafka.administered import Right, administered
+from gateway.kafka.administration import Right, administer
 from gateway.kafka.call import Answer, KafkaCall, answer_concurrently
-from gateway.kafka.calls.coordinator import check_group, group_error, of_each
+from gateway.kafka.calls.coordinator import check_group, group_error, map_names
 from gateway.kafka.calls.share_groups import check_dead_letters
 from gateway.kafka.errors import kafka_error
 from gateway.queues.describing import PartitionDescription
@@ -26,13 +26,13 @@ from log_format.access.acls import Operation
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.topic.config import check_topic_name
 
-_NOTHING: Final = -1
+_UNKNOWN: Final = -1
 
 
 @answer_concurrently
 async def describe(call: KafkaCall, request: Any) -> Answer:
     """Answer with the offsets of the named topics, or of all topics that the caller may describe."""
-    return call.answer(groups=await of_each(request.groups, partial(_group, call)))
+    return call.answer(groups=await map_names(request.groups, partial(_group, call)))
 
 
 async def _group(call: KafkaCall, asked: Any) -> dict[str, Any]:
@@ -81,9 +81,9 @@ def _partition(number: int, found: PartitionDescription | None, error: KafkaErro
     """Return the answer fields of a partition; as with a broker, -1 stands for values that are not known."""
     return {
         "partition_index": number,
-        "start_offset": _NOTHING if found is None else found.start_offset,
+        "start_offset": _UNKNOWN if found is None else found.start_offset,
         "leader_epoch": 0,
-        "lag": _NOTHING if found is None else found.lag,
+        "lag": _UNKNOWN if found is None else found.lag,
         "error_code": error,
         "error_message": None,
     }
@@ -97,7 +97,7 @@ async def alter(call: KafkaCall, request: Any) -> Answer:
     try:
         _check_empty(call, request.group_id, "Read")
         for one in request.topics:
-            found, error = await _readable(call, one.topic_name)
+            found, error = await _find_topic(call, one.topic_name)
             partitions = []
             for part in one.partitions:
                 code = error or _partition_error(found, part.partition_index, part.start_offset)
@@ -123,7 +123,7 @@ async def delete(call: KafkaCall, request: Any) -> Answer:
         read = (await call.engine.queues.settings(request.group_id)).topics
         dropped = set()
         for one in request.topics:
-            found, error = await _readable(call, one.topic_name)
+            found, error = await _find_topic(call, one.topic_name)
             code = error or (KafkaError.none if one.topic_name in read else KafkaError.unknown_topic_or_partition)
             responses.append(
                 {"topic_name": one.topic_name, "topic_id": _id(call, found), "error_code": code, "error_message": None}
@@ -142,7 +142,7 @@ def _check_empty(call: KafkaCall, name: str, operation: Operation) -> None:
         raise RequestRefused(f"Share group {name!r} has members.", code=ErrorCode.GROUP_NOT_EMPTY)
 
 
-async def _readable(call: KafkaCall, name: str) -> tuple[OpenTopic | None, KafkaError]:
+async def _find_topic(call: KafkaCall, name: str) -> tuple[OpenTopic | None, KafkaError]:
     """Return the topic as it is now, or why its offsets can't be altered. Raise ``BackOff``."""
     try:
         call.require("Read", "topic", name)
@@ -162,7 +162,7 @@ def _partition_error(topic: OpenTopic | None, partition: int, offset: int) -> Ka
 
 
 def _id(call: KafkaCall, topic: OpenTopic | None) -> UUID | None:
-    return None if topic is None else call.known_topics.told(topic.state)
+    return None if topic is None else call.known_topics.remember_id(topic.state)
 
 
 async def _move(
@@ -176,6 +176,6 @@ async def _move(
     to move."""
     queues = call.engine.queues
     if starts or dropped:
-        await administered(call, Right(operation, "group", name), lambda: queues.move_starts(name, starts, dropped))
+        await administer(call, Right(operation, "group", name), lambda: queues.move_starts(name, starts, dropped))
     else:
         await queues.settings(name)

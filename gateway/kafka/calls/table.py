@@ -17,6 +17,7 @@ from gateway.kafka.calls import (
     fetch,
     group_offsets,
     listed_groups,
+    listed_transactions,
     metadata,
     offsets,
     produce,
@@ -26,7 +27,6 @@ from gateway.kafka.calls import (
     share_records,
     topics,
     transactions,
-    transactions_seen,
     versions,
 )
 
@@ -73,8 +73,8 @@ CALLS: Final[ApiHandlers] = {
     50: ApiHandler(0, 0, client_quotas.describe_user_scram_credentials),
     60: ApiHandler(0, 2, cluster.describe_cluster),
     61: ApiHandler(0, 0, producers.describe_producers),
-    65: ApiHandler(0, 0, transactions_seen.describe_transactions),
-    66: ApiHandler(0, 1, transactions_seen.list_transactions),
+    65: ApiHandler(0, 0, listed_transactions.describe_transactions),
+    66: ApiHandler(0, 1, listed_transactions.list_transactions),
     68: ApiHandler(0, 1, consumer_groups.heartbeat),
     69: ApiHandler(0, 1, consumer_groups.describe),
     75: ApiHandler(0, 0, metadata.describe_topic_partitions),

@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.gateway import Gateway
 from gateway.kafka import topic_settings
-from gateway.kafka.administered import Right, administered, each, each_encoded
+from gateway.kafka.administration import Right, administer, answer_each, encode_each
 from gateway.kafka.call import Answer, KafkaCall
 from gateway.quotas.limits import PARTITIONS
 from log_format import limits
@@ -33,26 +33,26 @@ _DYNAMIC_TOPIC_CONFIG, _DEFAULT_CONFIG = 1, 5
 
 async def create_topics(call: KafkaCall, request: Any) -> Answer:
     """Create topics; with ``validate_only`` only check whether they could be created."""
-    twice = _named_twice(topic.name for topic in request.topics)
+    twice = _find_duplicates(topic.name for topic in request.topics)
 
     async def created(topic: Any) -> dict[str, Any]:
         if topic.name in twice:
-            return _twice("topic")
+            return _refuse_duplicate("topic")
         count, config = _partition_count(topic), _config(call, topic)
         if not 1 <= count <= limits.PARTITION_COUNT_MAX:
             what = f"from 1 to {limits.PARTITION_COUNT_MAX} partitions, or -1 for {PARTITIONS_DEFAULT}"
-            return _refused(KafkaError.invalid_partitions, f"A topic has {what}.")
+            return _refuse(KafkaError.invalid_partitions, f"A topic has {what}.")
         right = Right("Create", "topic", topic.name)
         state: TopicState | None
         if request.validate_only:
             call.require(*right)
-            await _not_there(call.gateway, topic.name)
+            await _check_missing(call.gateway, topic.name)
             state = None
         else:
-            state = await administered(call, right, lambda: create_topic(call, topic.name, count, config))
-        return _made(None if state is None else call.known_topics.told(state), count, config)
+            state = await administer(call, right, lambda: create_topic(call, topic.name, count, config))
+        return _created_fields(None if state is None else call.known_topics.remember_id(state), count, config)
 
-    return await each_encoded(call, "topics", request.topics, created, lambda topic: _NOT_MADE | {"name": topic.name})
+    return await encode_each(call, "topics", request.topics, created, lambda topic: _NOT_CREATED | {"name": topic.name})
 
 
 async def delete_topics(call: KafkaCall, request: Any) -> Answer:
@@ -61,31 +61,29 @@ async def delete_topics(call: KafkaCall, request: Any) -> Answer:
         wanted = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
         wanted = [(name, None) for name in request.topic_names]
-    twice = _named_twice(wanted)
+    twice = _find_duplicates(wanted)
 
     async def deleted(one: tuple[str | None, Any]) -> dict[str, Any]:
         name, topic_id = one
         if one in twice:
-            return _twice("topic")
+            return _refuse_duplicate("topic")
         administration = call.engine.administration
         if name is not None:
             if topic_id is not None:
                 raise RequestRefused("A topic is named by its name or by its id.")
-            await administered(call, Right("Delete", "topic", name), lambda: administration.delete(name))
+            await administer(call, Right("Delete", "topic", name), lambda: administration.delete(name))
             return {"name": name}
         is_allowed = partial(call.allows, "Describe", "topic")
-        found = await call.known_topics.current(topic_id, is_allowed)
+        found = await call.known_topics.look_up_current(topic_id, is_allowed)
         if found is None or not is_allowed(found):
             return _unknown_id(topic_id)
         try:
-            await administered(
-                call, Right("Delete", "topic", found), lambda: administration.delete(found, str(topic_id))
-            )
+            await administer(call, Right("Delete", "topic", found), lambda: administration.delete(found, str(topic_id)))
         except UnknownTopic:
             return _unknown_id(topic_id)
         return {"name": found}
 
-    answers = await each(call, wanted, deleted)
+    answers = await answer_each(call, wanted, deleted)
     return call.answer(
         responses=[
             {"name": name, "topic_id": topic_id} | answer
@@ -100,25 +98,25 @@ def _unknown_id(topic_id: Any) -> dict[str, Any]:
 
 async def create_partitions(call: KafkaCall, request: Any) -> Answer:
     """Add partitions to topics."""
-    twice = _named_twice(topic.name for topic in request.topics)
+    twice = _find_duplicates(topic.name for topic in request.topics)
     administration = call.engine.administration
 
     async def grown(topic: Any) -> dict[str, Any]:
         if topic.name in twice:
-            return _twice("topic")
+            return _refuse_duplicate("topic")
         call.require("Alter", "topic", topic.name)
         before = (await administration.describe(topic.name)).partition_count
         if not before < topic.count <= limits.PARTITION_COUNT_MAX:
             what = f"has {before}, and can have {limits.PARTITION_COUNT_MAX}: it can't be given {topic.count}"
-            return _refused(KafkaError.invalid_partitions, f"Topic {topic.name!r} {what}.")
+            return _refuse(KafkaError.invalid_partitions, f"Topic {topic.name!r} {what}.")
         if not request.validate_only:
             _check_quota(call)
             right = Right("Alter", "topic", topic.name)
-            await administered(call, right, lambda: administration.alter(topic.name, topic.count, {}))
+            await administer(call, right, lambda: administration.alter(topic.name, topic.count, {}))
             call.spend(PARTITIONS, topic.count - before)
         return {}
 
-    answers = await each(call, request.topics, grown)
+    answers = await answer_each(call, request.topics, grown)
     named = zip(request.topics, answers, strict=True)
     return call.answer(results=[answer | {"name": topic.name} for topic, answer in named])
 
@@ -138,10 +136,10 @@ async def delete_records(call: KafkaCall, request: Any) -> Answer:
         }
         starts: Mapping[int, int] = {}
         if before:
-            starts = await administered(call, right, lambda: administration.delete_records(topic.name, before))
+            starts = await administer(call, right, lambda: administration.delete_records(topic.name, before))
         return {"starts": starts, "wrong": wrong}
 
-    answers = await each(call, request.topics, deleted)
+    answers = await answer_each(call, request.topics, deleted)
     return call.answer(
         topics=[
             {"name": topic.name, "partitions": [_log_start(one.partition_index, answer) for one in topic.partitions]}
@@ -161,7 +159,7 @@ async def create_topic(call: KafkaCall, name: str, count: int, config: TopicConf
     return state
 
 
-async def _not_there(gateway: Gateway, name: str) -> None:
+async def _check_missing(gateway: Gateway, name: str) -> None:
     """Raise if the topic exists, as creating it would."""
     try:
         await gateway.engine.administration.describe(name)
@@ -189,11 +187,11 @@ def _partition_count(topic: Any) -> int:
 
 
 def _config(call: KafkaCall, topic: Any) -> TopicConfig:
-    given = topic_settings.own_names({one.name: one.value for one in topic.configs})
+    given = topic_settings.translate_settings({one.name: one.value for one in topic.configs})
     return call.engine.administration.parse_config(given)
 
 
-def _made(topic_id: uuid.UUID | None, count: int, config: TopicConfig) -> dict[str, Any]:
+def _created_fields(topic_id: uuid.UUID | None, count: int, config: TopicConfig) -> dict[str, Any]:
     return {
         "topic_id": topic_id,
         "num_partitions": count,
@@ -206,12 +204,12 @@ def _made(topic_id: uuid.UUID | None, count: int, config: TopicConfig) -> dict[s
                 "config_source": _DYNAMIC_TOPIC_CONFIG if one.is_set else _DEFAULT_CONFIG,
                 "is_sensitive": False,
             }
-            for one in topic_settings.told(config)
+            for one in topic_settings.describe_settings(config)
         ],
     }
 
 
-_NOT_MADE: Final = {"topic_id": None, "configs": None}
+_NOT_CREATED: Final = {"topic_id": None, "configs": None}
 
 
 def _fault(state: TopicState, wanted: Any) -> KafkaError:
@@ -231,15 +229,15 @@ def _log_start(partition: int, answer: Mapping[str, Any]) -> dict[str, Any]:
     return {"partition_index": partition, "low_watermark": log_start, "error_code": error}
 
 
-def _named_twice(names: Any) -> set[Any]:
+def _find_duplicates(names: Any) -> set[Any]:
     return {name for name, count in Counter(names).items() if count > 1}
 
 
-def _twice(what: str) -> dict[str, Any]:
-    return _refused(KafkaError.invalid_request, f"The request names the {what} more than once.")
+def _refuse_duplicate(what: str) -> dict[str, Any]:
+    return _refuse(KafkaError.invalid_request, f"The request names the {what} more than once.")
 
 
-def _refused(code: KafkaError, message: str) -> dict[str, Any]:
+def _refuse(code: KafkaError, message: str) -> dict[str, Any]:
     return {"error_code": code, "error_message": message}
 
 

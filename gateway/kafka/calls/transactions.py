@@ -83,7 +83,7 @@ async def add_partitions_to_txn(call: KafkaCall, request: Any) -> Answer:
     topics = request.v3_and_below_topics
     try:
         call.require("Write", "transactional_id", producer.transactional_id)
-        found = {topic.name: await _writable(call, topic.name, topic.partitions) for topic in topics}
+        found = {topic.name: await _check_partitions(call, topic.name, topic.partitions) for topic in topics}
         if all(error is KafkaError.none for errors in found.values() for error in errors.values()):
             await call.engine.kafka_transactions.begin(producer)
         else:
@@ -106,7 +106,7 @@ async def add_partitions_to_txn(call: KafkaCall, request: Any) -> Answer:
     )
 
 
-async def _writable(call: KafkaCall, topic: str, partitions: tuple[int, ...]) -> dict[int, KafkaError]:
+async def _check_partitions(call: KafkaCall, topic: str, partitions: tuple[int, ...]) -> dict[int, KafkaError]:
     """Return each partition's error. Raise ``BackOff`` if the errors are not known: the answer then blames no partition,
     because clients give up a transaction at an error code that only partition leaders return."""
     found = dict.fromkeys(partitions, KafkaError.none)
@@ -132,7 +132,7 @@ async def add_offsets_to_txn(call: KafkaCall, request: Any) -> Answer:
     try:
         call.require("Write", "transactional_id", request.transactional_id)
         call.require("Read", "group", request.group_id)
-        await call.engine.kafka_transactions.begin(_producing(call, request))
+        await call.engine.kafka_transactions.begin(_producer(call, request))
     except TidelogError as refusal:
         return call.answer(error_code=_error(refusal, is_fencing=call.version >= 2))
     return call.answer(error_code=KafkaError.none)
@@ -155,7 +155,7 @@ async def txn_offset_commit(call: KafkaCall, request: Any) -> Answer:
             call.require("Read", "topic", topic.name)
         offsets = _offsets(request, *await _member(call, request))
         if offsets.offsets:
-            await call.engine.kafka_transactions.stage_offsets(_producing(call, request), offsets)
+            await call.engine.kafka_transactions.stage_offsets(_producer(call, request), offsets)
     except TidelogError as refusal:
         code = _error(refusal)
         found = {name: [(partition, code) for partition, _ in many] for name, many in found.items()}
@@ -213,15 +213,13 @@ async def end_txn(call: KafkaCall, request: Any) -> Answer:
     """Commit or abort the transaction. The answer comes once its records are visible, or never will be."""
     try:
         call.require("Write", "transactional_id", request.transactional_id)
-        await call.engine.kafka_transactions.end(
-            _producing(call, request), call.require, is_committed=request.committed
-        )
+        await call.engine.kafka_transactions.end(_producer(call, request), call.require, is_committed=request.committed)
     except TidelogError as refusal:
         return call.answer(error_code=_error(refusal, is_fencing=call.version >= 2))
     return call.answer(error_code=KafkaError.none)
 
 
-def _producing(call: KafkaCall, request: Any) -> TransactionalProducer:
+def _producer(call: KafkaCall, request: Any) -> TransactionalProducer:
     return TransactionalProducer(request.transactional_id, request.producer_id, request.producer_epoch, call.owner)
 
 

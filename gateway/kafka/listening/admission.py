@@ -49,7 +49,7 @@ class Admission:
         return leave
 
 
-class Counted(asyncio.Protocol):
+class AdmittedProtocol(asyncio.Protocol):
     """Protocol of a new connection: replaced by ``inner`` once it is admitted, behind a TLS handshake if there is a
     certificate."""
 

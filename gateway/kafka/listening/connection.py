@@ -34,7 +34,7 @@ from gateway.kafka.bounds import (
     REQUESTS_IN_FLIGHT_MAX,
     SMALL_FRAME_BYTES_MAX,
     SMALL_FRAME_COPIES,
-    UNPROVED_FRAME_BYTES_MAX,
+    UNAUTHENTICATED_FRAME_BYTES_MAX,
 )
 from gateway.kafka.brokers import Advertised
 from gateway.kafka.call import (
@@ -49,8 +49,8 @@ from gateway.kafka.call import (
     Session,
 )
 from gateway.kafka.calls.versions import API_VERSIONS, versions_answer
-from gateway.kafka.login import SASL_KEYS, has_valid_credential
 from gateway.kafka.metrics import KafkaMetrics, api_name
+from gateway.kafka.sasl import SASL_KEYS, has_valid_credential
 from gateway.kafka.wire.frames import STAGED_BYTES, ConnectionEnded, Frames
 from gateway.kafka.wire.messages import Head, LastHeader, encode_body, frame_answer, prepare, read_head, read_request
 from gateway.kafka.wire.reading import Malformed
@@ -179,7 +179,7 @@ class KafkaConnection:
         """Raise ``CloseConnection`` for a frame whose size no request of its kind can have."""
         largest = self._gateway.settings.request_bytes_max + HEAD_BYTES if key == PRODUCE else SMALL_FRAME_BYTES_MAX
         if self._session.caller is None:
-            largest = UNPROVED_FRAME_BYTES_MAX
+            largest = UNAUTHENTICATED_FRAME_BYTES_MAX
         if not 8 <= size <= largest:
             raise CloseConnection(f"a frame of {size} bytes of API key {key}")
 

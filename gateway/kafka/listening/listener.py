@@ -16,7 +16,7 @@ from gateway.access.caller import ANONYMOUS
 from gateway.certificate import client_certificate
 from gateway.client_addresses import ClientAddresses
 from gateway.gateway import Gateway
-from gateway.kafka.bounds import MEMORY_SHORT_PART
+from gateway.kafka.bounds import MEMORY_SHORT_SHARE
 from gateway.kafka.brokers import Advertised
 from gateway.kafka.call import CloseConnection, ListenerCaches, Session
 from gateway.kafka.calls.table import CALLS
@@ -24,11 +24,11 @@ from gateway.kafka.described_topics import EncodedTopics
 from gateway.kafka.encoded_batches import EncodedBatches
 from gateway.kafka.fetch_sessions import FetchSessions
 from gateway.kafka.known_topics import KnownTopics
-from gateway.kafka.listening.admission import Admission, Counted
+from gateway.kafka.listening.admission import Admission, AdmittedProtocol
 from gateway.kafka.listening.connection import KafkaConnection
 from gateway.kafka.metrics import KafkaMetrics
 from gateway.kafka.rates import Rates
-from gateway.kafka.shares.shares import Shares
+from gateway.kafka.shares.groups import ShareGroups
 from gateway.kafka.wire.frames import Frames
 from gateway.memory_budget import MemoryBudget
 from log_format.errors import TidelogError
@@ -54,7 +54,7 @@ class KafkaListener:
             encoded_topics=EncodedTopics(),
             encoded_batches=EncodedBatches(),
             fetch_sessions=FetchSessions(gateway.clock, _session_id),
-            shares=Shares(gateway.engine, gateway.queue_peers),
+            shares=ShareGroups(gateway.engine, gateway.queue_peers),
         )
         share = settings.kafka_connections_per_address_max
         self._admission = Admission(
@@ -64,8 +64,8 @@ class KafkaListener:
             ),
             lambda reason: self._metrics.refused.labels(reason).inc(),
         )
-        self._listen = _shifted(Advertised.of(settings.kafka_listen), number)
-        self.advertised = _shifted(Advertised.of(settings.kafka_advertised or settings.kafka_listen), number)
+        self._listen = _with_port_offset(Advertised.of(settings.kafka_listen), number)
+        self.advertised = _with_port_offset(Advertised.of(settings.kafka_advertised or settings.kafka_listen), number)
         """Address at which clients reach the listener; a port 0 is replaced once it is bound."""
         self._running: dict[Frames, tuple[KafkaConnection, asyncio.Task[None]]] = {}
         frames_max = gateway.request_memory.bytes_max // 2
@@ -94,7 +94,7 @@ class KafkaListener:
     def sweep(self) -> None:
         """While memory for requests is short, close connections whose frames arrive too slowly."""
         memory = self._gateway.request_memory
-        if memory.used_bytes > memory.bytes_max * MEMORY_SHORT_PART:
+        if memory.used_bytes > memory.bytes_max * MEMORY_SHORT_SHARE:
             now_s = asyncio.get_running_loop().time()
             for connection, _ in list(self._running.values()):
                 connection.sweep(now_s)
@@ -118,12 +118,14 @@ class KafkaListener:
 
     def protocol(self) -> asyncio.BaseProtocol:
         """Return the protocol of a new connection."""
-        return Counted(self._admission, self._frames, self._gateway.certificate, self._gateway.settings.head_ms)
+        return AdmittedProtocol(
+            self._admission, self._frames, self._gateway.certificate, self._gateway.settings.head_ms
+        )
 
     def _frames(self, leave: Callable[[], None]) -> Frames:
-        return Frames(self._begun, partial(self._over, leave))
+        return Frames(self._on_begin, partial(self._on_end, leave))
 
-    def _begun(self, frames: Frames) -> None:
+    def _on_begin(self, frames: Frames) -> None:
         peer = frames.transport.get_extra_info("peername")
         is_open = not self._gateway.rights.enforced
         session = Session(
@@ -131,9 +133,9 @@ class KafkaListener:
             caller=ANONYMOUS if is_open else None,
             check_connected=frames.check_connected,
             rates=Rates(self._gateway.quotas),
-            shares=self._caches.shares.sessions(),
+            shares=self._caches.shares.new_sessions(),
         )
-        if not self._certified(frames, session):
+        if not self._authenticate_by_certificate(frames, session):
             frames.transport.abort()
             return
         connection = KafkaConnection(
@@ -150,7 +152,7 @@ class KafkaListener:
         self._running[frames] = (connection, task)
         self._metrics.connections.set(len(self._running))
 
-    def _certified(self, frames: Frames, session: Session) -> bool:
+    def _authenticate_by_certificate(self, frames: Frames, session: Session) -> bool:
         """Return whether the client may go on. A client certificate that names a caller authenticates the connection."""
         authentication = self._gateway.authentication
         shown = client_certificate(frames.transport.get_extra_info("peercert"))
@@ -165,7 +167,7 @@ class KafkaListener:
             return False
         return True
 
-    def _over(self, leave: Callable[[], None], frames: Frames) -> None:
+    def _on_end(self, leave: Callable[[], None], frames: Frames) -> None:
         leave()
         found = self._running.pop(frames, None)
         if found is not None:
@@ -177,5 +179,5 @@ def _session_id() -> int:
     return 1 + secrets.randbelow(2**31 - 1)
 
 
-def _shifted(address: Advertised, by: int) -> Advertised:
+def _with_port_offset(address: Advertised, by: int) -> Advertised:
     return address if not address.port else Advertised(address.host, address.port + by)

@@ -23,7 +23,7 @@ MEMBER_BYTES: Final = 1_024
 TOPIC_BYTES: Final = 256
 """Memory of a member, and of each topic that it names: measured on CPython 3.11, rounded up."""
 
-Assigned = Mapping[str, tuple[UUID, int]]
+Assignment = Mapping[str, tuple[UUID, int]]
 """Each topic's id and number of partitions."""
 
 
@@ -56,7 +56,7 @@ class ShareMember:
     epoch: int = 0
     epoch_before: int = 0
     ends_ms: int = 0
-    assigned: Assigned = field(default_factory=dict)
+    assigned: Assignment = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:
@@ -66,12 +66,12 @@ class ShareMember:
 
 @dataclass(slots=True)
 class ShareGroup:
-    """A share group. ``known``: its members' topics as they were at ``looked_ms``."""
+    """A share group. ``known_assignment``: its members' topics as they were at ``looked_up_ms``."""
 
     epoch: int = 0
     members: dict[str, ShareMember] = field(default_factory=dict)
-    known: Assigned = field(default_factory=dict)
-    looked_ms: int | None = None
+    known_assignment: Assignment = field(default_factory=dict)
+    looked_up_ms: int | None = None
 
     @property
     def topics(self) -> list[str]:
@@ -103,11 +103,11 @@ class ShareMembers:
             raise UnknownShareMember
         if known is None and len(group.members) >= MEMBERS_MAX:
             raise TooManyShareMembers
-        self._take(member.size_bytes - (0 if known is None else known.size_bytes))
+        self._reserve(member.size_bytes - (0 if known is None else known.size_bytes))
         group.members[member.member_id] = member
         self._groups[name] = group
         group.epoch += 1
-        group.looked_ms = None
+        group.looked_up_ms = None
         member.ends_ms = now_ms + self._session_ms
         return group
 
@@ -119,7 +119,7 @@ class ShareMembers:
             raise UnknownShareMember
         return group, member
 
-    def go_on(self, member: ShareMember, epoch: int, now_ms: int) -> None:
+    def renew(self, member: ShareMember, epoch: int, now_ms: int) -> None:
         """Renew the member's session. Raise ``FencedShareMember``."""
         if epoch not in (member.epoch, member.epoch_before):
             raise FencedShareMember
@@ -129,16 +129,16 @@ class ShareMembers:
         """Replace the member's subscription. Raise ``TooManyShareMembers``."""
         if topics == member.topics:
             return
-        self._take(TOPIC_BYTES * (len(topics) - len(member.topics)))
+        self._reserve(TOPIC_BYTES * (len(topics) - len(member.topics)))
         member.topics = topics
         group.epoch += 1
-        group.looked_ms = None
+        group.looked_up_ms = None
 
     def leave(self, name: str, group: ShareGroup, member: ShareMember) -> None:
         """Remove the member."""
         self._remove(name, group, member)
 
-    def _take(self, more: int) -> None:
+    def _reserve(self, more: int) -> None:
         if more > 0 and not self._memory.has_room(more):
             raise TooManyShareMembers
         self._memory.count_bytes(more)
@@ -152,9 +152,9 @@ class ShareMembers:
             del self._groups[name]
 
 
-def told(group: ShareGroup, member: ShareMember) -> bool:
+def update_assignment(group: ShareGroup, member: ShareMember) -> bool:
     """Update the member's assignment from the known topics, and return whether it changed."""
-    assigned = {topic: group.known[topic] for topic in member.topics if topic in group.known}
+    assigned = {topic: group.known_assignment[topic] for topic in member.topics if topic in group.known_assignment}
     is_news = assigned != member.assigned
     if is_news or member.epoch == 0:
         group.epoch += is_news

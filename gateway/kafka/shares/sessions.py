@@ -43,11 +43,11 @@ class WrongShareEpoch(ShareSessionError):
     """The session expects another epoch."""
 
 
-class NoRoomForShares(ShareSessionError):
+class ShareSessionLimit(ShareSessionError):
     """The connection, or the gateway, has no room for another session or for more partitions."""
 
 
-class Range(NamedTuple):
+class AcquiredRange(NamedTuple):
     """Offsets ``first`` to ``last`` inclusive, acquired under one lease until ``until_ms``."""
 
     first: int
@@ -56,29 +56,29 @@ class Range(NamedTuple):
     until_ms: int
 
 
-class Acquired:
+class AcquiredRecords:
     """The records of one partition that a session has acquired: disjoint ranges, sorted by offset."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        self.ranges: list[Range] = []
+        self.ranges: list[AcquiredRange] = []
 
-    def give(self, given: Iterable[Range], now_ms: int) -> None:
+    def add(self, given: Iterable[AcquiredRange], now_ms: int) -> None:
         """Add acquired ranges. Older ranges that overlap them had leases that are over, and are dropped, as are expired ones."""
         new = sorted(given)
         firsts = [one.first for one in new]
 
-        def is_given_anew(old: Range) -> bool:
+        def is_given_anew(old: AcquiredRange) -> bool:
             at = bisect_right(firsts, old.last) - 1
             return at >= 0 and new[at].last >= old.first
 
         kept = [one for one in self.ranges if one.until_ms > now_ms and not is_given_anew(one)]
         self.ranges = sorted([*kept, *new])
 
-    def pieces(self, first: int, last: int) -> list[Range] | None:
+    def split(self, first: int, last: int) -> list[AcquiredRange] | None:
         """Split the offsets by their leases; None if the session does not have all of them."""
         at = max(0, bisect_right(self.ranges, first, key=lambda one: one.first) - 1)
-        found: list[Range] = []
+        found: list[AcquiredRange] = []
         while first <= last:
             if at == len(self.ranges) or not self.ranges[at].first <= first <= self.ranges[at].last:
                 return None
@@ -87,7 +87,7 @@ class Acquired:
             first, at = held.last + 1, at + 1
         return found
 
-    def drop(self, pieces: Iterable[Range]) -> None:
+    def drop(self, pieces: Iterable[AcquiredRange]) -> None:
         """Remove these ranges, unless they were acquired anew since."""
         for piece in pieces:
             at = bisect_right(self.ranges, piece.first, key=lambda one: one.first) - 1
@@ -97,7 +97,7 @@ class Acquired:
             rest = (held._replace(last=piece.first - 1), held._replace(first=piece.last + 1))
             self.ranges[at : at + 1] = [one for one in rest if one.first <= one.last]
 
-    def renew(self, pieces: Sequence[Range], until_ms: int) -> None:
+    def renew(self, pieces: Sequence[AcquiredRange], until_ms: int) -> None:
         """Extend the leases of these ranges."""
         self.drop(pieces)
         self.ranges = sorted([*self.ranges, *(piece._replace(until_ms=until_ms) for piece in pieces)])
@@ -112,7 +112,7 @@ class ShareSession:
     member_id: str
     epoch: int = 1
     partitions: dict[Partition, None] = field(default_factory=dict)
-    acquired: dict[Partition, Acquired] = field(default_factory=dict)
+    acquired: dict[Partition, AcquiredRecords] = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:
@@ -129,18 +129,18 @@ class ShareSessions:
         self._sessions: dict[tuple[str, str], ShareSession] = {}
 
     def open(self, group: str, member_id: str) -> ShareSession:
-        """Open a session; the caller first closes one that exists. Raise ``NoRoomForShares``."""
+        """Open a session; the caller first closes one that exists. Raise ``ShareSessionLimit``."""
         if len(self._sessions) >= SESSIONS_MAX or not self._memory.has_room(SESSION_BYTES):
-            raise NoRoomForShares
+            raise ShareSessionLimit
         session = self._sessions[group, member_id] = ShareSession(group, member_id)
         self._memory.count_bytes(session.size_bytes)
         return session
 
-    def known(self, group: str, member_id: str) -> ShareSession | None:
+    def find(self, group: str, member_id: str) -> ShareSession | None:
         """Return the session, or None."""
         return self._sessions.get((group, member_id))
 
-    def go_on(self, group: str, member_id: str, epoch: int) -> ShareSession:
+    def advance(self, group: str, member_id: str, epoch: int) -> ShareSession:
         """Return the session, and advance the epoch that it expects. Raise ``NoShareSession``, ``WrongShareEpoch``."""
         session = self._sessions.get((group, member_id))
         if session is None:
@@ -163,22 +163,28 @@ class ShareSessions:
             self.close(session)
         return sessions
 
-    def read(self, session: ShareSession, added: Collection[Partition], forgotten: Iterable[Partition]) -> None:
-        """Add partitions to those that the session fetches, and remove others. Raise ``NoRoomForShares``."""
+    def update_partitions(
+        self, session: ShareSession, added: Collection[Partition], forgotten: Iterable[Partition]
+    ) -> None:
+        """Add partitions to those that the session fetches, and remove others. Raise ``ShareSessionLimit``."""
         more = sum(1 for key in added if key not in session.partitions)
         if more and not self._memory.has_room(PARTITION_BYTES * more):
-            raise NoRoomForShares
+            raise ShareSessionLimit
         with self._counted(session):
             for key in forgotten:
                 session.partitions.pop(key, None)
             session.partitions |= dict.fromkeys(added)
 
-    def give(self, session: ShareSession, key: Partition, topic: str, given: Iterable[Range], now_ms: int) -> None:
+    def add_acquired(
+        self, session: ShareSession, key: Partition, topic: str, given: Iterable[AcquiredRange], now_ms: int
+    ) -> None:
         """Add acquired ranges to the session. They are already locked, so a lack of memory does not refuse them."""
         with self._counted(session):
-            session.acquired.setdefault(key, Acquired(topic)).give(given, now_ms)
+            session.acquired.setdefault(key, AcquiredRecords(topic)).add(given, now_ms)
 
-    def change(self, session: ShareSession, key: Partition, dropped: Iterable[Range], renewed: Iterable[Range]) -> None:
+    def update_acquired(
+        self, session: ShareSession, key: Partition, dropped: Iterable[AcquiredRange], renewed: Iterable[AcquiredRange]
+    ) -> None:
         """Remove acquired ranges from the session, and extend the leases of others."""
         with self._counted(session):
             acquired = session.acquired.get(key)

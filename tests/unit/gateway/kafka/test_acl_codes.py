@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from gateway.kafka.acl_codes import KafkaAcl, is_asked, parsed_acl, told_acl
+from gateway.kafka.acl_codes import KafkaAcl, encode_acl, matches_filter, parse_acl
 from log_format.access.acls import OPERATIONS, Acl, Acls, Pattern, Permission, ResourceType, acl_key
 from log_format.errors import RequestRefused
 
@@ -33,12 +33,12 @@ def _all_acls() -> list[Acl]:
 @pytest.mark.parametrize("acl", _all_acls(), ids=str)
 def test_every_acl_of_ours_can_be_told_and_added_again(acl: Acl) -> None:
     """A tool that copies ACLs loses none and changes none."""
-    assert parsed_acl(told_acl(acl)) == acl
+    assert parse_acl(encode_acl(acl)) == acl
 
 
 def test_the_cluster_and_everyone_have_kafkas_names() -> None:
     """Kafka's tools look for these names."""
-    told = told_acl(Acl("*", "Alter", "cluster", "cluster"))
+    told = encode_acl(Acl("*", "Alter", "cluster", "cluster"))
     assert (told.resource, told.principal, told.host) == ("kafka-cluster", "User:*", "*")
 
 
@@ -70,18 +70,18 @@ GOOD = KafkaAcl(2, "t", LITERAL, "User:alice", "*", 3, 3)
 def test_what_has_no_match_is_refused_with_words(bad: KafkaAcl, words: str) -> None:
     """An ACL is never taken for a wider or narrower one."""
     with pytest.raises(RequestRefused, match=words):
-        parsed_acl(bad)
+        parse_acl(bad)
 
 
 def test_a_filter_of_anything_names_all() -> None:
     """A list without conditions is the whole list."""
-    assert all(is_asked(acl, EVERYTHING) for acl in _all_acls())
+    assert all(matches_filter(acl, EVERYTHING) for acl in _all_acls())
 
 
 @pytest.mark.parametrize("acl", _all_acls()[::7], ids=str)
 def test_a_filter_of_all_members_names_one(acl: Acl) -> None:
     """A deletion by all members deletes no other ACL."""
-    assert [one for one in _all_acls() if is_asked(one, told_acl(acl))] == [acl]
+    assert [one for one in _all_acls() if matches_filter(one, encode_acl(acl))] == [acl]
 
 
 def test_match_names_what_reaches_the_resource_and_nothing_else() -> None:
@@ -91,7 +91,9 @@ def test_match_names_what_reaches_the_resource_and_nothing_else() -> None:
     acls = [acl for acl in acls if acl.resource != "*" or acl.pattern == "literal"]
     for asked in ("a", "ab", "abc", "b", "z"):
         found = [
-            acl for acl in acls if is_asked(acl, EVERYTHING._replace(resource_type=2, resource=asked, pattern=MATCH))
+            acl
+            for acl in acls
+            if matches_filter(acl, EVERYTHING._replace(resource_type=2, resource=asked, pattern=MATCH))
         ]
         judged = [acl for acl in acls if Acls({acl_key(acl): acl.bit}).allow(["User:u"], "Read", "topic", asked)]
         assert found == judged

@@ -9,8 +9,8 @@ import pytest
 from gateway.cluster.heartbeat import Heartbeat
 from gateway.cluster.ownership import Mode, Ownership
 from gateway.cluster.peers import Peers
-from gateway.kafka.brokers import Advertised, brokers_of, node_id, of_zones
-from gateway.kafka.described_topics import Described, EncodedTopics, Leaders
+from gateway.kafka.brokers import Advertised, brokers_of, nearest_brokers, node_id
+from gateway.kafka.described_topics import DescribedTopic, EncodedTopics, Leaders
 from log_format.clock import SystemClock
 from log_format.topic.attachment import Attachment
 from log_format.topic.config import TopicConfig
@@ -98,11 +98,11 @@ def test_bytes_are_kept_within_their_bound() -> None:
     """Each topic and version is encoded once; what was not asked for longest goes first."""
     kept, made = EncodedTopics(bytes_max=2_000), []
 
-    def told(name: str, leaders: tuple[int, ...] = (1,)) -> Described:
-        return Described(name, uuid.UUID(int=1), 4, leaders, 0)
+    def told(name: str, leaders: tuple[int, ...] = (1,)) -> DescribedTopic:
+        return DescribedTopic(name, uuid.UUID(int=1), 4, leaders, 0)
 
-    def ask(topic: Described, version: int = 9) -> bytes:
-        return kept.encoded(version, topic, lambda: made.append(topic.name) or b"x" * 200)  # type: ignore[func-returns-value]
+    def ask(topic: DescribedTopic, version: int = 9) -> bytes:
+        return kept.find_or_encode(version, topic, lambda: made.append(topic.name) or b"x" * 200)  # type: ignore[func-returns-value]
 
     for name in ("a", "a", "b", "a", "c", "a", "d"):
         assert ask(told(name)) == b"x" * 200
@@ -118,10 +118,10 @@ def test_each_zone_has_one_broker_for_a_topic() -> None:
     """The same whichever gateway tells it, spread over the zone's brokers by topic; none where there is one zone."""
     beats = [beat(name, f"{name}:1", zone) for name, zone in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("c", None))]
     brokers = brokers_of(beats, "a1")
-    found = [of_zones(f"t{number}", brokers) for number in range(30)]
-    assert found == [of_zones(f"t{number}", brokers[::-1]) for number in range(30)]
+    found = [nearest_brokers(f"t{number}", brokers) for number in range(30)]
+    assert found == [nearest_brokers(f"t{number}", brokers[::-1]) for number in range(30)]
     assert {one["a"] for one in found} == {node_id("a1"), node_id("a2")}
     assert {(one["b"], len(one)) for one in found} == {(node_id("b1"), 2)}
-    assert of_zones("t", brokers_of([beats[0], beats[1], beats[3]], "a1")) == {}
-    described = Described("t", uuid.UUID(int=1), 1, (node_id("a1"),), 0, (node_id("a1"), node_id("b1")))
+    assert nearest_brokers("t", brokers_of([beats[0], beats[1], beats[3]], "a1")) == {}
+    described = DescribedTopic("t", uuid.UUID(int=1), 1, (node_id("a1"),), 0, (node_id("a1"), node_id("b1")))
     assert described.replicas(0) == (node_id("a1"), node_id("b1"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gateway.kafka.encoded_batches import EncodedBatches, Place
+from gateway.kafka.encoded_batches import BatchKey, EncodedBatches
 
 
-def place(number: int) -> Place:
-    return Place("topic", 0, number, number + 1, 0, log_append_time=False)
+def place(number: int) -> BatchKey:
+    return BatchKey("topic", 0, number, number + 1, 0, log_append_time=False)
 
 
 def test_the_least_recently_used_batch_leaves_first() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.kafka.group_settings import changes_of, told
+from gateway.kafka.group_settings import describe_settings, parse_changes
 from gateway.queues.queues import default_settings
 from log_format.errors import ErrorCode, RequestRefused
 
@@ -15,9 +15,9 @@ START, ISOLATION, SESSION = "share.auto.offset.reset", "share.isolation.level", 
 def test_settings_are_told_with_kafkas_defaults() -> None:
     """Also of a group that is not there yet."""
     for settings in (None, default_settings(["t"])):
-        found = {one.name: one.value for one in told(settings)}
+        found = {one.name: one.value for one in describe_settings(settings)}
         assert (found[LOCK], found[COUNT], found[LOCKS], found[START]) == ("30000", "5", "2000", "latest")
-        assert not any(one.is_set for one in told(settings))
+        assert not any(one.is_set for one in describe_settings(settings))
 
 
 def test_a_client_sets_a_queues_settings() -> None:
@@ -30,7 +30,7 @@ def test_a_client_sets_a_queues_settings() -> None:
         ISOLATION: "read_uncommitted",
         SESSION: "45000",
     }
-    assert changes_of(given) == {"lock_ms": 15_000, "max_deliveries": 5, "max_in_flight": 100, "start": "earliest"}
+    assert parse_changes(given) == {"lock_ms": 15_000, "max_deliveries": 5, "max_in_flight": 100, "start": "earliest"}
 
 
 @pytest.mark.parametrize(
@@ -44,5 +44,5 @@ def test_a_client_sets_a_queues_settings() -> None:
 def test_what_can_not_be_kept_is_refused(name: str, value: str) -> None:
     """By the code INVALID_CONFIG: values out of range, settings of other groups, unknown names."""
     with pytest.raises(RequestRefused) as refused:
-        changes_of({name: value})
+        parse_changes({name: value})
     assert refused.value.code is ErrorCode.INVALID_CONFIG

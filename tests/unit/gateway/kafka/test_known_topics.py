@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID, uuid4
 
-from gateway.kafka.known_topics import LOOKS_MAX, KnownTopics
+from gateway.kafka.known_topics import LOOKUPS_MAX, KnownTopics
 from tests.support.engine import Gateway, make_gateway
 
 
@@ -23,12 +23,12 @@ async def test_ids_that_another_gateway_told_are_known_at_once() -> None:
     other = make_gateway()
     known = KnownTopics(make_gateway(objects=other.store.objects).engine)
     for name in ("a", "b", "c"):
-        assert await known.looked_up(await id_of(other, name)) == name
+        assert await known.look_up(await id_of(other, name)) == name
     await other.engine.administration.delete("b")
     renewed = await id_of(other, "b")
-    assert await known.looked_up(renewed) == "b"
+    assert await known.look_up(renewed) == "b"
     new = await id_of(other, "d")
-    assert await asyncio.gather(*(known.looked_up(new) for _ in range(20))) == ["d"] * 20
+    assert await asyncio.gather(*(known.look_up(new) for _ in range(20))) == ["d"] * 20
 
 
 async def test_ids_that_no_topic_has_are_no_load() -> None:
@@ -39,9 +39,9 @@ async def test_ids_that_no_topic_has_are_no_load() -> None:
     known, before = KnownTopics(asked.engine), listings(asked)
     gone = uuid4()
     for _ in range(50):
-        assert await known.looked_up(gone) is None
+        assert await known.look_up(gone) is None
     a_look = listings(asked) - before
     assert a_look > 0
     for _ in range(200):
-        assert await known.looked_up(uuid4()) is None
-    assert listings(asked) - before <= a_look * (LOOKS_MAX + 2)
+        assert await known.look_up(uuid4()) is None
+    assert listings(asked) - before <= a_look * (LOOKUPS_MAX + 2)

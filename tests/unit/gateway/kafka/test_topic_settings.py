@@ -21,14 +21,14 @@ KAFKA_4_3 = frozenset((
 # fmt: on
 
 
-def _told(**overrides: object) -> dict[str, topic_settings.Told]:
+def _told(**overrides: object) -> dict[str, topic_settings.DescribedSetting]:
     config = TopicConfig.parse({name.replace("_", "."): value for name, value in overrides.items()})
-    return {one.name: one for one in topic_settings.told(config)}
+    return {one.name: one for one in topic_settings.describe_settings(config)}
 
 
 def test_every_setting_of_kafka_and_of_ours_is_told_once() -> None:
     """A tool that looks for a name of Kafka's 4.3 finds it; none of ours is hidden."""
-    told = list(topic_settings.told(TopicConfig.parse({})))
+    told = list(topic_settings.describe_settings(TopicConfig.parse({})))
     names = [one.name for one in told]
     assert names == sorted(set(names))
     assert {name for name in names if not name.startswith("tidelog.")} == KAFKA_4_3
@@ -43,8 +43,8 @@ def test_what_is_told_can_be_set_again() -> None:
     config = TopicConfig.parse(
         {"retention.ms": 5, "cleanup.policy": "compact,delete", "flush.ms": 9, "compression.type": "gzip"}
     )
-    given = {one.name: one.value for one in topic_settings.told(config)}
-    again = TopicConfig.parse(topic_settings.own_names(given))
+    given = {one.name: one.value for one in topic_settings.describe_settings(config)}
+    again = TopicConfig.parse(topic_settings.translate_settings(given))
     assert {name: again.effective()[name] for name in config.effective()} == config.effective()
 
 
@@ -61,24 +61,24 @@ def test_compression_is_the_producers_until_it_is_set() -> None:
     """Kafka's default is told where no user chose a codec."""
     assert _told()["compression.type"].value == "producer"
     assert _told(compression_type="zstd")["compression.type"].value == "zstd"
-    assert topic_settings.own_names({"compression.type": "producer"}) == {"compression.type": None}
+    assert topic_settings.translate_settings({"compression.type": "producer"}) == {"compression.type": None}
 
 
-@pytest.mark.parametrize("name", sorted(topic_settings.FOREIGN))
+@pytest.mark.parametrize("name", sorted(topic_settings.UNSUPPORTED))
 def test_a_name_without_meaning_is_taken_with_kafkas_default(name: str) -> None:
     """Nothing is promised that does not hold anyway."""
-    assert topic_settings.own_names({name: topic_settings.FOREIGN[name].default}) == {}
-    assert topic_settings.own_names({name: None}) == {}
+    assert topic_settings.translate_settings({name: topic_settings.UNSUPPORTED[name].default}) == {}
+    assert topic_settings.translate_settings({name: None}) == {}
 
 
-@pytest.mark.parametrize("name", sorted(topic_settings.FOREIGN))
+@pytest.mark.parametrize("name", sorted(topic_settings.UNSUPPORTED))
 def test_another_value_is_refused_unless_clients_send_it_by_themselves(name: str) -> None:
     """A promise that can't be kept is not taken."""
-    if topic_settings.FOREIGN[name].is_ignored:
-        assert topic_settings.own_names({name: "17"}) == {}
+    if topic_settings.UNSUPPORTED[name].is_ignored:
+        assert topic_settings.translate_settings({name: "17"}) == {}
         return
     with pytest.raises(RequestRefused, match=r"means nothing here") as refusal:
-        topic_settings.own_names({name: "17"})
+        topic_settings.translate_settings({name: "17"})
     assert refusal.value.code is ErrorCode.INVALID_CONFIG
 
 
@@ -86,5 +86,5 @@ def test_another_value_is_refused_unless_clients_send_it_by_themselves(name: str
 def test_any_other_name_is_refused_with_those_that_there_are(name: str) -> None:
     """A typing error is told, with the names that would work."""
     with pytest.raises(RequestRefused, match=r"settings are cleanup\.policy, .*tidelog\.flush\.ms") as refusal:
-        topic_settings.own_names({name: "1"})
+        topic_settings.translate_settings({name: "1"})
     assert refusal.value.code is ErrorCode.INVALID_CONFIG

@@ -22,7 +22,7 @@ class Remade:
         self._gateway = gateway
         self._is_remade = is_remade
 
-    async def current(self, _topic_id: UUID, _is_allowed: object) -> str:
+    async def look_up_current(self, _topic_id: UUID, _is_allowed: object) -> str:
         if self._is_remade:
             await self._gateway.engine.administration.delete("t")
             await self._gateway.topic("t")

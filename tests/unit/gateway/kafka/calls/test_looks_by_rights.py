@@ -44,7 +44,7 @@ async def test_the_store_is_asked_for_what_may_be_described(call: str) -> None:
         told = await metadata._named(asked, [(None, name) for name in names], asked, operations=False)
         assert len(told) == len(names)
     elif call == "list_offsets":
-        assert set(await offsets._looked_at(asked, names)) == set(names)
+        assert set(await offsets._look_up(asked, names)) == set(names)
     else:
         topics = [SimpleNamespace(topic=name, partitions=()) for name in names]
         await offsets.offset_for_leader_epoch(asked, SimpleNamespace(topics=topics))
@@ -66,5 +66,5 @@ async def test_a_topic_named_by_its_id_is_looked_at_by_rights(may: bool) -> None
     known_topics.learn(topic_id, "t")
     call: Any = SimpleNamespace(known_topics=known_topics, allows=lambda *_: may)
     topics = [SimpleNamespace(topic_id=topic_id, partitions=[SimpleNamespace()])]
-    (found,) = await group_offsets._asked(call, topics)
+    (found,) = await group_offsets._requested_partitions(call, topics)
     assert (found.topic, asked) == ("t", ["t"] if may else [])

@@ -9,19 +9,19 @@ import pytest
 
 from gateway.engine.fetch_answer import Fetched, FetchFrom
 from gateway.engine.tail_cache import Original
-from gateway.kafka.calls.fetched_batches import Read, batches_of, sent_bytes
+from gateway.kafka.calls.fetched_batches import PartitionRead, encode_partitions, sent_bytes
 from gateway.kafka.encoded_batches import EncodedBatches
 from log_format.errors import UnknownTopic
 from tests.support.engine import Gateway
 
 ASKED = FetchFrom(topic="t", partition=0, offset=0)
-READ = Read(ASKED, 1 << 20)
+READ = PartitionRead(ASKED, 1 << 20)
 RECORD_BYTES = 12
 """Two varints have a byte more where a record has more than 63 bytes; times and offsets far apart have some."""
 
 
 def _call(gateway: Gateway, originals: list[Original]) -> Any:
-    """What ``batches_of`` needs of a call."""
+    """What ``encode_partitions`` needs of a call."""
     reading = SimpleNamespace(originals=lambda *_: originals)
     return SimpleNamespace(
         engine=SimpleNamespace(reading=reading, topics=gateway.engine.topics),
@@ -39,7 +39,7 @@ async def test_bytes_of_batches_that_are_encoded(gateway: Gateway, count: int, s
         await gateway.append(topic, [b"x" * size] * count)
     (part,) = (await gateway.fetch_all([ASKED])).parts
     call = _call(gateway, [])
-    (batch,) = await batches_of(call, [READ], [part])
+    (batch,) = await encode_partitions(call, [READ], [part])
     sent = sum(map(len, batch))
     counted = sent_bytes(call, [READ], [part])
     assert counted <= sent <= counted + RECORD_BYTES * count

@@ -16,7 +16,7 @@ from gateway.kafka.shares.members import (
     ShareMembers,
     TooManyShareMembers,
     UnknownShareMember,
-    told,
+    update_assignment,
 )
 from tests.support.kafka_shares import Counted
 
@@ -32,8 +32,8 @@ def member(member_id: str = "m", *topics: str, owner: str = "User:a") -> ShareMe
 
 def joined(members: ShareMembers, one: ShareMember, now_ms: int = 0) -> ShareGroup:
     group = members.join("g", one, now_ms)
-    group.known = {"t": ONE}
-    told(group, one)
+    group.known_assignment = {"t": ONE}
+    update_assignment(group, one)
     return group
 
 
@@ -43,16 +43,16 @@ def test_a_member_is_told_its_partitions_once() -> None:
     group = joined(members, one)
     assert (one.assigned, one.epoch > 0) == ({"t": ONE}, True)
     epoch = one.epoch
-    assert not told(group, one)
+    assert not update_assignment(group, one)
     assert one.epoch == epoch
-    group.known = {"t": (UUID(int=1), 4)}
-    assert told(group, one)
+    group.known_assignment = {"t": (UUID(int=1), 4)}
+    assert update_assignment(group, one)
     assert one.epoch > epoch
-    members.go_on(one, epoch, 0)  # the answer may have been lost
-    members.go_on(one, one.epoch, 0)
+    members.renew(one, epoch, 0)  # the answer may have been lost
+    members.renew(one, one.epoch, 0)
     for wrong in (0, epoch - 1, one.epoch + 1):
         with pytest.raises(FencedShareMember):
-            members.go_on(one, wrong, 0)
+            members.renew(one, wrong, 0)
 
 
 def test_a_member_reads_nothing_of_topics_that_are_not_there() -> None:
@@ -73,7 +73,7 @@ def test_a_silent_member_is_forgotten() -> None:
     joined(members, member("early"))
     late = member("late")
     joined(members, late, 500)
-    members.go_on(late, late.epoch, 900)
+    members.renew(late, late.epoch, 900)
     group = members.group("g", SESSION_MS)
     assert group is not None
     assert list(group.members) == ["late"]

@@ -13,10 +13,10 @@ from gateway.kafka.shares.sessions import (
     PARTITION_BYTES,
     SESSION_BYTES,
     SESSIONS_MAX,
-    Acquired,
-    NoRoomForShares,
+    AcquiredRange,
+    AcquiredRecords,
     NoShareSession,
-    Range,
+    ShareSessionLimit,
     ShareSessions,
     WrongShareEpoch,
 )
@@ -30,17 +30,17 @@ def test_a_session_goes_from_epoch_to_epoch() -> None:
     """Each request names the next one; others are refused and change nothing."""
     sessions = ShareSessions(Counted())
     with pytest.raises(NoShareSession):
-        sessions.go_on("g", "m", 1)
+        sessions.advance("g", "m", 1)
     session = sessions.open("g", "m")
-    assert sessions.go_on("g", "m", 1) is session
+    assert sessions.advance("g", "m", 1) is session
     for wrong in (0, 1, 3):
         with pytest.raises(WrongShareEpoch):
-            sessions.go_on("g", "m", wrong)
+            sessions.advance("g", "m", wrong)
     session.epoch = EPOCH_MAX
-    sessions.go_on("g", "m", EPOCH_MAX)
-    assert sessions.go_on("g", "m", 1) is session, "after the largest epoch comes 1"
+    sessions.advance("g", "m", EPOCH_MAX)
+    assert sessions.advance("g", "m", 1) is session, "after the largest epoch comes 1"
     with pytest.raises(NoShareSession):
-        sessions.go_on("g", "another", 1)
+        sessions.advance("g", "another", 1)
 
 
 def test_a_connection_has_room_for_some_sessions() -> None:
@@ -49,7 +49,7 @@ def test_a_connection_has_room_for_some_sessions() -> None:
     sessions = ShareSessions(memory)
     for number in range(SESSIONS_MAX):
         sessions.open("g", f"m{number}")
-    with pytest.raises(NoRoomForShares):
+    with pytest.raises(ShareSessionLimit):
         sessions.open("g", "one more")
     assert len(sessions.end()) == SESSIONS_MAX
     assert memory.used == 0
@@ -61,13 +61,13 @@ def test_partitions_are_added_and_forgotten_within_memory() -> None:
     sessions = ShareSessions(memory)
     session = sessions.open("g", "m")
     keys = [(UUID(int=1), number) for number in range(3)]
-    sessions.read(session, keys[:2], ())
-    sessions.read(session, keys[:2], ())
+    sessions.update_partitions(session, keys[:2], ())
+    sessions.update_partitions(session, keys[:2], ())
     assert list(session.partitions) == keys[:2]
-    with pytest.raises(NoRoomForShares):
-        sessions.read(session, keys[2:], ())
-    sessions.read(session, (), keys[:1])
-    sessions.read(session, keys[2:], ())
+    with pytest.raises(ShareSessionLimit):
+        sessions.update_partitions(session, keys[2:], ())
+    sessions.update_partitions(session, (), keys[:1])
+    sessions.update_partitions(session, keys[2:], ())
     assert list(session.partitions) == keys[1:]
     sessions.close(session)
     assert memory.used == 0
@@ -79,32 +79,34 @@ def test_what_is_acquired_counts_as_memory_until_it_is_settled() -> None:
     sessions = ShareSessions(memory)
     session = sessions.open("g", "m")
     before = memory.used
-    given = [Range(0, 4, "1-1", LATER_MS), Range(8, 9, "1-1", LATER_MS)]
-    sessions.give(session, KEY, "t", given, 0)
+    given = [AcquiredRange(0, 4, "1-1", LATER_MS), AcquiredRange(8, 9, "1-1", LATER_MS)]
+    sessions.add_acquired(session, KEY, "t", given, 0)
     assert memory.used > before
-    sessions.change(session, KEY, given, ())
+    sessions.update_acquired(session, KEY, given, ())
     assert (memory.used, session.acquired) == (before, {})
 
 
 def test_offsets_are_found_by_their_leases() -> None:
     """Also in parts; offsets that the session lacks are found by no range."""
-    acquired = Acquired("t")
-    acquired.give([Range(0, 4, "a", LATER_MS), Range(5, 6, "b", LATER_MS), Range(9, 9, "b", LATER_MS)], 0)
-    assert acquired.pieces(3, 6) == [Range(3, 4, "a", LATER_MS), Range(5, 6, "b", LATER_MS)]
+    acquired = AcquiredRecords("t")
+    acquired.add(
+        [AcquiredRange(0, 4, "a", LATER_MS), AcquiredRange(5, 6, "b", LATER_MS), AcquiredRange(9, 9, "b", LATER_MS)], 0
+    )
+    assert acquired.split(3, 6) == [AcquiredRange(3, 4, "a", LATER_MS), AcquiredRange(5, 6, "b", LATER_MS)]
     for first, last in ((6, 9), (7, 7), (9, 10), (10, 10), (0, 2**63 - 1)):
-        assert acquired.pieces(first, last) is None
-    acquired.drop([Range(1, 2, "a", LATER_MS), Range(5, 6, "another", LATER_MS)])
+        assert acquired.split(first, last) is None
+    acquired.drop([AcquiredRange(1, 2, "a", LATER_MS), AcquiredRange(5, 6, "another", LATER_MS)])
     assert [(one.first, one.last) for one in acquired.ranges] == [(0, 0), (3, 4), (5, 6), (9, 9)]
-    acquired.renew([Range(3, 3, "a", LATER_MS)], 2 * LATER_MS)
-    assert acquired.pieces(3, 4) == [Range(3, 3, "a", 2 * LATER_MS), Range(4, 4, "a", LATER_MS)]
+    acquired.renew([AcquiredRange(3, 3, "a", LATER_MS)], 2 * LATER_MS)
+    assert acquired.split(3, 4) == [AcquiredRange(3, 3, "a", 2 * LATER_MS), AcquiredRange(4, 4, "a", LATER_MS)]
 
 
 def test_leases_that_are_over_are_forgotten() -> None:
     """By their time, or where the same offsets are given anew."""
-    acquired = Acquired("t")
-    acquired.give([Range(0, 4, "old", LATER_MS), Range(10, 14, "old", 5 * LATER_MS)], 0)
-    acquired.give([Range(12, 20, "new", 6 * LATER_MS)], LATER_MS)
-    assert acquired.ranges == [Range(12, 20, "new", 6 * LATER_MS)]
+    acquired = AcquiredRecords("t")
+    acquired.add([AcquiredRange(0, 4, "old", LATER_MS), AcquiredRange(10, 14, "old", 5 * LATER_MS)], 0)
+    acquired.add([AcquiredRange(12, 20, "new", 6 * LATER_MS)], LATER_MS)
+    assert acquired.ranges == [AcquiredRange(12, 20, "new", 6 * LATER_MS)]
 
 
 @given(
@@ -117,7 +119,7 @@ def test_leases_that_are_over_are_forgotten() -> None:
 )
 def test_ranges_are_what_a_map_of_offsets_would_be(steps: list[tuple[bool, int, int]]) -> None:
     """Given and dropped in any order."""
-    acquired, model = Acquired("t"), dict[int, str]()
+    acquired, model = AcquiredRecords("t"), dict[int, str]()
     for number, (gives, first, last) in enumerate(steps):
         if gives:
             lease = str(number)
@@ -129,11 +131,11 @@ def test_ranges_are_what_a_map_of_offsets_would_be(steps: list[tuple[bool, int, 
                 for offset in range(held.first, held.last + 1)
             ]
             assert over == {model[offset] for offset in gone}
-            acquired.give([Range(first, last, lease, LATER_MS)], 0)
+            acquired.add([AcquiredRange(first, last, lease, LATER_MS)], 0)
             model = {offset: held for offset, held in model.items() if offset not in gone}
             model |= dict.fromkeys(range(first, last + 1), lease)
         else:
-            pieces = acquired.pieces(first, last)
+            pieces = acquired.split(first, last)
             wanted = [model.get(offset) for offset in range(first, last + 1)]
             assert (pieces is None) == (None in wanted)
             if pieces is not None:

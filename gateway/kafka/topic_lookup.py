@@ -12,12 +12,12 @@ from gateway.kafka.call import KafkaCall, yield_to_loop
 from log_format.errors import TidelogError
 
 
-async def looked_at(call: KafkaCall, names: Iterable[str], arrival_ms: int) -> TopicsByName:
+async def look_up_topics(call: KafkaCall, names: Iterable[str], arrival_ms: int) -> TopicsByName:
     """Look up topics, each once.
 
     Args:
         call: The request.
-        names: Topics.
+        names: TopicsByName.
         arrival_ms: Monotonic time; the topics' states are read after it.
 
     Returns:

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from gateway.kafka.calls.transactions_seen import list_transactions
+from gateway.kafka.calls.listed_transactions import list_transactions
 from log_format.topic.producer_id import numbered
 from log_format.transactions.row import TransactionRow
 from tests.support.cpu_time import is_cheap

@@ -31,7 +31,7 @@ _HEAD: Final = struct.Struct(">ihqqq")
 """Partition, error, high watermark, last stable offset, log start."""
 
 
-class Answered(NamedTuple):
+class PartitionResult(NamedTuple):
     """A partition's result."""
 
     partition: int
@@ -39,11 +39,13 @@ class Answered(NamedTuple):
     high_watermark: int
     log_start: int
     batches: Parts = ()
-    read_from: int = -1
+    preferred_node_id: int = -1
     """Node id of another broker from which the client should read; -1 if there is none."""
 
 
-def body(call: KafkaCall, session_id: int, topics: Sequence[tuple[TopicKey, Sequence[Answered]]]) -> Parts:
+def encode_answer(
+    call: KafkaCall, session_id: int, topics: Sequence[tuple[TopicKey, Sequence[PartitionResult]]]
+) -> Parts:
     """Encode the whole answer, in parts."""
     version = call.version
     pieces: list[bytes | memoryview] = []
@@ -54,10 +56,10 @@ def body(call: KafkaCall, session_id: int, topics: Sequence[tuple[TopicKey, Sequ
         for one in partitions:
             pieces.append(_partition(version, one))
             pieces += one.batches
-            pieces.append(_end(version))
-        pieces.append(_end(version))
+            pieces.append(_no_tags(version))
+        pieces.append(_no_tags(version))
     empty = call.answer(error_code=KafkaError.none, session_id=session_id, responses=())
-    return _joined(encode_with_field(empty, len(topics), pieces))
+    return _join_small(encode_with_field(empty, len(topics), pieces))
 
 
 def _topic(version: int, topic: TopicKey) -> bytes:
@@ -69,36 +71,36 @@ def _topic(version: int, topic: TopicKey) -> bytes:
     return struct.pack(">h", len(name)) + name
 
 
-def _partition(version: int, one: Answered) -> bytes:
+def _partition(version: int, one: PartitionResult) -> bytes:
     """Encode a partition up to its records."""
     stable = -1 if one.error is not KafkaError.none else one.high_watermark
     fields = (one.partition, one.error.value, one.high_watermark, stable)
     head = _WITHOUT_LOG_START.pack(*fields) if version < 5 else _HEAD.pack(*fields, one.log_start)
     size = sum(map(len, one.batches))
-    middle = _middle(version)
-    if one.read_from >= 0:
-        middle = middle[: -_NODE.size] + _NODE.pack(one.read_from)
+    middle = _fields_before_records(version)
+    if one.preferred_node_id >= 0:
+        middle = middle[: -_NODE.size] + _NODE.pack(one.preferred_node_id)
     return head + middle + encode_count(size, is_flexible=version >= FLEXIBLE_VERSION_MIN)
 
 
-def _end(version: int) -> bytes:
+def _no_tags(version: int) -> bytes:
     """Encode an empty list of tagged fields."""
     return b"\0" if version >= FLEXIBLE_VERSION_MIN else b""
 
 
 @cache
-def _middle(version: int) -> bytes:
+def _fields_before_records(version: int) -> bytes:
     """Return the bytes between the log start and the records."""
     values = {"partition_index": 0, "error_code": KafkaError.none, "high_watermark": 0, "aborted_transactions": None}
     topic = {"topic": "", "topic_id": None, "partitions": [values | {"records": b"", "preferred_read_replica": -1}]}
     whole = {"throttle_time": 0, "error_code": KafkaError.none, "session_id": 0, "responses": [topic]}
     partition = make_entity(response_type(FETCH, version), whole).responses[0].partitions[0]
     head = _WITHOUT_LOG_START if version < 5 else _HEAD
-    behind = len(encode_count(0, is_flexible=version >= FLEXIBLE_VERSION_MIN)) + len(_end(version))
+    behind = len(encode_count(0, is_flexible=version >= FLEXIBLE_VERSION_MIN)) + len(_no_tags(version))
     return encode_body(partition)[head.size : -behind]
 
 
-def _joined(parts: Parts) -> Parts:
+def _join_small(parts: Parts) -> Parts:
     found: list[bytes | memoryview] = []
     small: list[bytes | memoryview] = []
     for part in parts:

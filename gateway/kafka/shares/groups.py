@@ -5,24 +5,24 @@ from __future__ import annotations
 from gateway.forwarding.queue_peers import QueuePeering
 from gateway.groups.bounds import SESSION_TIMEOUT_MS_DEFAULT
 from gateway.kafka.shares.members import ShareMembers
-from gateway.kafka.shares.queues import SharedQueues
 from gateway.kafka.shares.sessions import ShareSessions
+from gateway.kafka.shares.share_queues import ShareQueues
 from gateway.log_engine import LogEngine
 
 
-class Shares:
+class ShareGroups:
     """Members, sessions and queues of share groups. Used on the event loop only."""
 
     def __init__(self, engine: LogEngine, peering: QueuePeering) -> None:
         self._memory = engine.queues.table
         self.members = ShareMembers(SESSION_TIMEOUT_MS_DEFAULT, self._memory)
-        self.queues = SharedQueues(engine, peering)
+        self.queues = ShareQueues(engine, peering)
 
-    def sessions(self) -> ShareSessions:
+    def new_sessions(self) -> ShareSessions:
         """Return the share sessions of a new connection."""
         return ShareSessions(self._memory)
 
     def leave(self, sessions: ShareSessions) -> None:
         """Release the acquired records of a connection that has ended."""
         for session in sessions.end():
-            self.queues.give_back(session)
+            self.queues.release(session)

@@ -23,13 +23,13 @@ from log_format.errors import TidelogError
 _log = logging.getLogger("gateway.kafka")
 
 
-class SharedQueues:
+class ShareQueues:
     """Access to the queues of all share groups, on this gateway or on the peer that coordinates the queue."""
 
     def __init__(self, engine: LogEngine, peering: QueuePeering) -> None:
         self._engine = engine
         self._peering = peering
-        self._giving_back: set[asyncio.Task[None]] = set()
+        self._releasing: set[asyncio.Task[None]] = set()
 
     async def take(self, queue: str, wish: ReceiveWish, memory: Memory) -> tuple[Taken, Reservation]:
         """Acquire records, perhaps none, and return them with their memory: release it once the answer is sent. Raise as
@@ -47,16 +47,16 @@ class SharedQueues:
         results = await self._peering.settle(queue, settlements)
         return await self._engine.queues.settle(queue, settlements) if results is None else results
 
-    def give_back(self, session: ShareSession) -> None:
+    def release(self, session: ShareSession) -> None:
         """Release the records of a closed session in the background. If that fails, they are delivered again once their locks
         expire."""
-        settlements = release_of(session)
+        settlements = release_settlements(session)
         if settlements:
-            task = asyncio.create_task(self._give_back(session.group, settlements))
-            self._giving_back.add(task)
-            task.add_done_callback(self._given_back)
+            task = asyncio.create_task(self._release(session.group, settlements))
+            self._releasing.add(task)
+            task.add_done_callback(self._on_released)
 
-    async def _give_back(self, queue: str, settlements: list[Settlement]) -> None:
+    async def _release(self, queue: str, settlements: list[Settlement]) -> None:
         for start in range(0, len(settlements), SETTLEMENTS_MAX):
             try:
                 await self.settle(queue, settlements[start : start + SETTLEMENTS_MAX])
@@ -64,13 +64,13 @@ class SharedQueues:
                 _log.info("records of queue %s are released when their locks end: %s", queue, problem.detail)
                 return
 
-    def _given_back(self, task: asyncio.Task[None]) -> None:
-        self._giving_back.discard(task)
+    def _on_released(self, task: asyncio.Task[None]) -> None:
+        self._releasing.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("giving records back failed", exc_info=error)
 
 
-def release_of(session: ShareSession) -> list[Settlement]:
+def release_settlements(session: ShareSession) -> list[Settlement]:
     """Return settlements that release all records of a session."""
     return [
         Settlement(

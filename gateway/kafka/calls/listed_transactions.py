@@ -15,7 +15,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.kafka.call import Answer, KafkaCall
-from gateway.kafka.calls.coordinator import of_each
+from gateway.kafka.calls.coordinator import map_names
 from gateway.kafka.errors import COORDINATOR, kafka_error
 from gateway.transactions.of_kafka import NO_PRODUCER
 from log_format.errors import TidelogError
@@ -64,10 +64,10 @@ async def list_transactions(call: KafkaCall, request: Any) -> Answer:
 async def describe_transactions(call: KafkaCall, request: Any) -> Answer:
     """Answer with the newest transaction of each id: of a committed one the topics that the caller may describe, of an open
     one its start time."""
-    return call.answer(transaction_states=await of_each(request.transactional_ids, partial(_described, call)))
+    return call.answer(transaction_states=await map_names(request.transactional_ids, partial(_describe, call)))
 
 
-async def _described(call: KafkaCall, name: str) -> dict[str, Any]:
+async def _describe(call: KafkaCall, name: str) -> dict[str, Any]:
     described: dict[str, Any] = {
         "error_code": KafkaError.none,
         "transactional_id": name,

@@ -17,7 +17,7 @@ from gateway.problem import as_tidelog_error
 from log_format.access.acls import Operation, ResourceType
 from log_format.errors import BackOff, TidelogError
 
-AT_ONCE: Final = PARALLEL_LIST_LOADS_MAX
+CONCURRENT_MAX: Final = PARALLEL_LIST_LOADS_MAX
 """Number of resources of one request that are changed concurrently."""
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,7 +32,7 @@ class Right(NamedTuple):
     resource: str
 
 
-async def administered(call: KafkaCall, right: Right, change: Callable[[], Awaitable[T]]) -> T:
+async def administer(call: KafkaCall, right: Right, change: Callable[[], Awaitable[T]]) -> T:
     """Authorize and make a change, and record it in the audit trail.
 
     Args:
@@ -65,7 +65,7 @@ async def administered(call: KafkaCall, right: Right, change: Callable[[], Await
     return made
 
 
-def told_error(call: KafkaCall, error: BaseException) -> dict[str, Any]:
+def error_fields(call: KafkaCall, error: BaseException) -> dict[str, Any]:
     """Return the answer fields of an error: Kafka's code and Tidelog's message."""
     if not isinstance(error, TidelogError):
         _log.error("%s failed", call.name, exc_info=error)
@@ -76,30 +76,30 @@ def told_error(call: KafkaCall, error: BaseException) -> dict[str, Any]:
 NO_ERROR: Final[dict[str, Any]] = {"error_code": KafkaError.none, "error_message": None}
 
 
-async def each(
-    call: KafkaCall, wanted: Sequence[R], done: Callable[[R], Awaitable[dict[str, Any]]]
+async def answer_each(
+    call: KafkaCall, wanted: Sequence[R], apply: Callable[[R], Awaitable[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Apply ``done`` to each item, at most ``AT_ONCE`` concurrently.
+    """Call ``apply`` on each item, at most ``CONCURRENT_MAX`` concurrently.
 
     Args:
-        call: The request, named in the log when ``done`` fails unexpectedly.
+        call: The request, named in the log when ``apply`` fails unexpectedly.
         wanted: The items.
         done: Returns the answer fields of one item.
 
     Returns:
         The answer fields of each item, in the order of ``wanted``. An exception becomes its error code and message.
     """
-    return [answer async for answer in _answers(call, wanted, done)]
+    return [answer async for answer in _answers(call, wanted, apply)]
 
 
-async def each_encoded(
+async def encode_each(
     call: KafkaCall,
     array: str,
     wanted: Sequence[R],
-    done: Callable[[R], Awaitable[dict[str, Any]]],
-    named: Callable[[R], dict[str, Any]],
+    apply: Callable[[R], Awaitable[dict[str, Any]]],
+    identify: Callable[[R], dict[str, Any]],
 ) -> Encoded:
-    """Apply ``done`` to each item as ``each``, and encode the answer item by item.
+    """Call ``apply`` on each item as ``answer_each``, and encode the answer item by item.
 
     For answers that are much longer than their requests: only the encoded bytes are held, in the caller's memory for answers, and
     the event loop serves others after each item.
@@ -119,29 +119,29 @@ async def each_encoded(
     def encoded(values: dict[str, Any]) -> bytes:
         return encode_body(getattr(call.answer(**{array: [values]}), array)[0])
 
-    async for answer in _answers(call, wanted, done):
-        name = named(wanted[len(pieces)])
+    async for answer in _answers(call, wanted, apply):
+        name = identify(wanted[len(pieces)])
         piece = encoded(name | answer)
         try:
             room.grow(len(piece))
         except BackOff as problem:
-            piece = encoded(name | told_error(call, problem))
+            piece = encoded(name | error_fields(call, problem))
         pieces.append(piece)
         await asyncio.sleep(0)
     return Encoded(tuple(encode_with_field(call.answer(**{array: ()}), len(pieces), pieces)))
 
 
 async def _answers(
-    call: KafkaCall, wanted: Sequence[R], done: Callable[[R], Awaitable[dict[str, Any]]]
+    call: KafkaCall, wanted: Sequence[R], apply: Callable[[R], Awaitable[dict[str, Any]]]
 ) -> AsyncIterator[dict[str, Any]]:
     """Yield the answer fields of each item, in order."""
 
     async def one(item: R) -> dict[str, Any]:
         try:
-            return NO_ERROR | await done(item)
+            return NO_ERROR | await apply(item)
         except Exception as error:  # noqa: BLE001 - one item's failure must not stop the others
-            return told_error(call, error)
+            return error_fields(call, error)
 
-    for start in range(0, len(wanted), AT_ONCE):
-        for answer in await asyncio.gather(*(one(item) for item in wanted[start : start + AT_ONCE])):
+    for start in range(0, len(wanted), CONCURRENT_MAX):
+        for answer in await asyncio.gather(*(one(item) for item in wanted[start : start + CONCURRENT_MAX])):
             yield answer
