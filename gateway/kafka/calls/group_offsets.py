@@ -45,7 +45,7 @@ ROW_BYTES: Final = 512
 _LAST: Final = "the connection's last commit of offsets"
 
 
-class _RequestedPartition(NamedTuple):
+class _Requested(NamedTuple):
     """A partition of a request. ``topic`` None: no topic has the id. ``topic_id`` None: the request names the topic by name."""
 
     topic: str | None
@@ -70,7 +70,7 @@ async def offset_commit(call: KafkaCall, request: Any) -> Answer | PendingAnswer
         wanted = [one for one in asked if id(one.entry) not in codes]
         if not wanted:  # claiming the group would already be a change
             return _commit_answer(call, request, codes)
-        decision = await _commit_decision(call, request, wanted, epoch)
+        decision = await _decide(call, request, wanted, epoch)
         decision = _without_recreated(decision, asked, codes)
     except TidelogError as error:
         code = _commit_error(call, request, error)
@@ -86,7 +86,7 @@ async def offset_commit(call: KafkaCall, request: Any) -> Answer | PendingAnswer
 async def _commit(
     call: KafkaCall,
     request: Any,
-    asked: Sequence[_RequestedPartition],
+    asked: Sequence[_Requested],
     decision: CommitOffsets,
     codes: Mapping[int, KafkaError],
 ) -> Answer:
@@ -98,9 +98,7 @@ async def _commit(
     return _commit_answer(call, request, {id(one.entry): codes.get(id(one.entry), code) for one in asked})
 
 
-async def _commit_decision(
-    call: KafkaCall, request: Any, asked: Sequence[_RequestedPartition], epoch: int | None
-) -> CommitOffsets:
+async def _decide(call: KafkaCall, request: Any, asked: Sequence[_Requested], epoch: int | None) -> CommitOffsets:
     """Return the decision to commit. ``epoch``: the group's epoch when the request arrived, if this gateway coordinated the
     group then."""
     group, member_id = request.group_id, request.member_id or None
@@ -132,7 +130,7 @@ async def _commit_decision(
 
 
 def _without_recreated(
-    decision: CommitOffsets, asked: Sequence[_RequestedPartition], codes: dict[int, KafkaError]
+    decision: CommitOffsets, asked: Sequence[_Requested], codes: dict[int, KafkaError]
 ) -> CommitOffsets:
     """Return the decision without topics that were recreated after they were looked up by id; add their errors to ``codes``."""
     ids = {row.topic: UUID(row.topic_id) for row in decision.offsets}
@@ -143,7 +141,7 @@ def _without_recreated(
     return replace(decision, offsets=tuple(row for row in decision.offsets if row.topic not in anew))
 
 
-async def _find_refusals(call: KafkaCall, asked: Sequence[_RequestedPartition]) -> dict[int, KafkaError]:
+async def _find_refusals(call: KafkaCall, asked: Sequence[_Requested]) -> dict[int, KafkaError]:
     """Return the errors of single partitions, keyed by the ``id()`` of their entries. Raise ``BackOff``."""
     found: dict[int, KafkaError] = {}
     counts: dict[str, int | KafkaError] = {}
@@ -382,12 +380,10 @@ def _denial(call: KafkaCall, operation: Operation, topic: str) -> KafkaError:
     return KafkaError.none
 
 
-async def _requested_partitions(call: KafkaCall, topics: Iterable[Any]) -> list[_RequestedPartition]:
+async def _requested_partitions(call: KafkaCall, topics: Iterable[Any]) -> list[_Requested]:
     names = [(await _name(call, topic, "Read"), topic) for topic in topics]
     return [
-        _RequestedPartition(name, entry, getattr(topic, "topic_id", None))
-        for name, topic in names
-        for entry in topic.partitions
+        _Requested(name, entry, getattr(topic, "topic_id", None)) for name, topic in names for entry in topic.partitions
     ]
 
 
