@@ -28,7 +28,11 @@ def parse(schema: Schema, references: Sequence[tuple[str, str]] = ()) -> ParsedS
             from log_format.schemas.parsing_avro import parse_avro  # noqa: PLC0415 - only what is used is imported
 
             return parse_avro(schema.text, references)
-        case SchemaType.JSON | SchemaType.PROTOBUF:
+        case SchemaType.JSON:
+            from log_format.schemas.parsing_json import parse_json  # noqa: PLC0415
+
+            return parse_json(schema.text, references)
+        case SchemaType.PROTOBUF:
             raise InvalidSchema(f"{schema.type} is not supported yet.")
 
 

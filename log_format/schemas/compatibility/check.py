@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from log_format.schemas.compatibility.incompatibility import Incompatibility, Level, described
+from log_format.schemas.compatibility.incompatibility import Finding, Incompatibility, Level, described
 from log_format.schemas.parsed import ParsedSchema
 from log_format.schemas.schema import SchemaType
 
@@ -60,14 +60,26 @@ def _unread(reader: ParsedSchema, writer: ParsedSchema, reader_word: str, writer
         return [Incompatibility(kind=TYPE_CHANGED, path="/", description=text)]
     if reader.whole == writer.whole:
         return []
+    found, sentences, root = _found(reader, writer)
+    return [described(each, root + "/".join(each.path), sentences, reader_word, writer_word) for each in found]
+
+
+def _found(reader: ParsedSchema, writer: ParsedSchema) -> tuple[list[Finding], Mapping[str, str], str]:
+    """Return the findings, their sentences, and what paths begin with. Only the modules of the type are imported."""
     match reader.type:
         case SchemaType.AVRO:
-            from log_format.schemas.compatibility import avro  # noqa: PLC0415 - only what is used is imported
+            from log_format.schemas.compatibility import avro  # noqa: PLC0415
             from log_format.schemas.parsing_avro import AvroSchema  # noqa: PLC0415
 
             assert isinstance(reader, AvroSchema)
             assert isinstance(writer, AvroSchema)
-            found, sentences, root = avro.avro_findings(reader.root, writer.root), avro.SENTENCES, "/"
+            return avro.avro_findings(reader.root, writer.root), avro.SENTENCES, "/"
+        case SchemaType.JSON:
+            from log_format.schemas.compatibility import json_schema, json_sentences  # noqa: PLC0415
+            from log_format.schemas.parsing_json import JsonSchema  # noqa: PLC0415
+
+            assert isinstance(reader, JsonSchema)
+            assert isinstance(writer, JsonSchema)
+            return json_schema.json_findings(reader, writer), json_sentences.SENTENCES, "#/"
         case _:
             raise NotImplementedError(reader.type)
-    return [described(each, root + "/".join(each.path), sentences, reader_word, writer_word) for each in found]

@@ -58,8 +58,9 @@ class Incompatibility:
     @property
     def message(self) -> str:
         """The reason as Confluent's registry writes it into ``messages``."""
-        more = "" if self.info is None else f", additionalInfo:'{self.info}'"
-        return f"{{errorType:'{self.kind}', description:'{self.description}'{more}}}"
+        if self.info is None:
+            return f'{{errorType:"{self.kind}", description:"{self.description}"}}'
+        return f"{{errorType:'{self.kind}', description:'{self.description}', additionalInfo:'{self.info}'}}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from typing import Final, Generic, TypeVar
 from log_format.schemas.compatibility.incompatibility import INCOMPATIBILITIES_MAX, Finding
 
 JUDGEMENTS_MAX: Final = 500_000
-"""Most rules that are looked at for one pair of schemas: some seconds."""
+"""Most pairs that are asked for, those that are judged already included: some seconds."""
 
-PAIRS_DEPTH_MAX: Final = 150
-"""Most pairs that wait for one another. Each takes about three of Python's 1,000 frames."""
+PAIRS_DEPTH_MAX: Final = 120
+"""Most pairs that wait for one another. Each takes up to six of Python's 1,000 frames."""
 
 TOO_COMPLEX: Final = "TOO_COMPLEX"
 """Kind of the only finding of schemas that are beyond these bounds."""
@@ -59,16 +59,16 @@ class Pairs(Generic[Pair]):
 
     def findings(self, root: Pair) -> list[Finding]:
         """Return what is wrong with a pair, with paths from it; at most ``INCOMPATIBILITIES_MAX``. Empty: the pair holds."""
+        found: list[Finding] = []
         try:
             if self._settled(root):
                 return []
-            found: list[Finding] = []
             for finding in self._explained(root):
                 found.append(finding)
                 if len(found) == INCOMPATIBILITIES_MAX:
                     break
-        except TooComplexError:
-            return [Finding(TOO_COMPLEX)]
+        except (TooComplexError, RecursionError):
+            return found or [Finding(TOO_COMPLEX)]
         assert found, "a pair that does not hold has a reason"
         return found
 
@@ -82,6 +82,9 @@ class Pairs(Generic[Pair]):
                 return holds
 
     def _holds(self, pair: Pair) -> bool:
+        self._left -= 1
+        if self._left < 0:
+            raise TooComplexError
         if pair in self._bad:
             return False
         if pair in self._good:
@@ -92,7 +95,7 @@ class Pairs(Generic[Pair]):
         if len(self._open) >= PAIRS_DEPTH_MAX:
             raise TooComplexError
         self._open.add(pair)
-        for each in self._counted(pair):
+        for each in self._rules(pair, self._holds):
             if isinstance(each, Finding) or not self._holds(each.pair):
                 self._bad.add(pair)
                 break
@@ -101,21 +104,13 @@ class Pairs(Generic[Pair]):
         self._open.discard(pair)
         return pair in self._good
 
-    def _counted(self, pair: Pair) -> Iterator[Finding | Demand[Pair]]:
-        for each in self._rules(pair, self._holds):
-            self._left -= 1
-            if self._left < 0:
-                raise TooComplexError
-            yield each
-        self._left -= 1
-
     def _explained(self, root: Pair) -> Iterator[Finding]:
         seen = {root}
         waiting: list[tuple[Pair, tuple[str, ...]]] = [(root, ())]
         while waiting:
             pair, path = waiting.pop()
             demands = []
-            for each in self._counted(pair):
+            for each in self._rules(pair, self._holds):
                 if isinstance(each, Finding):
                     yield Finding(each.kind, (*path, *each.path), each.info)
                 elif each.pair not in seen and not self._holds(each.pair):
