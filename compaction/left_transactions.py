@@ -21,7 +21,7 @@ from log_format.ids import NewId
 from log_format.store import ObjectStore
 from log_format.transactions.changes import Decide, Forbid
 from log_format.transactions.state import TransactionsState
-from log_format.transactions.without_gateway import TransactionFinishing
+from log_format.transactions.transaction_finisher import TransactionFinisher
 
 LEFT_ALONE_MS: Final = 60_000
 """How long a decided transaction is left to its own process, and to gateways."""
@@ -53,7 +53,7 @@ def finish_left(
 
     Raises ``TidelogError``, ``StoreUnavailable``.
     """
-    finishing = TransactionFinishing(
+    finishing = TransactionFinisher(
         store, clock, new_id=new_id, log_of=lambda topic: TopicLog(store, topic, clock), engine="tidelog-maintenance"
     )
     now_ms = clock.now_ms()

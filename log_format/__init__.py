@@ -19,8 +19,9 @@ folder imports only folders below it (import-linter):
 ``stores``                                   adapters of the ``ObjectStore`` protocol: directory, S3, memory
 ===========================================  ======================================================================
 
-Modules at the root: ``errors`` (one table of codes), ``limits`` (every bound, with unit and reason), ``store`` (the protocol),
-``layout`` (the keys of all objects), ``clock`` and ``ids`` (time and randomness as arguments), ``bounded_read``, ``version``.
+Modules at the root: ``errors`` (one table of codes), ``limits`` (every bound, with unit and reason), ``store`` (the protocol, and
+reading within a limit), ``layout`` (the keys of all objects), ``clock`` and ``ids`` (time and randomness as arguments),
+``version``.
 
 Logs, committer, segment reader, checkpoints and inspection do I/O, always through an ``ObjectStore`` that their caller passes in.
 Nothing here reads a clock, randomness or the environment by itself. The exception is ``stores``, at construction.

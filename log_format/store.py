@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from log_format.errors import CorruptData, ObjectTooLarge
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectInfo:
@@ -92,3 +94,17 @@ class SignsReads(Protocol):
         The URL is valid for ``valid_s`` seconds, or until the store's own credentials expire. Sends no request to the store.
         Raises ``StoreUnavailable`` without credentials.
         """
+
+
+def read_bounded(store: ObjectReader, key: str, bytes_max: int) -> bytes:
+    """Return the object, which must not fill the memory if somebody replaced it by a large one.
+
+    Raises ``CorruptData`` for a larger one, without reading it; ``ObjectMissing``, ``StoreUnavailable``.
+    """
+    try:
+        return store.get(key, bytes_max=bytes_max)
+    except ObjectTooLarge as problem:
+        raise CorruptData(
+            f"{key} has {problem.size_bytes} bytes, and Tidelog writes at most {bytes_max} there: it was replaced.",
+            object=key,
+        ) from problem

@@ -22,11 +22,10 @@ from gateway.tables.transactions import TransactionsTable
 from log_format.clock import Clock
 from log_format.errors import CorruptData, OutcomeUnknown, TidelogError
 from log_format.topic.append_outcome import AppendedRange, Duplicate
-from log_format.transactions.batch import transaction_batch
 from log_format.transactions.changes import Finish
-from log_format.transactions.delayed import filed
-from log_format.transactions.finishing import finish
-from log_format.transactions.lost import ADVICE
+from log_format.transactions.damaged_transactions import ADVICE
+from log_format.transactions.delayed import file_delayed
+from log_format.transactions.finishing import finish, transaction_batch
 from log_format.transactions.row import Place, TransactionRow
 from log_format.transactions.staged_index import is_index
 from log_format.transactions.staged_records import StagedRecords
@@ -76,7 +75,7 @@ class Finisher:
 
 @dataclass(frozen=True, slots=True)
 class _Means:
-    """Implementation of ``log_format.transactions.finishing.Means`` for one transaction."""
+    """Implementation of ``log_format.transactions.finishing.FinishingOperations`` for one transaction."""
 
     parts: Finisher
     staged: Staged | None
@@ -103,7 +102,7 @@ class _Means:
         clock, bounds, name = self.parts.clock, self.parts.bounds, requests[0].topic
         access = self.parts.access
         if any(request.deliver_at is not None for request in requests):
-            requests = await access.write_pool.run(filed, row, requests, access.store, clock, access.new_id)
+            requests = await access.write_pool.run(file_delayed, row, requests, access.store, clock, access.new_id)
         if not requests:
             return ()
         floor = self.parts.table.log.state.floor

@@ -32,8 +32,8 @@ from log_format.topic.applied_transactions import TransactionEnded, TransactionS
 from log_format.topic.attachment import TopicMove, TopicMoved
 from log_format.topic.changes import MoveTopic
 from log_format.topic.state import TopicState
-from log_format.transactions.finishing import places_of
-from log_format.transactions.pieces import Piece, Placement, Writing, pieces_of, placements
+from log_format.transactions.finishing import to_places
+from log_format.transactions.pieces import Piece, PieceWriter, Placement, place_pieces, split_pieces
 from log_format.transactions.row import Place, TransactionRow
 from log_format.transactions.staged_index import IndexedBatch, by_topic
 
@@ -100,16 +100,16 @@ class LargeAppends:
         Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``.
         """
         access = self.access
-        writing = Writing(access.store, access.clock, access.new_id, access.fetch_all, row)
+        writing = PieceWriter(access.store, access.clock, access.new_id, access.fetch_all, row)
         stamp = TransactionStamp(row.transaction_id, row.decided_version, floor)
         places: list[Place] = []
         for batches in by_topic(await self.staging.index(row.transaction_id, name)):
             (first,) = await access.write_pool.run(writing.read, batches[:1])
             try:
                 topic = await self.topics.fresh(first.topic, access.clock.monotonic_ms())
-                pieces = pieces_of(batches, access.bounds.transaction_piece_bytes)
+                pieces = split_pieces(batches, access.bounds.transaction_piece_bytes)
                 one = _OneTopic(self, writing, topic, first.topic_id, stamp, pieces)
-                places += places_of(first.topic, await one.append())
+                places += to_places(first.topic, await one.append())
             except (UnknownTopic, TopicReplaced):
                 continue
         return places
@@ -126,7 +126,7 @@ class _OneTopic:
     """The transaction's records of one topic. ``written``: segments by number of the piece."""
 
     parts: LargeAppends
-    writing: Writing
+    writing: PieceWriter
     topic: OpenTopic
     topic_id: str
     stamp: TransactionStamp
@@ -198,11 +198,11 @@ class _OneTopic:
     async def _write(self, state: TopicState) -> None:
         if any(partition >= state.partition_count for piece in self.pieces for partition in piece.counts):
             raise CorruptData(f"A staged batch names a partition that topic {state.topic!r} does not have.")
-        wanted = list(placements(self.pieces, state, self.append_time_ms))
+        wanted = list(place_pieces(self.pieces, state, self.append_time_ms))
         if self._stale(wanted):
             # Under LogAppendTime all pieces get another time: those of one partition must not go back.
             self.append_time_ms = self.parts.access.clock.now_ms()
-            wanted = list(placements(self.pieces, state, self.append_time_ms))
+            wanted = list(place_pieces(self.pieces, state, self.append_time_ms))
         stale = iter(self._stale(wanted))
         await _all_ended(self._write_each(stale, wanted, state) for _ in range(PIECES_AT_ONCE))
 

@@ -15,7 +15,6 @@ from gateway.finishing.staged_sizes import StagedSizes
 from gateway.memory_budget import MemoryBudget
 from gateway.side_by_side import side_by_side
 from log_format import limits
-from log_format.bounded_read import read_bounded
 from log_format.errors import (
     BackOff,
     CorruptData,
@@ -26,7 +25,7 @@ from log_format.errors import (
     StoreUnavailable,
 )
 from log_format.ids import NewId
-from log_format.store import ObjectStore
+from log_format.store import ObjectStore, read_bounded
 from log_format.topic.producer_id import JOB, kind_of
 from log_format.transactions.staged_index import INDEX_BYTES_MAX, IndexedBatch, decode_index, encode_index
 from log_format.transactions.staged_index import SUFFIX as INDEX_SUFFIX

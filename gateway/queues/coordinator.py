@@ -19,7 +19,7 @@ from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.side_by_side import side_by_side
 from gateway.tables.claims import Claims
 from log_format.errors import BackOff, TidelogError
-from log_format.queues.changes import AllowLocks, ClaimQueue, CoordinatorFenced, unknown_queue
+from log_format.queues.changes import AllowLocks, ClaimQueue, CoordinatorFenced, unknown_queue_error
 
 _log = logging.getLogger("gateway.queues")
 
@@ -52,7 +52,7 @@ class Coordinator:
         ``OutcomeUnknown``."""
         state = await self._table.recent(self._parts.bounds.head_ms)
         if name not in state.queues and name not in (await self._table.fresh()).queues:
-            raise unknown_queue(name)
+            raise unknown_queue_error(name)
         queue = self.known(name)
         if queue is None:
             queue = await self._queues.claim(name)

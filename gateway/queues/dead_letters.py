@@ -29,7 +29,7 @@ from log_format.errors import OffsetOutOfRange, UnknownTopic
 from log_format.queues.row import Key, PartitionChange
 from log_format.queues.runs import DEAD, Run
 from log_format.queues.runs import SETTLED as RUN_SETTLED
-from log_format.queues.state import Settled
+from log_format.queues.state import PartitionSettlements
 from log_format.records.partitioner import partition_for_keys
 from log_format.records.schema import BATCH_SCHEMA, HEADERS, TIMESTAMP
 from log_format.topic.state import TopicState
@@ -86,7 +86,7 @@ class DeadLetters:
                 return True
         return False
 
-    async def _move_of(self, queue: LiveQueue, key: Key, settled: Settled, dead: Sequence[Run]) -> bool:
+    async def _move_of(self, queue: LiveQueue, key: Key, settled: PartitionSettlements, dead: Sequence[Run]) -> bool:
         target = queue.settings.dead_letter_topic
         now_ms = self._clock.monotonic_ms()
         source = await self._topics.fresh(settled.topic, now_ms)
@@ -140,7 +140,9 @@ class DeadLetters:
         queue.follow()
         return True
 
-    async def _settle(self, queue: LiveQueue, key: Key, settled: Settled, ranges: Sequence[tuple[int, int]]) -> None:
+    async def _settle(
+        self, queue: LiveQueue, key: Key, settled: PartitionSettlements, ranges: Sequence[tuple[int, int]]
+    ) -> None:
         share = queue.share(settled.topic, key, 0)
         with detached_from_call():
             await queue.write({share: [Run(first, last, RUN_SETTLED) for first, last in ranges]})
@@ -216,7 +218,9 @@ def _as_dead(records: pa.Table, queue: str, topic: str, run: Run, now_ms: int) -
     return with_headers(records, headers, now_ms)
 
 
-def _change(queue: LiveQueue, key: Key, settled: Settled, ranges: Sequence[tuple[int, int]]) -> PartitionChange:
+def _change(
+    queue: LiveQueue, key: Key, settled: PartitionSettlements, ranges: Sequence[tuple[int, int]]
+) -> PartitionChange:
     return PartitionChange(
         queue=queue.name,
         topic=settled.topic,

@@ -31,7 +31,7 @@ from gateway.queues.share import BUSY, Held, Lease, Share
 from gateway.tables.queues import QueuesTable
 from log_format.clock import Clock
 from log_format.errors import OutcomeUnknown, TidelogError
-from log_format.queues.changes import CoordinatorFenced, Prepare, Settle, unknown_queue
+from log_format.queues.changes import CoordinatorFenced, Prepare, Settle, unknown_queue_error
 from log_format.queues.row import Key, PartitionChange, PendingSettlement, QueueRow, QueueSettings
 from log_format.queues.runs import Run
 from log_format.queues.state import Queue
@@ -110,7 +110,7 @@ class LiveQueue:
         """The queue's settings. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``) once it is deleted."""
         row = self.queue.row
         if row is None:
-            raise unknown_queue(self.name)
+            raise unknown_queue_error(self.name)
         return row.settings
 
     @property
@@ -208,7 +208,7 @@ class LiveQueue:
         if renewed_ms:
             await self.promise.allow(max(renewed_ms))
         if self.queue.row is None:
-            raise unknown_queue(self.name)
+            raise unknown_queue_error(self.name)
         if not self.is_current:
             raise CoordinatorFenced(self.name)
 

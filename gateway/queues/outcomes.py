@@ -9,7 +9,7 @@ from gateway.queues.dropped import Dropped
 from gateway.queues.settlement import Settlement
 from gateway.queues.share import Held, Share
 from log_format.queues.row import QueueSettings
-from log_format.queues.runs import DEAD, RELEASED, SETTLED, Run, joined
+from log_format.queues.runs import DEAD, RELEASED, SETTLED, Run, join_runs
 
 REJECTED = "rejected"
 MAX_DELIVERIES = "max_deliveries"
@@ -69,7 +69,7 @@ def runs_of(checked: Iterable[Checked], settings: QueueSettings, now_ms: int) ->
     for one in checked:
         for part in one.parts:
             runs.setdefault(part.lease.share, []).append(_settled(one.settlement, part, settings, now_ms))
-    return {share: joined(some) for share, some in runs.items()}
+    return {share: join_runs(some) for share, some in runs.items()}
 
 
 def runs_of_ended(parts: Iterable[Held], settings: QueueSettings, now_ms: int) -> dict[Share, tuple[Run, ...]]:
@@ -77,7 +77,7 @@ def runs_of_ended(parts: Iterable[Held], settings: QueueSettings, now_ms: int) -
     runs: dict[Share, list[Run]] = {}
     for part in parts:
         runs.setdefault(part.lease.share, []).append(_ended(part, settings, now_ms))
-    return {share: joined(some) for share, some in runs.items()}
+    return {share: join_runs(some) for share, some in runs.items()}
 
 
 def dropped_by(checked: Iterable[Checked], settings: QueueSettings) -> list[Dropped]:
@@ -133,4 +133,4 @@ def given_back(checked: Iterable[Checked], settings: QueueSettings) -> dict[Shar
     for part in (part for one in checked for part in one.parts):
         run = released(settings, (part.first, part.last), part.count + 1, now_ms=0, delay_ms=0)
         runs.setdefault(part.lease.share, []).append(run)
-    return {share: joined(some) for share, some in runs.items()}
+    return {share: join_runs(some) for share, some in runs.items()}

@@ -23,7 +23,7 @@ from log_format.ids import NewId
 from log_format.queues.changes import Prepare
 from log_format.queues.row import PartitionChange, PendingSettlement, RedrivePosition
 from log_format.topic.producer_id import TRANSACTIONAL
-from log_format.transactions.changes import CommitAtOnce, DecideAbort, Forbid
+from log_format.transactions.changes import BeginAndCommit, DecideAbort, Forbid
 from log_format.transactions.staged_records import StagedRecords
 from log_format.transactions.staged_settlements import StagedSettlements
 
@@ -66,7 +66,7 @@ class Publishing:
         try:
             staged = await self._staged(transaction_id, queue, records, pending)
             row = await self.finishing.transactions.decide(
-                CommitAtOnce(transaction_id=transaction_id, staged=staged.names, stamp=None)
+                BeginAndCommit(transaction_id=transaction_id, staged=staged.names, stamp=None)
             )
         except OutcomeUnknown:
             raise  # The transaction may be decided: the pending change shows it to the coordinator.

@@ -39,7 +39,7 @@ from gateway.queues.upkeep import Upkeep
 from gateway.queues.watch import Watch
 from log_format import limits
 from log_format.errors import UnknownTopic
-from log_format.queues.changes import AlterQueue, DeleteQueue, PutQueue, Subscribe, unknown_queue
+from log_format.queues.changes import AlterQueue, DeleteQueue, PutQueue, Subscribe, unknown_queue_error
 from log_format.queues.moves import MoveStarts
 from log_format.queues.row import EARLIEST, LATEST, PartitionChange, QueueRow, QueueSettings, RedrivePosition
 
@@ -147,7 +147,7 @@ class Queues:
         )
         put = await self.table.decide(decision)
         if put.row is None:
-            raise unknown_queue(name)
+            raise unknown_queue_error(name)
         return put.row.settings, put.row.queue_id == queue_id
 
     async def subscribe(self, name: str, topics: Sequence[str]) -> QueueSettings:
@@ -167,7 +167,7 @@ class Queues:
         )
         subscribed = await self.table.decide(decision)
         if subscribed.row is None:
-            raise unknown_queue(name)
+            raise unknown_queue_error(name)
         return subscribed.row.settings
 
     async def alter(self, name: str, changes: Mapping[str, object]) -> None:
@@ -209,7 +209,7 @@ class Queues:
             name
         ).row
         if row is None:
-            raise unknown_queue(name)
+            raise unknown_queue_error(name)
         return row.settings
 
     async def page(

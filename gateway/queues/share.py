@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from log_format.queues.row import Key, PartitionChange
-from log_format.queues.runs import RELEASED, SETTLED, Run, advanced, overlaid
-from log_format.queues.state import Settled
+from log_format.queues.runs import RELEASED, SETTLED, Run, advance_start, overlay_runs
+from log_format.queues.state import PartitionSettlements
 
 _END = 2**63 - 1
 LEASED = "leased"
@@ -89,7 +89,7 @@ class Held:
 class Share:
     """One partition of a queue in memory. Used on the event loop only."""
 
-    def __init__(self, queue: str, topic: str, key: Key, stored: Settled | None) -> None:
+    def __init__(self, queue: str, topic: str, key: Key, stored: PartitionSettlements | None) -> None:
         self.queue = queue
         self.topic = topic
         self.key = key
@@ -106,7 +106,7 @@ class Share:
         self.keys_from = 0
         self.moved_ms = 0
         """Monotonic time when the start offset last moved."""
-        self._stored = stored or Settled(topic)
+        self._stored = stored or PartitionSettlements(topic)
         self.start, self.runs = self._stored.start_offset, self._stored.runs
         self._firsts: list[int] = []
         self._held: list[Held] = []
@@ -130,10 +130,10 @@ class Share:
 
     # Settled ranges
 
-    def follow(self, stored: Settled | None, log_start: int, now_ms: int) -> None:
+    def follow(self, stored: PartitionSettlements | None, log_start: int, now_ms: int) -> None:
         """Take up what the store has now, and where the log begins. ``now_ms``: monotonic."""
         before = self.start
-        stored = stored or Settled(self.topic)
+        stored = stored or PartitionSettlements(self.topic)
         if stored is not self._stored:
             self._stored = stored
             self._view()
@@ -143,7 +143,7 @@ class Share:
 
     def note(self, runs: Iterable[Run]) -> None:
         """Decide these (disjoint) runs; the next commit writes them."""
-        _, self.unwritten = overlaid(-1, self.unwritten, sorted(runs, key=lambda run: run.first))
+        _, self.unwritten = overlay_runs(-1, self.unwritten, sorted(runs, key=lambda run: run.first))
         self._view()
 
     def written(self, runs: Sequence[Run]) -> None:
@@ -162,14 +162,14 @@ class Share:
 
     def _view(self) -> None:
         log_start = self.start
-        self.start, self.runs = overlaid(self._stored.start_offset, self._stored.runs, self.unwritten)
+        self.start, self.runs = overlay_runs(self._stored.start_offset, self._stored.runs, self.unwritten)
         self._begin_at(log_start)
         self._hint = self.start
 
     def _begin_at(self, log_start: int) -> None:
         """Count offsets before the log start as settled, with the settled ranges that follow."""
         if self.start < log_start:
-            self.start, self.runs = advanced(log_start, self.runs)
+            self.start, self.runs = advance_start(log_start, self.runs)
 
     def guard(self, end: int | None) -> None:
         """Give no record below ``end``; the first ``end`` stays. None: all may be given."""

@@ -21,7 +21,7 @@ from gateway.routes.batch import with_records
 from gateway.routes.produce_operation import ScheduledRecord
 from log_format.errors import ErrorCode, OutcomeUnknown, TidelogError, TopicReplaced, UnknownTopic
 from log_format.scheduled.delayed_records import DelayedRecords
-from log_format.scheduled.filing import Filed, name_of_request
+from log_format.scheduled.filing import FiledRequest, name_of_request
 from log_format.scheduled.lookup import scheduled_id
 from log_format.topic.append import Batch
 from log_format.topic.append_outcome import Duplicate
@@ -95,7 +95,7 @@ async def file_and_append(
 async def _appended(
     engine: LogEngine,
     topic: OpenTopic,
-    parts: tuple[Batch, DelayedRecords, Filed],
+    parts: tuple[Batch, DelayedRecords, FiledRequest],
     hand_over: Callable[[int], Reservation],
 ) -> Delayed:
     """Append the records that are not filed and those that were filed too late, in the order of the request."""
@@ -130,7 +130,7 @@ def _joined(at_once: DelayedRecords, late: DelayedRecords) -> DelayedRecords:
     return both.take(np.argsort(both.indices, kind="stable"))
 
 
-def _scheduled(filed: Filed) -> list[ScheduledRecord]:
+def _scheduled(filed: FiledRequest) -> list[ScheduledRecord]:
     waits = np.flatnonzero(~filed.missed)
     waits = waits[np.argsort(filed.records.indices[waits], kind="stable")]
     rows, times, indices = (

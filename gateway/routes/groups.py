@@ -33,7 +33,7 @@ from gateway.routes.administered import as_its_own_or_administered
 from gateway.routes.held_response import held_json
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.groups.holdings import keys_of
+from log_format.groups.holdings import partition_keys
 from log_format.groups.memory import row_bytes
 from log_format.groups.row import Partitions, Reader
 from log_format.topic.config import check_topic_name
@@ -302,7 +302,7 @@ async def delete_group(request: Request, group: fields.GroupPath) -> None:
 
 def assignment_of(partitions: Partitions) -> list[AssignedPartition]:
     """Return the partitions as the API lists them, sorted."""
-    return [{"topic": topic, "partition": number} for topic, number in sorted(keys_of(partitions))]
+    return [{"topic": topic, "partition": number} for topic, number in sorted(partition_keys(partitions))]
 
 
 def _check_topic(topic: str) -> None:

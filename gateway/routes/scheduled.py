@@ -19,7 +19,7 @@ from gateway.log_engine import LogEngine
 from gateway.openapi.problems import problems
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode
-from log_format.scheduled.lookup import Waiting
+from log_format.scheduled.lookup import WaitingRecords
 
 router = APIRouter(route_class=TypedRoute, tags=["delayed records"])
 
@@ -127,7 +127,7 @@ async def _topic_id(engine: LogEngine, name: str) -> str:
     return topic_id
 
 
-def _entries(found: Waiting) -> list[ScheduledEntry]:
+def _entries(found: WaitingRecords) -> list[ScheduledEntry]:
     times, keys = found.rows.column("deliver_at").to_pylist(), found.rows.column("key").to_pylist()
     return [
         {"id": scheduled_id, "deliver_at": due_ms, **_bytes("key", key)}  # type: ignore[typeddict-item]

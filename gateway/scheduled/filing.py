@@ -22,9 +22,8 @@ from gateway.scheduled.calendars import Calendars
 from log_format.errors import BackOff, StoreUnavailable
 from log_format.scheduled.calendar import Calendar
 from log_format.scheduled.delayed_records import DelayedRecords
-from log_format.scheduled.filing import Filed, checked, first_due_of, put_object, repeated, withdraw
-from log_format.scheduled.lookup import Waiting as WaitingRecords
-from log_format.scheduled.lookup import cancel, find, waiting
+from log_format.scheduled.filing import FiledRequest, find_earlier_try, find_missed, first_due_ms, put_object, withdraw
+from log_format.scheduled.lookup import WaitingRecords, cancel, find, list_waiting
 
 WAITING_MAX: Final = 4_096
 """Number of requests that wait for one topic's next object."""
@@ -76,9 +75,9 @@ class Filing:
         self._calendars = calendars
         self._notice = notice
         self._began_ms = access.clock.monotonic_ms()
-        self._groups: dict[tuple[str, str], tuple[_Schedule, GroupCommit[DelayedRecords, Filed]]] = {}
+        self._groups: dict[tuple[str, str], tuple[_Schedule, GroupCommit[DelayedRecords, FiledRequest]]] = {}
 
-    async def share(self, topic: str, topic_id: str, records: DelayedRecords, flush_ms: int) -> Filed:
+    async def share(self, topic: str, topic_id: str, records: DelayedRecords, flush_ms: int) -> FiledRequest:
         """File a request's records together with those of other requests. Raises ``BackOff``, ``OutcomeUnknown``,
         ``CorruptData``."""
         schedule, commits = self._group(topic, topic_id)
@@ -92,17 +91,17 @@ class Filing:
             ends_within_ms=bounds.commit_wait_ms_max,
         )
 
-    async def alone(self, topic: str, topic_id: str, records: DelayedRecords, name: str | None = None) -> Filed:
+    async def alone(self, topic: str, topic_id: str, records: DelayedRecords, name: str | None = None) -> FiledRequest:
         """File a request's records in an object of their own; ``name``: object's name for a request that may be repeated. Raises
         what ``share`` raises."""
         return (await self._file(topic, topic_id, [records], name))[0]
 
-    async def repeated(self, topic: str, topic_id: str, name: str) -> Filed | None:
+    async def repeated(self, topic: str, topic_id: str, name: str) -> FiledRequest | None:
         """Return what an earlier try has filed under a name; None if it is gone. Raises ``BackOff``, ``CorruptData``."""
         async with self._calendars.turn(topic, topic_id) as calendar:
-            return await self._access.write_pool.run(repeated, calendar, name)
+            return await self._access.write_pool.run(find_earlier_try, calendar, name)
 
-    async def withdraw(self, topic: str, topic_id: str, filed: Filed) -> None:
+    async def withdraw(self, topic: str, topic_id: str, filed: FiledRequest) -> None:
         """Withdraw the records that ``alone`` has filed. Raises ``OutcomeUnknown``."""
         async with self._calendars.turn(topic, topic_id) as calendar:
             await self._access.write_pool.run(withdraw, calendar, filed)
@@ -117,7 +116,7 @@ class Filing:
 
     async def waiting(self, topic: str, topic_id: str, after: str, count: int) -> list[WaitingRecords]:
         """Return up to ``count`` waiting records behind the id ``after``. Raises ``BackOff``, ``CorruptData``."""
-        return await self._asked(topic, topic_id, lambda calendar: list(waiting(calendar, after, count)))
+        return await self._asked(topic, topic_id, lambda calendar: list(list_waiting(calendar, after, count)))
 
     async def drain(self) -> None:
         """File the waiting records of all topics."""
@@ -130,7 +129,7 @@ class Filing:
             except StoreUnavailable as problem:
                 raise BackOff(f"The store does not serve delayed records: {problem.detail}.") from problem
 
-    def _group(self, topic: str, topic_id: str) -> tuple[_Schedule, GroupCommit[DelayedRecords, Filed]]:
+    def _group(self, topic: str, topic_id: str) -> tuple[_Schedule, GroupCommit[DelayedRecords, FiledRequest]]:
         known = self._groups.get((topic, topic_id))
         if known is None:
             bounds, label = self._access.bounds, f"delayed records of topic {topic!r}"
@@ -144,7 +143,7 @@ class Filing:
             schedule = _Schedule(
                 EarlyFlush.opened("delayed", label, self._access, lambda: min([*left, self._rested_seconds()]))
             )
-            made: GroupCommit[DelayedRecords, Filed] = GroupCommit(
+            made: GroupCommit[DelayedRecords, FiledRequest] = GroupCommit(
                 partial(self._commit, topic, topic_id), schedule=schedule, label=label, waiting_max=WAITING_MAX
             )
             known = self._groups[topic, topic_id] = schedule, made
@@ -154,7 +153,7 @@ class Filing:
         """Return the time since this gateway began: for so long no gateway has filed, as far as is known here."""
         return (self._access.clock.monotonic_ms() - self._began_ms) / 1000
 
-    async def _commit(self, topic: str, topic_id: str, group: Group[DelayedRecords, Filed]) -> None:
+    async def _commit(self, topic: str, topic_id: str, group: Group[DelayedRecords, FiledRequest]) -> None:
         schedule, commits = self._groups[topic, topic_id]
         group.allow_next()
         try:
@@ -164,12 +163,14 @@ class Filing:
             schedule.early.ended(commits.waiting, group.pending, asyncio.get_running_loop().time())
         group.settle(filed)
 
-    async def _file(self, topic: str, topic_id: str, requests: list[DelayedRecords], name: str | None) -> list[Filed]:
+    async def _file(
+        self, topic: str, topic_id: str, requests: list[DelayedRecords], name: str | None
+    ) -> list[FiledRequest]:
         calendar, pool = self._calendars.unshared(topic, topic_id), self._access.write_pool
         put = partial(put_object, is_repeatable=name is not None)
         filed = await pool.run(put, calendar, name or self._access.new_id(), requests)
         async with self._calendars.turn(topic, topic_id) as shared:
-            filed = await pool.run(checked, shared, filed)
-        if (first_due := first_due_of(filed)) is not None:
+            filed = await pool.run(find_missed, shared, filed)
+        if (first_due := first_due_ms(filed)) is not None:
             self._notice(first_due)
         return filed

@@ -34,8 +34,8 @@ from gateway.tables.transactions import TransactionsTable
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
 from log_format.scheduled.calendar import NONE, Calendar, Window
-from log_format.scheduled.due import Due, Listing, due_now, put_due
-from log_format.scheduled.publication import NUMBERS_PER_WINDOW, Cutting, Part, epoch_of, publication_batch
+from log_format.scheduled.due import Due, Listing, list_due_now, put_due
+from log_format.scheduled.publication import NUMBERS_PER_WINDOW, Part, PublicationCutter, epoch_of, publication_batch
 from log_format.scheduled.scheduled_object import ScheduledObject, next_due
 from log_format.store import ObjectStore
 from log_format.topic.producer_id import PUBLISHER
@@ -120,7 +120,7 @@ class Publishing:
         began_ms = clock.monotonic_ms()
         ahead_ms = QUIET_LOOK_MS if self._is_quiet() else LOOK_MS
         self._next_ms = clock.now_ms() + ahead_ms
-        look = partial(due_now, ahead_ms=ahead_ms, notices_max=self._access.bounds.due_notices_max)
+        look = partial(list_due_now, ahead_ms=ahead_ms, notices_max=self._access.bounds.due_notices_max)
         try:
             listing = await self._pool.run(look, self._access.store, clock)
         except (StoreUnavailable, BackOff) as problem:
@@ -200,7 +200,7 @@ class Publishing:
 
     async def _plan(self, calendar: Calendar, notices: Sequence[Due], listing: Listing) -> None:
         """Put the next window, or see the newest one, so that the next listing begins after it."""
-        if not calendar.is_behind(listing.began_ms):
+        if not calendar.is_recent_enough(listing.began_ms):
             await self._pool.run(calendar.look)
             return
         until_ms = calendar.newest.until_ms
@@ -213,7 +213,7 @@ class Publishing:
 
     async def _publish(self, topic: OpenTopic, calendar: Calendar, number: int, window: Window, published: int) -> None:
         """Append the records that the window takes, in publications whose numbers the log judges."""
-        cutting, count = Cutting(window), 0
+        cutting, count = PublicationCutter(window), 0
         for first in range(0, len(window.objects), OBJECTS_LOOKED_AT):
             names = window.objects[first : first + OBJECTS_LOOKED_AT]
             gets = [partial(self._objects.get, calendar.object_key(name)) for name in names]

@@ -10,16 +10,16 @@ from log_format import limits
 from log_format.errors import RequestRefused
 from log_format.transactions.changes import (
     Begin,
-    CommitAtOnce,
+    BeginAndCommit,
     Decide,
     DecideAbort,
     DecideCommit,
     Decision,
     Forbid,
-    unknown,
+    unknown_transaction_error,
 )
 from log_format.transactions.compaction import Compact
-from log_format.transactions.of_kafka import BeginNext, InitProducer
+from log_format.transactions.kafka_producers import BeginNext, InitProducer
 from log_format.transactions.row import Reason, TransactionRow
 from log_format.transactions.state import ID_BYTES, ROW_BYTES, STAGED_BYTES, TransactionsState, transactions_table
 
@@ -59,7 +59,7 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
         """Return the row as it is now. Raises ``RequestRefused`` if there is none; ``BackOff``."""
         row = await self.newest(transaction_id)
         if row is None:
-            raise unknown(transaction_id)
+            raise unknown_transaction_error(transaction_id)
         return row
 
     async def abort(self, transaction_id: str, reason: Reason) -> TransactionRow:
@@ -82,7 +82,7 @@ def _lasting_growth(decision: Decision, _state: TransactionsState) -> int:
         return ROW_BYTES if decision.transaction_id is not None else 0
     if isinstance(decision, BeginNext):
         return ROW_BYTES
-    if isinstance(decision, CommitAtOnce):
+    if isinstance(decision, BeginAndCommit):
         return ROW_BYTES + STAGED_BYTES * len(decision.staged)
     if isinstance(decision, DecideCommit):
         return STAGED_BYTES * len(decision.staged)

@@ -9,7 +9,7 @@ from gateway.engine.waiters import DrainFlag
 from gateway.finishing.finishing import Finishing
 from log_format.clock import Clock
 from log_format.errors import TidelogError
-from log_format.transactions.check_back import NotDue, Offer, due
+from log_format.transactions.check_back import NotDue, OfferForCheck, due_rows
 from log_format.transactions.row import RowState, TransactionRow
 
 LOOK_MS = 500
@@ -39,9 +39,9 @@ class CheckBack:
         deadline_ms = self._clock.monotonic_ms() + wait_ms
         state = await self._table.fresh()
         while True:
-            found_due = due(state.transactions.values(), prefix, self._clock.now_ms())
+            found_due = due_rows(state.transactions.values(), prefix, self._clock.now_ms())
             candidates = [row for row in found_due if shown(row.transactional_id)][:count_max]
-            offers = [self._table.decide(Offer(transaction_id=row.transaction_id)) for row in candidates]
+            offers = [self._table.decide(OfferForCheck(transaction_id=row.transaction_id)) for row in candidates]
             found = _taken(await asyncio.gather(*offers, return_exceptions=True))
             left_ms = deadline_ms - self._clock.monotonic_ms()
             if found or left_ms <= 0 or self._draining.begun:

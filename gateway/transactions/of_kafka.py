@@ -25,8 +25,8 @@ from log_format.cluster.proof import NOBODY, fingerprint
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
 from log_format.topic.append import Batch
 from log_format.topic.producer_id import TRANSACTIONAL, numbered, split_partition
-from log_format.transactions.lost import whole
-from log_format.transactions.of_kafka import BeginNext, InitProducer, given_up, of_epoch
+from log_format.transactions.damaged_transactions import require_undamaged
+from log_format.transactions.kafka_producers import BeginNext, InitProducer, given_up_error, row_of_epoch
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_offsets import StagedOffsets
 from log_format.transactions.staged_records import StagedLane, StagedRecords, incarnation_hash
@@ -100,7 +100,7 @@ class KafkaTransactions:
         """Return the newest row of the transactional id, which must be of this epoch. Raises ``RequestRefused``
         (``FENCED_PRODUCER``, ``UNKNOWN_PRODUCER``), ``BackOff``."""
         transactional_id, owner = producer.transactional_id, fingerprint(producer.owner)
-        row = of_epoch(await self._table.fresh(), transactional_id, producer.text, producer.epoch, owner)
+        row = row_of_epoch(await self._table.fresh(), transactional_id, producer.text, producer.epoch, owner)
         if isinstance(row, TidelogError):
             raise row
         return row
@@ -175,7 +175,7 @@ class KafkaTransactions:
             raise _given_up(row, self._clock.now_ms()) or _none_open(producer)
         try:
             if is_committed and row.state == "committed":
-                whole(row)
+                require_undamaged(row)
             elif is_committed:
                 await self._transactions.commit(row.transaction_id, require)
             elif row.state != "aborted":
@@ -199,8 +199,8 @@ def _none_open(producer: TransactionalProducer) -> RequestRefused:
 def _given_up(row: TransactionRow, now_ms: int) -> TidelogError | None:
     """Return the refusal to go on in the row's epoch, if its transaction was aborted by the gateway, or is overdue; else None."""
     if row.state == "open" and now_ms > row.expires_at_ms:
-        return given_up(msgspec.structs.replace(row, reason="expired"))
-    return None if row.reason in ("", "asked") else given_up(row)
+        return given_up_error(msgspec.structs.replace(row, reason="expired"))
+    return None if row.reason in ("", "asked") else given_up_error(row)
 
 
 def _is_open(row: TransactionRow, producer: TransactionalProducer, now_ms: int) -> bool:

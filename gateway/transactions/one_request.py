@@ -21,8 +21,8 @@ from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, TidelogError
 from log_format.topic.producer_id import TRANSACTIONAL
 from log_format.topic.producers import ProducerStamp
-from log_format.transactions.changes import CommitAtOnce, judge_request, request_before
-from log_format.transactions.lost import whole
+from log_format.transactions.changes import BeginAndCommit, judge_request, unfinished_previous_request
+from log_format.transactions.damaged_transactions import require_undamaged
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_offsets import StagedOffsets
 from log_format.transactions.staged_records import StagedRecords
@@ -74,14 +74,14 @@ class OneRequest:
         if stamp is not None:
             earlier = await self._in_turn(stamp)
             if earlier is not None:
-                return Done(whole(await self._finisher.finished(earlier)), is_duplicate=True)
+                return Done(require_undamaged(await self._finisher.finished(earlier)), is_duplicate=True)
         for one in offsets:
             await self._preparing.check(one)
         transaction_id = await self._producer_ids.issue(TRANSACTIONAL)
         try:
             staged = await self._prepared(transaction_id, records, offsets)
             row = await self._table.decide(
-                CommitAtOnce(transaction_id=transaction_id, staged=staged.names, stamp=stamp)
+                BeginAndCommit(transaction_id=transaction_id, staged=staged.names, stamp=stamp)
             )
         except OutcomeUnknown:
             raise  # The transaction may be decided: staged objects stay until that is known.
@@ -90,7 +90,7 @@ class OneRequest:
             raise
         if row.transaction_id != transaction_id:
             await self._dropped(transaction_id, offsets)
-            return Done(whole(await self._finisher.finished(row)), is_duplicate=True)
+            return Done(require_undamaged(await self._finisher.finished(row)), is_duplicate=True)
         return Done(await self._finisher.finished(row, staged), is_duplicate=False)
 
     async def _prepared(
@@ -120,7 +120,7 @@ class OneRequest:
             )
             if not is_waiting or self._clock.monotonic_ms() >= deadline_ms:
                 raise verdict
-            before = request_before(state, stamp)
+            before = unfinished_previous_request(state, stamp)
             if before is not None and self._clock.now_ms() - before.recorded_at_ms > _LEFT_ALONE_MS:
                 # Unknown outcome of the other request: this one waits on, or is late.
                 with detached_from_call(), contextlib.suppress(OutcomeUnknown):

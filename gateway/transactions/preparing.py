@@ -13,7 +13,7 @@ from gateway.finishing.finishing import Finishing
 from gateway.groups.offsets.committed import Committed, NextOffset
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused
-from log_format.groups.changes import judge_commit, stale
+from log_format.groups.changes import judge_commit, stale_error
 from log_format.queues.row import PendingSettlement
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 from log_format.transactions.staged_records import StagedRecords
@@ -67,7 +67,7 @@ class Preparing:
                     continue
                 if refusal.status == 409:
                     raise
-                raise stale(one.group, refusal.detail.rstrip(".")) from refusal
+                raise stale_error(one.group, refusal.detail.rstrip(".")) from refusal
             except BackOff as problem:
                 if number:
                     raise OutcomeUnknown(f"Offsets of some groups are pending: {problem.detail}") from problem

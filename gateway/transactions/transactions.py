@@ -35,15 +35,15 @@ from log_format.transactions.changes import (
     DecideAbort,
     DecideCommit,
     NotFinished,
-    is_told,
-    not_open,
-    unknown,
-    usable,
+    may_know_epoch,
+    not_open_error,
+    require_open,
+    unknown_transaction_error,
 )
-from log_format.transactions.lanes import Lanes, in_order, reached
-from log_format.transactions.lost import whole
-from log_format.transactions.of_kafka import BeginNext, InitProducer
-from log_format.transactions.outline import outline_of
+from log_format.transactions.damaged_transactions import require_undamaged
+from log_format.transactions.kafka_producers import BeginNext, InitProducer
+from log_format.transactions.lanes import Lanes, lanes_after, order_batches
+from log_format.transactions.outline import make_outline
 from log_format.transactions.row import NO_NUMBER, TransactionRow
 from log_format.transactions.staged_offsets import StagedOffsets
 from log_format.transactions.staged_records import StagedRecords, topic_hash
@@ -121,7 +121,7 @@ class Transactions:
         if owner and await self._producer_ids.is_of_another_owner(transaction_id, owner):
             row = await self._table.newest(transaction_id)
             if row is None or not row.checks:
-                raise unknown(transaction_id)
+                raise unknown_transaction_error(transaction_id)
 
     async def begun(self, begin: Begin | InitProducer | BeginNext) -> TransactionRow:
         """Return the row of a new epoch or transaction, once the previous one has ended. Raises ``RequestRefused``, ``BackOff``,
@@ -147,7 +147,7 @@ class Transactions:
         if producers is not self._indexed:
             self._indexed, self._by_producer_id = producers, {row.producer_id: row for row in producers.values()}
         row = self._by_producer_id.get(stamp.producer_id)
-        if row is not None and stamp.epoch <= row.epoch and is_told(row, stamp.epoch, fingerprint(owner)):
+        if row is not None and stamp.epoch <= row.epoch and may_know_epoch(row, stamp.epoch, fingerprint(owner)):
             if stamp.epoch < row.epoch:
                 raise fenced_error(stamp.producer_id, stamp.epoch, row.epoch)
             return
@@ -163,7 +163,7 @@ class Transactions:
 
     async def usable(self, transaction_id: str) -> TransactionRow:
         """Return the row of an open transaction. Raises ``RequestRefused``, ``BackOff``."""
-        outcome = usable(await self._table.fresh(), transaction_id, self._clock.now_ms())
+        outcome = require_open(await self._table.fresh(), transaction_id, self._clock.now_ms())
         if isinstance(outcome, TidelogError):
             raise outcome
         return outcome
@@ -280,7 +280,7 @@ class Transactions:
         row = await self._table.known(transaction_id)
         if row.state == "open":
             listed = await self._staging.listed(transaction_id)
-            names, lanes = in_order(listed.names, row.lanes)
+            names, lanes = order_batches(listed.names, row.lanes)
             self._staging.check_whole(listed)
             try:
                 if self._staging.is_large(listed):
@@ -299,27 +299,27 @@ class Transactions:
                 if row.state == "open":
                     raise
         if row.state == "aborted":
-            raise not_open(row)
-        return whole(await self._finisher.finished(row))
+            raise not_open_error(row)
+        return require_undamaged(await self._finisher.finished(row))
 
     async def _commit_large(
         self, row: TransactionRow, listed: Listed, names: Sequence[str], lanes: Lanes, require: Require
     ) -> TransactionRow:
         """Commit a transaction that no memory holds: one batch of each topic is read, and the names tell the rest."""
         transaction_id = row.transaction_id
-        outline = outline_of(names)
+        outline = make_outline(names)
         async with self._staging.room(transaction_id, sum(listed.sizes[name] for name in outline.read)):
             staged = await self._staging.read(transaction_id, outline.read)
         held = await self._preparing.holding(staged.settlements.values())
         for need in needed_for(staged, held.values()):
             require(*need)
-        if not outline.fits(staged.records.values()):
+        if not outline.matches(staged.records.values()):
             row = await self._table.abort(transaction_id, "topic")
         else:
             index = await self._staging.put_index(transaction_id, listed, outline.batches)
             row = await self._decided(transaction_id, (index, *outline.others), lanes, staged, held)
         if row.state == "aborted":
-            raise not_open(row)
+            raise not_open_error(row)
         return await self._finisher.finished(row)
 
     async def _decided(
@@ -356,7 +356,7 @@ class Transactions:
     async def abort_lanes(self, row: TransactionRow) -> None:
         """Abort a Kafka client's transaction, whose epoch goes on. Raises what ``abort`` raises."""
         listed = await self._staging.listed(row.transaction_id)
-        await self.abort(row.transaction_id, reached(listed.names, row.lanes))
+        await self.abort(row.transaction_id, lanes_after(listed.names, row.lanes))
 
     async def abort(self, transaction_id: str, lanes: Lanes | None = None) -> TransactionRow:
         """Abort; return the row. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""

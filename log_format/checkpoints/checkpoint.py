@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import layout, limits
-from log_format.bounded_read import read_bounded
 from log_format.checkpoints.memory import KEYS, NO_MEMORY, add_memory, decode_memory
 from log_format.checkpoints.reconciliation import Reconciliation
 from log_format.checkpoints.segments import decode_segments
@@ -38,7 +37,7 @@ from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData, ObjectExists, ObjectMissing, StoreUnavailable, UnsupportedTable
 from log_format.journal.topics import JournalTopics
 from log_format.segments.run import Run, SegmentRef
-from log_format.store import ObjectStore
+from log_format.store import ObjectStore, read_bounded
 
 
 def last_checkpoint_version(store: ObjectStore, topic: str) -> int | None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from log_format import layout, limits
-from log_format.bounded_read import read_bounded
 from log_format.checkpoints.checkpoint import advance_checkpoint, hinted_checkpoint, put_checkpoint
 from log_format.checkpoints.journal_log import JournalLogs, list_journals
 from log_format.checkpoints.salvage import Gap, SalvagedState, read_parts
@@ -36,7 +35,7 @@ from log_format.ids import NewId
 from log_format.journal.entries import Close
 from log_format.journal.notes import JournalNotes
 from log_format.journal.state import JournalState
-from log_format.store import ObjectStore
+from log_format.store import ObjectStore, read_bounded
 from log_format.topic.attachment import NO_MOVE, Attachment, TopicMove, parse_attachment, parse_last_move
 from log_format.topic.changes import moved_metadata
 from log_format.topic.config import TopicConfig

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from log_format import layout, limits
-from log_format.bounded_read import read_bounded
 from log_format.checkpoints.checkpoint import OpenedCheckpoint, open_checkpoint
 from log_format.checkpoints.segments import decode_segments
 from log_format.checkpoints.state import decode_metadata, iterate_adds
@@ -24,7 +23,7 @@ from log_format.delta.checkpoint_schema import as_corrupt, present
 from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData, ObjectMissing, UnsupportedTable
 from log_format.segments.run import Run, SegmentRef
-from log_format.store import ObjectStore
+from log_format.store import ObjectStore, read_bounded
 from log_format.topic.applied_transactions import NO_TRANSACTIONS
 from log_format.topic.segment_tags import added_segment
 from log_format.topic.state import DELETED_PROPERTY, KEYS_COMPACTED_APP_ID, LOG_START_APP_ID, stamped_requests

@@ -13,10 +13,9 @@ from typing import Final
 import msgspec
 
 from log_format import layout, limits
-from log_format.bounded_read import read_bounded
 from log_format.errors import CorruptData, ObjectExists, ObjectMissing
 from log_format.ids import NewId
-from log_format.store import ObjectStore
+from log_format.store import ObjectStore, read_bounded
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from typing import Generic, TypeVar
 import msgspec
 
 from log_format import layout, limits
-from log_format.bounded_read import read_bounded
 from log_format.delta.actions import CommitInfo, as_decoded_commit, decode_commit, encode_commit
 from log_format.delta.change import Proposal, StagedFile, TableChange
 from log_format.delta.foreign import is_own
@@ -40,6 +39,7 @@ from log_format.errors import (
     TidelogError,
 )
 from log_format.ids import NewId
+from log_format.store import read_bounded
 from log_format.version import __version__
 
 ResultT = TypeVar("ResultT")

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic
 
 from log_format import layout, limits
-from log_format.bounded_read import read_bounded
 from log_format.clock import Clock
 from log_format.delta.actions import Commit, decode_commit
 from log_format.delta.checkpoint_file import is_own_checkpoint
@@ -28,7 +27,7 @@ from log_format.delta.checkpoint_hint import hinted_version
 from log_format.delta.cleaned_log import cleaned_below
 from log_format.delta.table import NO_LOG, StateT, TableDescription
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, UnsupportedTable
-from log_format.store import ObjectStore
+from log_format.store import ObjectStore, read_bounded
 
 Map = Callable[[Callable[[str], bytes], Iterable[str]], Iterator[bytes]]
 """Function like ``map`` that may make several calls in parallel; results come in order."""

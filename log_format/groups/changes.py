@@ -79,7 +79,7 @@ class Regroup:
 
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
         """Return the row with the current time."""
-        refusal = _fenced(state, self.row.group, self.row.epoch)
+        refusal = _fenced_error(state, self.row.group, self.row.epoch)
         return refusal or GroupChanges(groups=(msgspec.structs.replace(self.row, changed_at_ms=now_ms),))
 
 
@@ -106,7 +106,7 @@ class CommitOffsets:
         """Return the offsets with the current time."""
         group = state.group(self.group)
         keys = [row.key for row in self.offsets]
-        refusal = _fenced(state, self.group, self.epoch) if self.epoch is not None else None
+        refusal = _fenced_error(state, self.group, self.epoch) if self.epoch is not None else None
         refusal = refusal or judge_commit(self.group, group, keys, self.member, self.generation)
         if refusal is not None:
             return refusal
@@ -116,7 +116,9 @@ class CommitOffsets:
                 # The offset of a deleted topic does not count.
                 offset = known.offset if known is not None and known.topic_id == row.topic_id else None
                 if offset != self.instead_of.get(row.key):
-                    return stale(self.group, f"the committed offset of {row.topic}/{row.partition} changed meanwhile")
+                    return stale_error(
+                        self.group, f"the committed offset of {row.topic}/{row.partition} changed meanwhile"
+                    )
         rows = tuple(msgspec.structs.replace(row, committed_at_ms=now_ms) for row in self.offsets)
         if self.transaction_id is None:
             if not rows and group.row is not None and not group.is_there:
@@ -162,11 +164,11 @@ class Delete:
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
         """Return a null for every offset, for readers of the table, and the deletion of the group."""
         group = state.group(self.group)
-        refusal = _fenced(state, self.group, self.epoch)
+        refusal = _fenced_error(state, self.group, self.epoch)
         if refusal is not None:
             return refusal
         if group.row is not None and group.row.members:
-            return not_empty(self.group)
+            return not_empty_error(self.group)
         erased = tuple(
             msgspec.structs.replace(row, offset=None, metadata=None, committed_at_ms=now_ms)
             for row in group.offsets.values()
@@ -190,7 +192,7 @@ class EraseOffsets:
             else set()
         )
         if any(topic in subscribed for topic, _ in self.keys):
-            return not_empty(self.group)
+            return not_empty_error(self.group)
         erased = [
             msgspec.structs.replace(group.offsets[key], offset=None, metadata=None, committed_at_ms=now_ms)
             for key in self.keys
@@ -252,11 +254,13 @@ def judge_commit(
     """
     members = group.row.members if group.row is not None else ()
     if member is None:
-        return stale(name, "it has members, so a commit needs a member_id and its generation") if members else None
+        return (
+            stale_error(name, "it has members, so a commit needs a member_id and its generation") if members else None
+        )
     row = next((row for row in members if row.member_id == member), None)
     if row is None:
         is_former = any(member in other.former_ids for other in members)
-        return fenced_member(name, member) if is_former else unknown_member(name, member)
+        return fenced_member_error(name, member) if is_former else unknown_member_error(name, member)
     assert group.row is not None
     if group.row.classic is not None:
         # The group's clients assign partitions themselves, so a member may commit any, but only under the present generation.
@@ -264,22 +268,22 @@ def judge_commit(
         return (
             None
             if is_present
-            else stale(name, f"generation {generation} is not {group.row.generation}, the present one")
+            else stale_error(name, f"generation {generation} is not {group.row.generation}, the present one")
         )
     if generation is None or not row.acknowledged <= generation <= group.row.generation:
-        return stale(name, f"generation {generation} is not the member's, whose last is {row.acknowledged}")
+        return stale_error(name, f"generation {generation} is not the member's, whose last is {row.acknowledged}")
     for topic, partition in keys:
         if not group.holdings.holds(member, topic, partition):
-            return stale(name, f"member {member} does not hold {topic}/{partition}")
+            return stale_error(name, f"member {member} does not hold {topic}/{partition}")
     return None
 
 
-def stale(group: str, what: str) -> TidelogError:
+def stale_error(group: str, what: str) -> TidelogError:
     """Return the error for a request from another generation."""
     return RequestRefused(f"Group {group!r}: {what}.", code=ErrorCode.STALE_GENERATION)
 
 
-def unknown_member(group: str, member: str) -> TidelogError:
+def unknown_member_error(group: str, member: str) -> TidelogError:
     """Return the error for a member that left, was removed, or never joined."""
     return RequestRefused(
         f"Group {group!r} has no member {member[:100]!r}: it left, its session ended, or it never joined. Join again.",
@@ -287,7 +291,7 @@ def unknown_member(group: str, member: str) -> TidelogError:
     )
 
 
-def anothers_instance(group: str, instance: str | None) -> TidelogError:
+def foreign_instance_error(group: str, instance: str | None) -> TidelogError:
     """Return the error for a new member that would replace another principal's."""
     return RequestRefused(
         f"Instance {(instance or '')[:100]!r} of group {group!r} is another principal's member.",
@@ -295,7 +299,7 @@ def anothers_instance(group: str, instance: str | None) -> TidelogError:
     )
 
 
-def fenced_member(group: str, member: str) -> TidelogError:
+def fenced_member_error(group: str, member: str) -> TidelogError:
     """Return the error for a static member that its next instance replaced."""
     return RequestRefused(
         f"Member {member[:100]!r} of group {group!r} was replaced by another with the same instance_id.",
@@ -303,12 +307,12 @@ def fenced_member(group: str, member: str) -> TidelogError:
     )
 
 
-def not_empty(group: str) -> TidelogError:
+def not_empty_error(group: str) -> TidelogError:
     """Return the error for a request that only a group without members allows."""
     return RequestRefused(f"Group {group!r} has live members.", code=ErrorCode.GROUP_NOT_EMPTY)
 
 
-def _fenced(state: GroupsView, group: str, epoch: int) -> TidelogError | None:
+def _fenced_error(state: GroupsView, group: str, epoch: int) -> TidelogError | None:
     return None if state.group(group).epoch == epoch else CoordinatorFenced(group)
 
 

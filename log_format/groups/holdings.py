@@ -27,7 +27,7 @@ class Holdings:
 
     @cached_property
     def _holder(self) -> Mapping[tuple[str, int], str]:
-        return {key: name for name, member in self._members.items() for key in keys_of(member.held)}
+        return {key: name for name, member in self._members.items() for key in partition_keys(member.held)}
 
     @cached_property
     def _readable(self) -> dict[str, Partitions]:
@@ -53,7 +53,7 @@ class Holdings:
     def held(self, member_id: str) -> Partitions:
         """Return all partitions that the member holds."""
         member = self._members[member_id]
-        return joined(member.held, self.readable(member_id))
+        return union_partitions(member.held, self.readable(member_id))
 
     def _kept(self, member_id: str, partitions: Partitions) -> Partitions:
         kept = {
@@ -63,19 +63,19 @@ class Holdings:
         return {topic: numbers for topic, numbers in kept.items() if numbers}
 
 
-def keys_of(partitions: Partitions) -> Iterable[tuple[str, int]]:
+def partition_keys(partitions: Partitions) -> Iterable[tuple[str, int]]:
     """Return an iterator over each (topic, partition)."""
     return ((topic, number) for topic, numbers in partitions.items() for number in numbers)
 
 
-def joined(one: Partitions, other: Partitions) -> Partitions:
+def union_partitions(one: Partitions, other: Partitions) -> Partitions:
     """Return the partitions in either."""
     if not one or not other:
         return one or other
     return {topic: tuple(sorted({*one.get(topic, ()), *other.get(topic, ())})) for topic in sorted({*one, *other})}
 
 
-def common(one: Partitions, other: Partitions) -> Partitions:
+def common_partitions(one: Partitions, other: Partitions) -> Partitions:
     """Return the partitions in both."""
     found = {topic: tuple(sorted(set(numbers).intersection(other.get(topic, ())))) for topic, numbers in one.items()}
     return {topic: numbers for topic, numbers in found.items() if numbers}

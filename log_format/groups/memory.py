@@ -27,7 +27,7 @@ _HELD_BYTES: Final = 200
 
 
 def offset_bytes(row: OffsetRow) -> int:
-    """Return the bytes of a committed offset. Texts that most offsets repeat are shared (``sharing``)."""
+    """Return the bytes of a committed offset. Texts that most offsets repeat are shared (``share_texts``)."""
     return _OFFSET_BYTES + (0 if row.metadata is None else _METADATA_BYTES + _text_bytes(row.metadata))
 
 
@@ -52,7 +52,7 @@ def member_bytes(member: MemberRow) -> int:
     return _MEMBER_BYTES + names + targets + _partitions_bytes(member.held, _HELD_BYTES) + opaque
 
 
-def sharing(row: OffsetRow, other: OffsetRow | None) -> OffsetRow:
+def share_texts(row: OffsetRow, other: OffsetRow | None) -> OffsetRow:
     """Return the row with its texts replaced by equal ones of another row of the same group."""
     if other is None:
         return row

@@ -61,7 +61,7 @@ class Reader(msgspec.Struct, frozen=True, array_like=True, gc=False):
     groups: tuple[str, ...] = ()
 
 
-def is_anothers(reader: Reader | None, owner: str) -> bool:
+def belongs_to_another(reader: Reader | None, owner: str) -> bool:
     """Return whether a member of this reader belongs to another owner; False if one of the two has no owner."""
     return owner != NOBODY and reader is not None and reader.principal != owner
 

@@ -21,7 +21,7 @@ from log_format.delta.actions import Add
 from log_format.delta.system_table import SystemTableState, decode_add_tag
 from log_format.delta.table import Table
 from log_format.groups.holdings import Holdings
-from log_format.groups.memory import GROUP_BYTES, offset_bytes, pending_bytes, row_bytes, sharing
+from log_format.groups.memory import GROUP_BYTES, offset_bytes, pending_bytes, row_bytes, share_texts
 from log_format.groups.row import TAG_GROUPS, GroupChanges, GroupRow, OffsetRow, PendingOffsets, decode_tag
 
 NAME: Final = "system/consumer_offsets"
@@ -168,7 +168,7 @@ class _Edited:
             if row.offset is None:
                 offsets.pop(key, None)
             else:
-                last = offsets[key] = sharing(row, known or last)
+                last = offsets[key] = share_texts(row, known or last)
                 self.memory_bytes += offset_bytes(row)
             self._note(row.committed_at_ms)
         self._last = last

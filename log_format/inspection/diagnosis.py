@@ -27,7 +27,7 @@ from log_format.journal.state import JournalState
 from log_format.store import ObjectStore
 from log_format.topic.retention import expired_offsets
 from log_format.topic.state import TopicState
-from log_format.transactions.lost import ADVICE, damaged
+from log_format.transactions.damaged_transactions import ADVICE, find_damaged
 from log_format.transactions.state import transactions_table
 
 PROBE: Final = b"tidelog doctor"
@@ -219,7 +219,7 @@ def _transactions(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
     what = "transactions"
     try:
         state = TableLog(store, transactions_table(), clock).refresh()
-        for each in damaged(store, state, clock.now_ms()):
+        for each in find_damaged(store, state, clock.now_ms()):
             said = (
                 f"It is decided, and lacks {len(each.lost)} of its staged objects: its producer and readers of its groups wait. "
                 f"The first is {each.lost[0]}."

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from log_format import layout
-from log_format.bounded_read import read_bounded
 from log_format.delta.actions import decode_commit, plain_path
 from log_format.delta.change import Proposal
 from log_format.errors import ObjectMissing, OutcomeUnknown, StoreUnavailable
@@ -22,7 +21,7 @@ from log_format.journal.object_tags import decode_object_add
 from log_format.journal.offer import Offer
 from log_format.journal.state import JournalState
 from log_format.limits import COMMIT_BYTES_MAX
-from log_format.store import ObjectStore
+from log_format.store import ObjectStore, read_bounded
 from log_format.topic.append_outcome import AppendResult
 
 

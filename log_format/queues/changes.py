@@ -171,7 +171,7 @@ class ClaimQueue:
         """Return the queue's row with the next epoch, and the longest lock of leases that may be live."""
         row = state.queue(self.queue).row
         if row is None:
-            return unknown_queue(self.queue)
+            return unknown_queue_error(self.queue)
         # The epoch is the earliest version that can have the row, so that a queue deleted and re-created repeats no epoch.
         claimed = msgspec.structs.replace(
             row,
@@ -197,7 +197,7 @@ class AllowLocks:
         """Return the queue's row; nothing if it stays the same."""
         row = state.queue(self.queue).row
         if row is None or row.epoch != self.epoch:
-            return fenced_or_unknown(self.queue, row)
+            return fenced_or_unknown_error(self.queue, row)
         known_ms = row.lock_ms_max if self.lock_ms_max is None else self.lock_ms_max
         lock_ms_max = max(known_ms, self.lock_ms_min)
         if lock_ms_max == row.lock_ms_max:
@@ -219,7 +219,7 @@ class Settle:
         """Return the changes, except for topics that the queue does not read any more."""
         row = state.queue(self.queue).row
         if row is None or row.epoch != self.epoch:
-            return fenced_or_unknown(self.queue, row)
+            return fenced_or_unknown_error(self.queue, row)
         return QueueChanges(
             forgotten=tuple((self.queue, topic_id) for topic_id in self.forgotten),
             partitions=_read_by(row, self.changes),
@@ -242,7 +242,7 @@ class Prepare:
         """Return the pending settlements with the current time."""
         row = state.queue(self.queue).row
         if row is None or row.epoch != self.epoch:
-            return fenced_or_unknown(self.queue, row)
+            return fenced_or_unknown_error(self.queue, row)
         return QueueChanges(pending=(msgspec.structs.replace(self.pending, prepared_at_ms=now_ms),))
 
 
@@ -286,7 +286,7 @@ class DeleteQueue:
     def decide(self, state: QueuesView, _now_ms: int) -> QueueChanges | TidelogError:
         """Return the deletion; refused if there is no such queue."""
         if state.queue(self.queue).row is None:
-            return unknown_queue(self.queue)
+            return unknown_queue_error(self.queue)
         return QueueChanges(deleted=(self.queue,))
 
 
@@ -317,14 +317,14 @@ class Compact(CompactTable[QueuesState]):
         return _contents([snapshot(state)], state, state.modification_time_ms)
 
 
-def unknown_queue(queue: str) -> TidelogError:
+def unknown_queue_error(queue: str) -> TidelogError:
     """Return the error for a queue that does not exist."""
     return RequestRefused(f"There is no queue {queue[:100]!r}.", code=ErrorCode.UNKNOWN_QUEUE)
 
 
-def fenced_or_unknown(queue: str, row: QueueRow | None) -> TidelogError:
+def fenced_or_unknown_error(queue: str, row: QueueRow | None) -> TidelogError:
     """Return the error for a coordinator's decision that does not count: another gateway has the queue, or it is deleted."""
-    return unknown_queue(queue) if row is None else CoordinatorFenced(queue)
+    return unknown_queue_error(queue) if row is None else CoordinatorFenced(queue)
 
 
 def _with(row: QueueRow, settings: QueueSettings, now_ms: int) -> QueueRow:

@@ -13,7 +13,7 @@ import msgspec
 
 from log_format.errors import BackOff, RequestRefused, TidelogError
 from log_format.limits import QUEUE_TOPICS_MAX
-from log_format.queues.changes import fenced_or_unknown
+from log_format.queues.changes import fenced_or_unknown_error
 from log_format.queues.row import PartitionChange, QueueChanges
 from log_format.queues.state import QueuesView, partition_change
 
@@ -36,7 +36,7 @@ class MoveStarts:
         known = state.queue(self.queue)
         row = known.row
         if row is None or row.epoch != self.epoch:
-            return fenced_or_unknown(self.queue, row)
+            return fenced_or_unknown_error(self.queue, row)
         if known.pending:
             return BackOff(f"Settlements of queue {self.queue!r} wait for a transaction.")
         topics = [one for one in row.settings.topics if one not in self.dropped]

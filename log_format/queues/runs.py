@@ -48,7 +48,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
         return (self.count, self.due_ms, self.reason)
 
 
-def overlaid(start_offset: int, runs: Sequence[Run], more: Sequence[Run]) -> tuple[int, tuple[Run, ...]]:
+def overlay_runs(start_offset: int, runs: Sequence[Run], more: Sequence[Run]) -> tuple[int, tuple[Run, ...]]:
     """Return the start offset and the runs after ``more`` (disjoint, ascending) has replaced what was there."""
     left = list(runs)
     out: list[Run] = []
@@ -65,10 +65,10 @@ def overlaid(start_offset: int, runs: Sequence[Run], more: Sequence[Run]) -> tup
         if at < len(left) and left[at].first <= new.last:
             left[at] = left[at].part(new.last + 1, left[at].last)
     out += left[at:]
-    return advanced(start_offset, out)
+    return advance_start(start_offset, out)
 
 
-def advanced(start_offset: int, runs: Iterable[Run]) -> tuple[int, tuple[Run, ...]]:
+def advance_start(start_offset: int, runs: Iterable[Run]) -> tuple[int, tuple[Run, ...]]:
     """Join runs, and raise the start offset as far as they allow; return both."""
     start, joined = start_offset, list[Run]()
     for run in runs:
@@ -85,6 +85,6 @@ def advanced(start_offset: int, runs: Iterable[Run]) -> tuple[int, tuple[Run, ..
     return start, tuple(joined)
 
 
-def joined(runs: Iterable[Run]) -> tuple[Run, ...]:
+def join_runs(runs: Iterable[Run]) -> tuple[Run, ...]:
     """Return the runs in order, with neighbours of the same state joined."""
-    return advanced(-1, sorted(runs, key=lambda run: run.first))[1]
+    return advance_start(-1, sorted(runs, key=lambda run: run.first))[1]

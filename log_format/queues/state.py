@@ -28,24 +28,24 @@ from log_format.queues.row import (
     RedrivePosition,
     decode_tag,
 )
-from log_format.queues.runs import Run, overlaid
+from log_format.queues.runs import Run, overlay_runs
 
 NAME: Final = "system/queues"
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class PartitionSettlements:
     """The settlements of a partition: everything before ``start_offset``, and what ``runs`` say. Immutable."""
 
     topic: str
     start_offset: int = 0
     runs: tuple[Run, ...] = ()
 
-    def after(self, change: PartitionChange) -> Settled:
+    def after(self, change: PartitionChange) -> PartitionSettlements:
         """Return the settlements after a change."""
         start = max(self.start_offset, change.start_offset)
-        start, runs = overlaid(start, self.runs, change.runs)
-        return Settled(self.topic, start, runs)
+        start, runs = overlay_runs(start, self.runs, change.runs)
+        return PartitionSettlements(self.topic, start, runs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Queue:
 
     row: QueueRow | None = None
     """Settings and coordinator; None if the queue does not exist."""
-    partitions: Mapping[Key, Settled] = field(default_factory=lambda: MappingProxyType({}))
+    partitions: Mapping[Key, PartitionSettlements] = field(default_factory=lambda: MappingProxyType({}))
     """Partitions with settlements; in others nothing is settled."""
     pending: Mapping[str, PendingSettlement] = field(default_factory=lambda: MappingProxyType({}))
     """Pending settlements by pending id."""
@@ -169,7 +169,7 @@ class _Edited:
 
     def settle(self, change: PartitionChange) -> None:
         known = self.partitions.get(change.key)
-        self.partitions[change.key] = (known or Settled(change.topic)).after(change)
+        self.partitions[change.key] = (known or PartitionSettlements(change.topic)).after(change)
 
     def forget(self, topic_id: str) -> None:
         for key in [key for key in self.partitions if key[0] == topic_id]:
@@ -217,7 +217,7 @@ def snapshot(state: QueuesState) -> QueueChanges:
     )
 
 
-def partition_change(queue: str, key: Key, settled: Settled) -> PartitionChange:
+def partition_change(queue: str, key: Key, settled: PartitionSettlements) -> PartitionChange:
     """Return the change that gives ``settled`` when applied to nothing."""
     return PartitionChange(
         queue=queue,

@@ -34,7 +34,7 @@ from log_format.errors import (
 )
 from log_format.ids import NewId
 from log_format.layout import scheduled_root
-from log_format.scheduled.cancelled import list_cancelled
+from log_format.scheduled.cancellation import list_cancellations
 from log_format.scheduled.due import Due, Listing, list_due
 from log_format.store import ObjectStore
 
@@ -84,7 +84,7 @@ class Calendar:
     _seen_ms: int = 0
     _cleaned_ms: int = field(default=0)
 
-    def is_behind(self, listed_ms: int) -> bool:
+    def is_recent_enough(self, listed_ms: int) -> bool:
         """Return whether a listing that began at ``listed_ms`` (monotonic clock) is usable for planning: after the newest
         window's put."""
         looked_ms, seen_ms = self._looked_ms, self._seen_ms
@@ -129,14 +129,14 @@ class Calendar:
         after_ms, until_ms = self.newest.until_ms, self.newest.closing_ms
         names = sorted({due.name for due in listed if due.due_ms <= until_ms and self._is_mine(due)})
         skipped: dict[str, list[int]] = {}
-        for one in list_cancelled(self.store, self.root, after_ms, until_ms):
+        for one in list_cancellations(self.store, self.root, after_ms, until_ms):
             skipped.setdefault(one.name, []).append(one.row)
         members = set(names)
         kept = {name: rows for name, rows in skipped.items() if name in members}
         return self._put(after_ms, until_ms, now_ms, names, kept)
 
     def plan_from(self, listing: Listing) -> bool:
-        """Put the next window, like ``plan``, from a listing of all topics, for which ``is_behind`` must hold.
+        """Put the next window, like ``plan``, from a listing of all topics, for which ``is_recent_enough`` must hold.
 
         The gateway that put the newest window may have a clock that is ahead, and a listing may be cut off. The listing then
         lacks notices up to the closing time, and they are listed again. Records after a cut are left to later windows.
@@ -200,7 +200,7 @@ class Calendar:
         if now_ms - self._cleaned_ms < limits.WINDOWS_KEPT_MS // 10:
             return
         self._cleaned_ms = now_ms
-        for one in list_cancelled(self.store, self.root, -1, self.newest.until_ms - limits.WINDOWS_KEPT_MS):
+        for one in list_cancellations(self.store, self.root, -1, self.newest.until_ms - limits.WINDOWS_KEPT_MS):
             self.store.delete(one.key(self.root))
         for info in self.store.list(f"{self.root}windows/"):
             number = _number(info.key)

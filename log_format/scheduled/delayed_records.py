@@ -63,7 +63,7 @@ class DelayedRecords:
         )
 
 
-def published(records: pa.Table, deliver_at: Times) -> pa.Table:
+def with_scheduled_header(records: pa.Table, deliver_at: Times) -> pa.Table:
     """Return the records, each with one more header after its own."""
     column = records.column("headers").combine_chunks()
     lists = column if isinstance(column, pa.ListArray) else pa.concat_arrays(column.chunks)

@@ -77,7 +77,7 @@ class Listing:
         return min(self.until_ms, minute_ms + MINUTE_MS - 1) if is_before else minute_ms - 1
 
 
-def due_now(store: ObjectStore, clock: Clock, *, ahead_ms: int, notices_max: int) -> Listing:
+def list_due_now(store: ObjectStore, clock: Clock, *, ahead_ms: int, notices_max: int) -> Listing:
     """List what is due now, and when something is due next within ``ahead_ms``. Blocks. Raises ``StoreUnavailable``.
 
     The listing is cut off after ``notices_max``, but never among a topic's notices of the same millisecond, since a window needs

@@ -25,13 +25,13 @@ from log_format.records.schema import BATCH_SCHEMA
 from log_format.scheduled.calendar import Calendar
 from log_format.scheduled.delayed_records import DelayedRecords
 from log_format.scheduled.due import Due, put_due
-from log_format.scheduled.fate import Fate, fates
+from log_format.scheduled.record_outcome import RecordOutcome, record_outcomes
 from log_format.scheduled.scheduled_object import SCHEMA, encode_object, open_object
 from log_format.store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
-class Filed:
+class FiledRequest:
     """One request's delayed records, and their rows in the object. ``missed``: the records to append immediately."""
 
     name: str
@@ -52,7 +52,7 @@ def name_of_request(*parts: object) -> str:
 
 def put_object(
     calendar: Calendar, name: str, requests: Sequence[DelayedRecords], *, is_repeatable: bool
-) -> list[Filed]:
+) -> list[FiledRequest]:
     """Store the object of these requests and its notice, and return the requests, none of them counted as missed yet.
 
     ``is_repeatable``: the object is that of one request that an earlier try may have stored; then the first try's object is
@@ -62,13 +62,13 @@ def put_object(
     kept_ms = limits.RETRIED_OBJECTS_KEPT_MS if is_repeatable else limits.WINDOWS_KEPT_MS
     encoded = encode_object(requests, made_ms=calendar.clock.now_ms(), kept_ms=kept_ms)
     key, index = calendar.object_key(name), encoded.index
-    filed = [Filed(name, *each) for each in zip(requests, encoded.rows, map(_none, requests), strict=True)]
+    filed = [FiledRequest(name, *each) for each in zip(requests, encoded.rows, map(_none, requests), strict=True)]
     try:
         calendar.store.put_if_absent(key, encoded.data)
     except ObjectExists:
         first_due = index.first_due  # the name is unique: the network sent the request twice
         if is_repeatable:
-            earlier = _earlier(calendar.store, key, name)
+            earlier = _read_earlier_try(calendar.store, key, name)
             if earlier is None:
                 raise BackOff("Delayed records were delivered while they were sent again.") from None
             if not len(earlier.records):
@@ -76,7 +76,7 @@ def put_object(
             filed, first_due = [earlier], int(earlier.records.deliver_at.min())
     except StoreUnavailable as problem:
         # Without a notice the object is never published.
-        _leave_nothing(calendar.store, key, is_repeatable=is_repeatable)
+        _delete_without_notice(calendar.store, key, is_repeatable=is_repeatable)
         raise BackOff(f"The store did not take delayed records: {problem.detail}.") from problem
     else:
         first_due = index.first_due
@@ -86,12 +86,12 @@ def put_object(
         detail = f"The store did not take the notice of delayed records: {problem.detail}."
         if problem.may_have_happened:
             raise OutcomeUnknown(detail) from problem
-        _leave_nothing(calendar.store, key, is_repeatable=is_repeatable)
+        _delete_without_notice(calendar.store, key, is_repeatable=is_repeatable)
         raise BackOff(detail) from problem
     return filed
 
 
-def _leave_nothing(store: ObjectStore, key: str, *, is_repeatable: bool) -> None:
+def _delete_without_notice(store: ObjectStore, key: str, *, is_repeatable: bool) -> None:
     """Delete an object without a notice, best effort, since it would be listed as waiting; not a repeatable one, which may be
     another try's."""
     if not is_repeatable:
@@ -99,10 +99,10 @@ def _leave_nothing(store: ObjectStore, key: str, *, is_repeatable: bool) -> None
             store.delete(key)
 
 
-def checked(calendar: Calendar, filed: Sequence[Filed]) -> list[Filed]:
+def find_missed(calendar: Calendar, filed: Sequence[FiledRequest]) -> list[FiledRequest]:
     """Return the same with the records that were missed. Raises ``OutcomeUnknown``: they may be published."""
     try:
-        first_due = first_due_of(filed)
+        first_due = first_due_ms(filed)
         if first_due is None:
             return list(filed)
         newest = calendar.look()
@@ -113,22 +113,22 @@ def checked(calendar: Calendar, filed: Sequence[Filed]) -> list[Filed]:
     except StoreUnavailable as problem:
         raise OutcomeUnknown(f"Whether delayed records came in time is not known: {problem.detail}.") from problem
     return [
-        Filed(
+        FiledRequest(
             one.name,
             one.records,
             one.rows,
-            fates(windows, one.name, one.records.deliver_at, one.rows) == Fate.MISSED,
+            record_outcomes(windows, one.name, one.records.deliver_at, one.rows) == RecordOutcome.MISSED,
         )
         for one in filed
     ]
 
 
-def first_due_of(filed: Sequence[Filed]) -> int | None:
+def first_due_ms(filed: Sequence[FiledRequest]) -> int | None:
     """Return when the first of their records is due; None without any."""
     return min((int(one.records.deliver_at.min()) for one in filed if len(one.records)), default=None)
 
 
-def withdraw(calendar: Calendar, filed: Filed) -> None:
+def withdraw(calendar: Calendar, filed: FiledRequest) -> None:
     """Delete an object whose request is refused. Raises ``OutcomeUnknown`` if some of it may be published."""
     first_due = int(filed.records.deliver_at.min())
     try:
@@ -148,15 +148,15 @@ def _none(records: DelayedRecords) -> npt.NDArray[np.bool_]:
     return np.zeros(len(records), np.bool_)
 
 
-def repeated(calendar: Calendar, name: str) -> Filed | None:
+def find_earlier_try(calendar: Calendar, name: str) -> FiledRequest | None:
     """Return what an earlier try of the request has stored; None if that is gone. Raises ``BackOff``, ``CorruptData``."""
-    found = _earlier(calendar.store, calendar.object_key(name), name)
+    found = _read_earlier_try(calendar.store, calendar.object_key(name), name)
     if found is None:
         return None
     try:
-        (found,) = checked(calendar, [found])
+        (found,) = find_missed(calendar, [found])
     except OutcomeUnknown as problem:
-        first_due = first_due_of([found])
+        first_due = first_due_ms([found])
         assert first_due is not None, "without records there is nothing to check"
         if calendar.clock.now_ms() - first_due < limits.WINDOWS_KEPT_MS:
             # Which of its records have an id is not known: those that were missed were appended.
@@ -165,7 +165,7 @@ def repeated(calendar: Calendar, name: str) -> Filed | None:
     return found
 
 
-def _earlier(store: ObjectStore, key: str, name: str) -> Filed | None:
+def _read_earlier_try(store: ObjectStore, key: str, name: str) -> FiledRequest | None:
     """Return what an earlier try of the request has stored."""
     try:
         found = open_object(store, key)
@@ -181,4 +181,4 @@ def _earlier(store: ObjectStore, key: str, name: str) -> Filed | None:
         deliver_at=table.column("deliver_at").to_numpy(),
         indices=table.column("index").to_numpy(),
     )
-    return Filed(name, records, np.arange(len(records), dtype=np.int64), _none(records))
+    return FiledRequest(name, records, np.arange(len(records), dtype=np.int64), _none(records))

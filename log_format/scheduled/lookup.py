@@ -23,8 +23,8 @@ from log_format.errors import (
     StoreUnavailable,
 )
 from log_format.scheduled.calendar import Calendar
-from log_format.scheduled.cancelled import Cancelled, list_cancelled
-from log_format.scheduled.fate import Fate, fates
+from log_format.scheduled.cancellation import Cancellation, list_cancellations
+from log_format.scheduled.record_outcome import RecordOutcome, record_outcomes
 from log_format.scheduled.scheduled_object import ScheduledObject, due_times, open_object
 
 _ID: Final = re.compile(r"([A-Za-z0-9-]{1,64})-([0-9]{10})")
@@ -46,7 +46,7 @@ class AlreadyDelivered(RequestRefused, code=ErrorCode.ALREADY_DELIVERED):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingRecords:
     """Delayed records of one object: ``rows`` has ``scheduled_object.SCHEMA``."""
 
     name: str
@@ -64,20 +64,20 @@ def scheduled_id(name: str, row: int) -> str:
     return f"{name}-{row:010d}"
 
 
-def find(calendar: Calendar, wanted: str) -> Waiting:
+def find(calendar: Calendar, wanted: str) -> WaitingRecords:
     """Return the waiting record. Raises ``UnknownScheduled``, ``StoreUnavailable``, ``CorruptData``."""
     name, row, record, due_ms = _row(calendar, wanted)
     newest = calendar.look()
-    if due_ms <= newest.until_ms or _is_cancelled(calendar, Cancelled(due_ms, name, row)):
+    if due_ms <= newest.until_ms or _is_cancelled(calendar, Cancellation(due_ms, name, row)):
         raise UnknownScheduled(calendar.topic, wanted)
-    return Waiting(name, [row], record)
+    return WaitingRecords(name, [row], record)
 
 
 def cancel(calendar: Calendar, wanted: str) -> None:
     """Cancel the record. Raises ``AlreadyDelivered``, ``UnknownScheduled``, ``OutcomeUnknown``, and the same errors
     as ``find``."""
     name, row, _, due_ms = _row(calendar, wanted)
-    one = Cancelled(due_ms, name, row)
+    one = Cancellation(due_ms, name, row)
     newest = calendar.look()
     is_new = newest.until_ms < due_ms and _put_cancelled(calendar, one)
     try:
@@ -88,7 +88,7 @@ def cancel(calendar: Calendar, wanted: str) -> None:
         raise _unknown(problem) from problem
 
 
-def _put_cancelled(calendar: Calendar, one: Cancelled) -> bool:
+def _put_cancelled(calendar: Calendar, one: Cancellation) -> bool:
     """Put the cancellation; return whether the one in the store is this call's.
 
     Its content is unique, since the network may send a put twice.
@@ -114,20 +114,20 @@ def _unknown(problem: StoreUnavailable) -> OutcomeUnknown:
     return OutcomeUnknown(f"Whether the delayed record is cancelled is not known: {problem.detail}.")
 
 
-def _cancelled(calendar: Calendar, wanted: str, one: Cancelled, *, is_new: bool) -> None:
+def _cancelled(calendar: Calendar, wanted: str, one: Cancellation, *, is_new: bool) -> None:
     """Raise unless the cancellation, which is in the store, came in time and is this call's. ``is_new``: it may be."""
     if calendar.look().closing_ms < one.due_ms:
         if not is_new:
             raise UnknownScheduled(calendar.topic, wanted)
         return
-    fate = _fate(calendar, one)
-    if fate == Fate.TAKEN:
+    fate = _outcome(calendar, one)
+    if fate == RecordOutcome.TAKEN:
         raise AlreadyDelivered(calendar.topic, wanted)
-    if fate == Fate.MISSED or not is_new:
+    if fate == RecordOutcome.MISSED or not is_new:
         raise UnknownScheduled(calendar.topic, wanted)
 
 
-def waiting(calendar: Calendar, after: str, count: int) -> Iterator[Waiting]:
+def list_waiting(calendar: Calendar, after: str, count: int) -> Iterator[WaitingRecords]:
     """Yield up to ``count`` waiting records with ids after ``after`` (empty: all), by id. Raises the same errors as ``find``."""
     newest = calendar.look()
     found = _ID.fullmatch(after)
@@ -141,15 +141,17 @@ def waiting(calendar: Calendar, after: str, count: int) -> Iterator[Waiting]:
         if one is None or one.index.last_due <= newest.until_ms:
             continue
         start = first_row if name == first_name else 0
-        for piece in _waiting_of(calendar, name, one, start, newest.until_ms):
-            taken = Waiting(piece.name, piece.numbers[:count], piece.rows.slice(0, count))
+        for piece in _waiting_rows(calendar, name, one, start, newest.until_ms):
+            taken = WaitingRecords(piece.name, piece.numbers[:count], piece.rows.slice(0, count))
             count -= len(taken.numbers)
             yield taken
             if not count:
                 return
 
 
-def _waiting_of(calendar: Calendar, name: str, one: ScheduledObject, start: int, until_ms: int) -> Iterator[Waiting]:
+def _waiting_rows(
+    calendar: Calendar, name: str, one: ScheduledObject, start: int, until_ms: int
+) -> Iterator[WaitingRecords]:
     for block in one.index.blocks:
         if block.last_due <= until_ms or block.first_row + block.row_count <= start:
             continue
@@ -157,12 +159,12 @@ def _waiting_of(calendar: Calendar, name: str, one: ScheduledObject, start: int,
         numbers = np.arange(block.first_row, block.first_row + block.row_count, dtype=np.int64)
         gone = {
             each.row
-            for each in list_cancelled(calendar.store, calendar.root, block.first_due - 1, block.last_due)
+            for each in list_cancellations(calendar.store, calendar.root, block.first_due - 1, block.last_due)
             if each.name == name
         }
         kept = (due_times(rows) > until_ms) & (numbers >= start) & ~np.isin(numbers, np.array(sorted(gone), np.int64))
         if kept.any():
-            yield Waiting(name, numbers[kept].tolist(), rows.filter(pa.array(kept)))
+            yield WaitingRecords(name, numbers[kept].tolist(), rows.filter(pa.array(kept)))
 
 
 def _row(calendar: Calendar, wanted: str) -> tuple[str, int, pa.Table, int]:
@@ -176,7 +178,7 @@ def _row(calendar: Calendar, wanted: str) -> tuple[str, int, pa.Table, int]:
     return found.group(1), int(found.group(2)), record, int(due_times(record)[0])
 
 
-def _is_cancelled(calendar: Calendar, one: Cancelled) -> bool:
+def _is_cancelled(calendar: Calendar, one: Cancellation) -> bool:
     try:
         calendar.store.head(one.key(calendar.root))
     except ObjectMissing:
@@ -184,7 +186,7 @@ def _is_cancelled(calendar: Calendar, one: Cancelled) -> bool:
     return True
 
 
-def _fate(calendar: Calendar, one: Cancelled) -> Fate:
+def _outcome(calendar: Calendar, one: Cancellation) -> RecordOutcome:
     """Return the outcome of a record whose time is closed."""
     calendar.decided(one.due_ms)
     try:
@@ -192,6 +194,6 @@ def _fate(calendar: Calendar, one: Cancelled) -> Fate:
     except OutcomeUnknown:
         if calendar.clock.now_ms() - one.due_ms < limits.WINDOWS_KEPT_MS:
             raise
-        return Fate.SKIPPED if _is_cancelled(calendar, one) else Fate.TAKEN
-    found = fates(windows, one.name, np.array([one.due_ms]), np.array([one.row]))
-    return Fate(int(found[0]))
+        return RecordOutcome.SKIPPED if _is_cancelled(calendar, one) else RecordOutcome.TAKEN
+    found = record_outcomes(windows, one.name, np.array([one.due_ms]), np.array([one.row]))
+    return RecordOutcome(int(found[0]))

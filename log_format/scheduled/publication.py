@@ -17,8 +17,8 @@ import pyarrow as pa
 from log_format import limits
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.scheduled.calendar import Window
-from log_format.scheduled.delayed_records import published
-from log_format.scheduled.fate import Fate, fates
+from log_format.scheduled.delayed_records import with_scheduled_header
+from log_format.scheduled.record_outcome import RecordOutcome, record_outcomes
 from log_format.scheduled.scheduled_object import Block, ScheduledObject, due_times
 from log_format.topic.append import Batch
 from log_format.topic.producer_id import PUBLISHER
@@ -30,7 +30,7 @@ Part = tuple[str, ScheduledObject, Block]
 """Block of an object, with the object's name."""
 
 
-class Cutting:
+class PublicationCutter:
     """A cutter of a window's blocks into publications."""
 
     def __init__(self, window: Window) -> None:
@@ -76,15 +76,15 @@ def publication_batch(
     taken = []
     for (name, _, block), rows in loaded:
         numbers = np.arange(block.first_row, block.first_row + block.row_count, dtype=np.int64)
-        found = fates((window,), name, due_times(rows), numbers)
-        taken.append(rows.filter(pa.array(found == Fate.TAKEN)))
+        found = record_outcomes((window,), name, due_times(rows), numbers)
+        taken.append(rows.filter(pa.array(found == RecordOutcome.TAKEN)))
     table = pa.concat_tables(taken).combine_chunks()
     if not table.num_rows:
         return None
     table = table.take(pa.array(np.argsort(due_times(table), kind="stable"))).combine_chunks()
     batch = Batch(
         topic_id=topic_id,
-        records=published(table.select(BATCH_SCHEMA.names), due_times(table)),
+        records=with_scheduled_header(table.select(BATCH_SCHEMA.names), due_times(table)),
         partitions=table.column("partition").to_numpy().astype(np.int32),
         record_bytes_max=0,  # checked when they were sent: a delayed record can't be refused
         stamp=ProducerStamp(PUBLISHER, epoch, 0),

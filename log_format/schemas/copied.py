@@ -9,10 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from log_format import layout
-from log_format.bounded_read import read_bounded
 from log_format.errors import CorruptData, ObjectMissing
 from log_format.limits import CLUSTER_BYTES_MAX
-from log_format.store import ObjectStore
+from log_format.store import ObjectStore, read_bounded
 
 
 class CopiedAt(msgspec.Struct, frozen=True, kw_only=True):

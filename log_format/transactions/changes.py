@@ -34,7 +34,7 @@ from log_format.transactions.row import (
     encode_rows,
     encode_tag,
 )
-from log_format.transactions.staged_age import REQUEST_MS_MAX, is_older, staged_too_long
+from log_format.transactions.staged_age import REQUEST_MS_MAX, is_older, staged_too_long_error
 from log_format.transactions.state import NAME, TransactionsEdit, TransactionsState, TransactionsView
 
 Outcome = TransactionRow | TidelogError
@@ -83,7 +83,7 @@ class Begin:
         if before is not None and before.state == "committing":
             return (), NotFinished(before)
         if before is not None and before.state == "open":
-            rows.append(aborted(before, "expired" if now_ms > before.expires_at_ms else "fenced", now_ms))
+            rows.append(abort_row(before, "expired" if now_ms > before.expires_at_ms else "fenced", now_ms))
         goes_on = known is not None and not is_numbered(known.producer_id)
         row = TransactionRow(
             transaction_id=self.transaction_id or "",
@@ -117,9 +117,9 @@ class DecideCommit:
         if row is not None and row.state in ("committing", "committed"):
             return (), row
         if row is not None and row.state == "open" and now_ms > row.expires_at_ms:
-            late = aborted(row, "expired", now_ms)
-            return [late], not_open(late)
-        refusal = usable(state, self.transaction_id, now_ms)
+            late = abort_row(row, "expired", now_ms)
+            return [late], not_open_error(late)
+        refusal = require_open(state, self.transaction_id, now_ms)
         if isinstance(refusal, TidelogError):
             return (), refusal
         decided = msgspec.structs.replace(
@@ -134,7 +134,7 @@ class DecideCommit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitAtOnce:
+class BeginAndCommit:
     """A decision that commits a transaction of one request. ``stamp``: the producer's request; a retry keeps the
     first decision."""
 
@@ -146,11 +146,11 @@ class CommitAtOnce:
         """Return the row in state ``committing``; or the row of another transaction that committed the same request before."""
         known = state.transactions.get(self.transaction_id)
         if known is not None and known.state == "aborted":
-            return (), staged_too_long()
+            return (), staged_too_long_error()
         if known is not None:
             return (), known
         if is_older(self.transaction_id, REQUEST_MS_MAX, now_ms):
-            return (), staged_too_long()
+            return (), staged_too_long_error()
         if self.stamp is not None:
             verdict = judge_request(state, self.stamp, now_ms)
             if verdict is not None:
@@ -209,16 +209,16 @@ class DecideAbort:
         """Return the row in state ``aborted``; refused if the transaction is decided to commit, or fenced."""
         row = state.transactions.get(self.transaction_id)
         if row is None:
-            return (), unknown(self.transaction_id)
+            return (), unknown_transaction_error(self.transaction_id)
         if row.state == "aborted":
-            return (), row if row.reason != "fenced" else not_open(row)
+            return (), row if row.reason != "fenced" else not_open_error(row)
         if row.state != "open":
-            return (), not_open(row)
+            return (), not_open_error(row)
         # A Kafka client that did not ask for the abort must not continue in its epoch: what it sends now would be half of its
         # transaction.
         is_others = is_numbered(row.producer_id) and self.reason == "asked" and self.lanes is None
         reason: Reason = "fenced" if is_others else self.reason
-        ended = aborted(row, "expired" if now_ms > row.expires_at_ms else reason, now_ms)
+        ended = abort_row(row, "expired" if now_ms > row.expires_at_ms else reason, now_ms)
         if self.lanes is not None:
             ended = msgspec.structs.replace(ended, lanes=self.lanes)
         return [ended], ended
@@ -235,7 +235,7 @@ class Finish:
         """Return the row in state ``committed``; the first answer stays."""
         row = state.transactions.get(self.transaction_id)
         if row is None:
-            return (), unknown(self.transaction_id)
+            return (), unknown_transaction_error(self.transaction_id)
         if row.state != "committing":
             return (), row
         # The staged objects are deleted next, so their names, perhaps many, are of no more use.
@@ -251,7 +251,7 @@ def next_owners(before: tuple[str, ...], owner: str) -> tuple[str, ...]:
     return (*others[-(OWNERS_MAX - 1) :], owner)
 
 
-def is_told(row: TransactionRow, epoch: int, owner: str) -> bool:
+def may_know_epoch(row: TransactionRow, epoch: int, owner: str) -> bool:
     """Return whether the owner may know of this epoch of the row's producer.
 
     ``owner`` is a fingerprint, or empty for nobody. An owner may know if it has the newest epoch, or had this one, which was
@@ -292,7 +292,7 @@ def judge_request(state: TransactionsView, stamp: ProducerStamp, now_ms: int) ->
     one."""
     verdict = SequenceCheck(state.requests, now_ms, limits.PRODUCER_EXPIRATION_MS).judge(stamp)
     if verdict is None:
-        before = request_before(state, stamp)
+        before = unfinished_previous_request(state, stamp)
         return None if before is None else BackOff("The request before this one is not visible everywhere yet.")
     if not isinstance(verdict, Duplicate):
         return verdict
@@ -300,27 +300,27 @@ def judge_request(state: TransactionsView, stamp: ProducerStamp, now_ms: int) ->
     return row or out_of_order_error(stamp, state.requests.expected_sequence(stamp.producer_id, stamp.epoch))
 
 
-def request_before(state: TransactionsView, stamp: ProducerStamp) -> TransactionRow | None:
+def unfinished_previous_request(state: TransactionsView, stamp: ProducerStamp) -> TransactionRow | None:
     """Return the producer's previous request if it is not finished: its records must come before those of this one."""
     before = state.by_stamp.get(stamp._replace(sequence=stamp.sequence - 1))
     row = None if before is None else state.transactions.get(before)
     return row if row is not None and not row.has_ended else None
 
 
-def usable(state: TransactionsView, transaction_id: str, now_ms: int) -> Outcome:
+def require_open(state: TransactionsView, transaction_id: str, now_ms: int) -> Outcome:
     """Return the row of an open transaction, or the refusal."""
     row = state.transactions.get(transaction_id)
     if row is None:
-        return unknown(transaction_id)
+        return unknown_transaction_error(transaction_id)
     newest = state.producers.get(row.transactional_id)
     if row.state == "open" and newest is not None and newest.epoch != row.epoch:
-        return not_open(msgspec.structs.replace(row, reason="fenced"))
+        return not_open_error(msgspec.structs.replace(row, reason="fenced"))
     if row.state != "open" or now_ms > row.expires_at_ms:
-        return not_open(row)
+        return not_open_error(row)
     return row
 
 
-def not_open(row: TransactionRow) -> TidelogError:
+def not_open_error(row: TransactionRow) -> TidelogError:
     """Return the error for using a transaction that is not open."""
     if row.reason == "fenced":
         return RequestRefused(
@@ -336,12 +336,12 @@ def not_open(row: TransactionRow) -> TidelogError:
     return RequestRefused(f"Transaction {row.transaction_id} is not open: {what}.", code=ErrorCode.TRANSACTION_NOT_OPEN)
 
 
-def unknown(transaction_id: str) -> TidelogError:
+def unknown_transaction_error(transaction_id: str) -> TidelogError:
     """Return the error for a transaction that was never begun, or is forgotten (a day after its end, or earlier if there are
     many)."""
     return RequestRefused(f"There is no transaction {transaction_id[:100]!r}.", code=ErrorCode.UNKNOWN_TRANSACTION)
 
 
-def aborted(row: TransactionRow, reason: Reason, now_ms: int) -> TransactionRow:
+def abort_row(row: TransactionRow, reason: Reason, now_ms: int) -> TransactionRow:
     """Return the row of the aborted transaction, without its records."""
     return msgspec.structs.replace(row, state="aborted", reason=reason, recorded_at_ms=now_ms)

@@ -13,7 +13,7 @@ import msgspec
 
 from log_format import limits
 from log_format.errors import BackOff, TidelogError
-from log_format.transactions.changes import Outcome, usable
+from log_format.transactions.changes import Outcome, require_open
 from log_format.transactions.row import NEVER_CHECKED, TransactionRow
 from log_format.transactions.state import TransactionsView
 
@@ -22,21 +22,21 @@ class NotDue(BackOff):
     """Error: the transaction was offered to another asker, or has ended. Nothing happened."""
 
 
-def due(rows: Iterable[TransactionRow], prefix: str, now_ms: int) -> list[TransactionRow]:
+def due_rows(rows: Iterable[TransactionRow], prefix: str, now_ms: int) -> list[TransactionRow]:
     """Return the rows to be offered now, the longest waiting first."""
     found = [row for row in rows if _is_due(row, now_ms) and row.transactional_id.startswith(prefix)]
     return sorted(found, key=lambda row: row.check_at_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class OfferForCheck:
     """A decision that offers an open transaction to one asker."""
 
     transaction_id: str
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """Return the offered row, or ``NotDue``."""
-        row = usable(state, self.transaction_id, now_ms)
+        row = require_open(state, self.transaction_id, now_ms)
         if isinstance(row, TidelogError) or not _is_due(row, now_ms):
             return (), NotDue(f"Transaction {self.transaction_id} is not to be checked now.")
         checks, next_ms = row.checks + 1, now_ms + limits.CHECK_PAUSE_MS

@@ -16,13 +16,13 @@ from log_format.errors import OutcomeUnknown
 from log_format.ids import NewId
 from log_format.scheduled.calendar import Calendar
 from log_format.scheduled.delayed_records import DelayedRecords
-from log_format.scheduled.filing import checked, name_of_request, put_object
+from log_format.scheduled.filing import find_missed, name_of_request, put_object
 from log_format.store import ObjectStore
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_records import StagedRecords
 
 
-def filed(
+def file_delayed(
     row: TransactionRow, requests: Sequence[StagedRecords], store: ObjectStore, clock: Clock, new_id: NewId
 ) -> Sequence[StagedRecords]:
     """Store the delayed ones of a topic's records, and return the others, which must be appended. ``row``: of state
@@ -52,7 +52,7 @@ def filed(
         name = name_of_request(row.transaction_id, first.topic)
         found = put_object(calendar, name, [delayed], is_repeatable=True)
         try:
-            (one,) = checked(calendar, found)
+            (one,) = find_missed(calendar, found)
         except OutcomeUnknown:
             if clock.now_ms() - int(delayed.deliver_at.min()) < limits.WINDOWS_KEPT_MS:
                 raise

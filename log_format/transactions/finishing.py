@@ -8,7 +8,7 @@
 4. If staged objects are missing, another program was faster, provided that the row says so, too.
 5. The row of a large transaction names an index instead of batches. Only gateways apply it, piece by piece.
 
-Programs differ in how they append, decide and read: each passes its own ``Means``.
+Programs differ in how they append, decide and read: each passes its own ``FinishingOperations``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 
 from log_format.errors import CorruptData, ErrorCode, TidelogError, TopicReplaced, UnknownTopic
+from log_format.topic.append import Batch
 from log_format.topic.append_outcome import AppendedRange, Duplicate
-from log_format.topic.applied_transactions import TransactionEnded
+from log_format.topic.applied_transactions import TransactionEnded, TransactionStamp
 from log_format.transactions.changes import Finish
 from log_format.transactions.row import Place, TransactionRow
 from log_format.transactions.staged_index import is_index
@@ -31,7 +34,7 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 
-class Means(Protocol):
+class FinishingOperations(Protocol):
     """The operations by which a program finishes a transaction. In a program that blocks, none of these coroutines waits."""
 
     async def each(self, work: Callable[[ItemT], Awaitable[ResultT]], items: Sequence[ItemT]) -> list[ResultT]:
@@ -63,7 +66,7 @@ class Means(Protocol):
         """Delete the staged objects, now or later, best effort. Raises nothing."""
 
 
-async def finish(row: TransactionRow, means: Means) -> TransactionRow:
+async def finish(row: TransactionRow, means: FinishingOperations) -> TransactionRow:
     """Finish the transaction and return its last row. One that is undecided, or has ended, is returned unchanged.
 
     Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``: then it is not finished.
@@ -72,12 +75,12 @@ async def finish(row: TransactionRow, means: Means) -> TransactionRow:
         return row
     try:
         applied: list[Sequence[Place]] = [
-            *await means.each(lambda names: _applied(row, names, means), _by_topic(row)),
+            *await means.each(lambda names: _append_records(row, names, means), _by_topic(row)),
             *await means.each(lambda name: means.append_indexed(row, name), [*filter(is_index, row.staged)]),
         ]
         if offsets := staged_offset_names(row):
             await means.settle(row, offsets)
-        done = await _recorded(row, [place for places in applied for place in places], means)
+        done = await _record_end(row, [place for places in applied for place in places], means)
     except (CorruptData, TransactionEnded):
         newer = await means.newest(row.transaction_id)
         if newer is not None and newer.state != "committed":
@@ -85,6 +88,25 @@ async def finish(row: TransactionRow, means: Means) -> TransactionRow:
         return newer or msgspec.structs.replace(row, state="committed", staged=())
     await means.clean(row.transaction_id)
     return done
+
+
+def transaction_batch(row: TransactionRow, requests: Sequence[StagedRecords], floor: int, now_ms: int) -> Batch:
+    """Return one topic's batch.
+
+    Args:
+        row: the transaction.
+        requests: the staged requests for the topic, at least one, in order.
+        floor: floor of the transactions' state.
+        now_ms: timestamp of the records under ``LogAppendTime``, since they are appended only now.
+    """
+    return Batch(
+        topic_id=requests[0].topic_id,
+        records=pa.concat_tables([request.records for request in requests]),
+        partitions=np.concatenate([request.partitions for request in requests]),
+        record_bytes_max=0,  # checked at staging: a decided transaction can't be refused
+        transaction=TransactionStamp(row.transaction_id, row.decided_version, floor),
+        append_time_ms=now_ms,
+    )
 
 
 def staged_offset_names(row: TransactionRow) -> list[str]:
@@ -103,7 +125,7 @@ def _by_topic(row: TransactionRow) -> list[list[str]]:
     return list(topics.values())
 
 
-async def _applied(row: TransactionRow, names: Sequence[str], means: Means) -> Sequence[Place]:
+async def _append_records(row: TransactionRow, names: Sequence[str], means: FinishingOperations) -> Sequence[Place]:
     """Append one topic's records; return their places."""
     requests = [request for request in await means.records(row, names) if request.records.num_rows]
     if not requests:
@@ -112,16 +134,16 @@ async def _applied(row: TransactionRow, names: Sequence[str], means: Means) -> S
         appended = await means.append(row, requests)
     except (UnknownTopic, TopicReplaced):
         return []
-    return places_of(requests[0].topic, appended)
+    return to_places(requests[0].topic, appended)
 
 
-def places_of(topic: str, appended: Sequence[AppendedRange] | Duplicate) -> list[Place]:
+def to_places(topic: str, appended: Sequence[AppendedRange] | Duplicate) -> list[Place]:
     """Return the places in the form of the transaction's row."""
     places = appended.offset_ranges if isinstance(appended, Duplicate) else appended
     return [Place(topic, place.partition, place.base_offset, place.count) for place in places]
 
 
-async def _recorded(row: TransactionRow, found: Sequence[Place], means: Means) -> TransactionRow:
+async def _record_end(row: TransactionRow, found: Sequence[Place], means: FinishingOperations) -> TransactionRow:
     places = tuple(sorted(found, key=lambda place: (place.topic, place.partition)))
     try:
         return await means.record(Finish(transaction_id=row.transaction_id, places=places))

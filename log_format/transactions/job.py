@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.topic.producer_id import is_numbered
-from log_format.transactions.changes import NotFinished, Outcome, aborted
+from log_format.transactions.changes import NotFinished, Outcome, abort_row
 from log_format.transactions.row import NO_NUMBER, TransactionRow
-from log_format.transactions.staged_age import JOB_MS_MAX, is_older, staged_too_long
+from log_format.transactions.staged_age import JOB_MS_MAX, is_older, staged_too_long_error
 from log_format.transactions.state import TransactionsView
 
 
@@ -64,11 +64,11 @@ class CommitJob:
         """
         known = state.transactions.get(self.transaction_id)
         if known is not None and known.state == "aborted":
-            return (), staged_too_long()
+            return (), staged_too_long_error()
         if known is not None:
             return (), known
         if is_older(self.transaction_id, JOB_MS_MAX, now_ms):
-            return (), staged_too_long()
+            return (), staged_too_long_error()
         rows: list[TransactionRow] = []
         newest = state.producers.get(self.transactional_id) if self.transactional_id else None
         if newest is not None:
@@ -78,7 +78,7 @@ class CommitJob:
             if refusal is not None:
                 return (), refusal
             if newest.state == "open":
-                rows.append(aborted(newest, "expired" if now_ms > newest.expires_at_ms else "fenced", now_ms))
+                rows.append(abort_row(newest, "expired" if now_ms > newest.expires_at_ms else "fenced", now_ms))
         goes_on = newest is not None and not is_numbered(newest.producer_id)
         row = TransactionRow(
             transaction_id=self.transaction_id,

@@ -19,7 +19,7 @@ Lanes = tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
 NO_LANES: Final[Lanes] = ()
 
 
-def in_order(names: Sequence[StagedName], lanes: Lanes) -> tuple[tuple[str, ...], Lanes]:
+def order_batches(names: Sequence[StagedName], lanes: Lanes) -> tuple[tuple[str, ...], Lanes]:
     """Return the staged objects in the order in which they are applied, and the lanes after them. ``lanes``: those before.
 
     Batches that an earlier transaction of the epoch has are left out: they came late. Raises ``RequestRefused``
@@ -49,7 +49,7 @@ def in_order(names: Sequence[StagedName], lanes: Lanes) -> tuple[tuple[str, ...]
     return tuple(ordered), _lanes(following)
 
 
-def reached(names: Sequence[StagedName], lanes: Lanes) -> Lanes:
+def lanes_after(names: Sequence[StagedName], lanes: Lanes) -> Lanes:
     """Return the lanes after everything staged, complete or not, for a transaction that is aborted."""
     following = {(topic, partition): sequence for topic, many in lanes for partition, sequence in many}
     for one in names:

@@ -30,7 +30,7 @@ class Outline(NamedTuple):
         """Names of the objects to read."""
         return [*self.firsts, *self.others]
 
-    def fits(self, firsts: Iterable[StagedRecords]) -> bool:
+    def matches(self, firsts: Iterable[StagedRecords]) -> bool:
         """Return whether all batches were routed for the incarnations of ``firsts``, whose topics are those that
         their names say."""
         known = {topic_hash(one.topic): incarnation_hash(one.topic_id) for one in firsts}
@@ -39,7 +39,7 @@ class Outline(NamedTuple):
         )
 
 
-def outline_of(names: Iterable[str]) -> Outline:
+def make_outline(names: Iterable[str]) -> Outline:
     """Return the outline of the staged objects of a Kafka client's transaction."""
     batches: list[str] = []
     others: list[str] = []

@@ -10,18 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from log_format.bounded_read import read_bounded
 from log_format.clock import Clock
 from log_format.delta.log import Map
 from log_format.errors import BackOff, CorruptData, ObjectMissing, StoreUnavailable
 from log_format.ids import NewId
 from log_format.layout import segment_path, topic_root
 from log_format.segments.segment import EncodedSegment, encode_segment
-from log_format.store import ObjectStore
+from log_format.store import ObjectStore, read_bounded
 from log_format.topic.append import assign_offsets
 from log_format.topic.append_uploaded import UploadedSegment
 from log_format.topic.state import TopicState
-from log_format.transactions.batch import transaction_batch
+from log_format.transactions.finishing import transaction_batch
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_index import IndexedBatch
 from log_format.transactions.staged_records import StagedRecords, decode_staged, staged_key
@@ -47,7 +46,7 @@ class Placement:
     append_time_ms: int | None
 
 
-def pieces_of(batches: Sequence[IndexedBatch], bytes_max: int) -> list[Piece]:
+def split_pieces(batches: Sequence[IndexedBatch], bytes_max: int) -> list[Piece]:
     """Return the pieces of one topic's batches: each has one batch, or at most ``bytes_max`` staged bytes and ``BATCHES_MAX``."""
     found: list[Piece] = []
     some: list[IndexedBatch] = []
@@ -63,7 +62,7 @@ def pieces_of(batches: Sequence[IndexedBatch], bytes_max: int) -> list[Piece]:
     return [*found, _piece(some)]
 
 
-def placements(pieces: Sequence[Piece], state: TopicState, append_time_ms: int) -> Iterator[Placement]:
+def place_pieces(pieces: Sequence[Piece], state: TopicState, append_time_ms: int) -> Iterator[Placement]:
     """Yield where each piece goes if the topic is at ``state`` when all of them are committed."""
     compression = state.config.choice("compression.type")
     is_append_time = state.config.choice("message.timestamp.type") == "LogAppendTime"
@@ -76,7 +75,7 @@ def placements(pieces: Sequence[Piece], state: TopicState, append_time_ms: int) 
         yield Placement(tuple(bases), compression, append_time_ms if is_append_time else None)
 
 
-class Writing(NamedTuple):
+class PieceWriter(NamedTuple):
     """The tools to write pieces of a transaction; ``fetch_all`` reads several objects ahead. Blocks."""
 
     store: ObjectStore

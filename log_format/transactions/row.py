@@ -80,7 +80,7 @@ class TransactionRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True)
     resumed_producer_id: str = ""
     """Producer id of that epoch, if it was the id's last epoch; else it is the row's own."""
     lost: int = 0
-    """Number of staged objects that a decided transaction goes without (``log_format.transactions.lost``)."""
+    """Number of staged objects that a decided transaction goes without (``log_format.transactions.damaged_transactions``)."""
 
     @property
     def committed_number(self) -> int:

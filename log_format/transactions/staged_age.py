@@ -28,6 +28,6 @@ def is_older(transaction_id: str, age_ms: int, now_ms: int) -> bool:
     return kind_of(transaction_id) != "" and now_ms - issued_ms(transaction_id) > age_ms
 
 
-def staged_too_long() -> TidelogError:
+def staged_too_long_error() -> TidelogError:
     """Return the error for a decision whose staged objects may be deleted already, since the transaction was aborted by age."""
     return BackOff("It was staged so long ago that it was given up: nothing of it happened. Send it again.")

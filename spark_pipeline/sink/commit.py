@@ -24,7 +24,7 @@ from log_format.topic.producer_id import TRANSACTIONAL, issue
 from log_format.transactions.changes import NotFinished
 from log_format.transactions.job import CommitJob, NumberCommitted, NumberPassed
 from log_format.transactions.row import NO_NUMBER, TransactionRow
-from log_format.transactions.without_gateway import TransactionFinishing
+from log_format.transactions.transaction_finisher import TransactionFinisher
 from spark_pipeline.sink.batch_name import BatchName, BatchRefused, passed
 from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.sink.stage import StagedObject, StagedTask, commits_pool, producer_key, topic_log
@@ -75,9 +75,9 @@ def drop_staged(transaction_id: str, options: SinkOptions) -> None:
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
-def transactions_of(store: str) -> TransactionFinishing:
+def transactions_of(store: str) -> TransactionFinisher:
     """Return the store's transactions with the means to finish them; cached as long as the process lives."""
-    return TransactionFinishing(
+    return TransactionFinisher(
         opened(store),
         SystemClock(),
         new_id=_new_id,
@@ -88,7 +88,7 @@ def transactions_of(store: str) -> TransactionFinishing:
 
 
 def _decided(
-    transactions: TransactionFinishing,
+    transactions: TransactionFinisher,
     transaction_id: str,
     batch: BatchName | None,
     names: Sequence[str],

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.groups.assignment.assignors import ASSIGNORS, Subscriber, assign
-from log_format.groups.holdings import keys_of
+from log_format.groups.holdings import partition_keys
 
 TOPICS = ("t0", "t1", "t2")
 
@@ -15,7 +15,7 @@ subscriptions = st.lists(st.sets(st.sampled_from(TOPICS)), min_size=1, max_size=
 
 
 def _sizes(assigned: dict[str, dict[str, tuple[int, ...]]]) -> list[int]:
-    return [len(list(keys_of(given))) for given in assigned.values()]
+    return [len(list(partition_keys(given))) for given in assigned.values()]
 
 
 @given(st.sampled_from(sorted(ASSIGNORS)), counts, subscriptions, st.data())
@@ -36,7 +36,7 @@ def test_every_partition_is_given_once(
     ]
     assigned = assign(assignor, members, counts)
     assert assigned.keys() == {one.member_id for one in members}
-    given_out = [key for one in assigned.values() for key in keys_of(one)]
+    given_out = [key for one in assigned.values() for key in partition_keys(one)]
     wanted = {topic for topics in subscriptions for topic in topics} & counts.keys()
     assert sorted(given_out) == sorted((topic, number) for topic in wanted for number in range(counts[topic]))
     for one in members:

@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from gateway.groups.assignment.assignors import ASSIGNORS
 from gateway.groups.assignment.next_row import Happened, Subscriptions, members_after, next_row
-from log_format.groups.holdings import Holdings, keys_of
+from log_format.groups.holdings import Holdings, partition_keys
 from log_format.groups.row import GroupRow, MemberRow
 from tests.support.group_rows import member_row
 
@@ -73,7 +73,7 @@ class GroupHistory(RuleBasedStateMachine):
         """It acknowledges, and hears nothing: it has let go, and goes on with what it kept."""
         if name in self.believed and self.heard[name] == self.row.generation:
             self.pending[name] = self.heard[name]
-            readable = set(keys_of(Holdings(self.row).readable(name)))
+            readable = set(partition_keys(Holdings(self.row).readable(name)))
             self._take_in()
             self.believed[name] &= readable
 
@@ -105,12 +105,12 @@ class GroupHistory(RuleBasedStateMachine):
                 self._hear(name)
                 self.beat(name)
         holdings = Holdings(self.row)
-        read = [key for one in self.row.members for key in keys_of(holdings.readable(one.member_id))]
+        read = [key for one in self.row.members for key in partition_keys(holdings.readable(one.member_id))]
         wanted = {topic for one in self.row.members for topic in one.topics} & self.counts.keys()
         assert sorted(read) == sorted((topic, number) for topic in wanted for number in range(self.counts[topic]))
         for one in self.row.members:
             assert holdings.readable(one.member_id) == one.target
-            assert self.believed[one.member_id] == set(keys_of(one.target))
+            assert self.believed[one.member_id] == set(partition_keys(one.target))
         event(f"{min(len(self.row.members), 3)} members")
 
     @invariant()
@@ -126,12 +126,12 @@ class GroupHistory(RuleBasedStateMachine):
             holders = [one.member_id for one in self.row.members if holdings.holds(one.member_id, topic, number)]
             assert len(holders) <= 1, (topic, number)
         for one in self.row.members:
-            assert all(holdings.holds(one.member_id, *key) for key in keys_of(holdings.readable(one.member_id)))
+            assert all(holdings.holds(one.member_id, *key) for key in partition_keys(holdings.readable(one.member_id)))
             assert all(holdings.holds(one.member_id, *key) for key in self.believed[one.member_id])
 
     def _hear(self, name: str) -> None:
         self.heard[name] = self.row.generation
-        self.believed[name] |= set(keys_of(Holdings(self.row).readable(name)))
+        self.believed[name] |= set(partition_keys(Holdings(self.row).readable(name)))
 
     def _take_in(
         self, joins: tuple[MemberRow, ...] | list[MemberRow] = (), leaves: frozenset[str] | set[str] = frozenset()

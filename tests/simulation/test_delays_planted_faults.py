@@ -83,11 +83,11 @@ PLANTED: dict[str, Planted] = {
     "numbers publications without the windows": Planted(FAULTY, ((f"{_PUBLISHING}.epoch_of", _numbered_by_itself),)),
     "publishes what is due soon": Planted(CROWDED, ((f"{_CALENDAR}.Calendar.plan", _closes_ahead),), first_seed=16),
     "plans from a listing before the last window": Planted(
-        STORMY, ((f"{_CALENDAR}.Calendar.is_behind", _plans_from_any_listing),), first_seed=12
+        STORMY, ((f"{_CALENDAR}.Calendar.is_recent_enough", _plans_from_any_listing),), first_seed=12
     ),
-    "forgets cancellations": Planted(CROWDED, ((f"{_CALENDAR}.list_cancelled", _skips_nothing),)),
+    "forgets cancellations": Planted(CROWDED, ((f"{_CALENDAR}.list_cancellations", _skips_nothing),)),
     "does not look whether it was too late": Planted(
-        STORMY, (("gateway.scheduled.filing.checked", _never_checked),), first_seed=10
+        STORMY, (("gateway.scheduled.filing.find_missed", _never_checked),), first_seed=10
     ),
     "drops the next notice of an object": Planted(HOSTILE, ((f"{_PUBLISHING}.put_due", _keeps_old_notices_only),)),
     "publishes for whatever has the name": Planted(

@@ -132,7 +132,9 @@ PLANTED: dict[str, Planted] = {
     "gives what nobody let go of": Planted(
         PASSING, (("log_format.groups.holdings.Holdings._kept", _gives_before_it_is_let_go),), first_seed=100
     ),
-    "fences no coordinator": Planted(PASSING, (("log_format.groups.changes._fenced", lambda *_: None),), first_seed=63),
+    "fences no coordinator": Planted(
+        PASSING, (("log_format.groups.changes._fenced_error", lambda *_: None),), first_seed=63
+    ),
     "takes over without grace": Planted(
         PASSING,
         (("gateway.groups.membership.live_group.LiveGroup.__init__", _takes_over_without_grace),),

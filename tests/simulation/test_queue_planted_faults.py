@@ -19,7 +19,7 @@ from gateway.queues.publishing import Publishing
 from gateway.queues.share import Held
 from log_format.queues.changes import Conclude, Settle
 from log_format.queues.row import QueueChanges, QueueRow
-from log_format.queues.runs import RELEASED, SETTLED, Run, overlaid
+from log_format.queues.runs import RELEASED, SETTLED, Run, overlay_runs
 from log_format.queues.state import QueuesState, snapshot
 from tests.simulation.simulated.faults import Profile
 from tests.simulation.simulated.seeds import shows
@@ -130,7 +130,7 @@ async def _moves_of_whatever_has_the_name(self: DeadLetters, queue: Any, key: An
 _share, _move_of, _first_ids = Partitions.share, DeadLetters._move_of, dict[Any, str]()
 _decide, _conclude, _begin, _live = Settle.decide, Conclude.decide, LiveQueue.__init__, Coordinator.live
 _find, _lock, _write, _publish = Leases.find, Leases.lock, LiveQueue.write, Publishing.publish
-_wait_for, _overlaid = Partitions.wait_for, overlaid
+_wait_for, _overlaid = Partitions.wait_for, overlay_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ PLANTED: dict[str, Planted] = {
         (("gateway.queues.dead_letters.DeadLetters._move_of", _moves_of_whatever_has_the_name),),
         first_seed=1,
     ),
-    "settles one too many": Planted(PASSING, (("log_format.queues.state.overlaid", _settles_one_too_many),)),
+    "settles one too many": Planted(PASSING, (("log_format.queues.state.overlay_runs", _settles_one_too_many),)),
 }
 
 

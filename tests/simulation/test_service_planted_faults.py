@@ -160,7 +160,7 @@ PLANTED: dict[str, Planted] = {
         "G5", "log_format.topic.producers.SequenceCheck.judge", _appends_duplicates, FAULTY, first_seed=4
     ),
     "applies a decided transaction twice": Planted(
-        "G6", "log_format.transactions.batch.Batch", _unnamed, FAULTY, first_seed=2
+        "G6", "log_format.transactions.finishing.Batch", _unnamed, FAULTY, first_seed=2
     ),
     "applies a decided transaction in part": Planted(
         "G6", "log_format.transactions.finishing._by_topic", _first_topic_only, CALM

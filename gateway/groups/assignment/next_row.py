@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.groups.assignment.assignors import Subscriber, assign
 from gateway.groups.bounds import FORMER_IDS_MAX
-from log_format.groups.holdings import Holdings, common
+from log_format.groups.holdings import Holdings, common_partitions
 from log_format.groups.row import GroupRow, MemberRow
 
 
@@ -61,7 +61,7 @@ def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
         acknowledged = max(member.acknowledged, happened.acknowledged.get(member.member_id, member.acknowledged))
         held = holdings.held(member.member_id)
         if acknowledged == row.generation:
-            held = common(held, member.target)
+            held = common_partitions(held, member.target)
         successor = by_instance.get(member.instance_id) if member.instance_id is not None else None
         if successor is None:
             topics, pattern = happened.subscribed.get(member.member_id, (member.topics, member.pattern))
@@ -74,7 +74,7 @@ def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
             msgspec.structs.replace(
                 successor,
                 target=member.target,
-                held=common(held, member.target),
+                held=common_partitions(held, member.target),
                 former_ids=_newest(*member.former_ids, member.member_id, *outrun.get(successor.member_id, ())),
                 acknowledged=row.generation,
             )

@@ -24,7 +24,7 @@ from gateway.groups.classic.consumer_protocol import (
 from gateway.groups.classic.member import ClassicJoined, JoinWish, assigned_by_gateway
 from gateway.groups.classic.refusal import Rebalancing, inconsistent
 from gateway.groups.membership.live_group import LiveGroup
-from log_format.groups.changes import fenced_member, stale, unknown_member
+from log_format.groups.changes import fenced_member_error, stale_error, unknown_member_error
 from log_format.groups.row import MemberRow, Partitions
 
 
@@ -93,10 +93,10 @@ def member_of(group: LiveGroup, member_id: str, instance_id: str | None) -> Memb
     """Return a member that speaks the classic protocol. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``)."""
     present = _of_instance(group, instance_id)
     if present is not None and present.member_id != member_id:
-        raise fenced_member(group.name, member_id)
+        raise fenced_member_error(group.name, member_id)
     member = group.member(member_id)
     if member.classic is None or instance_id not in (None, member.instance_id):
-        raise unknown_member(group.name, member_id)
+        raise unknown_member_error(group.name, member_id)
     return member
 
 
@@ -153,4 +153,4 @@ def _check_generation(group: LiveGroup, member_id: str, generation: int) -> None
     """
     acknowledged = group.sessions[member_id].acknowledged
     if not acknowledged <= generation <= group.row.generation:
-        raise stale(group.name, f"generation {generation} is not the member's, which is {acknowledged}")
+        raise stale_error(group.name, f"generation {generation} is not the member's, which is {acknowledged}")

@@ -13,8 +13,8 @@ from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.member_ids import MemberIds
 from log_format.errors import TidelogError
-from log_format.groups.changes import fenced_member, unknown_member
-from log_format.groups.row import MemberRow, is_anothers
+from log_format.groups.changes import fenced_member_error, unknown_member_error
+from log_format.groups.row import MemberRow, belongs_to_another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +103,8 @@ class ClassicCalls:
             try:
                 await self._member_ids.check(name, member_id, owner)
                 present = None if member_id else group.members.of_instance(instance_id)
-                is_own = present is None or not is_anothers(present.wish.reader, owner)
-                refusals.append(None if is_own else unknown_member(name, member_id))
+                is_own = present is None or not belongs_to_another(present.wish.reader, owner)
+                refusals.append(None if is_own else unknown_member_error(name, member_id))
             except TidelogError as refusal:
                 refusals.append(refusal)
         allowed = [one for one, refusal in zip(leaving, refusals, strict=True) if refusal is None]
@@ -145,11 +145,11 @@ def _leaving(
     """Return the member that is named by id, by instance id, or by both; its refusal if there is none."""
     named = None if instance_id is None else members.by_instance.get(instance_id)
     if not member_id:
-        is_own = named is not None and not is_anothers(named.reader, owner)
-        return named if named is not None and is_own else unknown_member(group, member_id)
+        is_own = named is not None and not belongs_to_another(named.reader, owner)
+        return named if named is not None and is_own else unknown_member_error(group, member_id)
     if named is not None and named.member_id != member_id:
-        return fenced_member(group, member_id)
+        return fenced_member_error(group, member_id)
     found = members.by_id.get(member_id) if instance_id is None else named
-    if found is not None and not is_anothers(found.reader, owner):
+    if found is not None and not belongs_to_another(found.reader, owner):
         return found
-    return unknown_member(group, member_id)
+    return unknown_member_error(group, member_id)

@@ -20,8 +20,8 @@ from gateway.groups.membership.regrouping import Asked
 from gateway.groups.membership.session import Session
 from gateway.groups.subscription.subscribed_topics import SubscribedTopics
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.groups.changes import anothers_instance, unknown_member
-from log_format.groups.holdings import common, keys_of
+from log_format.groups.changes import foreign_instance_error, unknown_member_error
+from log_format.groups.holdings import common_partitions, partition_keys
 from log_format.groups.row import MemberRow, Partitions, Reader
 
 LEAVES: Final = -1
@@ -87,7 +87,7 @@ class MemberEpochs:
             return await self._coordinator.unless_deleted(name, lambda: self._join(name, beat))
         group = await self._coordinator.claimed(name)
         if not isinstance(group, LiveGroup):
-            raise unknown_member(name, beat.member_id)
+            raise unknown_member_error(name, beat.member_id)
         member = self._member(group, beat)
         session = group.sessions[beat.member_id]
         if beat.epoch == WILL_COME_BACK and member.instance_id is not None:
@@ -102,14 +102,14 @@ class MemberEpochs:
         """Raise ``RequestRefused`` unless the epoch is a member's present one; ``BackOff``, ``OutcomeUnknown``."""
         group = await self._coordinator.claimed(name)
         if not isinstance(group, LiveGroup):
-            raise unknown_member(name, member_id)
+            raise unknown_member_error(name, member_id)
         check_reader(group, group.member(member_id), reader)
         group.check_commit(member_id, epoch)
 
     def _member(self, group: LiveGroup, beat: Beat) -> MemberRow:
         member = group.member(beat.member_id)
         if member.classic is not None or beat.instance_id not in (None, member.instance_id):
-            raise unknown_member(group.name, beat.member_id)
+            raise unknown_member_error(group.name, beat.member_id)
         check_reader(group, member, beat.reader)
         return member
 
@@ -120,7 +120,7 @@ class MemberEpochs:
                 check_reader(before, known, beat.reader)
             elif beat.instance_id is not None and known.instance_id == beat.instance_id:
                 if not _is_of(known, beat.reader):
-                    raise anothers_instance(name, beat.instance_id)
+                    raise foreign_instance_error(name, beat.instance_id)
                 # A client of the classic protocol does not say that it will come back.
                 is_released = known.classic is not None or (
                     isinstance(before, LiveGroup) and before.sessions[known.member_id].is_released
@@ -186,19 +186,19 @@ async def caught_up(group: LiveGroup, member: MemberRow, session: Session) -> tu
     # The member still holds a partition that it has lost, or other events came in just when it let go.
     member = group.member(member.member_id)
     group.told(member.member_id, group.row.generation)
-    return session.acknowledged, common(group.holdings.held(member.member_id), member.target)
+    return session.acknowledged, common_partitions(group.holdings.held(member.member_id), member.target)
 
 
 def _has_let_go(group: LiveGroup, member: MemberRow, session: Session) -> bool:
     """Return whether the client reads nothing that its member has lost: it was told so, and has reported since it was given
     more."""
     held = group.holdings.held(member.member_id)
-    lost = set(keys_of(held)) - set(keys_of(member.target))
+    lost = set(partition_keys(held)) - set(partition_keys(member.target))
     if not lost:
         return True
-    if session.owned is None or lost & set(keys_of(session.owned)):
+    if session.owned is None or lost & set(partition_keys(session.owned)):
         return False
-    return session.assigned is None or not lost & set(keys_of(session.assigned))
+    return session.assigned is None or not lost & set(partition_keys(session.assigned))
 
 
 def _tell(session: Session, assigned: Partitions) -> None:
@@ -212,7 +212,7 @@ def check_reader(group: Coordinated, member: MemberRow, reader: Reader | None) -
     """Raise ``RequestRefused`` (``UNKNOWN_MEMBER``) if the member is another principal's: clients choose their ids themselves, so
     an id is no proof."""
     if not _is_of(member, reader):
-        raise unknown_member(group.name, member.member_id)
+        raise unknown_member_error(group.name, member.member_id)
 
 
 def _is_of(member: MemberRow, reader: Reader | None) -> bool:
@@ -232,4 +232,4 @@ def _assignor_of(group: Coordinated, wanted: str | None) -> str | None:
 
 
 def _within(partitions: Partitions, others: Partitions) -> bool:
-    return set(keys_of(partitions)) <= set(keys_of(others))
+    return set(partition_keys(partitions)) <= set(partition_keys(others))

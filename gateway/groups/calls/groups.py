@@ -38,7 +38,7 @@ from gateway.groups.offsets.readers import Readers
 from gateway.groups.offsets.reset import Reset
 from gateway.groups.subscription.subscribed_topics import SubscribedTopics
 from log_format.cluster.proof import NOBODY
-from log_format.groups.changes import EraseOffsets, not_empty, unknown_member
+from log_format.groups.changes import EraseOffsets, not_empty_error, unknown_member_error
 from log_format.groups.holdings import Holdings
 from log_format.groups.row import GroupRow, MemberRow, Partitions, Reader
 from log_format.groups.state import Group
@@ -181,7 +181,7 @@ class Groups:
         """
         group = await self.existing(name)
         if isinstance(group, ClassicGroup) or group.speaks_classic(member_id):
-            raise unknown_member(name, member_id)
+            raise unknown_member_error(name, member_id)
         return group
 
     def topics_of_member(self, name: str, member_id: str) -> list[str]:
@@ -236,7 +236,7 @@ class Groups:
     async def _deleted(self, name: str) -> None:
         found = await self.committed.group(name)
         if found.row is not None and found.row.members:
-            raise not_empty(name)
+            raise not_empty_error(name)
         await self.coordinator.delete(name)
 
     async def page(

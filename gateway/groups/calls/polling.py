@@ -29,7 +29,7 @@ from gateway.memory_budget import Memory
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.groups.changes import CoordinatorFenced
-from log_format.groups.holdings import keys_of
+from log_format.groups.holdings import partition_keys
 from log_format.records.filter import RecordFilter
 
 AutoReset = Literal["earliest", "latest", "none"]
@@ -180,11 +180,11 @@ class Polling:
         wish, group, positions = poll.wish, poll.group, poll.positions
         failed: dict[Key, TidelogError] = {}
         poll.failed, poll.is_fenced = failed, False
-        failed.update(await _unreadable(wish, list(keys_of(heard.readable))))
+        failed.update(await _unreadable(wish, list(partition_keys(heard.readable))))
         for key in failed:
             positions.pop(key, None)
         await self._drop_of_others(poll, heard)
-        unknown = [key for key in keys_of(heard.readable) if key not in positions and key not in failed]
+        unknown = [key for key in partition_keys(heard.readable) if key not in positions and key not in failed]
         if not unknown:
             return
         committed = await self._committed.of_partitions(group.name, unknown)
@@ -226,7 +226,7 @@ class Polling:
     async def _drop_of_others(self, poll: _Poll, heard: Heard) -> None:
         """Drop positions in topics that were made anew since."""
         arrival_ms = self._clock.monotonic_ms()
-        for key in keys_of(heard.readable) if poll.unlooked else ():
+        for key in partition_keys(heard.readable) if poll.unlooked else ():
             if key not in poll.unlooked or key not in poll.positions:
                 continue
             poll.unlooked.discard(key)
@@ -242,7 +242,7 @@ class Polling:
         """Return the partitions and their records; None when the group changed first."""
         is_news = poll.failed or _is_rebalanced(poll, heard) or self._draining
         wait_ms = 0 if is_news else max(0, poll.deadline_ms - self._clock.monotonic_ms())
-        keys = _rotated(sorted(key for key in keys_of(heard.readable) if key in poll.positions), poll.session)
+        keys = _rotated(sorted(key for key in partition_keys(heard.readable) if key in poll.positions), poll.session)
         limits = replace(poll.wish.limits, wait_ms_max=wait_ms)
         wanted = [
             FetchFrom(
@@ -317,7 +317,7 @@ def _broken_off(poll: _Poll, problem: TidelogError, memory: Memory) -> Polled:
     The answer names no generation that is new to the member, so its last acknowledgement still holds.
     """
     member_id = poll.wish.member_id
-    keys = sorted(keys_of(poll.group.holdings.readable(member_id)))
+    keys = sorted(partition_keys(poll.group.holdings.readable(member_id)))
     is_out = isinstance(problem, RequestRefused)
     return Polled(
         member_id=member_id,

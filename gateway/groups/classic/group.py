@@ -29,7 +29,7 @@ from gateway.groups.classic.refusal import GroupFull, Rebalancing, inconsistent
 from gateway.groups.classic.roster import Roster
 from gateway.groups.classic.stored import ClassicParts, StoredRow, agreed_on
 from log_format.errors import OutcomeUnknown, TidelogError
-from log_format.groups.changes import CoordinatorFenced, fenced_member, stale, unknown_member
+from log_format.groups.changes import CoordinatorFenced, fenced_member_error, stale_error, unknown_member_error
 from log_format.groups.row import ClassicProtocol, GroupRow
 
 _log = logging.getLogger("gateway.groups")
@@ -331,7 +331,7 @@ class ClassicGroup:
         now choose another protocol (KIP-345). Its metadata may differ: a sticky assignor's change at each start."""
         former_leader = self.leader
         is_leader = old.member_id == former_leader
-        old.fail(fenced_member(self.name, old.member_id))
+        old.fail(fenced_member_error(self.name, old.member_id))
         member = old.successor(new_id, wish, self._clock.monotonic_ms())
         self.members.replace(old, member)
         if is_leader:
@@ -358,7 +358,7 @@ class ClassicGroup:
     def _forget(self, member: Member) -> None:
         self.members.remove(member)
         member.release(None)
-        member.fail(unknown_member(self.name, member.member_id))
+        member.fail(unknown_member_error(self.name, member.member_id))
 
     def check_mine(self) -> None:
         """Raise ``CoordinatorFenced`` if another gateway coordinates the group."""
@@ -367,7 +367,7 @@ class ClassicGroup:
 
     def _check_generation(self, generation: int) -> None:
         if generation != self.generation:
-            raise stale(self.name, f"generation {generation} is not {self.generation}, the present one")
+            raise stale_error(self.name, f"generation {generation} is not {self.generation}, the present one")
 
     # The table
 

@@ -11,8 +11,8 @@ from gateway.groups.classic.refusal import inconsistent
 from gateway.problem import overloaded
 from log_format.cluster.proof import NOBODY
 from log_format.errors import TidelogError
-from log_format.groups.changes import anothers_instance, fenced_member, unknown_member
-from log_format.groups.row import MemberRow, is_anothers
+from log_format.groups.changes import fenced_member_error, foreign_instance_error, unknown_member_error
+from log_format.groups.row import MemberRow, belongs_to_another
 
 
 class Roster:
@@ -56,12 +56,12 @@ class Roster:
         if instance_id is not None:
             present = self.of_instance(instance_id)
             if present is not None and present.member_id != member_id:
-                raise fenced_member(self._group, member_id)
+                raise fenced_member_error(self._group, member_id)
         found = self._by_id.get(member_id)
         if found is None and member_id in self._former_ids:
-            raise fenced_member(self._group, member_id)
+            raise fenced_member_error(self._group, member_id)
         if found is None or (instance_id is not None and found.wish.instance_id != instance_id):
-            raise unknown_member(self._group, member_id)
+            raise unknown_member_error(self._group, member_id)
         return found
 
     def add(self, member: Member) -> None:
@@ -91,8 +91,8 @@ class Roster:
         """Raise ``RequestRefused`` (``FENCED_MEMBER``) if the member would replace another principal's."""
         known = self.of_instance(wish.instance_id)
         owner = NOBODY if wish.reader is None else wish.reader.principal
-        if known is not None and is_anothers(known.wish.reader, owner):
-            raise anothers_instance(self._group, wish.instance_id)
+        if known is not None and belongs_to_another(known.wish.reader, owner):
+            raise foreign_instance_error(self._group, wish.instance_id)
 
     def check_protocols(self, wish: JoinWish, protocol_type: str) -> None:
         """Raise ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) if the member has no protocol in common with all others."""

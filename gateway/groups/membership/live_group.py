@@ -33,14 +33,14 @@ from log_format.errors import BackOff, OutcomeUnknown
 from log_format.groups.changes import (
     CoordinatorFenced,
     Regroup,
-    anothers_instance,
-    fenced_member,
-    stale,
-    unknown_member,
+    fenced_member_error,
+    foreign_instance_error,
+    stale_error,
+    unknown_member_error,
 )
 from log_format.groups.holdings import Holdings
 from log_format.groups.memory import member_bytes
-from log_format.groups.row import GroupRow, MemberRow, Partitions, is_anothers
+from log_format.groups.row import GroupRow, MemberRow, Partitions, belongs_to_another
 
 _log = logging.getLogger("gateway.groups")
 
@@ -136,8 +136,8 @@ class LiveGroup:
                     break
                 return row
             if member_id in row.former_ids:
-                raise fenced_member(self.name, member_id)
-        raise unknown_member(self.name, member_id)
+                raise fenced_member_error(self.name, member_id)
+        raise unknown_member_error(self.name, member_id)
 
     def speaks_classic(self, member_id: str) -> bool:
         """Return whether this is a member that speaks Kafka's classic protocol."""
@@ -154,8 +154,8 @@ class LiveGroup:
         same = [
             one for one in self.row.members if member.instance_id is not None and one.instance_id == member.instance_id
         ]
-        if any(is_anothers(one.reader, owner) for one in same):
-            raise anothers_instance(self.name, member.instance_id)
+        if any(belongs_to_another(one.reader, owner) for one in same):
+            raise foreign_instance_error(self.name, member.instance_id)
         is_back = member.member_id in self.sessions
         if is_back:
             # By joining, its client says that it reads nothing any more.
@@ -170,7 +170,7 @@ class LiveGroup:
                 mark_committed()
                 return Joined(member=taken_in, readable=Holdings(row).readable(member.member_id))
         # The static member's next instance joined in the same commit.
-        raise fenced_member(self.name, member.member_id)
+        raise fenced_member_error(self.name, member.member_id)
 
     async def leave(self, member_ids: Iterable[str]) -> None:
         """Take these members out. Raises what ``join`` raises."""
@@ -197,7 +197,9 @@ class LiveGroup:
         before = session.acknowledged
         session.is_inherited &= generation is None
         if generation is not None and generation > self.row.generation:
-            raise stale(self.name, f"generation {generation} was never given out; {self.row.generation} is the newest")
+            raise stale_error(
+                self.name, f"generation {generation} was never given out; {self.row.generation} is the newest"
+            )
         if generation == self.row.generation:
             row = await self._acknowledge(member_id, session, generation)
             if row is not None:
@@ -231,7 +233,7 @@ class LiveGroup:
         self.member(member_id)
         acknowledged = self.sessions[member_id].acknowledged
         if generation not in (acknowledged, self.row.generation) and not self._may_recall(member_id, generation):
-            raise stale(
+            raise stale_error(
                 self.name, f"generation {generation} is neither {acknowledged}, its last, nor {self.row.generation}"
             )
 

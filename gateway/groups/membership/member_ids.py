@@ -12,8 +12,8 @@ from gateway.engine.producer_ids import ProducerIds
 from gateway.tables.groups import GroupsTable
 from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY
-from log_format.groups.changes import unknown_member
-from log_format.groups.row import is_anothers
+from log_format.groups.changes import unknown_member_error
+from log_format.groups.row import belongs_to_another
 from log_format.ids import NewId
 
 
@@ -43,8 +43,8 @@ class MemberIds:
         members = () if row is None else row.members
         known = next((one for one in members if one.member_id == member_id), None)
         reader = None if known is None else known.reader
-        if separator if reader is None else is_anothers(reader, owner):
-            raise unknown_member(group, member_id)
+        if separator if reader is None else belongs_to_another(reader, owner):
+            raise unknown_member_error(group, member_id)
 
     async def _proof(self, group: str, text: str, owner: str) -> str:
         return await self._ids.prove(f"{group}\0{text}", owner)

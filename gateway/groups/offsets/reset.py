@@ -14,7 +14,7 @@ from gateway.groups.bounds import GROUP_PARTITIONS_MAX
 from gateway.groups.offsets.committed import Committed, NextOffset, offsets_after
 from gateway.groups.offsets.incarnations import Incarnations, Key, of_ids
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.groups.changes import not_empty
+from log_format.groups.changes import not_empty_error
 from log_format.groups.row import OffsetRow
 from log_format.groups.state import Group
 
@@ -59,7 +59,7 @@ class Reset:
         shift), ``BackOff``, ``OutcomeUnknown``.
         """
         if group.row is not None and group.row.members:
-            raise not_empty(name)
+            raise not_empty_error(name)
         keys = list(partitions or ())
         names = sorted({*(topics or ()), *(topic for topic, _ in keys)})
         opened = {topic: await self._incarnations.existing(topic) for topic in names}
@@ -78,7 +78,7 @@ class Reset:
         try:
             group = await self._committed.commit(name, wanted, None, None)
         except RequestRefused as refusal:
-            raise not_empty(name) if refusal.code == ErrorCode.STALE_GENERATION else refusal from None
+            raise not_empty_error(name) if refusal.code == ErrorCode.STALE_GENERATION else refusal from None
         return offsets_after(group, ids, [group.offsets[one.key] for one in wanted if one.key in group.offsets])
 
     async def _moved(self, name: str, key: Key, to: ResetTo, row: OffsetRow | None, topic: OpenTopic) -> NextOffset:

@@ -22,8 +22,8 @@ from gateway.kafka.errors import COORDINATOR, kafka_error
 from gateway.transactions.of_kafka import NO_PRODUCER, TransactionalProducer
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, TidelogError
-from log_format.groups.changes import unknown_member
-from log_format.groups.row import NO_EPOCH, is_anothers
+from log_format.groups.changes import unknown_member_error
+from log_format.groups.row import NO_EPOCH, belongs_to_another
 from log_format.topic.producer_id import number_of
 from log_format.transactions.changes import NotFinished
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
@@ -179,9 +179,9 @@ async def _member(call: KafkaCall, request: Any) -> tuple[str | None, int | None
     if row is None or row.classic is None or not row.members:
         return None, None
     for one in row.members:
-        if not is_anothers(one.reader, call.owner):
+        if not belongs_to_another(one.reader, call.owner):
             return one.member_id, row.generation
-    raise unknown_member(name, member_id)
+    raise unknown_member_error(name, member_id)
 
 
 def _offsets(request: Any, member_id: str | None, generation: int | None) -> StagedOffsets:

@@ -25,7 +25,7 @@ from log_format.topic.config import TopicConfig
 from log_format.topic.producer_id import JOB, issue
 from log_format.transactions.job import CommitJob
 from log_format.transactions.staged_records import STAGED, StagedRecords, encode_staged, staged_name, staged_prefix
-from log_format.transactions.without_gateway import TransactionFinishing
+from log_format.transactions.transaction_finisher import TransactionFinisher
 from tests.support.clocks import ManualClock
 
 CLOCK = SystemClock()
@@ -38,7 +38,7 @@ def new_id() -> str:
 def test_what_a_job_left_is_finished() -> None:
     """Every topic has its records, nothing is left staged; a dry run and a young one change nothing."""
     store = MemoryStore()
-    finishing = TransactionFinishing(
+    finishing = TransactionFinisher(
         store, CLOCK, new_id=new_id, log_of=lambda topic: TopicLog(store, topic, CLOCK), engine="tidelog-test"
     )
     transaction_id = issue(JOB, CLOCK.now_ms(), new_id(), b"key")
@@ -75,7 +75,7 @@ def test_what_was_staged_too_long_ago_is_given_up_before_it_goes() -> None:
     gives nothing up, and what is younger may still be decided."""
     clock = ManualClock()
     store = MemoryStore(clock=clock)
-    finishing = TransactionFinishing(
+    finishing = TransactionFinisher(
         store, clock, new_id=new_id, log_of=lambda topic: TopicLog(store, topic, clock), engine="tidelog-test"
     )
 

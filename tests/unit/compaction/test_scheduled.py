@@ -10,7 +10,7 @@ from log_format.ids import random_id
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.scheduled.calendar import Calendar
 from log_format.scheduled.delayed_records import DelayedRecords
-from log_format.scheduled.filing import Filed, checked, put_object
+from log_format.scheduled.filing import FiledRequest, find_missed, put_object
 from log_format.topic.changes import DeleteTopic
 from tests.support.maintenance_bench import MaintenanceBench
 
@@ -27,7 +27,7 @@ def calendar(bench: MaintenanceBench) -> Calendar:
     return Calendar(bench.store, "t", topic_id, bench.clock, random_id)
 
 
-def filed(calendar: Calendar, bench: MaintenanceBench, name: str, *, is_repeatable: bool = False) -> list[Filed]:
+def filed(calendar: Calendar, bench: MaintenanceBench, name: str, *, is_repeatable: bool = False) -> list[FiledRequest]:
     rows = [{"timestamp": 0, "key": None, "value": b"v", "headers": None}]
     zeros = np.zeros(1, np.int64)
     request = DelayedRecords(
@@ -67,7 +67,7 @@ def test_what_has_no_notice_goes_a_day_behind_its_time(
     assert bench.job().run_round(collect=True).failed_topics == 0
     assert objects(bench) == ["noticed"]
     late = Calendar(bench.store, "t", calendar.topic_id, bench.clock, random_id)
-    assert [one.missed.tolist() for one in checked(late, slept)] == [[True]]
+    assert [one.missed.tolist() for one in find_missed(late, slept)] == [[True]]
     assert [window.objects for _, window in late.windows_behind(0)] == [[], ["noticed"]]
 
 

@@ -68,13 +68,13 @@ def end_transactions_in(store: str, *, asks: bool, as_json: bool) -> None:
         from log_format.errors import BackOff  # noqa: PLC0415 - with the others
         from log_format.ids import random_id  # noqa: PLC0415 - with the others
         from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
-        from log_format.transactions.lost import damaged, do_without  # noqa: PLC0415 - needs pyarrow
-        from log_format.transactions.without_gateway import TransactionFinishing  # noqa: PLC0415 - needs pyarrow
+        from log_format.transactions.damaged_transactions import find_damaged, plan_commit_without_lost  # noqa: PLC0415 - needs pyarrow
+        from log_format.transactions.transaction_finisher import TransactionFinisher  # noqa: PLC0415 - needs pyarrow
     opened, clock = open_store(store, must_exist=True), SystemClock()
-    finishing = TransactionFinishing(
+    finishing = TransactionFinisher(
         opened, clock, new_id=random_id, log_of=lambda topic: TopicLog(opened, topic, clock), engine="tidelog-doctor"
     )
-    found = list(damaged(opened, finishing.log.refresh(), clock.now_ms()))
+    found = list(find_damaged(opened, finishing.log.refresh(), clock.now_ms()))
     for each in found:
         if not as_json:
             who = f" of {each.row.transactional_id}" if each.row.transactional_id else ""
@@ -83,7 +83,7 @@ def end_transactions_in(store: str, *, asks: bool, as_json: bool) -> None:
         typer.confirm("Commit what is left of them?", abort=True, err=True)
     ended = []
     for each in found:
-        row = finishing.decide(do_without(opened, each, random_id))
+        row = finishing.decide(plan_commit_without_lost(opened, each, random_id))
         with suppress(BackOff):  # a gateway is finishing it, within seconds
             row = finishing.finish(row)
         ended.append({"transaction_id": row.transaction_id, "state": row.state, "lost": each.lost})

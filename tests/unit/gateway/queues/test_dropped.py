@@ -15,7 +15,7 @@ from gateway.queues.settlement import Settlement
 from gateway.queues.share import Held, Lease, Share
 from log_format.queues.row import QueueSettings
 from log_format.queues.runs import DEAD, RELEASED, SETTLED, Run
-from log_format.queues.state import Settled
+from log_format.queues.state import PartitionSettlements
 from tests.support.clocks import EPOCH_MS, ManualClock
 
 PLAIN = QueueSettings(
@@ -33,7 +33,7 @@ PLAIN = QueueSettings(
 
 
 def held(count: int, *, is_begun: bool = True) -> Held:
-    share = Share("q", "t", ("t-id", 3), Settled("t"))
+    share = Share("q", "t", ("t-id", 3), PartitionSettlements("t"))
     return Held(4, 5, count, leased_by=Lease("1-1", share), is_begun=is_begun)
 
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from gateway.queues.share import BUSY, LEASED, Held, Lease, Share
 from log_format.queues.runs import RELEASED, SETTLED, Run
-from log_format.queues.state import Settled
+from log_format.queues.state import PartitionSettlements
 
 
 def share(*runs: Run, start: int = 0) -> Share:
-    return Share("q", "t", ("t-id", 0), Settled("t", start, runs))
+    return Share("q", "t", ("t-id", 0), PartitionSettlements("t", start, runs))
 
 
 def taken(one: Share, end: int, count: int = 100, now_ms: int = 0) -> list[tuple[int, int, int]]:
@@ -78,7 +78,7 @@ def test_offsets_without_a_record_go_with_the_record_before_them() -> None:
 def test_a_log_start_settles_what_it_removes() -> None:
     """Retention moves the start offset, and runs before it are gone."""
     one = share(Run(2, 3, RELEASED, 1), Run(6, 7, RELEASED, 1))
-    one.follow(Settled("t", 0, one.runs), 5, 1_000)
+    one.follow(PartitionSettlements("t", 0, one.runs), 5, 1_000)
     assert (one.start, one.runs) == (5, (Run(6, 7, RELEASED, 1),))
     assert one.unsettled(9) == 4
     assert one.moved_ms == 1_000

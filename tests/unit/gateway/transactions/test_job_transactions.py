@@ -14,7 +14,7 @@ from log_format.topic.producer_id import JOB, issue
 from log_format.transactions.job import CommitJob
 from log_format.transactions.staged_age import JOB_MS_MAX
 from log_format.transactions.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
-from log_format.transactions.without_gateway import TransactionFinishing
+from log_format.transactions.transaction_finisher import TransactionFinisher
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 
 STAGED = "system/transactions/staged/"
@@ -36,10 +36,10 @@ async def staged(gateway: Gateway, *, issued_ms: int) -> CommitJob:
     return CommitJob(transaction_id=transaction_id, staged=tuple(names), new_producer_id="p")
 
 
-def job_of(gateway: Gateway) -> TransactionFinishing:
+def job_of(gateway: Gateway) -> TransactionFinisher:
     """A job's hand on the table."""
     clock = SystemClock()
-    return TransactionFinishing(
+    return TransactionFinisher(
         gateway.store,
         clock,
         new_id=new_id,

@@ -13,10 +13,15 @@ from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable
 from log_format.ids import random_id
 from log_format.store import ObjectStore
 from log_format.topic.producer_id import numbered
-from log_format.transactions.lost import LEFT_ALONE_MS, TransactionDamaged, damaged, do_without
+from log_format.transactions.damaged_transactions import (
+    LEFT_ALONE_MS,
+    TransactionDamaged,
+    find_damaged,
+    plan_commit_without_lost,
+)
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 from log_format.transactions.staged_records import STAGED
-from log_format.transactions.without_gateway import TransactionFinishing
+from log_format.transactions.transaction_finisher import TransactionFinisher
 from tests.support import kafka_transactions
 from tests.support.all_allowed import all_allowed
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
@@ -25,14 +30,14 @@ from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 def end_without_what_is_lost(store: ObjectStore) -> list[int]:
     """As ``tidelog doctor --repair system/transactions``, later; of each transaction how many objects are lost."""
     clock = SystemClock()
-    finishing = TransactionFinishing(
+    finishing = TransactionFinisher(
         store, clock, new_id=random_id, log_of=lambda topic: TopicLog(store, topic, clock), engine="tidelog-test"
     )
     state = finishing.log.refresh()
-    assert not list(damaged(store, state, clock.now_ms())), "a young one is left to its gateway"
-    found = list(damaged(store, state, clock.now_ms() + LEFT_ALONE_MS + 1))
+    assert not list(find_damaged(store, state, clock.now_ms())), "a young one is left to its gateway"
+    found = list(find_damaged(store, state, clock.now_ms() + LEFT_ALONE_MS + 1))
     for each in found:
-        finishing.decide(do_without(store, each, random_id))
+        finishing.decide(plan_commit_without_lost(store, each, random_id))
     return [len(each.lost) for each in found]
 
 

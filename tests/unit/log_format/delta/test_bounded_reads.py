@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from log_format import layout, limits
-from log_format.bounded_read import read_bounded
 from log_format.checkpoints.checkpoint import reconciled_log, write_checkpoint
 from log_format.cluster.identity import load_cluster
 from log_format.delta.committer import Committer
 from log_format.errors import BackOff, CorruptData
 from log_format.inspection.verify import verify_topic
+from log_format.store import read_bounded
 from log_format.topic.append import Append
 from log_format.transactions.staged_records import staged_key, staged_name, staged_prefix
 from tests.support.topic_bench import TopicBench

@@ -23,7 +23,7 @@ from log_format.scheduled.calendar import Calendar
 from log_format.scheduled.delayed_records import DelayedRecords
 from log_format.scheduled.due import list_due
 from log_format.scheduled.filing import put_object
-from log_format.scheduled.lookup import scheduled_id, waiting
+from log_format.scheduled.lookup import list_waiting, scheduled_id
 from log_format.schemas.changes import Decide, Register, compared
 from log_format.schemas.copied import copied_at_ms
 from log_format.schemas.decision import Decided
@@ -38,7 +38,7 @@ from log_format.topic.config import TopicConfig
 from log_format.topic.producer_id import JOB, issue
 from log_format.transactions.job import CommitJob
 from log_format.transactions.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
-from log_format.transactions.without_gateway import TransactionFinishing
+from log_format.transactions.transaction_finisher import TransactionFinisher
 from tests.support.faulty_store import FaultyStore
 from tests.support.records import batch_of
 
@@ -68,7 +68,7 @@ def everything(store: ObjectStore) -> list[tuple[str, bytes]]:
 
 def transact(store: ObjectStore, value: bytes, topic: str = TOPIC) -> None:
     """A transaction of one record, from its decision to its end."""
-    finishing = TransactionFinishing(
+    finishing = TransactionFinisher(
         store, CLOCK, new_id=new_id, log_of=lambda name: TopicLog(store, name, CLOCK), engine="tidelog-test"
     )
     transaction_id, name = issue(JOB, CLOCK.now_ms(), new_id(), b"key"), staged_name(0, topic, None, new_id())
@@ -233,7 +233,7 @@ def test_delayed_records_are_in_the_copy() -> None:
 
     assert [each.problems for each in copy_log(Busy(source), target, CLOCK)] == [()]
     copied = Calendar(target, TOPIC, f"id-{TOPIC}", CLOCK, new_id)
-    assert [each.ids for each in waiting(copied, "", 10)] == [[scheduled_id("first", 0)]]
+    assert [each.ids for each in list_waiting(copied, "", 10)] == [[scheduled_id("first", 0)]]
     assert [due.name for due in list_due(target, due_ms)] == [filed.name]
     copied.look()
     assert copied.plan(list_due(target, due_ms), due_ms)

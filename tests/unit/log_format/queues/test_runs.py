@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from log_format.queues.runs import DEAD, RELEASED, SETTLED, Run, joined, overlaid
+from log_format.queues.runs import DEAD, RELEASED, SETTLED, Run, join_runs, overlay_runs
 
 
 def test_settlements_in_any_order_leave_no_run() -> None:
@@ -17,7 +17,7 @@ def test_settlements_in_any_order_leave_no_run() -> None:
     rng.shuffle(ranges)
     start, runs = 0, tuple[Run, ...]()
     for number, (first, last) in enumerate(ranges, 1):
-        start, runs = overlaid(start, runs, [Run(first, last, SETTLED)])
+        start, runs = overlay_runs(start, runs, [Run(first, last, SETTLED)])
         assert len(runs) <= number
     assert (start, runs) == (200, ())
 
@@ -25,7 +25,7 @@ def test_settlements_in_any_order_leave_no_run() -> None:
 def test_a_run_replaces_what_was_known_of_its_offsets() -> None:
     """The rest of a run that is covered in part stays as it was."""
     before = (Run(5, 20, RELEASED, 2),)
-    start, runs = overlaid(0, before, [Run(8, 9, SETTLED), Run(12, 30, DEAD, 3, 0, "why")])
+    start, runs = overlay_runs(0, before, [Run(8, 9, SETTLED), Run(12, 30, DEAD, 3, 0, "why")])
     assert start == 0
     assert runs == (
         Run(5, 7, RELEASED, 2),
@@ -46,7 +46,7 @@ def test_runs_agree_with_a_map_of_offsets() -> None:
             run = Run(first, first + rng.randrange(6), rng.choice((SETTLED, RELEASED, DEAD)), rng.randrange(3))
             if run.first < start:
                 continue
-            start, runs = overlaid(start, runs, [run])
+            start, runs = overlay_runs(start, runs, [run])
             model |= dict.fromkeys(range(run.first, run.last + 1), (run.state, run.count))
             assert all(one.last < other.first for one, other in pairwise(runs))
             found = {offset: (run.state, run.count) for run in runs for offset in range(run.first, run.last + 1)}
@@ -62,6 +62,6 @@ def test_runs_agree_with_a_map_of_offsets() -> None:
 @pytest.mark.parametrize("state", [RELEASED, DEAD])
 def test_runs_of_another_count_do_not_join(state: int) -> None:
     """Neighbours are one run only where everything is the same; of settled ones the count does not matter."""
-    assert len(joined([Run(0, 1, state, 1), Run(2, 3, state, 2)])) == 2
-    assert joined([Run(2, 3, state, 1), Run(0, 1, state, 1)]) == (Run(0, 3, state, 1),)
-    assert joined([Run(5, 6, SETTLED, 1), Run(7, 8, SETTLED, 4)])[0].last == 8
+    assert len(join_runs([Run(0, 1, state, 1), Run(2, 3, state, 2)])) == 2
+    assert join_runs([Run(2, 3, state, 1), Run(0, 1, state, 1)]) == (Run(0, 3, state, 1),)
+    assert join_runs([Run(5, 6, SETTLED, 1), Run(7, 8, SETTLED, 4)])[0].last == 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from log_format.scheduled.calendar import Calendar
-from log_format.scheduled.due import Due, due_now, list_due, put_due
+from log_format.scheduled.due import Due, list_due, list_due_now, put_due
 from log_format.stores.memory import MemoryStore
 from tests.support.clocks import EPOCH_MS, ManualClock
 
@@ -30,8 +30,8 @@ def planned(one: Calendar, clock: ManualClock, notices_max: int = 100) -> None:
     """One round of a gateway: it looks, lists, and plans."""
     one.look()
     clock.pass_ms(1)
-    listing = due_now(one.store, clock, ahead_ms=1_000, notices_max=notices_max)
-    assert one.is_behind(listing.began_ms)
+    listing = list_due_now(one.store, clock, ahead_ms=1_000, notices_max=notices_max)
+    assert one.is_recent_enough(listing.began_ms)
     one.plan_from(listing)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from log_format.scheduled.due import MINUTE_MS, Due, due_now, put_due
+from log_format.scheduled.due import MINUTE_MS, Due, list_due_now, put_due
 from log_format.stores.memory import MemoryStore
 from tests.support.clocks import ManualClock
 
@@ -29,7 +29,7 @@ def test_a_listing_knows_what_it_lacks(notices_max: int) -> None:
     """Wherever it is cut: up to ``complete_ms`` it has every notice of a topic, and it has more than nothing."""
     clock = ManualClock()
     store, every = stored(clock.now_ms())
-    listing = due_now(store, clock, ahead_ms=1_000, notices_max=notices_max)
+    listing = list_due_now(store, clock, ahead_ms=1_000, notices_max=notices_max)
     found = {due for some in listing.topics.values() for due in some}
     assert min(notices_max, len(every)) <= len(found) <= notices_max + 1
     for topic in TOPICS:
@@ -44,5 +44,5 @@ def test_what_is_due_soon_is_said_and_not_taken() -> None:
     clock, store = ManualClock(), MemoryStore()
     for later_ms in (300, 200, 5_000):
         put_due(store, Due(clock.now_ms() + later_ms, "t", "id", f"n-{later_ms}"))
-    listing = due_now(store, clock, ahead_ms=1_000, notices_max=10)
+    listing = list_due_now(store, clock, ahead_ms=1_000, notices_max=10)
     assert (listing.topics, listing.next_ms) == ({}, clock.now_ms() + 200)

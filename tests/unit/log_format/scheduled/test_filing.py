@@ -13,8 +13,8 @@ from log_format.errors import BackOff, ObjectExists, StoreUnavailable
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.scheduled.calendar import Calendar
 from log_format.scheduled.delayed_records import DelayedRecords
-from log_format.scheduled.filing import put_object, repeated
-from log_format.scheduled.lookup import UnknownScheduled, cancel, scheduled_id, waiting
+from log_format.scheduled.filing import find_earlier_try, put_object
+from log_format.scheduled.lookup import UnknownScheduled, cancel, list_waiting, scheduled_id
 from log_format.stores.memory import MemoryStore
 from tests.support.clocks import EPOCH_MS, ManualClock
 from tests.support.faulty_store import FaultyStore
@@ -70,8 +70,8 @@ def test_a_repeat_names_no_ids_while_the_windows_can_not_be_read() -> None:
     put_object(calendar, "name", [request([b"a"], EPOCH_MS + 10)], is_repeatable=True)
     store.script["get"] = [StoreUnavailable("windows", "cut", may_have_happened=False)]
     with pytest.raises(BackOff):
-        repeated(calendar, "name")
-    found = repeated(calendar, "name")
+        find_earlier_try(calendar, "name")
+    found = find_earlier_try(calendar, "name")
     assert found is not None
     assert found.missed.tolist() == [False]
 
@@ -92,4 +92,4 @@ def test_nothing_is_left_of_a_refused_request(lost: str) -> None:
         store.script[lost] = [breaks]
         with pytest.raises(BackOff):
             put_object(calendar, "name", [request([b"a"], 9_000_000_000_000)], is_repeatable=is_repeatable)
-        assert len(list(waiting(calendar, "", 10))) == is_repeatable
+        assert len(list(list_waiting(calendar, "", 10))) == is_repeatable

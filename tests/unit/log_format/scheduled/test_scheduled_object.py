@@ -10,9 +10,9 @@ from log_format import limits
 from log_format.errors import CorruptData
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.scheduled.calendar import Window
-from log_format.scheduled.delayed_records import DelayedRecords, published
-from log_format.scheduled.fate import Fate, fates
-from log_format.scheduled.publication import Cutting
+from log_format.scheduled.delayed_records import DelayedRecords, with_scheduled_header
+from log_format.scheduled.publication import PublicationCutter
+from log_format.scheduled.record_outcome import RecordOutcome, record_outcomes
 from log_format.scheduled.scheduled_object import encode_object, open_object
 from log_format.stores.memory import MemoryStore
 
@@ -86,7 +86,7 @@ def test_an_object_without_records_is_one() -> None:
 def test_a_published_record_has_one_header_more() -> None:
     """Behind its own: the time at which it was due."""
     records = delayed([5, 6])
-    headers = published(records.records, records.deliver_at).column("headers").to_pylist()
+    headers = with_scheduled_header(records.records, records.deliver_at).column("headers").to_pylist()
     due = [{"key": "tidelog-scheduled-for", "value": b"%d" % time} for time in (5, 6)]
     assert headers == [[due[0]], [{"key": "a", "value": b"b"}, due[1]]]
 
@@ -97,8 +97,8 @@ def test_windows_say_what_became_of_rows() -> None:
         Window(after_ms=-1, until_ms=10, closing_ms=20, by="1", objects=["o"], skipped={"o": [1]}),
         Window(after_ms=10, until_ms=20, closing_ms=30, by="2"),
     ]
-    found = fates(windows, "o", np.array([5, 6, 15, 25]), np.array([0, 1, 2, 3]))
-    assert found.tolist() == [Fate.TAKEN, Fate.SKIPPED, Fate.MISSED, Fate.WAITING]
+    found = record_outcomes(windows, "o", np.array([5, 6, 15, 25]), np.array([0, 1, 2, 3]))
+    assert found.tolist() == [RecordOutcome.TAKEN, RecordOutcome.SKIPPED, RecordOutcome.MISSED, RecordOutcome.WAITING]
 
 
 def test_publications_are_cut_by_blocks() -> None:
@@ -107,10 +107,10 @@ def test_publications_are_cut_by_blocks() -> None:
     store.put("o", encode_object([delayed(list(range(100)))], made_ms=0).data)
     one = open_object(store, "o")
     assert one is not None
-    cutting = Cutting(Window(after_ms=10, until_ms=20, closing_ms=30, by=""))
+    cutting = PublicationCutter(Window(after_ms=10, until_ms=20, closing_ms=30, by=""))
     complete = [parts for number in range(limits.PUBLICATION_BLOCKS + 1) for parts in cutting.take(f"o{number}", one)]
     assert [len(parts) for parts in complete] == [limits.PUBLICATION_BLOCKS]
     assert len(cutting.rest()) == 1
-    outside = Cutting(Window(after_ms=99, until_ms=200, closing_ms=300, by=""))
+    outside = PublicationCutter(Window(after_ms=99, until_ms=200, closing_ms=300, by=""))
     assert not list(outside.take("o", one))
     assert not outside.rest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from log_format.limits import CHECK_PAUSE_MS, CHECKS_MAX
 from log_format.transactions.changes import Begin, DecideCommit
-from log_format.transactions.check_back import NotDue, Offer, due
+from log_format.transactions.check_back import NotDue, OfferForCheck, due_rows
 from log_format.transactions.row import TransactionRow, decode_tag, encode_tag
 from log_format.transactions.state import TransactionsEdit, TransactionsState
 
@@ -29,7 +29,7 @@ def begun(check_after_ms: int | None = 5_000) -> TransactionsEdit:
 
 def offered(state: TransactionsEdit, now_ms: int) -> TransactionRow | None:
     """The row that an asker gets, which is then in the state."""
-    rows, outcome = Offer(transaction_id=ID).decide(state, now_ms)
+    rows, outcome = OfferForCheck(transaction_id=ID).decide(state, now_ms)
     for row in rows:
         state.take(row)
     assert isinstance(outcome, TransactionRow | NotDue)
@@ -57,9 +57,9 @@ def test_only_those_that_asked_for_it_are_offered() -> None:
     state = begun(None)
     assert offered(state, 100_000) is None
     rows = list(begun().transactions.values())
-    assert [row.transaction_id for row in due(rows, "orders-", 5_000)] == [ID]
-    assert due(rows, "other", 5_000) == []
-    assert due(rows, "", TIMEOUT_MS + 1) == []
+    assert [row.transaction_id for row in due_rows(rows, "orders-", 5_000)] == [ID]
+    assert due_rows(rows, "other", 5_000) == []
+    assert due_rows(rows, "", TIMEOUT_MS + 1) == []
 
 
 def test_offers_survive_a_replay() -> None:

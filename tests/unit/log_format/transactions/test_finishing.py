@@ -15,7 +15,7 @@ from log_format.errors import CorruptData, TopicReplaced, UnknownTopic
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionEnded
-from log_format.transactions.changes import Finish, unknown
+from log_format.transactions.changes import Finish, unknown_transaction_error
 from log_format.transactions.finishing import finish
 from log_format.transactions.row import Place, TransactionRow
 from log_format.transactions.staged_offsets import SUFFIX
@@ -167,5 +167,5 @@ def test_what_is_missing_while_the_transaction_goes_on_is_corrupt() -> None:
 
 def test_a_last_row_that_is_forgotten_already() -> None:
     """Another program wrote it long ago; the places are the same."""
-    done = _Program(record=unknown("t")).finish()
+    done = _Program(record=unknown_transaction_error("t")).finish()
     assert (done.state, len(done.places), done.staged) == ("committed", 2, ())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.topic.numbered_producers import SEQUENCES
-from log_format.transactions.lanes import NO_LANES, Lanes, in_order, reached
+from log_format.transactions.lanes import NO_LANES, Lanes, lanes_after, order_batches
 from log_format.transactions.staged_records import StagedLane, StagedName, parse_names, staged_name, topic_hash
 
 TOPIC = topic_hash("t")
@@ -45,19 +45,19 @@ def test_each_batch_once_in_order_whatever_the_order_of_staging(
             expected += [(TOPIC, lane) for _, lane in sent if lane.partition == partition]
         arrived = [*sent, *sent[::2], *earlier]
         random.shuffle(arrived)  # type: ignore[attr-defined]
-        names, ends = in_order(listed(arrived), lanes)
+        names, ends = order_batches(listed(arrived), lanes)
         assert lanes_of(names) == expected
         assert dict(ends[0][1]) == following
-        assert reached(listed(arrived), lanes) == ends
+        assert lanes_after(listed(arrived), lanes) == ends
         lanes, earlier = ends, sent
 
 
 def test_a_missing_batch_is_noticed_between_others() -> None:
     """At the beginning sequences may be used up: an aborted transaction's batch failed. In between a batch is lost."""
     first, second, third = (StagedLane(0, sequence, 2) for sequence in (0, 2, 4))
-    assert len(in_order(listed([("t", second), ("t", third)]), NO_LANES)[0]) == 2
+    assert len(order_batches(listed([("t", second), ("t", third)]), NO_LANES)[0]) == 2
     with pytest.raises(RequestRefused) as caught:
-        in_order(listed([("t", first), ("t", third)]), NO_LANES)
+        order_batches(listed([("t", first), ("t", third)]), NO_LANES)
     assert caught.value.code is ErrorCode.SEQUENCE_OUT_OF_ORDER
 
 
@@ -69,7 +69,7 @@ def test_topics_and_other_requests_do_not_mix() -> None:
         staged_name(1, "t", None, "c"),
         staged_name(0, "a", StagedLane(0, 0, 1), "a"),
     ]
-    names, lanes = in_order(parse_names(keys), NO_LANES)
+    names, lanes = order_batches(parse_names(keys), NO_LANES)
     assert set(names[:2]) == {keys[1], keys[3]}
     assert names[2:] == (keys[2], keys[0])
     assert {(topic, many) for topic, many in lanes} == {(TOPIC, ((0, 1),)), (topic_hash("a"), ((0, 1),))}

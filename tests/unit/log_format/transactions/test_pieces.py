@@ -8,7 +8,7 @@ import pytest
 
 from log_format import limits
 from log_format.errors import CorruptData
-from log_format.transactions.pieces import pieces_of
+from log_format.transactions.pieces import split_pieces
 from log_format.transactions.staged_index import (
     INDEX_BYTES_MAX,
     IndexedBatch,
@@ -34,7 +34,7 @@ def batch(partition: int, sequence: int, size_bytes: int = 10, records: int = 2)
 def test_pieces_are_in_order_of_partition_and_of_what_came_first() -> None:
     """Also where sequences have begun anew at 0; a batch larger than a piece is one by itself."""
     batches = [batch(1, 2**31 - 2), batch(1, 0), batch(0, 0), batch(0, 2, 100), batch(0, 4)]
-    pieces = pieces_of(batches, 20)
+    pieces = split_pieces(batches, 20)
     assert [[(one.lane.partition, one.lane.sequence) for one in piece.batches] for piece in pieces] == [
         [(0, 0)],
         [(0, 2)],
@@ -46,7 +46,7 @@ def test_pieces_are_in_order_of_partition_and_of_what_came_first() -> None:
 
 def test_a_piece_has_a_bounded_number_of_batches() -> None:
     """Each takes memory beside its records."""
-    pieces = pieces_of([batch(0, 2 * number) for number in range(10_000)], 1 << 30)
+    pieces = split_pieces([batch(0, 2 * number) for number in range(10_000)], 1 << 30)
     assert [len(piece.batches) for piece in pieces] == [4_096, 4_096, 1_808]
 
 
@@ -64,7 +64,7 @@ def test_the_largest_transaction_has_an_index_and_pieces_of_bounded_size() -> No
     assert len(data) < INDEX_BYTES_MAX // 4
     topics = by_topic(decode_index(data, "key"))
     assert [len(batches) for batches in topics] == [50_000, 50_000]
-    pieces = [piece for batches in topics for piece in pieces_of(batches, 32 << 20)]
+    pieces = [piece for batches in topics for piece in split_pieces(batches, 32 << 20)]
     assert 320 <= len(pieces) < 330
     assert all(sum(one.size_bytes for one in piece.batches) <= 32 << 20 for piece in pieces)
 

@@ -21,7 +21,7 @@ from log_format.topic import producer_id
 from log_format.topic.producers import ProducerStamp
 from log_format.transactions.changes import (
     Begin,
-    CommitAtOnce,
+    BeginAndCommit,
     Decide,
     DecideCommit,
     Decision,
@@ -65,9 +65,9 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def _at_once(sequence: int | None, transaction_id: str | None = None) -> CommitAtOnce:
+def _at_once(sequence: int | None, transaction_id: str | None = None) -> BeginAndCommit:
     stamp = None if sequence is None else ProducerStamp(WHO, 0, sequence)
-    return CommitAtOnce(transaction_id=transaction_id or f"r{sequence}", staged=("s",), stamp=stamp)
+    return BeginAndCommit(transaction_id=transaction_id or f"r{sequence}", staged=("s",), stamp=stamp)
 
 
 def _some_history(bench: Bench) -> None:

@@ -20,7 +20,7 @@ from log_format.stores.local import LocalStore
 from log_format.topic.producer_id import JOB, TRANSACTIONAL, issue
 from log_format.transactions.changes import (
     Begin,
-    CommitAtOnce,
+    BeginAndCommit,
     Decide,
     DecideAbort,
     DecideCommit,
@@ -195,7 +195,7 @@ def test_a_forbidden_job_is_not_committed() -> None:
     ("decision", "age_ms"),
     [
         (CommitJob(transaction_id=issue(JOB, 0, "0" * 20, b""), staged=("a",), new_producer_id="p"), HALF_A_DAY_MS),
-        (CommitAtOnce(transaction_id=issue(TRANSACTIONAL, 0, "0" * 20, b""), staged=("a",), stamp=None), MINUTE_MS),
+        (BeginAndCommit(transaction_id=issue(TRANSACTIONAL, 0, "0" * 20, b""), staged=("a",), stamp=None), MINUTE_MS),
     ],
     ids=["a job", "one request"],
 )

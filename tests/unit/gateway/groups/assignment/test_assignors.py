@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from gateway.groups.assignment.assignors import ASSIGNORS, Subscriber, assign
-from log_format.groups.holdings import keys_of
+from log_format.groups.holdings import partition_keys
 from log_format.groups.row import Partitions
 from tests.support.documents import pages
 from tidelog.consumer.consumer import Consumer
@@ -33,7 +33,9 @@ def _member(name: str, topics: str, before: str = "", instance_id: str | None = 
 
 def _assigned(assignor: str, members: list[Subscriber], counts: dict[str, int]) -> Given:
     found = assign(assignor, members, counts)
-    return {name: " ".join(f"{topic}p{number}" for topic, number in keys_of(given)) for name, given in found.items()}
+    return {
+        name: " ".join(f"{topic}p{number}" for topic, number in partition_keys(given)) for name, given in found.items()
+    }
 
 
 def _moved(before: Given, after: Given) -> set[str]:

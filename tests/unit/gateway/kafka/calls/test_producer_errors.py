@@ -11,7 +11,7 @@ from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused
 from log_format.topic.producer_id import numbered
 from log_format.topic.producers import ProducerStamp, fenced_error, out_of_order_error
 from log_format.transactions.changes import NotFinished
-from log_format.transactions.of_kafka import given_up
+from log_format.transactions.kafka_producers import given_up_error
 from log_format.transactions.row import Reason, TransactionRow
 
 STAMP = ProducerStamp(numbered(1, 0), 0, 5)
@@ -49,7 +49,7 @@ def test_an_idempotent_batch(error: TidelogError, told: KafkaError) -> None:
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (given_up(row("expired")), KafkaError.invalid_txn_state),
+        (given_up_error(row("expired")), KafkaError.invalid_txn_state),
         (fenced_error("k", 0, 1), KafkaError.invalid_producer_epoch),
         (RequestRefused("?", code=ErrorCode.UNKNOWN_PRODUCER), KafkaError.invalid_producer_id_mapping),
         (OutcomeUnknown("?"), KafkaError.request_timed_out),
@@ -66,7 +66,7 @@ def test_a_batch_of_a_transaction(error: TidelogError, told: KafkaError) -> None
         (NotFinished(row()), True, KafkaError.concurrent_transactions),
         (fenced_error("k", 0, 1), True, KafkaError.producer_fenced),
         (fenced_error("k", 0, 1), False, KafkaError.invalid_producer_epoch),
-        (given_up(row("offsets")), True, KafkaError.unknown_producer_id),
+        (given_up_error(row("offsets")), True, KafkaError.unknown_producer_id),
         (RequestRefused("?", code=ErrorCode.TRANSACTION_NOT_OPEN), True, KafkaError.invalid_txn_state),
         (RequestRefused("?", code=ErrorCode.SEQUENCE_OUT_OF_ORDER), True, KafkaError.unknown_producer_id),
         (RequestRefused("?", code=ErrorCode.STALE_GENERATION), True, KafkaError.illegal_generation),

@@ -17,7 +17,7 @@ from log_format.topic.producer_id import JOB, PLAIN, issue
 from log_format.topic.producers import ProducerStamp
 from log_format.transactions.job import CommitJob
 from log_format.transactions.staged_records import staged_name
-from log_format.transactions.without_gateway import TransactionFinishing
+from log_format.transactions.transaction_finisher import TransactionFinisher
 from tests.support.clocks import LaterClock, ManualClock
 from tests.support.command_runs import Run
 from tests.support.records import batch_of
@@ -61,7 +61,7 @@ def test_a_store_that_does_not_exist_is_wrong_usage(run: Run) -> None:
 def test_a_decided_transaction_that_lacks_objects_is_found_and_ended(run: Run, tmp_path: Path) -> None:
     """It is named with what to type; that says what is lost, asks, and ends it, so that the next check is well."""
     store, clock = LocalStore(tmp_path), ManualClock()
-    finishing = TransactionFinishing(
+    finishing = TransactionFinisher(
         store, clock, new_id=random_id, log_of=lambda topic: TopicLog(store, topic, clock), engine="tidelog-test"
     )
     name = staged_name(0, "orders", None, random_id())

@@ -10,8 +10,8 @@ from log_format.errors import ErrorCode, TidelogError
 from log_format.topic.producer_id import numbered
 from log_format.transactions.changes import Begin, DecideAbort, DecideCommit, Decision, Finish, NotFinished
 from log_format.transactions.compaction import snapshot
+from log_format.transactions.kafka_producers import LAST_EPOCH, BeginNext, InitProducer
 from log_format.transactions.lanes import Lanes
-from log_format.transactions.of_kafka import LAST_EPOCH, BeginNext, InitProducer
 from log_format.transactions.row import TransactionRow, decode_tag, encode_tag
 from log_format.transactions.state import TransactionsState, transactions_table
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from log_format.store import ObjectStore
 
 
-class Cancelled(NamedTuple):
+class Cancellation(NamedTuple):
     """A row of an object that must not be published."""
 
     due_ms: int
@@ -23,7 +23,7 @@ class Cancelled(NamedTuple):
         return f"{root}cancelled/{self.due_ms:015d}~{self.name}~{self.row:010d}"
 
 
-def list_cancelled(store: ObjectStore, root: str, after_ms: int, until_ms: int) -> Iterator[Cancelled]:
+def list_cancellations(store: ObjectStore, root: str, after_ms: int, until_ms: int) -> Iterator[Cancellation]:
     """Yield the cancellations due in ``(after_ms, until_ms]``. Raises ``StoreUnavailable``."""
     prefix = f"{root}cancelled/"
     for info in store.list(prefix, start_after=f"{prefix}{after_ms + 1:015d}"):
@@ -32,4 +32,4 @@ def list_cancelled(store: ObjectStore, root: str, after_ms: int, until_ms: int) 
             continue
         if int(parts[0]) > until_ms:
             return
-        yield Cancelled(int(parts[0]), parts[1], int(parts[2]))
+        yield Cancellation(int(parts[0]), parts[1], int(parts[2]))

@@ -1,8 +1,8 @@
 """Decided transactions that lack staged objects: another program deleted or damaged them before their records were in a topic.
 
 Such a transaction can't be finished. It stays ``committing``, its producer can't begin another one, and readers of its groups'
-offsets wait. ``do_without`` ends it without what is lost, if an operator asks for that (decision 091): everything that is left is
-committed, and the row says how many objects were lost, so that nobody is told that all of it was committed.
+offsets wait. ``plan_commit_without_lost`` ends it without what is lost, if an operator asks for that (decision 091): everything
+that is left is committed, and the row says how many objects were lost, so that nobody is told that all of it was committed.
 
 Whoever finishes a transaction writes the ``committed`` row before deleting anything staged. So what is missing while the row at
 the head is ``committing`` is lost.
@@ -19,11 +19,10 @@ from typing import Final
 import msgspec
 
 from log_format import limits
-from log_format.bounded_read import read_bounded
 from log_format.errors import CorruptData, ObjectMissing, TidelogError
 from log_format.ids import NewId
-from log_format.store import ObjectStore
-from log_format.transactions.changes import Outcome, unknown
+from log_format.store import ObjectStore, read_bounded
+from log_format.transactions.changes import Outcome, unknown_transaction_error
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_index import (
     INDEX_BYTES_MAX,
@@ -58,7 +57,7 @@ class TransactionDamaged(TidelogError):
         )
 
 
-def whole(row: TransactionRow) -> TransactionRow:
+def require_undamaged(row: TransactionRow) -> TransactionRow:
     """Return the row if nothing of the transaction is lost. Raises ``TransactionDamaged``."""
     if row.lost:
         raise TransactionDamaged(row)
@@ -66,11 +65,11 @@ def whole(row: TransactionRow) -> TransactionRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoWithout:
-    """A decision to continue with what is left of a decided transaction. ``looked_at``: its row when the objects were
+class CommitWithoutLost:
+    """A decision to continue with what is left of a decided transaction. ``seen_row``: its row when the objects were
     looked for."""
 
-    looked_at: TransactionRow
+    seen_row: TransactionRow
     staged: tuple[str, ...]
     """Names that are left."""
     lost: int
@@ -78,17 +77,17 @@ class DoWithout:
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """Return the row in state ``committing``, with fewer objects; a row that has changed meanwhile stays as it is."""
-        row = state.transactions.get(self.looked_at.transaction_id)
+        row = state.transactions.get(self.seen_row.transaction_id)
         if row is None:
-            return (), unknown(self.looked_at.transaction_id)
-        if row != self.looked_at:
+            return (), unknown_transaction_error(self.seen_row.transaction_id)
+        if row != self.seen_row:
             return (), row
         left = msgspec.structs.replace(row, staged=self.staged, lost=row.lost + self.lost, recorded_at_ms=now_ms)
         return [left], left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Damaged:
+class DamagedTransaction:
     """A decided transaction that lacks objects. ``lost``: their keys. ``left``: the names that its decision keeps."""
 
     row: TransactionRow
@@ -98,7 +97,7 @@ class Damaged:
     """Name of each index with lost batches -> the batches that are left."""
 
 
-def damaged(store: ObjectStore, state: TransactionsState, now_ms: int) -> Iterator[Damaged]:
+def find_damaged(store: ObjectStore, state: TransactionsState, now_ms: int) -> Iterator[DamagedTransaction]:
     """Yield the transactions that lack objects, among the decisions older than ``LEFT_ALONE_MS``. Reads everything that they
     staged.
 
@@ -111,7 +110,7 @@ def damaged(store: ObjectStore, state: TransactionsState, now_ms: int) -> Iterat
                 yield found
 
 
-def do_without(store: ObjectStore, found: Damaged, new_id: NewId) -> DoWithout:
+def plan_commit_without_lost(store: ObjectStore, found: DamagedTransaction, new_id: NewId) -> CommitWithoutLost:
     """Return the decision that continues without what is lost, putting the indexes that it names. Raises ``StoreUnavailable``."""
     left: list[str] = []
     for name in found.left:
@@ -121,10 +120,10 @@ def do_without(store: ObjectStore, found: Damaged, new_id: NewId) -> DoWithout:
             left.append(f"{new_id()}{SUFFIX}")
             rows = [(batch.name, batch.size_bytes) for batch in found.indexed[name]]
             store.put(staged_key(found.row.transaction_id, left[-1]), encode_index(rows))
-    return DoWithout(looked_at=found.row, staged=tuple(left), lost=len(found.lost))
+    return CommitWithoutLost(seen_row=found.row, staged=tuple(left), lost=len(found.lost))
 
 
-def _looked_at(store: ObjectStore, row: TransactionRow) -> Damaged:
+def _looked_at(store: ObjectStore, row: TransactionRow) -> DamagedTransaction:
     lost: list[str] = []
     left: list[str] = []
     indexed: dict[str, Sequence[IndexedBatch]] = {}
@@ -148,7 +147,7 @@ def _looked_at(store: ObjectStore, row: TransactionRow) -> Damaged:
             kept = [batch for batch in batches if is_whole(batch.name)]
             if len(kept) < len(batches):
                 indexed[name] = kept
-    return Damaged(row=row, lost=tuple(lost), left=tuple(left), indexed=indexed)
+    return DamagedTransaction(row=row, lost=tuple(lost), left=tuple(left), indexed=indexed)
 
 
 def _decode(store: ObjectStore, key: str) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.topic.producer_id import is_numbered
 from log_format.topic.producers import fenced_error
-from log_format.transactions.changes import NotFinished, Outcome, aborted, is_told, next_owners
+from log_format.transactions.changes import NotFinished, Outcome, abort_row, may_know_epoch, next_owners
 from log_format.transactions.row import NO_EPOCH, TransactionRow
 from log_format.transactions.state import TransactionsView
 
@@ -52,7 +52,7 @@ class InitProducer:
             return (), fenced_error(self.asked[0], self.asked[1], known.epoch)
         rows: list[TransactionRow] = []
         if known is not None and known.state == "open":
-            rows.append(aborted(known, "expired" if now_ms > known.expires_at_ms else "fenced", now_ms))
+            rows.append(abort_row(known, "expired" if now_ms > known.expires_at_ms else "fenced", now_ms))
         is_next = known is not None and is_numbered(known.producer_id) and known.epoch < LAST_EPOCH
         row = TransactionRow(
             transaction_id="",
@@ -84,18 +84,18 @@ class BeginNext:
 
     def decide(self, state: TransactionsView, now_ms: int) -> tuple[Sequence[TransactionRow], Outcome]:
         """Return the open transaction; ``NotFinished`` if the previous one is decided but not finished."""
-        known = of_epoch(state, self.transactional_id, self.producer_id, self.epoch, self.owner)
+        known = row_of_epoch(state, self.transactional_id, self.producer_id, self.epoch, self.owner)
         if isinstance(known, TidelogError):
             return (), known
         if known.state == "committing":
             return (), NotFinished(known)
         if known.state == "open" and now_ms > known.expires_at_ms:
-            late = aborted(known, "expired", now_ms)
-            return [late], given_up(late)
+            late = abort_row(known, "expired", now_ms)
+            return [late], given_up_error(late)
         if known.state == "open":
             return (), known
         if known.reason not in ("", "asked"):
-            return (), given_up(known)
+            return (), given_up_error(known)
         row = TransactionRow(
             transaction_id=self.transaction_id,
             transactional_id=self.transactional_id,
@@ -112,14 +112,16 @@ class BeginNext:
         return [row], row
 
 
-def of_epoch(state: TransactionsView, transactional_id: str, producer_id: str, epoch: int, owner: str = "") -> Outcome:
+def row_of_epoch(
+    state: TransactionsView, transactional_id: str, producer_id: str, epoch: int, owner: str = ""
+) -> Outcome:
     """Return the newest row of the transactional id, if it is of this producer, epoch and owner (a fingerprint); else the error.
 
     An owner is told that any other epoch is fenced, even one that is still to come. Anybody else gets the same answer for
     another's epoch as for one that was never issued.
     """
     known = state.producers.get(transactional_id)
-    if known is None or known.producer_id != producer_id or not is_told(known, epoch, owner):
+    if known is None or known.producer_id != producer_id or not may_know_epoch(known, epoch, owner):
         return RequestRefused(
             f"Epoch {epoch} of producer {producer_id} is not one of {transactional_id!r}.",
             code=ErrorCode.UNKNOWN_PRODUCER,
@@ -127,7 +129,7 @@ def of_epoch(state: TransactionsView, transactional_id: str, producer_id: str, e
     return known if epoch == known.epoch else fenced_error(producer_id, epoch, known.epoch)
 
 
-def given_up(row: TransactionRow) -> TidelogError:
+def given_up_error(row: TransactionRow) -> TidelogError:
     """Return the error for continuing in the epoch of a transaction that was aborted without a request of its client."""
     why = {
         "expired": "its time-out passed",

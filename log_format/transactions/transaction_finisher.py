@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from log_format import limits
-from log_format.bounded_read import read_bounded
 from log_format.checkpoints.checkpoint import hinted_checkpoint, is_checkpoint_due, write_table_checkpoint
 from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
@@ -24,13 +23,12 @@ from log_format.errors import BackOff, CorruptData, ObjectMissing, OutcomeUnknow
 from log_format.ids import NewId
 from log_format.journal.reader import JournalReader
 from log_format.journal.topic_writer import TopicWriter
-from log_format.store import ObjectStore
+from log_format.store import ObjectStore, read_bounded
 from log_format.topic.append_outcome import AppendedRange, Duplicate
-from log_format.transactions.batch import transaction_batch
 from log_format.transactions.changes import Decide, Decision, Finish
 from log_format.transactions.compaction import Compact
-from log_format.transactions.delayed import filed
-from log_format.transactions.finishing import finish, staged_offset_names
+from log_format.transactions.delayed import file_delayed
+from log_format.transactions.finishing import finish, staged_offset_names, transaction_batch
 from log_format.transactions.row import Place, TransactionRow
 from log_format.transactions.staged_index import is_index
 from log_format.transactions.staged_records import StagedRecords, decode_staged, staged_key, staged_prefix
@@ -49,7 +47,7 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 
-class TransactionFinishing:
+class TransactionFinisher:
     """A decider and finisher of transactions. For one thread at a time.
 
     ``log_of``: returns a topic's log. ``engine``: the program's name in the table's history.
@@ -129,7 +127,7 @@ class TransactionFinishing:
         self, row: TransactionRow, requests: Sequence[StagedRecords]
     ) -> Sequence[AppendedRange] | Duplicate:
         """Append one topic's records, as ``Means.append`` specifies."""
-        requests = self._tried(lambda: filed(row, requests, self._store, self._clock, self._new_id))
+        requests = self._tried(lambda: file_delayed(row, requests, self._store, self._clock, self._new_id))
         if not requests:
             return ()
         batch = transaction_batch(row, requests, self.log.state.floor, self._clock.now_ms())
