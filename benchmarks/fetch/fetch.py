@@ -81,7 +81,7 @@ def _measured(place: Store, seconds: float, beside: Path | None) -> Table:
             f"{floor:,.0f}" if where == COLD else "",
         )
     if is_pair:
-        table.notes.append(f"Medians of {rounds} rounds, which the sources take in turns.")
+        table.notes.append(f"Medians of {rounds} alternating rounds of the sources.")
     return table
 
 

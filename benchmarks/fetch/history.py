@@ -125,11 +125,11 @@ def _measured(place: Store, options: Options) -> Table:
         for way in ways:
             table.add(*_row(content, way, found))
     table.notes.append(
-        f"Each way {rounds} times for {seconds:g} s, in turns; the median round, and the lowest and the highest."
-        " Ratios are of rounds in the same turn. Lane: one reader, as by default; JSON, gzip: the default headers of requests,"
+        f"Each way {rounds} times for {seconds:g} s, alternately; the median round, and the lowest and the highest."
+        " Ratios compare rounds of the same turn. Lane: one reader, as by default; JSON, gzip: the default headers of requests,"
         " aiohttp and httpx; gzip, zstd: Arrow. Plan: Tidelog's consumer in four processes; values that are too small for a plan"
-        " go through the lane. Clients of readers yield to all else (SCHED_IDLE). Elsewhere: the same readers at a second"
-        " gateway (nice 10) on the machine, which the others don't use. Bare: the same objects, thrown away."
+        " go through the lane. Clients of readers give way to all other processes (SCHED_IDLE). Elsewhere: the same readers at a"
+        " second gateway (nice 10) on the machine, which the others don't use. Bare: the same objects, read and discarded."
         f" Produce: {1 / PAUSE_S:.0f} requests a second with 10 records each, until acknowledged; tail: from sending to"
         " a waiting fetch."
     )

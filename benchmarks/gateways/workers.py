@@ -81,7 +81,9 @@ def measure(options: Options) -> Iterator[Table]:
             *("topics", "source", "workers", "clients", "records/s", "of one worker"),
             *("CPU us/record (workers)", "their cores", "p99 ms", "other answers", "topics at journals"),
         ],
-        notes=[f"The best of {ROUNDS} rounds. The load generator shares the cores. With flush.ms 250 they wait."],
+        notes=[
+            f"The best of {ROUNDS} rounds. The load generator shares the cores. With flush.ms 250 it waits for the timer."
+        ],
     )
     for load in LOADS:
         turns = {

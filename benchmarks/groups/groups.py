@@ -48,7 +48,7 @@ def _rebalances(server: Server, store: str, _seconds: float) -> Table:
     table = Table(
         f"Rebalance from 2 to 3 members over {REBALANCE_PARTITIONS} partitions under load, polls waiting",
         ["assignor", "join to all settled p50 ms", "worst ms", "partitions moved", "floor ms (commits as raw PUTs)"],
-        notes=["Two commits of the table: the new generation, and what the others have let go of."],
+        notes=["Two commits of the table: the new generation, and the partitions that the others have released."],
     )
     make_topic(server.port, "rebalanced", REBALANCE_PARTITIONS)
     floor_ms = 2 * statistics.median(two_puts_ms(open_store(store)))

@@ -45,7 +45,7 @@ def measure(options: Options) -> Iterator[Table]:
     table = Table(
         f"{groups:,} groups of one member on one gateway, {PARTITIONS} partitions each, heartbeat and commit every 5 s",
         [*_COLUMNS],
-        notes=["Bare: uvicorn alone answers the same requests with as many bytes."],
+        notes=["Bare: uvicorn alone answers the same requests with the same number of bytes."],
     )
     with bare_server() as bare:
         _row(table, "bare", bare, None, groups, seconds)

@@ -37,10 +37,10 @@ def measure(options: Options) -> Iterator[Table]:
         first, second = gateway_costs.tables(costs, list(names), facts, title)
         first.notes.append(
             f"{commits:,} commits are {commits / 4 / 3600:.0f} hours at `flush.ms` 250. Kept for an hour: "
-            "`deleted.file.retention.ms`. By default: of more than "
-            f"{limits.DELETED_FILES_KEPT:,} removed files only those, of more than {limits.COMMITS_KEPT:,} commits those of an "
-            "hour. Of a day: without the first limit; without both. Directory store, without network. "
-            f"Spark is given {spark_costs.QUERY_SECONDS_MAX} s for a query."
+            "by `deleted.file.retention.ms`. By default: at most "
+            f"{limits.DELETED_FILES_KEPT:,} removed files; of more than {limits.COMMITS_KEPT:,} commits only those of the last "
+            "hour. Of a day: without the limit of files; without both limits. Directory store, without network. "
+            f"A query by Spark may take {spark_costs.QUERY_SECONDS_MAX} s."
         )
         second.notes.append(
             f"Each record was rewritten {histories.rewrites_per_record:.2f} times on average, {histories.rewrites_max} at most. "

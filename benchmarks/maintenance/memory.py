@@ -52,8 +52,8 @@ def measure(options: Options) -> Iterator[Table]:
         topic.alter(AlterTopic(partition_count=None, config={"cleanup.policy": "compact"}))
         _round(table, store, heap, "compact keys")
     table.notes.append(
-        f"Values of {VALUE_BYTES:,} random bytes, each key twice on average, {PARTITIONS} partitions; resident sizes, so that "
-        "what Python's workers share counts for each."
+        f"Values of {VALUE_BYTES:,} random bytes, each key twice on average, {PARTITIONS} partitions; resident sizes, so "
+        "memory that Python's workers share counts for each of them."
     )
     yield table
 

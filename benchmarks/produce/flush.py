@@ -46,8 +46,8 @@ def _measured(place: Store, seconds: float, beside: Path | None) -> Table:
             *("a request without records", "p50 ms", "p99 ms"),
         ],
         notes=[
-            f"Medians of {ROUNDS} rounds, which the sources take in turns; of the first row: of the ratios of each round.",
-            f"About 100 flushes a second over {TOPICS} topics, where the machine has nothing else to do.",
+            f"Medians of {ROUNDS} alternating rounds of the sources; of the first row: median of the ratios of each round.",
+            f"About 100 flushes a second over {TOPICS} topics, on an otherwise idle machine.",
         ],
     )
     topics = [f"flush-{number}" for number in range(TOPICS)]

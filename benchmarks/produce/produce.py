@@ -102,7 +102,7 @@ def _at_two_sources(place: Store, shapes: Sequence[Shape], seconds: float, besid
             *("body", "values", "value", "connections", "source", "records/s", "MB/s", "CPU us/record"),
             *("least", "most", "of before", "other answers"),
         ],
-        notes=[f"Medians of {ROUNDS} rounds of {seconds:g} s; of before: of the ratios of each round's CPU."],
+        notes=[f"Medians of {ROUNDS} rounds of {seconds:g} s; of before: median of the ratios of each round's CPU."],
     )
     with contextlib.ExitStack() as running:
         servers = gateways(running, place, beside)

@@ -40,7 +40,7 @@ def _measured(place: Store, seconds: float, beside: Path | None) -> Table:
         f"One record a request over {CONNECTIONS:,} connections, {place.label}",
         ["server", "flush.ms", "requests/s", "CPU us/request", "least", "most", "of the first row", "p50 ms", "p99 ms"],
         notes=[
-            f"Medians of {ROUNDS} rounds of {seconds:g} s, in turns; of the first row: of the ratios of each round.",
+            f"Medians of {ROUNDS} alternating rounds of {seconds:g} s; of the first row: median of the ratios of each round.",
             f"JSON, {VALUE_BYTES} B values with keys, 8 partitions. In a closed loop flush.ms bounds the rate.",
         ],
     )

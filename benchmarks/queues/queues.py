@@ -148,7 +148,7 @@ def _idle(server: Server, _store: str) -> Table:
         f"Queues that are not called, over {IDLE_S} s",
         ["queues", "CPU seconds", "requests to the store a second", "resident MB, at most"],
         notes=[
-            "Goal: they cost nothing. Measured as soon as they are made: ten minutes later their gateway forgets them."
+            "Goal: no cost. Measured right after the queues' creation: ten minutes later their gateway forgets them."
         ],
     )
     _make(server, "work", 1)

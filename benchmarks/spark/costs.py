@@ -52,7 +52,7 @@ def costs(spark: SparkSession, store: str, records: pa.Table) -> Table:
     table = Table(
         "What read_topic reckons with (spark_pipeline/way.py): all columns, local[2], directory store",
         ["way", "a query, s", "CPU of a query, s", "CPU of a segment, ms", "CPU of a record, us"],
-        notes=["The least of the turns that the ways take."],
+        notes=["The minimum of alternating runs of the ways."],
     )
     factors = np.array([[1, *shape[topic]] for topic in shape], dtype=float)
     for way in Way:

@@ -38,8 +38,8 @@ TABLE_SECONDS_MAX = 150
 """No further turn of a table begins after that: the whole stays below twelve minutes, even on a busy machine."""
 _COPIED: Final = ("partition", "offset", "timestamp", "key", "value")
 NOTE: Final = (
-    "Medians of turns that the sources take. `before the first record` and `then rows/s` are the line through both sizes. CPU: "
-    "all processes, the broker's too."
+    "Medians of alternating runs of the sources. `before the first record` and `then rows/s` come from the line through both "
+    "sizes. CPU includes all processes, also the broker."
 )
 
 
