@@ -22,7 +22,7 @@ from rich.progress import Progress
 
 from compaction.job import Job
 from compaction.report import JsonReporter, LogReporter, Reporter, Totals
-from compaction.workers import InThisProcess, Workers
+from compaction.workers import LocalWorkers, Workers
 from log_format.clock import Clock, SystemClock
 from log_format.errors import StoreError, TidelogError
 from log_format.stores import open_store
@@ -46,13 +46,13 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.ERROR)
 
-    told: list[int] = []
+    signals: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         # Exit immediately: unfinished work is either committed or collected later.
         del frame
-        told.append(number)
-        raise SystemExit(_code(told, options))
+        signals.append(number)
+        raise SystemExit(_exit_code(signals, options))
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
                 only=options.topic,
                 is_dry_run=options.dry_run,
             )
-            return _run(job, report, options, told)
+            return _run(job, report, options, signals)
     except (TidelogError, StoreError, ValueError) as problem:
         sys.stderr.write(f"{problem}\n")
         return 1
@@ -92,15 +92,15 @@ def _reporting(options: argparse.Namespace) -> AbstractContextManager[Reporter]:
     return serve(report, SystemClock(), host=options.metrics_host, port=options.metrics_port)
 
 
-def _run(job: Job, report: Reporter, options: argparse.Namespace, told: list[int]) -> int:
-    """Run rounds until ``told`` has a signal, whose exception may be swallowed if the signal comes within a finalizer."""
+def _run(job: Job, report: Reporter, options: argparse.Namespace, signals: list[int]) -> int:
+    """Run rounds until ``signals`` has a signal, whose exception may be swallowed if the signal comes within a finalizer."""
     clock = job.clock
     collected_ms: int | None = None
     while True:
         started_ms = clock.monotonic_ms()
         collect = options.every is None or collected_ms is None or started_ms - collected_ms >= COLLECT_EVERY_MS
         try:
-            totals = _round(job, options, told, collect=collect)
+            totals = _round(job, options, signals, collect=collect)
         except (TidelogError, StoreError) as problem:
             if options.every is None:
                 raise
@@ -110,13 +110,13 @@ def _run(job: Job, report: Reporter, options: argparse.Namespace, told: list[int
         report.event("round", ms=clock.monotonic_ms() - started_ms, **totals.as_dict())
         if options.every is None:
             return 1 if totals.failed_topics else 0
-        if not _slept(clock, started_ms + options.every, told):
+        if not _sleep_until(clock, started_ms + options.every, signals):
             return 0
 
 
-def _slept(clock: Clock, until_ms: int, told: list[int]) -> bool:
-    """Sleep until ``until_ms`` (monotonic clock); return False as soon as ``told`` has a signal."""
-    while not told:
+def _sleep_until(clock: Clock, until_ms: int, signals: list[int]) -> bool:
+    """Sleep until ``until_ms`` (monotonic clock); return False as soon as ``signals`` has a signal."""
+    while not signals:
         left_ms = until_ms - clock.monotonic_ms()
         if left_ms <= 0:
             return True
@@ -124,20 +124,20 @@ def _slept(clock: Clock, until_ms: int, told: list[int]) -> bool:
     return False
 
 
-def _code(told: list[int], options: argparse.Namespace) -> int:
+def _exit_code(signals: list[int], options: argparse.Namespace) -> int:
     """Return the exit code after a signal. For a process that runs until it is stopped, the signal is a normal end."""
-    return 0 if options.every is not None else 128 + told[0]
+    return 0 if options.every is not None else 128 + signals[0]
 
 
-def _round(job: Job, options: argparse.Namespace, told: list[int], *, collect: bool) -> Totals:
+def _round(job: Job, options: argparse.Namespace, signals: list[int], *, collect: bool) -> Totals:
     show = not options.json and sys.stderr.isatty()
     bar = Progress(console=Console(stderr=True), transient=True) if show else nullcontext()
     with bar as progress:
         task = progress.add_task("topics", total=None) if progress is not None else None
 
         def on_topic(done: int, total: int) -> None:
-            if told:
-                raise SystemExit(_code(told, options))
+            if signals:
+                raise SystemExit(_exit_code(signals, options))
             if progress is not None and task is not None:
                 progress.update(task, completed=done, total=total)
 
@@ -146,10 +146,10 @@ def _round(job: Job, options: argparse.Namespace, told: list[int], *, collect: b
 
 def _workers(name: str, store_uri: str) -> Workers:
     if name == "local":
-        return InThisProcess(open_store(store_uri))
-    from compaction.spark_workers import OnSpark  # noqa: PLC0415 - only Spark needs it
+        return LocalWorkers(open_store(store_uri))
+    from compaction.spark_workers import SparkWorkers  # noqa: PLC0415 - only Spark needs it
 
-    return OnSpark(store_uri)
+    return SparkWorkers(store_uri)
 
 
 def _milliseconds(text: str) -> int:

@@ -23,7 +23,7 @@ from log_format import layout, limits
 from log_format.store import ObjectInfo
 
 
-class Why(StrEnum):
+class DeletionReason(StrEnum):
     """The reason of a deletion, as it is logged."""
 
     REMOVED = (
@@ -42,7 +42,7 @@ class Deletion:
 
     key: str
     size_bytes: int
-    why: Why
+    why: DeletionReason
 
 
 def deletable_before(removed_at_ms: Iterable[int], *, retention_ms: int, files_kept: int, now_ms: int) -> int:
@@ -64,7 +64,7 @@ def deletable_before(removed_at_ms: Iterable[int], *, retention_ms: int, files_k
     return max(by_age_ms, min(by_count_ms, now_ms - limits.LOG_KEPT_MS_MIN))
 
 
-def gone_before(
+def all_deleted_before(
     stored: Iterable[ObjectInfo], root: str, *, removed_at_ms: Mapping[str, int], deletable_before_ms: int
 ) -> int:
     """Return a time such that every file that left the table before it is gone. Arguments as for ``plan_segments``.
@@ -103,16 +103,16 @@ def plan_segments(
             continue
         removed = removed_at_ms.get(path)
         if removed is not None and removed < deletable_before_ms:
-            deletions.append(Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.REMOVED))
+            deletions.append(Deletion(key=info.key, size_bytes=info.size_bytes, why=DeletionReason.REMOVED))
         elif removed is None and now_ms - info.modified_at_ms > grace_ms:
-            deletions.append(Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.ORPHAN))
+            deletions.append(Deletion(key=info.key, size_bytes=info.size_bytes, why=DeletionReason.ORPHAN))
     return deletions
 
 
 def plan_staged(stored: Iterable[ObjectInfo], *, committing: Collection[str], now_ms: int) -> list[Deletion]:
     """Return staged objects of ended transactions. ``committing``: transactions whose records may not be in their topics yet."""
     return [
-        Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.STAGED)
+        Deletion(key=info.key, size_bytes=info.size_bytes, why=DeletionReason.STAGED)
         for info in stored
         if now_ms - info.modified_at_ms > limits.ORPHAN_GRACE_MS and transaction_of(info) not in committing
     ]
@@ -126,7 +126,7 @@ def transaction_of(staged: ObjectInfo | Deletion) -> str:
 def plan_probes(stored: Iterable[ObjectInfo], *, now_ms: int) -> list[Deletion]:
     """Return probes of the store that a crash left behind."""
     return [
-        Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.PROBE)
+        Deletion(key=info.key, size_bytes=info.size_bytes, why=DeletionReason.PROBE)
         for info in stored
         if now_ms - info.modified_at_ms > limits.ORPHAN_GRACE_MS
     ]

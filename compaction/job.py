@@ -10,13 +10,13 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
+from compaction.abandoned_transactions import finish_abandoned
 from compaction.collection import Deletion, plan_probes, plan_staged, transaction_of
+from compaction.delayed_records import ObjectWithoutNotice, find_without_notice, plan_scheduled
 from compaction.deletions import delete_all
 from compaction.journals import JournalUpkeep
-from compaction.left_transactions import finish_left
 from compaction.policy import Policy
 from compaction.report import Reporter, Totals
-from compaction.scheduled import Unnoticed, plan_scheduled, unnoticed
 from compaction.system_tables import TABLES, plan_journal, plan_table
 from compaction.topic_upkeep import TopicUpkeep
 from compaction.workers import Workers
@@ -152,12 +152,12 @@ class Job:
         if not staged:
             return
         old = plan_staged(staged, committing=(), now_ms=now_ms)
-        state = finish_left(
+        state = finish_abandoned(
             self.store,
             self.clock,
             self.new_id,
             self.report,
-            given_up=dict.fromkeys(map(transaction_of, old)),
+            to_forbid=dict.fromkeys(map(transaction_of, old)),
             is_dry_run=self.is_dry_run,
         )
         committing = {name for name, row in state.transactions.items() if not row.has_ended}
@@ -165,11 +165,11 @@ class Job:
 
     def _collect_scheduled(self, totals: Totals) -> None:
         names = self.store.list_directories(layout.TOPICS)
-        found = sorted(unnoticed(self.store, names, self.clock.now_ms()), key=lambda each: each.topic)
+        found = sorted(find_without_notice(self.store, names, self.clock.now_ms()), key=lambda each: each.topic)
         for topic, some in groupby(found, key=lambda each: each.topic):
-            self._guarded(topic, totals, partial(self._collect_unnoticed, topic, list(some), totals))
+            self._guarded(topic, totals, partial(self._collect_without_notice, topic, list(some), totals))
 
-    def _collect_unnoticed(self, topic: str, found: Sequence[Unnoticed], totals: Totals) -> None:
+    def _collect_without_notice(self, topic: str, found: Sequence[ObjectWithoutNotice], totals: Totals) -> None:
         log = TopicLog(self.store, topic, self.clock)
         state, now_ms = log.refresh(), self.clock.now_ms()
         if state.version == NO_LOG:

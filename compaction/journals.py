@@ -68,14 +68,14 @@ class JournalUpkeep:
             if not _is_overdue(topic, self._clock.now_ms()) and not (collect and not topic.is_open):
                 continue
             try:
-                entries += self._settled(topic, totals)
+                entries += self._drain_or_release(topic, totals)
             except (TidelogError, StoreError) as problem:
                 totals.failed_topics += 1
                 totals.failed_drains += 1
                 self._report.event("failed", topic=topic.name, journal=self._number, problem=str(problem))
         self._note(entries)
 
-    def _settled(self, topic: JournalTopic, totals: Totals) -> list[Entry]:
+    def _drain_or_release(self, topic: JournalTopic, totals: Totals) -> list[Entry]:
         """Drain the topic, or release it; return the entries for the journal."""
         log = TopicLog(self._store, topic.name, self._clock)
         if not is_current_stay(log.refresh(), topic, self._number):

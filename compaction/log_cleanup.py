@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Final
 
-from compaction.collection import Deletion, Why
+from compaction.collection import Deletion, DeletionReason
 from log_format import layout, limits
 from log_format.store import ObjectInfo
 
@@ -65,9 +65,9 @@ def plan_log(
     oldest = min((version for version, _ in entries), default=-1)
     keepers = (version for version, written_at_ms in checkpoints.items() if may_keep(version, written_at_ms))
     keeper = next((one for one in sorted(keepers, reverse=True) if one == oldest or is_loadable(one)), -1)
-    thinned = set(_thinned(checkpoints, keeper, now_ms, is_loadable))
+    thinned = set(_thin_checkpoints(checkpoints, keeper, now_ms, is_loadable))
     return [
-        Deletion(key=info.key, size_bytes=info.size_bytes, why=Why.SUPERSEDED)
+        Deletion(key=info.key, size_bytes=info.size_bytes, why=DeletionReason.SUPERSEDED)
         for version, info in sorted(entries, key=lambda entry: (entry[0], entry[1].key))
         if version < keeper or (version in thinned and layout.checkpoint_version(info.key) is not None)
     ]
@@ -79,7 +79,7 @@ def cleaned_below(deletions: Iterable[Deletion]) -> int:
     return max((version + 1 for version in versions if version is not None), default=0)
 
 
-def _thinned(
+def _thin_checkpoints(
     checkpoints: Mapping[int, int], keeper: int, now_ms: int, is_loadable: Callable[[int], bool]
 ) -> Iterator[int]:
     """Yield versions of old checkpoints, from ``keeper`` (-1: the first) on, that are too close to a kept one."""

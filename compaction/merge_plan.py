@@ -20,7 +20,7 @@ from compaction.policy import Policy
 from log_format.topic.live_segments import LiveSegment
 
 
-class Reason(StrEnum):
+class RewriteReason(StrEnum):
     """The reason of a rewrite."""
 
     MERGE = "merge"
@@ -33,7 +33,7 @@ class Merge:
     """Segments to rewrite together, in order of offset in every partition."""
 
     sources: tuple[LiveSegment, ...]
-    reason: Reason
+    reason: RewriteReason
 
     @property
     def size_bytes(self) -> int:
@@ -59,23 +59,28 @@ def plan_merges(
         now_ms: present time, in ms since the epoch.
     """
     span_ms = int(retention_ms * policy.span_per_retention) if retention_ms >= 0 else None
-    merges = [*_of_flushed(segments, policy, span_ms, now_ms), *_of_tiers(segments, policy, span_ms, now_ms)]
+    merges = [
+        *_merges_of_flushed(segments, policy, span_ms, now_ms),
+        *_merges_of_tiers(segments, policy, span_ms, now_ms),
+    ]
     used = {source.segment.path for merge in merges for source in merge.sources}
     trims = [
-        Merge(sources=(segment,), reason=Reason.TRIM)
+        Merge(sources=(segment,), reason=RewriteReason.TRIM)
         for segment in segments
         if segment.segment.path not in used and _holds_deleted_records(segment, log_starts)
     ]
     return [*merges, *trims]
 
 
-def _of_flushed(segments: Sequence[LiveSegment], policy: Policy, span_ms: int | None, now_ms: int) -> Iterator[Merge]:
+def _merges_of_flushed(
+    segments: Sequence[LiveSegment], policy: Policy, span_ms: int | None, now_ms: int
+) -> Iterator[Merge]:
     for group in _adjacent_in_time(segments):
         for chunk, is_full in _chunks(group, policy.target_bytes, policy.sources_max, span_ms):
             is_old = now_ms - chunk[0].modification_time_ms >= policy.idle_ms
             is_large = sum(each.segment.size_bytes for each in chunk) >= policy.flushed_bytes_min
             if len(chunk) >= (2 if is_full or is_old or is_large else policy.flushed_min):
-                yield Merge(sources=tuple(chunk), reason=Reason.MERGE)
+                yield Merge(sources=tuple(chunk), reason=RewriteReason.MERGE)
 
 
 def _adjacent_in_time(segments: Sequence[LiveSegment]) -> Iterator[list[LiveSegment]]:
@@ -94,7 +99,9 @@ def _adjacent_in_time(segments: Sequence[LiveSegment]) -> Iterator[list[LiveSegm
         yield group
 
 
-def _of_tiers(segments: Sequence[LiveSegment], policy: Policy, span_ms: int | None, now_ms: int) -> Iterator[Merge]:
+def _merges_of_tiers(
+    segments: Sequence[LiveSegment], policy: Policy, span_ms: int | None, now_ms: int
+) -> Iterator[Merge]:
     for row in by_partition(segments).values():
         is_quiet = now_ms - max(each.modification_time_ms for each in row) >= policy.quiet_ms
         tier: list[LiveSegment] = []
@@ -104,7 +111,7 @@ def _of_tiers(segments: Sequence[LiveSegment], policy: Policy, span_ms: int | No
                 continue
             for chunk, is_full in _chunks(tier, policy.target_bytes, policy.fan_in, span_ms):
                 if len(chunk) >= (2 if is_full else policy.quiet_fan_in if is_quiet else policy.fan_in):
-                    yield Merge(sources=tuple(chunk), reason=Reason.MERGE)
+                    yield Merge(sources=tuple(chunk), reason=RewriteReason.MERGE)
             tier = [segment] if segment is not None and _is_mergeable(segment, policy) else []
 
 

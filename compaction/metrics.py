@@ -17,8 +17,8 @@ from compaction.report import Reporter
 from log_format.clock import Clock
 
 _SECONDS: Final = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
-_OF_REWRITES: Final = ("segments_in", "segments_out", "bytes_in", "bytes_out")
-_OF_ROUNDS: Final = (
+_REWRITE_COUNTERS: Final = ("segments_in", "segments_out", "bytes_in", "bytes_out")
+_ROUND_COUNTERS: Final = (
     "failed_topics",
     "expired_segments",
     "checkpoints",
@@ -69,9 +69,9 @@ class Metrics:
         if event == "rewrite":
             self._rewrites.labels(fields["outcome"]).inc()
             if fields["outcome"] == "committed":
-                self._count(_OF_REWRITES, fields)
+                self._count(_REWRITE_COUNTERS, fields)
         elif event == "round":
-            self._count(_OF_ROUNDS, fields)
+            self._count(_ROUND_COUNTERS, fields)
             self._round_seconds.observe(float(fields["ms"]) / 1000)
             self._topics.set(float(fields["topics"]))
             self._waiting_segments.set(float(fields["waiting_segments"]))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from compaction.merge_plan import Reason
+from compaction.merge_plan import RewriteReason
 from log_format.errors import CorruptData
 from log_format.layout import compacted_path, topic_root
 from log_format.segments.scan import scan_segment
@@ -36,13 +36,13 @@ Offsets = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class RewriteTask:
     """A rewrite. ``log_starts``: those of the plan. ``tombstones_go``: whether to drop each source's tombstones, only with
-    ``Reason.KEYS``."""
+    ``RewriteReason.KEYS``."""
 
     number: int
     topic: str
-    reason: Reason
+    reason: RewriteReason
     sources: tuple[LiveSegment, ...]
     log_starts: Mapping[int, int]
     compression: str
@@ -67,7 +67,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class TaskResult:
     """The result of a task: the new segments, in the store. ``is_unchanged``: no record had to be dropped, so there are none."""
 
     number: int
@@ -75,32 +75,32 @@ class Done:
     is_unchanged: bool = False
 
 
-def rewrite(store: ObjectStore, task: Task, newest: Offsets | None = None) -> Done:
+def rewrite(store: ObjectStore, task: RewriteTask, newest: Offsets | None = None) -> TaskResult:
     """Do one task. Records without a key are kept.
 
-    ``newest``: with ``Reason.KEYS``, the sorted offsets of the records that no later one supersedes. Raises ``CorruptData`` if a
-    source is missing or damaged, ``StoreUnavailable``.
+    ``newest``: with ``RewriteReason.KEYS``, the sorted offsets of the records that no later one supersedes. Raises
+    ``CorruptData`` if a source is missing or damaged, ``StoreUnavailable``.
     """
     writers: dict[int, SegmentWriter] = {}
     tombstones: dict[int, int] = {}
     kept_count = 0
     for source, tombstones_go in zip(task.sources, task.tombstones_go or [False] * len(task.sources), strict=True):
         for table in _scan(store, task, source):
-            records = table if newest is None else _compacted(table, newest, tombstones_go=tombstones_go)
+            records = table if newest is None else _drop_older_records(table, newest, tombstones_go=tombstones_go)
             kept_count += records.num_rows
             for partition, part in _by_partition(records):
                 if partition not in writers:
                     writers[partition] = SegmentWriter(compression=task.compression)
                 writers[partition].add(part)
                 tombstones[partition] = tombstones.get(partition, 0) + part.column("value").null_count
-            _bound(writers)
+            _limit_waiting(writers)
     was_clean = all(source.rewritten.keys_compacted_at_ms is not None for source in task.sources)
-    if task.reason is Reason.KEYS and was_clean and len(task.sources) == 1 and kept_count == task.record_count:
-        return Done(number=task.number, added=(), is_unchanged=True)
-    return Done(number=task.number, added=tuple(_put(store, task, writers, tombstones)))
+    if task.reason is RewriteReason.KEYS and was_clean and len(task.sources) == 1 and kept_count == task.record_count:
+        return TaskResult(number=task.number, added=(), is_unchanged=True)
+    return TaskResult(number=task.number, added=tuple(_put(store, task, writers, tombstones)))
 
 
-def keys(store: ObjectStore, task: Task) -> Iterator[pa.Table]:
+def read_keys(store: ObjectStore, task: RewriteTask) -> Iterator[pa.Table]:
     """Yield partition, key and offset (``KEYS_SCHEMA``) of all records of a task with a key. Raises the same errors as
     ``rewrite``."""
     for source in task.sources:
@@ -108,7 +108,7 @@ def keys(store: ObjectStore, task: Task) -> Iterator[pa.Table]:
             yield table.select(KEYS_SCHEMA.names).filter(pc.is_valid(table.column("key")))
 
 
-def _scan(store: ObjectStore, task: Task, source: LiveSegment) -> Iterator[pa.Table]:
+def _scan(store: ObjectStore, task: RewriteTask, source: LiveSegment) -> Iterator[pa.Table]:
     """Yield the source's records from the log starts on. Raises ``CorruptData`` if their number differs from the log's."""
     count = 0
     for table in scan_segment(store, task.topic, source.segment):
@@ -127,7 +127,7 @@ def _scan(store: ObjectStore, task: Task, source: LiveSegment) -> Iterator[pa.Ta
         raise CorruptData(f"Segment {path} holds {count} records, not as many as the log says.", segment=path)
 
 
-def _compacted(table: pa.Table, newest: Offsets, *, tombstones_go: bool) -> pa.Table:
+def _drop_older_records(table: pa.Table, newest: Offsets, *, tombstones_go: bool) -> pa.Table:
     stays = pc.or_(pc.is_null(table.column("key")), pa.array(np.isin(table.column("offset").to_numpy(), newest)))
     if tombstones_go:
         is_tombstone = pc.and_(pc.is_valid(table.column("key")), pc.is_null(table.column("value")))
@@ -144,13 +144,13 @@ def _by_partition(records: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         yield int(partitions[start]), records.slice(start, end - start)
 
 
-def _bound(writers: Mapping[int, SegmentWriter]) -> None:
+def _limit_waiting(writers: Mapping[int, SegmentWriter]) -> None:
     while sum(writer.waiting_bytes for writer in writers.values()) > WAITING_BYTES_MAX:
         max(writers.values(), key=lambda writer: writer.waiting_bytes).flush()
 
 
 def _put(
-    store: ObjectStore, task: Task, writers: dict[int, SegmentWriter], tombstones: Mapping[int, int]
+    store: ObjectStore, task: RewriteTask, writers: dict[int, SegmentWriter], tombstones: Mapping[int, int]
 ) -> Iterator[NewSegment]:
     for partition in sorted(writers):
         written = writers.pop(partition).finish()
@@ -163,14 +163,14 @@ def _put(
             segment=written.ref(path),
             run=written.runs[0],
             modification_time_ms=max(source.modification_time_ms for source in sources),
-            rewritten=_rewritten(task, sources, tombstones[partition]),
+            rewritten=_describe_rewrite(task, sources, tombstones[partition]),
         )
 
 
-def _rewritten(task: Task, sources: list[LiveSegment], tombstone_count: int) -> Rewritten:
+def _describe_rewrite(task: RewriteTask, sources: list[LiveSegment], tombstone_count: int) -> Rewritten:
     times = max(source.rewritten.times for source in sources)
-    times = times + 1 if task.reason is Reason.MERGE else max(times, 1)
+    times = times + 1 if task.reason is RewriteReason.MERGE else max(times, 1)
     compacted = [source.rewritten.keys_compacted_at_ms for source in sources]
     if all(time is not None for time in compacted):
         return Rewritten(times, max(time for time in compacted if time is not None), tombstone_count)
-    return Rewritten(times, task.now_ms, tombstone_count) if task.reason is Reason.KEYS else Rewritten(times)
+    return Rewritten(times, task.now_ms, tombstone_count) if task.reason is RewriteReason.KEYS else Rewritten(times)

@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from compaction.rewrite import Done, Task, keys, rewrite
+from compaction.rewrite import RewriteTask, TaskResult, read_keys, rewrite
 from compaction.workers import Compactor
 from log_format.errors import BackOff, RequestRefused
 from log_format.stores import open_store
@@ -72,7 +72,7 @@ _LOCAL: Final = {
 }
 
 
-class OnSpark:
+class SparkWorkers:
     """Workers on Spark. The session is started by the first task, so that a round without tasks needs no Spark."""
 
     def __init__(self, store_uri: str, start: Callable[[], SparkSession] = session) -> None:
@@ -85,22 +85,22 @@ class OnSpark:
         """Number of tasks that the session runs in parallel."""
         return int(self._spark().sparkContext.defaultParallelism)
 
-    def rewrite(self, tasks: Sequence[Task]) -> Iterator[Done]:
+    def rewrite(self, tasks: Sequence[RewriteTask]) -> Iterator[TaskResult]:
         """Do the tasks, as ``Workers.rewrite`` specifies."""
         work = self._spark().sparkContext.parallelize([pickle.dumps(task) for task in tasks], max(1, len(tasks)))
-        with _failing():
+        with _errors_as_back_off():
             done = work.map(partial(_rewrite, self._store_uri)).collect()
         yield from done
 
     @contextmanager
-    def compact_keys(self, tasks: Sequence[Task]) -> Iterator[Compactor]:
+    def compact_keys(self, tasks: Sequence[RewriteTask]) -> Iterator[Compactor]:
         """Find the newest records, as ``Workers.compact_keys`` specifies. The executors' disks keep the surviving offsets
         meanwhile."""
         spark = self._spark()
         pickled = {task.number: pickle.dumps(task) for task in tasks}
         newest = _newest(_tasks(spark, pickled), self._store_uri).persist(StorageLevel.DISK_ONLY)
 
-        def compact(some: Sequence[Task]) -> Iterator[Done]:
+        def compact(some: Sequence[RewriteTask]) -> Iterator[TaskResult]:
             numbers = [task.number for task in some]
             every = spark.createDataFrame([(number, _NO_OFFSET) for number in numbers], "number int, offset long")
             rows = newest.where(F.col("number").isin(numbers)).unionByName(every)
@@ -110,7 +110,7 @@ class OnSpark:
             def work(rows: pa.Table) -> pa.Table:
                 return _compact(store_uri, some_pickled, rows)
 
-            with _failing():
+            with _errors_as_back_off():
                 done = rows.groupBy("number").applyInArrow(work, _DONE).collect()
             yield from (pickle.loads(row["done"]) for row in done)  # noqa: S301 - from our own executors
 
@@ -131,7 +131,7 @@ class OnSpark:
 
 
 @contextmanager
-def _failing() -> Iterator[None]:
+def _errors_as_back_off() -> Iterator[None]:
     """Turn Spark's error about a failed job into ``BackOff``: the next round tries again."""
     try:
         yield
@@ -152,7 +152,7 @@ def _newest(tasks: DataFrame, store_uri: str) -> DataFrame:
     return newest.select("newest.number", "newest.offset")
 
 
-def _rewrite(store_uri: str, pickled: bytes) -> Done:
+def _rewrite(store_uri: str, pickled: bytes) -> TaskResult:
     return rewrite(open_store(store_uri), pickle.loads(pickled))  # noqa: S301 - from our own driver
 
 
@@ -160,14 +160,14 @@ def _keys(store_uri: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
     store = open_store(store_uri)
     for batch in batches:
         for pickled in batch.column("task").to_pylist():
-            task: Task = pickle.loads(pickled)  # noqa: S301 - from our own driver
-            for table in keys(store, task):
+            task: RewriteTask = pickle.loads(pickled)  # noqa: S301 - from our own driver
+            for table in read_keys(store, task):
                 numbers = pa.array(np.full(table.num_rows, task.number, np.int32))
                 yield from table.add_column(0, "number", numbers).to_batches()
 
 
 def _compact(store_uri: str, pickled: dict[int, bytes], rows: pa.Table) -> pa.Table:
-    task: Task = pickle.loads(pickled[rows.column("number")[0].as_py()])  # noqa: S301 - from our own driver
+    task: RewriteTask = pickle.loads(pickled[rows.column("number")[0].as_py()])  # noqa: S301 - from our own driver
     newest = np.sort(rows.column("offset").to_numpy())
     done = rewrite(open_store(store_uri), task, newest[newest != _NO_OFFSET])
     return pa.table({"done": pa.array([pickle.dumps(done)], pa.binary())})

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 
-from compaction.collection import Deletion, Why, plan_segments
+from compaction.collection import Deletion, DeletionReason, plan_segments
 from compaction.log_cleanup import cleaned_below, plan_log
 from log_format import layout, limits
 from log_format.access.state import access_table
@@ -89,7 +89,7 @@ def plan_table(
     if before == NO_LOG:
         return ()
     files = _unneeded(log, stored, retention_ms)
-    if any(deletion.why is Why.ORPHAN for deletion in files) and not is_dry_run:
+    if any(deletion.why is DeletionReason.ORPHAN for deletion in files) and not is_dry_run:
         fenced = Committer(log, new_id=new_id, engine="tidelog-maintenance").commit(Fence(version=before)).state.version
         files = _unneeded(log, stored, retention_ms, store_time_ms(store, table.root, fenced))
     superseded = plan_log(

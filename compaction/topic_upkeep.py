@@ -15,14 +15,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from compaction.collection import Deletion, Why, deletable_before, gone_before, plan_segments
+from compaction.collection import Deletion, DeletionReason, all_deleted_before, deletable_before, plan_segments
 from compaction.deletions import delete_all
 from compaction.key_plan import KeyCompaction, plan_key_compactions
 from compaction.log_cleanup import cleaned_below, plan_log
-from compaction.merge_plan import Reason, plan_merges
+from compaction.merge_plan import RewriteReason, plan_merges
 from compaction.policy import Policy
 from compaction.report import Reporter, Totals
-from compaction.rewrite import Done, Task
+from compaction.rewrite import RewriteTask, TaskResult
 from compaction.workers import Workers
 from log_format import layout, limits
 from log_format.checkpoints import checkpoint
@@ -97,16 +97,16 @@ class TopicUpkeep:
         """Run one round. ``collect``: also delete unneeded objects, which costs listings. ``strays``: also files that other
         programs left."""
         self._log.refresh()
-        state = self._put_back()
+        state = self._restore_table()
         # The checkpoint first, so that the later steps replay little.
         self._write_checkpoint(totals)
         if state.exists:
-            self._retain(state, totals)
+            self._apply_retention(state, totals)
             self._rewrite(totals)
         if collect:
             self._collect(totals, [STRAYS] if strays else [])
 
-    def _put_back(self) -> TopicState:
+    def _restore_table(self) -> TopicState:
         """Undo other programs' changes to the table, and keep them away from now on. Return the state afterwards."""
         state, told = self._log.state, self._log.state.foreign
         change = RestoreTable(self._store, self.topic)
@@ -123,7 +123,7 @@ class TopicUpkeep:
             self._report.event("put back", topic=self.topic, files=len(told.touched), foreign=str(told.last))
         return state
 
-    def _retain(self, state: TopicState, totals: Totals) -> None:
+    def _apply_retention(self, state: TopicState, totals: Totals) -> None:
         """Apply retention, in as many commits as needed: each removes a limited number of segments."""
         while state.topic_id is not None and needs_retention(state, self._clock.now_ms()):
             if self._is_dry_run:
@@ -165,10 +165,10 @@ class TopicUpkeep:
         )
         tasks = [self._task(number, merge.reason, merge.sources, state) for number, merge in enumerate(merges)]
         if self._is_dry_run:
-            self._tell_plan(tasks)
+            self._report_plan(tasks)
             return False
         committed = False
-        for some in _waves(tasks, lambda: self._workers.parallelism):
+        for some in _task_batches(tasks, lambda: self._workers.parallelism):
             started_ms = self._clock.monotonic_ms()
             for done in self._workers.rewrite(some):
                 outcome = self._commit(state, tasks[done.number], done, started_ms, totals)
@@ -190,16 +190,16 @@ class TopicUpkeep:
 
     def _compact_partition(self, state: TopicState, plan: KeyCompaction, totals: Totals) -> None:
         tasks = [
-            self._task(number, Reason.KEYS, group.sources, state, group.tombstones_go)
+            self._task(number, RewriteReason.KEYS, group.sources, state, group.tombstones_go)
             for number, group in enumerate(plan.groups)
         ]
         if self._is_dry_run:
-            self._tell_plan(tasks)
+            self._report_plan(tasks)
             return
         # From the first commit on, since records that supersede its own may be in segments that are committed later.
         compacted = {plan.partition: tasks[-1].end_offset}
         with self._workers.compact_keys(tasks) as compact:
-            for some in _waves(tasks, lambda: self._workers.parallelism):
+            for some in _task_batches(tasks, lambda: self._workers.parallelism):
                 started_ms = self._clock.monotonic_ms()
                 for done in sorted(compact(some), key=lambda each: each.number):
                     outcome = self._commit(
@@ -211,13 +211,13 @@ class TopicUpkeep:
     def _task(
         self,
         number: int,
-        reason: Reason,
+        reason: RewriteReason,
         sources: Sequence[LiveSegment],
         state: TopicState,
         tombstones_go: tuple[bool, ...] = (),
-    ) -> Task:
+    ) -> RewriteTask:
         partitions = {run.partition for source in sources for run in source.runs}
-        return Task(
+        return RewriteTask(
             number=number,
             topic=self.topic,
             reason=reason,
@@ -231,8 +231,8 @@ class TopicUpkeep:
     def _commit(
         self,
         state: TopicState,
-        task: Task,
-        done: Done,
+        task: RewriteTask,
+        done: TaskResult,
         started_ms: int,
         totals: Totals,
         *,
@@ -296,7 +296,7 @@ class TopicUpkeep:
         if before == NO_LOG:
             return
         segments = self._unneeded(stored)
-        if any(deletion.why is Why.ORPHAN for deletion in segments) and not self._is_dry_run:
+        if any(deletion.why is DeletionReason.ORPHAN for deletion in segments) and not self._is_dry_run:
             fenced = self._committer.commit(Fence(version=before)).state.version
             segments = self._unneeded(stored, store_time_ms(self._store, root, fenced))
         config, now_ms = self._log.state.config, self._clock.now_ms()
@@ -349,7 +349,9 @@ class TopicUpkeep:
         """Let checkpoints drop the tombstones of files deleted by count. Tombstones of files deleted by age are
         dropped by age."""
         root = layout.topic_root(self.topic)
-        before_ms = gone_before(stored, root, removed_at_ms=removed_at_ms, deletable_before_ms=deletable_before_ms)
+        before_ms = all_deleted_before(
+            stored, root, removed_at_ms=removed_at_ms, deletable_before_ms=deletable_before_ms
+        )
         if not self._is_dry_run and any(removed_ms < before_ms for removed_ms in removed_at_ms.values()):
             self._committer.commit(NoteDeletedFiles(before_ms=before_ms))
 
@@ -362,7 +364,7 @@ class TopicUpkeep:
                 return state, reconciled
         raise BackOff(f"The log of topic {self.topic!r} grows faster than it can be read.", topic=self.topic)
 
-    def _tell_plan(self, tasks: Sequence[Task]) -> None:
+    def _report_plan(self, tasks: Sequence[RewriteTask]) -> None:
         for task in tasks:
             self._report.event(
                 "would rewrite",
@@ -383,7 +385,7 @@ def _log_starts(state: TopicState) -> Mapping[int, int]:
     return {partition: state.log_start(partition) for partition in range(state.partition_count)}
 
 
-def _waves(tasks: Sequence[Task], size: Callable[[], int]) -> Iterator[Sequence[Task]]:
+def _task_batches(tasks: Sequence[RewriteTask], size: Callable[[], int]) -> Iterator[Sequence[RewriteTask]]:
     """Yield a few tasks per worker, since uploads must be committed before they are too old."""
     if not tasks:
         return

@@ -9,10 +9,10 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from compaction.rewrite import Done, Task, keys, rewrite
+from compaction.rewrite import RewriteTask, TaskResult, read_keys, rewrite
 from log_format.store import ObjectStore
 
-Compactor = Callable[[Sequence[Task]], Iterator[Done]]
+Compactor = Callable[[Sequence[RewriteTask]], Iterator[TaskResult]]
 """Function that does tasks whose newest keys are known; results come in any order."""
 
 
@@ -24,17 +24,17 @@ class Workers(Protocol):
         """Number of tasks that run in parallel."""
         ...
 
-    def rewrite(self, tasks: Sequence[Task]) -> Iterator[Done]:
+    def rewrite(self, tasks: Sequence[RewriteTask]) -> Iterator[TaskResult]:
         """Do the tasks, in any order. Raises ``CorruptData``, ``StoreUnavailable``, or an error of the engine."""
         ...
 
-    def compact_keys(self, tasks: Sequence[Task]) -> AbstractContextManager[Compactor]:
+    def compact_keys(self, tasks: Sequence[RewriteTask]) -> AbstractContextManager[Compactor]:
         """Find the newest record of each key, by partition, in all tasks. The result does some of them. Raises the same as
         ``rewrite``."""
         ...
 
 
-class InThisProcess:
+class LocalWorkers:
     """Workers in this process: one task after another. Compacting keys takes memory for the keys of one partition."""
 
     parallelism = 1
@@ -42,20 +42,20 @@ class InThisProcess:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    def rewrite(self, tasks: Sequence[Task]) -> Iterator[Done]:
+    def rewrite(self, tasks: Sequence[RewriteTask]) -> Iterator[TaskResult]:
         """Do the tasks, as ``Workers.rewrite`` specifies."""
         for task in tasks:
             yield rewrite(self._store, task)
 
     @contextmanager
-    def compact_keys(self, tasks: Sequence[Task]) -> Iterator[Compactor]:
+    def compact_keys(self, tasks: Sequence[RewriteTask]) -> Iterator[Compactor]:
         """Find the newest records, as ``Workers.compact_keys`` specifies."""
-        found = pa.concat_tables([table for task in tasks for table in keys(self._store, task)])
+        found = pa.concat_tables([table for task in tasks for table in read_keys(self._store, task)])
         newest_by_key = found.group_by(["partition", "key"]).aggregate([("offset", "max")])
         partitions = newest_by_key.column("partition").to_numpy()
         offsets = newest_by_key.column("offset_max").to_numpy()
 
-        def compact(some: Sequence[Task]) -> Iterator[Done]:
+        def compact(some: Sequence[RewriteTask]) -> Iterator[TaskResult]:
             for task in some:
                 yield rewrite(self._store, task, np.sort(offsets[partitions == task.partition]))
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 from benchmarks.harness.topic import new_id
 from compaction.job import Job
 from compaction.report import LogReporter
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format import layout, limits
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.topic_log import TopicLog
@@ -179,7 +179,7 @@ class _Writer:
         self._store = MemoryStore(clock=self._clock)
         self._log = TopicLog(self._store, TOPIC, self._clock)
         self._committer = Committer(self._log, new_id=new_id, engine="tidelog-gateway")
-        self._job = Job(store=self._store, workers=InThisProcess(self._store), clock=self._clock, report=LogReporter())
+        self._job = Job(store=self._store, workers=LocalWorkers(self._store), clock=self._clock, report=LogReporter())
         self._twin = twin
         self._twin_version = -1
         self._twin_files: dict[bytes, Path] = {}

@@ -16,7 +16,7 @@ from benchmarks.harness.topic import WrittenTopic, records_of
 from benchmarks.maintenance.histories import HOUR_MS, HistoryClock
 from compaction.job import Job
 from compaction.report import LogReporter, Totals
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format.stores.memory import MemoryStore
 
 MEBIBYTE: Final = 1024**2
@@ -73,7 +73,7 @@ def _merged(flushes: Flushes) -> tuple[Totals, float]:
     for _ in range(flushes.count):
         topic.append(records, np.zeros(len(flushes.values), np.int32), max(map(len, flushes.values)))
     clock.ms += HOUR_MS
-    job = Job(store=store, workers=InThisProcess(store), clock=clock, report=LogReporter())
+    job = Job(store=store, workers=LocalWorkers(store), clock=clock, report=LogReporter())
     started = time.process_time()
     totals = job.run_round(collect=False)
     seconds = time.process_time() - started

@@ -22,7 +22,7 @@ import pytest
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format.clock import SystemClock
 from log_format.stores import open_store
 from tests.support.access import Client
@@ -44,7 +44,7 @@ def maintain() -> Callable[[str], CollectedEvents]:
         policy = Policy(flushed_min=2, sources_max=9, fan_in=9, dirty_ratio=0.01)
         job = Job(
             store=store,
-            workers=InThisProcess(store),
+            workers=LocalWorkers(store),
             clock=SystemClock(),
             report=report,
             policy=policy,

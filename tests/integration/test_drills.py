@@ -13,7 +13,7 @@ import pytest
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format import layout
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
@@ -192,7 +192,7 @@ def read_values(url: str, topic: str) -> list[bytes]:
 def merge(directory: Path, topic: str) -> None:
     """Maintenance merges what was flushed."""
     store, policy = LocalStore(directory), Policy(flushed_min=2)
-    workers, clock = InThisProcess(store), SystemClock()
+    workers, clock = LocalWorkers(store), SystemClock()
     job = Job(store=store, workers=workers, clock=clock, report=CollectedEvents(), policy=policy, only=[topic])
     assert job.run_round(collect=False).rewrites == 1
 

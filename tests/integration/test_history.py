@@ -19,7 +19,7 @@ import pytest
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format.clock import SystemClock
 from log_format.stores import open_store
 from tests.support.collected_events import CollectedEvents
@@ -150,7 +150,7 @@ def test_merged_segments_are_read_by_plan_and_a_journals_records_by_the_gateway(
     policy = Policy(flushed_min=2, sources_max=4, fan_in=4)
     job = Job(
         store=store,
-        workers=InThisProcess(store),
+        workers=LocalWorkers(store),
         clock=SystemClock(),
         report=CollectedEvents(),
         policy=policy,

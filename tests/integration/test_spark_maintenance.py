@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.spark_workers import OnSpark
+from compaction.spark_workers import SparkWorkers
 from log_format.clock import SystemClock
 from log_format.inspection.verify import verify_topic
 from log_format.layout import commit_version
@@ -52,7 +52,7 @@ def maintain(spark: SparkSession, store_uri: str) -> CollectedEvents:
     report = CollectedEvents()
     job = Job(
         store=open_store(store_uri),
-        workers=OnSpark(store_uri, start=lambda: spark),
+        workers=SparkWorkers(store_uri, start=lambda: spark),
         clock=SystemClock(),
         report=report,
         policy=Policy(flushed_min=2, sources_max=9, fan_in=9),

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format.checkpoints.checkpoint import write_table_checkpoint
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committer
@@ -61,7 +61,7 @@ class Tables:
         )
         self.job = Job(
             store=self.store,
-            workers=InThisProcess(self.store),
+            workers=LocalWorkers(self.store),
             clock=self.clock,
             report=CollectedEvents(),
             policy=POLICY,

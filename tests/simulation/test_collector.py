@@ -17,7 +17,7 @@ import compaction.topic_upkeep
 from compaction.collection import plan_segments
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.change import Proposal, StagedFile
 from log_format.delta.committer import Committer
@@ -118,7 +118,7 @@ class World:
         store = FaultyStore(self.objects, before=lambda _operation, _key: self.pause())
         job = Job(
             store=store,
-            workers=InThisProcess(store),
+            workers=LocalWorkers(store),
             clock=self.clock,
             report=CollectedEvents(),
             policy=Policy(flushed_min=2, sources_max=3, fan_in=2, deletes_at_once=1),

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committer
@@ -90,7 +90,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def new_job(self) -> Job:
         return Job(
             store=self.store,
-            workers=InThisProcess(self.store),
+            workers=LocalWorkers(self.store),
             clock=self.clock,
             report=CollectedEvents(),
             policy=POLICY,

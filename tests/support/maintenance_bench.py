@@ -9,7 +9,7 @@ from typing import Any
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format import layout
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.cleaned_log import cleaned_below
@@ -82,7 +82,7 @@ class MaintenanceBench:
     def job(self, policy: Policy = SMALL, **more: Any) -> Job:
         return Job(
             store=self.store,
-            workers=InThisProcess(self.store),
+            workers=LocalWorkers(self.store),
             clock=self.clock,
             report=self.report,
             policy=policy,

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from compaction.collection import Deletion, Why
+from compaction.collection import Deletion, DeletionReason
 from compaction.deletions import delete_all
 from compaction.report import Totals
 from log_format.errors import StoreUnavailable
@@ -15,7 +15,7 @@ from tests.support.collected_events import CollectedEvents
 
 MEET_SECONDS_MAX = 60
 KEYS = [f"k{number:02d}" for number in range(8)]
-DELETIONS = [Deletion(key=key, size_bytes=3, why=Why.REMOVED) for key in KEYS]
+DELETIONS = [Deletion(key=key, size_bytes=3, why=DeletionReason.REMOVED) for key in KEYS]
 
 
 class Meeting(MemoryStore):
@@ -46,7 +46,7 @@ def test_a_wave_goes_side_by_side_and_the_next_one_waits() -> None:
         delete_all(store, DELETIONS, report=store.report, totals=totals, at_once=4, is_dry_run=False)
     assert sorted(store.order[:4]) == KEYS[:4]
     assert set(store.told_before) == {8}
-    assert [fields["why"] for _, fields in store.report.events] == [Why.REMOVED.value] * 8
+    assert [fields["why"] for _, fields in store.report.events] == [DeletionReason.REMOVED.value] * 8
     assert [info.key for info in store.list("")] == ["k05"]
     assert (totals.deleted_objects, totals.deleted_bytes) == (5, 15)
 

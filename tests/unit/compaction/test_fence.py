@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compaction.job import Job
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format import limits
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committer
@@ -34,7 +34,7 @@ def sleeper(bench: MaintenanceBench) -> FaultyStore:
         collecting.script["put_if_absent"] = [wakes]
         job = Job(
             store=collecting,
-            workers=InThisProcess(collecting),
+            workers=LocalWorkers(collecting),
             clock=bench.clock,
             report=bench.report,
             policy=SMALL,
@@ -101,7 +101,7 @@ def test_what_is_on_its_way_stays_whatever_maintenances_clock_says(bench: Mainte
         bench.store.put(key, b"x")
     wrong = Job(
         store=bench.store,
-        workers=InThisProcess(bench.store),
+        workers=LocalWorkers(bench.store),
         clock=AheadClock(bench.clock),
         report=bench.report,
         policy=SMALL,

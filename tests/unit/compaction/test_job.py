@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compaction.merge_plan import Reason
+from compaction.merge_plan import RewriteReason
 from compaction.policy import Policy
-from compaction.rewrite import Task, rewrite
-from compaction.workers import InThisProcess
+from compaction.rewrite import RewriteTask, rewrite
+from compaction.workers import LocalWorkers
 from log_format import layout, limits
 from log_format.delta.actions import decode_commit
 from log_format.errors import CorruptData
@@ -140,7 +140,7 @@ def test_a_tombstone_does_not_go_before_what_it_ends(bench: MaintenanceBench) ->
     bench.job(Policy(flushed_min=2, sources_max=2, fan_in=9)).run_round(collect=False)
     bench.commit(AlterTopic(partition_count=None, config={"cleanup.policy": "compact"}))
 
-    class Overtaken(InThisProcess):
+    class Overtaken(LocalWorkers):
         """Another process removes the oldest segment when keys are about to be compacted; none is found to be the newest."""
 
         def compact_keys(self, tasks: Any) -> Any:
@@ -191,7 +191,7 @@ class TakeAway:
         return DeleteRecords(before={0: run.end_offset}).propose(state, now_ms)
 
 
-class Interfering(InThisProcess):
+class Interfering(LocalWorkers):
     """Does something else to the topic after the segments were rewritten, before that is committed."""
 
     def __init__(self, store: Any, act: Any) -> None:
@@ -356,6 +356,8 @@ def test_a_worker_refuses_a_segment_with_other_records_than_the_log_says(bench: 
         modification_time_ms=1,
         rewritten=sources[0].rewritten,
     )
-    task = Task(number=0, topic="t", reason=Reason.MERGE, sources=(short,), log_starts={}, compression="zstd", now_ms=0)
+    task = RewriteTask(
+        number=0, topic="t", reason=RewriteReason.MERGE, sources=(short,), log_starts={}, compression="zstd", now_ms=0
+    )
     with pytest.raises(CorruptData):
         rewrite(bench.store, task)

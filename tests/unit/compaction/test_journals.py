@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compaction.collection import Why
+from compaction.collection import DeletionReason
 from compaction.report import Totals
 from compaction.system_tables import JOURNAL_KEPT_MS
 from log_format import layout, limits
@@ -149,7 +149,10 @@ def test_objects_go_an_hour_after_their_records_moved(bench: MaintenanceBench, s
     bench.clock.pass_ms(limits.ORPHAN_GRACE_MS)
     round_of(bench, collect=True)
     assert objects(bench) == 0
-    assert [fields["why"] for fields in bench.events("delete")] == [Why.REMOVED.value, Why.ORPHAN.value]
+    assert [fields["why"] for fields in bench.events("delete")] == [
+        DeletionReason.REMOVED.value,
+        DeletionReason.ORPHAN.value,
+    ]
 
 
 def test_a_journal_gets_checkpoints_and_its_log_is_cleaned(bench: MaintenanceBench, shared: SharedBench) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compaction.merge_plan import Reason, plan_merges
+from compaction.merge_plan import RewriteReason, plan_merges
 from compaction.policy import Policy
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.live_segments import LiveSegment
@@ -44,7 +44,7 @@ class Topic:
         """A round: merges, as long as there are any."""
         while plans := plan_merges(self.live, {}, policy=self.policy, retention_ms=-1, now_ms=self.now_ms):
             for plan in plans:
-                assert plan.reason is Reason.MERGE
+                assert plan.reason is RewriteReason.MERGE
                 self._merge(plan.sources)
 
     def files(self) -> int:

@@ -7,10 +7,17 @@ from typing import Any
 
 import pytest
 
-from compaction.collection import Deletion, Why, deletable_before, gone_before, plan_segments, plan_staged
+from compaction.collection import (
+    Deletion,
+    DeletionReason,
+    all_deleted_before,
+    deletable_before,
+    plan_segments,
+    plan_staged,
+)
 from compaction.key_plan import plan_key_compactions
 from compaction.log_cleanup import plan_log
-from compaction.merge_plan import Reason, plan_merges
+from compaction.merge_plan import RewriteReason, plan_merges
 from compaction.policy import Policy
 from log_format import layout, limits
 from log_format.segments.run import Run, SegmentRef
@@ -78,7 +85,7 @@ def test_what_a_user_deleted_is_cut_off() -> None:
     assert merges(across, log_starts={0: 5}) == [["s0"]]
     assert merges(across, log_starts={0: 10}) == []
     (plan,) = plan_merges([across], {0: 5}, policy=POLICY, retention_ms=-1, now_ms=NOW)
-    assert plan.reason is Reason.TRIM
+    assert plan.reason is RewriteReason.TRIM
 
 
 def keys(*segments: LiveSegment, lag_ms: int = 0) -> list[list[tuple[str, bool]]]:
@@ -140,7 +147,10 @@ def test_the_collector_takes_only_what_nobody_can_need() -> None:
         deletable_before_ms=NOW - HOUR,
         now_ms=NOW,
     )
-    assert [(each.key, each.why) for each in deletions] == [("r/removed", Why.REMOVED), ("r/orphan", Why.ORPHAN)]
+    assert [(each.key, each.why) for each in deletions] == [
+        ("r/removed", DeletionReason.REMOVED),
+        ("r/orphan", DeletionReason.ORPHAN),
+    ]
 
 
 def limit(ages_ms: Iterable[int], files_kept: int, *, retention_ms: int = 24 * HOUR) -> int:
@@ -187,7 +197,7 @@ def test_what_is_gone_goes_by_the_listing() -> None:
     removed_at_ms = {f"{hours}": NOW - hours * HOUR for hours in range(1, 9)}
     for still, gone_hours in ((("live", "2", "1"), 3), (("live", "4", "6", "1"), 6), ((), 3)):
         stored = [info(f"r/{name}", 40 * HOUR) for name in still]
-        found = gone_before(stored, "r/", removed_at_ms=removed_at_ms, deletable_before_ms=NOW - 3 * HOUR)
+        found = all_deleted_before(stored, "r/", removed_at_ms=removed_at_ms, deletable_before_ms=NOW - 3 * HOUR)
         assert NOW - found == gone_hours * HOUR
 
 

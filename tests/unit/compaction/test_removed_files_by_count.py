@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from compaction.collection import Why
+from compaction.collection import DeletionReason
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format import layout
 from log_format.checkpoints import checkpoint
 from log_format.delta.actions import Action, Txn
@@ -118,7 +118,7 @@ class BusyTopic:
     def assert_no_orphans(self) -> None:
         live = {segment.path for segment in self.bench.log.refresh().manifest.segments()}
         assert self.stored() - live <= self.named(), "a removed file is there that no tombstone names"
-        assert not [each for each in self.bench.events("delete") if each["why"] == Why.ORPHAN.value]
+        assert not [each for each in self.bench.events("delete") if each["why"] == DeletionReason.ORPHAN.value]
 
     def assert_gone_by_count(self) -> None:
         """Just collected: the newest so many are there, with those of an hour; the others are not."""
@@ -246,7 +246,7 @@ def test_a_collector_that_listed_before_another_one_deleted(topic: BusyTopic) ->
     store, report = FaultyStore(topic.bench.store, before=meanwhile), CollectedEvents()
     late = Job(
         store=store,
-        workers=InThisProcess(store),
+        workers=LocalWorkers(store),
         clock=topic.bench.clock,
         report=report,
         policy=COLLECTS_ONLY,
@@ -256,4 +256,4 @@ def test_a_collector_that_listed_before_another_one_deleted(topic: BusyTopic) ->
     late.run_round(collect=True)
     assert "the other one" in listed
     whys = [fields["why"] for event, fields in report.events if event == "delete"]
-    assert whys == [Why.REMOVED.value] * KEPT
+    assert whys == [DeletionReason.REMOVED.value] * KEPT

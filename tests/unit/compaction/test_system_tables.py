@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compaction.collection import Why
+from compaction.collection import DeletionReason
 from log_format import layout, limits
 from log_format.access import changes as access_changes
 from log_format.access.row import RoleRow
@@ -100,7 +100,7 @@ def test_a_file_that_no_commit_names_goes_after_its_grace(bench: MaintenanceBenc
     assert (len(_keys(bench, "decisions/")), log.refresh().version) == (2, version)
     bench.job().run_round(collect=True)
     assert orphan not in _keys(bench, "decisions/")
-    assert [event["why"] for event in bench.events("delete")] == [Why.ORPHAN.value]
+    assert [event["why"] for event in bench.events("delete")] == [DeletionReason.ORPHAN.value]
     assert log.refresh().version == version + 1
     assert set(log.state.transactions) == {"t-a"}
 
@@ -125,7 +125,7 @@ def test_a_committer_that_sleeps_through_the_grace_commits_nothing_that_is_gone(
 
     store.script["put_if_absent"] = [sleeps]
     committer.commit(change(bench, "b"))
-    assert [event["why"] for event in bench.events("delete")] == [Why.ORPHAN.value]
+    assert [event["why"] for event in bench.events("delete")] == [DeletionReason.ORPHAN.value]
     state = TableLog(store, table, bench.clock).refresh()
     stored = {info.key.removeprefix(table.root) for info in store.list(table.root)}
     assert len(state.files) == 2
@@ -139,7 +139,7 @@ def test_what_tried_the_store_goes_after_a_day(bench: MaintenanceBench) -> None:
     bench.store.put(f"{layout.PROBES}under-way", b"x")
     bench.job().run_round(collect=True)
     assert [info.key for info in bench.store.list(layout.PROBES)] == [f"{layout.PROBES}under-way"]
-    assert [event["why"] for event in bench.events("delete")] == [Why.PROBE.value]
+    assert [event["why"] for event in bench.events("delete")] == [DeletionReason.PROBE.value]
 
 
 def test_one_damaged_table_holds_up_no_other(bench: MaintenanceBench) -> None:

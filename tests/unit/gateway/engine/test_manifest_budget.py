@@ -11,7 +11,7 @@ import pytest
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from gateway.engine.partition_streams import StreamRecords, StreamWoken
 from gateway.engine.waiters import Wakeup
 from log_format.clock import SystemClock
@@ -45,7 +45,7 @@ def maintain(gateway: Gateway) -> None:
     store = gateway.store.objects
     policy = Policy(flushed_min=2, sources_max=4, fan_in=2)
     Job(
-        store=store, workers=InThisProcess(store), clock=SystemClock(), report=CollectedEvents(), policy=policy
+        store=store, workers=LocalWorkers(store), clock=SystemClock(), report=CollectedEvents(), policy=policy
     ).run_round(collect=False)
 
 

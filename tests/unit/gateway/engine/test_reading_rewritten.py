@@ -12,7 +12,7 @@ import pytest
 
 from compaction.job import Job
 from compaction.policy import Policy
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from gateway.engine.read_records import ReadLimits
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
@@ -38,7 +38,7 @@ def maintain(gateway: Gateway, **policy: Any) -> None:
     objects = gateway.store.objects
     job = Job(
         store=objects,
-        workers=InThisProcess(objects),
+        workers=LocalWorkers(objects),
         clock=SystemClock(),
         report=CollectedEvents(),
         policy=replace(Policy(flushed_min=2, sources_max=4, fan_in=2), **policy),

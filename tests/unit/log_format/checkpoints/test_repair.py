@@ -10,7 +10,7 @@ import pytest
 from compaction.policy import Policy
 from compaction.report import LogReporter, Totals
 from compaction.topic_upkeep import TopicUpkeep
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format import layout
 from log_format.checkpoints.checkpoint import last_checkpoint_version, write_checkpoint
 from log_format.checkpoints.repair import Repair, repair_topic
@@ -53,7 +53,7 @@ def maintain(bench: TopicBench) -> None:
     TopicUpkeep(
         bench.store,
         bench.name,
-        InThisProcess(bench.store),
+        LocalWorkers(bench.store),
         clock=bench.clock,
         new_id=bench.new_id,
         policy=Policy(idle_ms=0, fan_in=2, quiet_fan_in=2),

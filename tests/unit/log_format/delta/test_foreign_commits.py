@@ -16,7 +16,7 @@ import pytest
 from compaction.policy import Policy
 from compaction.report import LogReporter, Totals
 from compaction.topic_upkeep import TopicUpkeep
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format import layout, limits
 from log_format.checkpoints.checkpoint import last_checkpoint_version, write_checkpoint
 from log_format.checkpoints.restore_table import RestoreTable, needs_restore
@@ -239,7 +239,7 @@ def upkeep(bench: TopicBench) -> TopicUpkeep:
     return TopicUpkeep(
         bench.store,
         bench.name,
-        InThisProcess(bench.store),
+        LocalWorkers(bench.store),
         clock=bench.clock,
         new_id=bench.new_id,
         policy=Policy(),

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from compaction.abandoned_transactions import finish_abandoned
 from compaction.job import Job
-from compaction.left_transactions import finish_left
 from compaction.report import LogReporter
-from compaction.workers import InThisProcess
+from compaction.workers import LocalWorkers
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
@@ -61,10 +61,10 @@ def test_what_a_job_left_is_finished() -> None:
     def ends() -> list[int]:
         return [TopicLog(store, topic, CLOCK).refresh().high_watermark(0) for topic in ("a", "b")]
 
-    finish_left(store, CLOCK, new_id, LogReporter(), is_dry_run=False)
-    finish_left(store, CLOCK, new_id, LogReporter(), is_dry_run=True, left_alone_ms=-1)
+    finish_abandoned(store, CLOCK, new_id, LogReporter(), is_dry_run=False)
+    finish_abandoned(store, CLOCK, new_id, LogReporter(), is_dry_run=True, left_alone_ms=-1)
     assert ends() == [0, 0]
-    state = finish_left(store, CLOCK, new_id, LogReporter(), is_dry_run=False, left_alone_ms=-1)
+    state = finish_abandoned(store, CLOCK, new_id, LogReporter(), is_dry_run=False, left_alone_ms=-1)
     assert ends() == [1, 1]
     assert [row.state for row in state.transactions.values()] == ["committed"]
     assert not list(store.list(STAGED))
@@ -80,7 +80,7 @@ def test_what_was_staged_too_long_ago_is_given_up_before_it_goes() -> None:
     )
 
     def job(*, is_dry_run: bool = False) -> Job:
-        workers = InThisProcess(store)
+        workers = LocalWorkers(store)
         return Job(store=store, workers=workers, clock=clock, report=LogReporter(), is_dry_run=is_dry_run)
 
     old = issue(JOB, clock.now_ms(), new_id(), b"key")

@@ -26,17 +26,17 @@ from log_format.transactions.transaction_finisher import TransactionFinisher
 LEFT_ALONE_MS: Final = 60_000
 """How long a decided transaction is left to its own process, and to gateways."""
 
-GIVEN_UP_AT_ONCE: Final = 1_000
+FORBIDDEN_PER_COMMIT_MAX: Final = 1_000
 """Most transactions that one commit forbids."""
 
 
-def finish_left(
+def finish_abandoned(
     store: ObjectStore,
     clock: Clock,
     new_id: NewId,
     report: Reporter,
     *,
-    given_up: Collection[str] = (),
+    to_forbid: Collection[str] = (),
     is_dry_run: bool,
     left_alone_ms: int = LEFT_ALONE_MS,
 ) -> TransactionsState:
@@ -47,7 +47,7 @@ def finish_left(
         clock: source of time.
         new_id: source of unique ids.
         report: gets each outcome.
-        given_up: transactions to forbid, so that they are never decided from now on, unless they were before.
+        to_forbid: transactions to forbid, so that they are never decided from now on, unless they were before.
         is_dry_run: change nothing.
         left_alone_ms: age below which a decision is left to others.
 
@@ -58,10 +58,10 @@ def finish_left(
     )
     now_ms = clock.now_ms()
     state = finishing.log.refresh()
-    unknown = [] if is_dry_run else [one for one in given_up if one not in state.transactions]
+    unknown = [] if is_dry_run else [one for one in to_forbid if one not in state.transactions]
     committer = Committer(finishing.log, new_id=new_id, engine="tidelog-maintenance")
-    for first in range(0, len(unknown), GIVEN_UP_AT_ONCE):
-        some = unknown[first : first + GIVEN_UP_AT_ONCE]
+    for first in range(0, len(unknown), FORBIDDEN_PER_COMMIT_MAX):
+        some = unknown[first : first + FORBIDDEN_PER_COMMIT_MAX]
         committer.commit(Decide([Forbid(transaction_id=one) for one in some], new_id))
     for row in list(finishing.log.state.transactions.values()):
         if row.state != "committing" or now_ms - row.recorded_at_ms <= left_alone_ms or is_dry_run:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from compaction.collection import Deletion, Why
+from compaction.collection import Deletion, DeletionReason
 from log_format import layout, limits
 from log_format.clock import Clock
 from log_format.ids import NewId
@@ -26,7 +26,7 @@ _EVER_MS = 10**14
 """Time after which no delayed record is due."""
 
 
-class Unnoticed(NamedTuple):
+class ObjectWithoutNotice(NamedTuple):
     """An object without a notice."""
 
     topic: str
@@ -35,7 +35,7 @@ class Unnoticed(NamedTuple):
     info: ObjectInfo
 
 
-def unnoticed(store: ObjectStore, topics: Iterable[str], now_ms: int) -> list[Unnoticed]:
+def find_without_notice(store: ObjectStore, topics: Iterable[str], now_ms: int) -> list[ObjectWithoutNotice]:
     """Return objects of delayed records that are older than a day and have no notice. Raises ``StoreUnavailable``.
 
     A notice is put before the one that it replaces is deleted, so a listing of all notices shows one for each object.
@@ -50,12 +50,12 @@ def unnoticed(store: ObjectStore, topics: Iterable[str], now_ms: int) -> list[Un
     if found:
         for due in list_due(store, _EVER_MS):
             found.pop((due.topic, due.topic_id, due.name), None)
-    return [Unnoticed(*key, info) for key, info in found.items()]
+    return [ObjectWithoutNotice(*key, info) for key, info in found.items()]
 
 
 def plan_scheduled(
     store: ObjectStore,
-    found: Collection[Unnoticed],
+    found: Collection[ObjectWithoutNotice],
     topic_id: str | None,
     clock: Clock,
     new_id: NewId,
@@ -82,11 +82,13 @@ def plan_scheduled(
             continue
         if each.topic_id == topic_id and not _is_over(store, each, clock, new_id, now_ms=now_ms, is_dry_run=is_dry_run):
             continue
-        deletions.append(Deletion(key=each.info.key, size_bytes=each.info.size_bytes, why=Why.UNNOTICED))
+        deletions.append(Deletion(key=each.info.key, size_bytes=each.info.size_bytes, why=DeletionReason.UNNOTICED))
     return deletions
 
 
-def _is_over(store: ObjectStore, one: Unnoticed, clock: Clock, new_id: NewId, *, now_ms: int, is_dry_run: bool) -> bool:
+def _is_over(
+    store: ObjectStore, one: ObjectWithoutNotice, clock: Clock, new_id: NewId, *, now_ms: int, is_dry_run: bool
+) -> bool:
     """Return whether none of the object's records is ever delivered from it. Ensures that, except in a dry run."""
     opened = open_object(store, one.info.key)
     if opened is None:
