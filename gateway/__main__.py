@@ -29,7 +29,7 @@ from functools import partial
 from typing import Final
 
 from gateway import structured_log
-from gateway.hosts import EVERY_ADDRESS, is_loopback
+from gateway.hosts import EVERY_ADDRESS, reachable
 from gateway.process.fitting import fitted, warn_of_workers
 from gateway.process.machine import Machine
 from gateway.process.supervisor import Supervisor
@@ -104,7 +104,7 @@ def _refuse(error: Exception, status: int) -> int:
 def _warn(settings: Settings) -> None:
     """Warn at each start of settings that an operator may not have meant."""
     _warn_of_address(settings)
-    if settings.auth == "off" and not all(is_loopback(host) for host in (settings.host, settings.kafka_host) if host):
+    if settings.auth == "off" and reachable(settings.host, settings.kafka_host, settings.registry_host):
         _log.warning("auth is off and insecure is true: every program that reaches %s may do all", settings.url)
 
 

@@ -18,6 +18,7 @@ from gateway.access.rights import Rights
 from gateway.asgi.auditing import AuditMiddleware
 from gateway.asgi.authentication import AuthenticationMiddleware, OpenPaths
 from gateway.asgi.authorization import AuthorizationMiddleware
+from gateway.asgi.basic import BasicMiddleware
 from gateway.asgi.compression import CompressionMiddleware
 from gateway.asgi.gatekeeper import GatekeeperMiddleware
 from gateway.asgi.observation import BETWEEN_GATEWAYS, FAILED_FROM, ObservationMiddleware
@@ -31,6 +32,7 @@ from gateway.gateway import Gateway
 from gateway.hosts import AllowedHosts
 from gateway.http.dispatch import Dispatcher
 from gateway.openapi.document import document
+from gateway.registry import compatibility, configuring, schemas, server, subjects
 from gateway.routes import (
     access,
     access_acls,
@@ -89,6 +91,11 @@ ROUTERS: Sequence[APIRouter] = (
     activity.router,
     operations.probes,
     operations.router,
+    subjects.router,
+    schemas.router,
+    configuring.router,
+    compatibility.router,
+    server.router,
     console.router,
 )
 
@@ -225,7 +232,7 @@ class _Judged:
             app = AuthenticationMiddleware(app, authentication=gateway.authentication, open_paths=self._open)
             if gateway.recording is not None:
                 app = AuditMiddleware(app, recording=gateway.recording, clock=gateway.clock, find=self._find)
-        return ArrivalMiddleware(app, gateway.hops, gateway.rights, self._messages)
+        return BasicMiddleware(ArrivalMiddleware(app, gateway.hops, gateway.rights, self._messages))
 
 
 def _guarded(innermost: ASGIApp, gateway: Gateway, *, listens_on: str, judged: _Judged | None = None) -> ASGIApp:

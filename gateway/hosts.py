@@ -31,6 +31,11 @@ _HOST_BYTES_MAX: Final = 260
 _CACHE_SIZE: Final = 256
 
 
+def reachable(*hosts: str | None) -> list[str]:
+    """Return the addresses that other machines can reach; None: no address."""
+    return [host for host in hosts if host is not None and not is_loopback(host)]
+
+
 def is_loopback(host: str) -> bool:
     """Return whether an address to listen on can be reached from this machine only."""
     address = _address(host.strip("[]"))

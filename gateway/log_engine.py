@@ -53,7 +53,9 @@ from gateway.journals.upkeep import JournalUpkeep
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.queues.queues import Queues, QueueSources
 from gateway.scheduled.delayed import Delayed
+from gateway.schemas.schema_registry import SchemaRegistry
 from gateway.tables.access import AccessTable
+from gateway.tables.schemas import SchemasTable
 from gateway.transactions.check_back import CheckBack
 from gateway.transactions.of_kafka import KafkaTransactions
 from gateway.transactions.one_request import OneRequest
@@ -214,6 +216,7 @@ class LogEngine:
         self.commit_modes = CommitModes(self.journals, self.topics, self._access)
         delaying = (self._access, self.topics, ownership, finishing.transactions, given.make_executor)
         self.delayed = Delayed(*delaying, memory=given.request_memory, registry=registry)
+        self.schemas = SchemaRegistry(SchemasTable(self._access), self._access, given.make_executor)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 
@@ -327,6 +330,7 @@ class LogEngine:
         await asyncio.gather(self.topics.drain(), self.journals.drain())
         self._access_watch.stop()
         await self.access_table.drain()
+        await self.schemas.drain()
         self.sweeping.stop()
         self.journal_upkeep.stop()
         self.commit_modes.stop()

@@ -22,6 +22,7 @@ lists of partitions              ``bounds.FETCH_LISTS_BYTES_MAX``       fetches 
 connections                      ``connections_max`` x 32 KiB    protocol buffers; the operations' ones likewise
 Kafka's, with ``kafka_listen``   ``kafka_connections_max`` likewise, and encoded batches kept; above the 600 MiB
 their TLS, with ``tls_cert``     ``connections_max`` x 64 KiB    OpenSSL's state and buffers, above the 600 MiB
+schemas, if the store has any    ``schemas_bytes_max``           then registrations are refused; above the 600 MiB
 rights, with ``auth=on``         ``access_bytes_max``            then additions are refused; above the 600 MiB
 quotas, with ``auth=on``         ``QUOTAS_BYTES_MAX``            idle principals dropped; above the 600 MiB
 audit events, with ``audit=on``  ``AUDIT_BYTES_MAX`` x 2         events that do not fit are dropped; above the 600 MiB
@@ -48,11 +49,12 @@ from gateway.console.settings import ConsoleSettings
 from gateway.engine import bounds
 from gateway.flush_settings import FlushSettings
 from gateway.history.settings import HELD_BYTES, HistorySettings
-from gateway.hosts import HOST_NAMES_PATTERN, URL_PATTERN, is_loopback
+from gateway.hosts import HOST_NAMES_PATTERN, URL_PATTERN, is_loopback, reachable
 from gateway.kafka_settings import KAFKA_KEPT_BYTES, KafkaSettings
 from gateway.log_settings import LogSettings
 from gateway.own_commits import OWN_COMMITS_BYTES_MAX
 from gateway.quotas.quotas import QUOTAS_BYTES_MAX
+from gateway.schemas.settings import RegistrySettings
 from gateway.sql.settings import SqlSettings
 from gateway.tls_settings import TlsSettings
 from gateway.topic_settings import TopicSettings
@@ -99,6 +101,7 @@ class Settings(
     KafkaSettings,
     FlushSettings,
     LogSettings,
+    RegistrySettings,
     SqlSettings,
     TlsSettings,
     TopicSettings,
@@ -308,7 +311,7 @@ class Settings(
             raise ValueError("tls_client_ca needs tls_cert: only over TLS a client shows a certificate")
         if self.tls_cert is not None and self.advertised_url is not None and self.advertised_url.startswith("http://"):
             raise ValueError(f"advertised_url is {self.advertised_url}, but with tls_cert this gateway speaks https://")
-        reached = [host for host in (self.host, self.kafka_host) if host is not None and not is_loopback(host)]
+        reached = reachable(self.host, self.kafka_host, self.registry_host)
         if self.auth == "off" and not self.insecure and reached:
             raise ValueError(
                 f"host {reached[0]} can be reached from other machines, and auth is off: set auth=on, or insecure=true to let"

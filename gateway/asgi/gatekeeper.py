@@ -29,7 +29,7 @@ _JUDGED: Final = frozenset((b"host", b"transfer-encoding", ORIGIN, SITE))
 _READS: Final = frozenset(("GET", "HEAD"))
 _PRODUCE: Final = "/records"
 """End of paths whose routes themselves check whether the client is connected, where the client may ask again."""
-_WORK: Final = "/v1/"
+_WORK: Final = ("/v1/", "/registry")
 _NOT_WORK: Final = "/v1/cluster"
 
 

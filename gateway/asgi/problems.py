@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.call import begin_call
 from gateway.http.dispatch import MethodNotAllowed
 from gateway.problem import as_tidelog_error, problem_response
+from gateway.registry_problem import is_of_registry, registry_response
 from log_format.errors import ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
 
 _log = logging.getLogger("gateway.problems")
@@ -48,7 +49,8 @@ class ProblemMiddleware:
             if begun:
                 return
             headers = {"allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else None
-            response = problem_response(error, scope.get("tidelog.request_id"), headers=headers)
+            answer = registry_response if is_of_registry(scope["path"]) else problem_response
+            response = answer(error, scope.get("tidelog.request_id"), headers=headers)
             await response(scope, receive, send)
             # Its frames hold the request's records, and often the error itself: they would stay until a garbage collection.
             error.__traceback__ = None

@@ -137,6 +137,9 @@ LOOK_THREADS: Final = 8
 LOAD_THREADS: Final = 8
 """Number of threads that read the commits of logs being loaded."""
 
+SCHEMA_THREADS: Final = 2
+"""Number of threads that parse and compare schemas: a hostile one takes seconds, and shall not hold up the next."""
+
 SCHEDULED_THREADS: Final = 8
 """Number of threads that publish delayed records: due records shall not wait for requests' looks at logs."""
 
@@ -155,6 +158,7 @@ MANIFEST_BYTES: Final = 52 * _MEBIBYTE
 GROUPS_BYTES: Final = 20 * _MEBIBYTE
 QUEUES_BYTES: Final = 8 * _MEBIBYTE
 ACCESS_BYTES: Final = 64 * _MEBIBYTE
+SCHEMAS_BYTES: Final = 64 * _MEBIBYTE
 IN_FLIGHT_BYTES: Final = 36 * _MEBIBYTE
 """Defaults of the settings with these names; the settings say what each bounds."""
 
@@ -171,6 +175,7 @@ class EngineBounds:
     groups_bytes_max: int = GROUPS_BYTES
     queues_bytes_max: int = QUEUES_BYTES
     access_bytes_max: int = ACCESS_BYTES
+    schemas_bytes_max: int = SCHEMAS_BYTES
     waiting_polls_max: int = 10_000
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
     flush_requests: int = 500

@@ -53,7 +53,7 @@ Principal = Annotated[
     WithJsonSchema(_schema(USER, GROUP, ROLE, every=True)),
 ]
 OperationField = Annotated[str, OneOf(*OPERATIONS)]
-ResourceTypeField = Annotated[str, OneOf("topic", "group", "transactional_id", "cluster")]
+ResourceTypeField = Annotated[str, OneOf("topic", "group", "transactional_id", "subject", "cluster")]
 PatternField = Annotated[str, OneOf("literal", "prefix")]
 PermissionField = Annotated[str, OneOf("allow", "deny")]
 

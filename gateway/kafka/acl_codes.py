@@ -98,7 +98,10 @@ def own_principal(principal: str) -> str:
 
 
 def matches_filter(acl: Acl, asked: KafkaAcl) -> bool:
-    """Return whether the ACL matches every field of the filter."""
+    """Return whether the ACL matches every field of the filter. Kafka has no word for subjects of schemas: it sees no ACL of one,
+    and deletes none."""
+    if acl.resource_type not in RESOURCE_TYPES:
+        return False
     own = encode_acl(acl)
     return (
         _matches(asked.resource_type, own.resource_type)

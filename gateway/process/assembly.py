@@ -309,6 +309,7 @@ def _bounds(settings: Settings) -> EngineBounds:
         groups_bytes_max=settings.groups_bytes_max,
         queues_bytes_max=settings.queues_bytes_max,
         access_bytes_max=settings.access_bytes_max,
+        schemas_bytes_max=settings.schemas_bytes_max,
         waiting_polls_max=settings.waiting_polls_max,
         request_bytes_max=settings.request_bytes_max,
         flush_requests=max(FLUSH_REQUESTS_MIN, settings.connections_max // 2),

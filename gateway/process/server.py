@@ -36,8 +36,10 @@ from gateway.process.moving import Moving
 from gateway.process.moving_protocol import MovingProtocol
 from gateway.process.operations_listener import OperationsListener, listening_url
 from gateway.process.protocol import GatewayProtocol
+from gateway.process.registry_listener import AtTheRoot, RegistryListener
 from gateway.process.tls_protocol import TlsProtocol
 from gateway.process.worker import Worker
+from gateway.settings import Settings
 from gateway.structured_log import WRITER
 from gateway.supervised import supervised
 from gateway.workers_page import WorkersPage
@@ -76,27 +78,10 @@ def moving_of(gateway: Gateway, worker: Worker | None) -> Moving | None:
 
 def server_config(app: GatewayApplication, gateway: Gateway, moving: Moving | None = None) -> uvicorn.Config:
     """Return uvicorn's configuration for the gateway. ``moving``: moves connections to other workers, if there are any."""
-    settings, certificate = gateway.settings, gateway.certificate
-    share = settings.connections_per_address_max
-    limits = ConnectionLimits(
-        connections_max=settings.connections_max,
-        accepted_max=accepted_max(settings.connections_max),
-        addresses=ClientAddresses(
-            share or max(1, settings.connections_max * 3 // 4), loopback_counts=share is not None
-        ),
-        head_ms=min(settings.head_ms, settings.header_idle_ms),
-        idle_ms=settings.header_idle_ms,
-        body_idle_ms=settings.body_idle_ms,
-        write_stall_ms=settings.write_stall_ms,
-    )
-    if certificate is not None:
-        protocol: Callable[..., GatewayProtocol] = functools.partial(
-            TlsProtocol, limits=limits, certificate=certificate
-        )
-    elif moving is not None:
+    settings, limits = gateway.settings, _limits(gateway.settings)
+    protocol: Callable[..., GatewayProtocol] = _protocol(gateway, limits)
+    if moving is not None:
         protocol = functools.partial(MovingProtocol, limits=limits, hand_over=moving.hand_over)
-    else:
-        protocol = functools.partial(GatewayProtocol, limits=limits)
     return listener_config(
         app,
         settings,
@@ -108,6 +93,27 @@ def server_config(app: GatewayApplication, gateway: Gateway, moving: Moving | No
         backlog=_BACKLOG,
         timeout_graceful_shutdown=LAST_CONNECTIONS_SECONDS,
     )
+
+
+def _limits(settings: Settings) -> ConnectionLimits:
+    share = settings.connections_per_address_max
+    return ConnectionLimits(
+        connections_max=settings.connections_max,
+        accepted_max=accepted_max(settings.connections_max),
+        addresses=ClientAddresses(
+            share or max(1, settings.connections_max * 3 // 4), loopback_counts=share is not None
+        ),
+        head_ms=min(settings.head_ms, settings.header_idle_ms),
+        idle_ms=settings.header_idle_ms,
+        body_idle_ms=settings.body_idle_ms,
+        write_stall_ms=settings.write_stall_ms,
+    )
+
+
+def _protocol(gateway: Gateway, limits: ConnectionLimits) -> Callable[..., GatewayProtocol]:
+    if gateway.certificate is None:
+        return functools.partial(GatewayProtocol, limits=limits)
+    return functools.partial(TlsProtocol, limits=limits, certificate=gateway.certificate)
 
 
 class GatewayServer(uvicorn.Server):
@@ -136,6 +142,7 @@ class GatewayServer(uvicorn.Server):
             config.app.state.workers_page = WorkersPage(worker.page_url)
         self._operations = None if port is None else OperationsListener(config.app.operations, gateway.settings, port)
         self._kafka = _kafka_listener(gateway, worker)
+        self._registry = self._registry_listener(gateway)
         self.drained_whole = True
         self._told_to_stop = False
         self._ended = asyncio.Event()
@@ -160,6 +167,13 @@ class GatewayServer(uvicorn.Server):
             except OSError as error:
                 _log.error("the listener for Kafka's clients (kafka_listen) can't be had: %s", error)
                 sys.exit(STARTUP_FAILURE)
+        if self._registry is not None:
+            try:
+                bound = await self._registry.bind(is_shared=self._worker is not None)
+            except OSError as error:
+                _log.error("the listener for the schema registry (registry) can't be had: %s", error)
+                sys.exit(STARTUP_FAILURE)
+            _log.info("the schema registry is at %s", listening_url(bound, self._gateway.settings.scheme))
         try:
             await super().startup(sockets)
         except SystemExit:  # uvicorn has said why
@@ -169,6 +183,8 @@ class GatewayServer(uvicorn.Server):
             await self._operations.serve()
         if self._kafka is not None:
             await self._kafka.serve()
+        if self._registry is not None:
+            await self._registry.serve()
         url = listening_url(self.servers[0], self._gateway.settings.scheme)
         kafka = None if self._kafka is None else str(self._kafka.advertised)
         if kafka is not None:
@@ -202,6 +218,8 @@ class GatewayServer(uvicorn.Server):
         """Close the listeners, the operations listener last: until then it reports that the gateway is shutting down."""
         if self._kafka is not None:
             await self._kafka.close()
+        if self._registry is not None:
+            self._registry.stop_listening()
         await super().shutdown(sockets)
         if self._operations is not None:
             self._operations.close()
@@ -241,6 +259,21 @@ class GatewayServer(uvicorn.Server):
         if self._moving is not None:
             self._moving.end()
 
+    def _registry_listener(self, gateway: Gateway) -> RegistryListener | None:
+        """Return the listener for the schema registry, if there is one; of several workers the first has it."""
+        address = gateway.settings.registry
+        if address is None or (self._worker is not None and self._worker.number > 0):
+            return None
+        app = self.config.app
+        assert isinstance(app, GatewayApplication)
+        protocol = _protocol(gateway, _limits(gateway.settings))
+        config = listener_config(AtTheRoot(app), gateway.settings, http=protocol, lifespan="off")
+        config.load()
+        return RegistryListener(
+            address,
+            lambda: protocol(config=config, server_state=self.server_state, app_state=self.lifespan.state),
+        )
+
     def _protocol(self) -> MovingProtocol:
         """Return the protocol for a connection that another worker hands over."""
         protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
@@ -266,6 +299,8 @@ class GatewayServer(uvicorn.Server):
         self.servers[0].close()
         if self._kafka is not None:
             self._kafka.stop_listening()
+        if self._registry is not None:
+            self._registry.stop_listening()
         self._part_with_connections()
         until = time.monotonic() + self._gateway.settings.header_idle_ms / 1000
         while self.server_state.connections and time.monotonic() < until:  # noqa: ASYNC110 - uvicorn tells no end

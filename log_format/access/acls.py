@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, get_args
 
 Operation = Literal["All", "Read", "Write", "Create", "Delete", "Alter", "Describe"]
-ResourceType = Literal["topic", "group", "transactional_id", "cluster"]
+ResourceType = Literal["topic", "group", "transactional_id", "subject", "cluster"]
 Pattern = Literal["literal", "prefix"]
 Permission = Literal["allow", "deny"]
 

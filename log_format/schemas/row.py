@@ -51,7 +51,6 @@ class ConfigRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     subject: str
     compatibility: str | None = None
     normalize: bool | None = None
-    alias: str | None = None
     compatibility_group: str | None = None
 
 

@@ -153,8 +153,7 @@ class SchemasState(SystemTableState):
 
     def config(self, subject: str) -> ConfigRow:
         """Return the configuration in force for a subject: each member of its own, else of its context, else of all."""
-        own = [self.configs.get(one) for one in _wider(subject)]
-        known = [row for row in own if row is not None]
+        known = [row for one in _wider(subject) if (row := self.configs.get(one)) is not None]
         chosen: dict[str, object] = {
             name: next((value for row in known if (value := getattr(row, name)) is not None), None)
             for name in ("compatibility", "normalize", "compatibility_group")
@@ -164,7 +163,6 @@ class SchemasState(SystemTableState):
             compatibility=str(chosen["compatibility"] or LEVEL_DEFAULT),
             normalize=bool(chosen["normalize"]),
             compatibility_group=None if chosen["compatibility_group"] is None else str(chosen["compatibility_group"]),
-            alias=own[0].alias if own[0] is not None else None,
         )
 
     def mode(self, subject: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
 Operation = Literal["All", "Read", "Write", "Create", "Delete", "Alter", "Describe"]
-ResourceType = Literal["topic", "group", "transactional_id", "cluster"]
+ResourceType = Literal["topic", "group", "transactional_id", "subject", "cluster"]
 Pattern = Literal["literal", "prefix"]
 Permission = Literal["allow", "deny"]
 

@@ -37,6 +37,7 @@ DENIED: Final[Mapping[str, KafkaError]] = {
     "group": KafkaError.group_authorization_failed,
     "cluster": KafkaError.cluster_authorization_failed,
     "transactional_id": KafkaError.transactional_id_authorization_failed,
+    "subject": KafkaError.delegation_token_authorization_failed,  # Kafka has no subjects: no request answers this
 }
 JOURNALS: Final = "system/journals/"
 _UNCOUNTED: Final = ("topics/__audit/", "system/access/", "system/gateways/", "system/probes/", "system/cluster.json")
@@ -217,7 +218,7 @@ class World:
 
     def may_all(self) -> None:
         """While something is prepared."""
-        self.grant([("All", kind, "*") for kind in ("topic", "group", "transactional_id")])
+        self.grant([("All", kind, "*") for kind in ("topic", "group", "transactional_id", "subject")])
 
     def admin(self, method: str, path: str, body: Any = None) -> Any:
         """What ``User:bootstrap`` is answered, to a path with ``{…}``."""

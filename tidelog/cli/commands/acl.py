@@ -29,7 +29,7 @@ OperationsArgument = Annotated[
 ]
 OperationArgument = Annotated[Operation, typer.Argument(metavar="OPERATION", help="Read, Write, Create, …")]
 TypeArgument = Annotated[
-    ResourceType, typer.Argument(metavar="TYPE", help="topic, group, transactional_id or cluster.")
+    ResourceType, typer.Argument(metavar="TYPE", help="topic, group, transactional_id, subject or cluster.")
 ]
 NameArgument = Annotated[
     str | None,

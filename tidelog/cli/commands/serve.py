@@ -52,6 +52,15 @@ KafkaOption = Annotated[
     ),
 ]
 
+RegistryOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        envvar="TIDELOG_REGISTRY",
+        help="Listen there for clients of the schema registry that can't take a path, too.",
+    ),
+]
+
 
 def serve(
     context: typer.Context,
@@ -80,6 +89,7 @@ def serve(
     ] = None,
     workers: WorkersOption = 1,
     kafka: KafkaOption = None,
+    registry: RegistryOption = None,
     log_level: Annotated[
         LogLevel,
         typer.Option(envvar="TIDELOG_LOG_LEVEL", help="Least level that is logged. info: a line for each request."),
@@ -116,6 +126,7 @@ def serve(
     arguments += [] if port is None else ["--port", str(port)]
     arguments += [] if advertised_url is None else ["--advertised-url", advertised_url]
     arguments += [] if kafka is None else ["--kafka-listen", kafka]
+    arguments += [] if registry is None else ["--registry", registry]
     arguments += [] if workers == 1 else ["--workers", str(workers)]
     arguments += ["--log-level", log_level.value, "--log-format", log_format.value]
     become("gateway", [*arguments, *context.args])

@@ -4,7 +4,7 @@ import {
 } from "../parts.js";
 
 const OPERATIONS = ["Read", "Write", "Describe", "Create", "Alter", "Delete", "All"];
-const TYPES = ["topic", "group", "transactional_id", "cluster"];
+const TYPES = ["topic", "group", "transactional_id", "subject", "cluster"];
 const IDENTITY = ["principal", "permission", "operation", "resource_type", "pattern", "resource"];
 
 // A list of /v1/access, a button that adds to it, and what `dialog(asked, done)` shows for the entry that was chosen.

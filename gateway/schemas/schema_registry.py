@@ -1,0 +1,235 @@
+"""The schema registry of a gateway: looking up, comparing and registering schemas.
+
+1. A schema is registered by the text that parsing gives, so the same schema in another layout has the same id.
+2. Comparing takes parsing, so it happens in a thread, and before the commit. The commit says with what the schema was compared;
+   if the subject has changed since, it is compared again.
+3. Nobody is refused by an old state: before a schema is incompatible, a reference missing, or something not found, the gateway
+   has looked at the table once.
+
+Used on the event loop only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from gateway.engine.bounds import SCHEMA_THREADS
+from gateway.engine.open_table import TableAccess
+from gateway.engine.pool import MakeExecutor, Pool
+from gateway.schemas.parsed_schemas import ParsedSchemas
+from gateway.tables.schemas import SchemasTable
+from log_format.schemas.changes import Compared, Recheck, Register, compared
+from log_format.schemas.compatibility.check import Refusal, first_incompatible
+from log_format.schemas.compatibility.incompatibility import Level
+from log_format.schemas.copied import copied_at_ms
+from log_format.schemas.decision import Decided, SchemasDecision
+from log_format.schemas.parsed import ParsedSchema
+from log_format.schemas.refusals import RegistryCode, RegistryRefused
+from log_format.schemas.registered import RegisteredVersion
+from log_format.schemas.schema import Schema
+from log_format.schemas.state import SchemasState
+from log_format.schemas.subjects import split
+
+RECHECKS_MAX: Final = 20
+"""Most comparisons for one registration: each time another schema of the subject was registered meanwhile."""
+WAITING_MAX: Final = 256
+"""Most schemas that wait to be parsed."""
+
+T = TypeVar("T")
+_METADATA: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A schema to register. ``schema_id`` and ``version``: given by imports only."""
+
+    subject: str
+    schema: Schema
+    normalize: bool
+    schema_id: int | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """A schema as it is registered."""
+
+    schema: Schema
+    id: int
+    version: int
+
+
+class SchemaRegistry:
+    """The schema registry of a gateway."""
+
+    def __init__(self, table: SchemasTable, access: TableAccess, make_executor: MakeExecutor) -> None:
+        self._table = table
+        self._store = access.store
+        self._look_pool = access.look_pool
+        self._pool = Pool("schemas", SCHEMA_THREADS, make_executor, waiting_max=WAITING_MAX)
+        self._parsed = ParsedSchemas()
+        self._copied_at_ms: int | None = None
+
+    async def state(self) -> SchemasState:
+        """Return what is registered, at most ``SEEN_MS_MAX`` old. Raises ``BackOff``, ``CorruptData``."""
+        return await self._table.seen()
+
+    async def found(self, find: Callable[[SchemasState], T | None]) -> tuple[SchemasState, T | None]:
+        """Return what ``find`` returns of the known state, or, if that is None, of the state after one look at the table."""
+        state = await self.state()
+        result = find(state)
+        if result is None:
+            state = await self._table.fresh()
+            result = find(state)
+        return state, result
+
+    async def decide(self, decision: SchemasDecision) -> Decided:
+        """Commit a decision and return what it changed. Raises as ``SharedCommits.decide`` does."""
+        return await self._table.decide(decision)
+
+    async def understood(self, wanted: Registration) -> tuple[SchemasState, Schema, ParsedSchema]:
+        """Return the schema with the text by which it is registered, and the state at which its references were found.
+
+        Raises ``RegistryRefused`` (42201), ``BackOff``.
+        """
+        context = split(wanted.subject)[0]
+        state = await self.state()
+        try:
+            references = state.resolved(wanted.schema, context)
+        except RegistryRefused:
+            state = await self._table.fresh()
+            references = state.resolved(wanted.schema, context)
+        parsed = await self._pool.run(self._parsed.parsed, wanted.schema, references)
+        is_normal = wanted.normalize or bool(state.config(wanted.subject).normalize)
+        text = parsed.normalized if is_normal else parsed.canonical
+        return state, replace(wanted.schema, text=text), parsed
+
+    async def looked_up(self, wanted: Registration, *, deleted: bool) -> tuple[SchemasState, RegisteredVersion | None]:
+        """Return the version of the subject that has the schema; None if there is none. Raises as ``understood`` does."""
+        state, schema, _ = await self.understood(wanted)
+        found = _version_with(state, wanted.subject, schema, deleted=deleted)
+        if found is None:
+            state = await self._table.fresh()
+            found = _version_with(state, wanted.subject, schema, deleted=deleted)
+        return state, found
+
+    async def register(self, wanted: Registration) -> Registered:
+        """Register the schema, unless the subject has it. Return it with its id and version.
+
+        Raises:
+            RegistryRefused: 409 with the reasons, 42201, 42205.
+            BackOff: Nothing happened.
+            OutcomeUnknown: Whether it is registered is not known; asking again tells.
+        """
+        state, schema, parsed = await self.understood(wanted)
+        for _ in range(RECHECKS_MAX):
+            versions = compared(state, wanted.subject)
+            register = Register(
+                subject=wanted.subject,
+                schema=schema,
+                compared=versions,
+                schema_id=wanted.schema_id,
+                version=wanted.version,
+                copied_at_ms=await self._copied(),
+            )
+            known = register.decide(state, 0)
+            if isinstance(known, Decided) and not known.changes:
+                return Registered(schema=schema, id=known.schema_id, version=known.version)
+            if state.mode(wanted.subject) != "IMPORT":
+                refusal = await self._compared(state, wanted.subject, schema, parsed, versions)
+                if refusal is not None:
+                    state = await self._table.fresh()
+                    if compared(state, wanted.subject) == versions:
+                        raise incompatible(wanted.subject, refusal)
+                    continue
+            try:
+                decided = await self._table.decide(register)
+            except Recheck:
+                state = await self._table.fresh()
+                continue
+            return Registered(schema=schema, id=decided.schema_id, version=decided.version)
+        raise Recheck(wanted.subject)
+
+    async def compared_with(self, wanted: Registration, version: RegisteredVersion | None) -> list[str]:
+        """Return why the schema can't be registered; empty: it can. ``version``: compare it with this one only.
+
+        Raises ``RegistryRefused`` (42201), ``BackOff``.
+        """
+        state, schema, parsed = await self.understood(wanted)
+        versions = compared(state, wanted.subject)
+        refusal = await self._compared(state, wanted.subject, schema, parsed, versions, only=version)
+        return [] if refusal is None else messages(refusal)
+
+    async def drain(self) -> None:
+        """Wait until all changes have ended."""
+        await self._table.drain()
+
+    async def _copied(self) -> int:
+        if self._copied_at_ms is None:
+            self._copied_at_ms = await self._look_pool.run(copied_at_ms, self._store)
+        return self._copied_at_ms
+
+    async def _compared(
+        self,
+        state: SchemasState,
+        subject: str,
+        schema: Schema,
+        parsed: ParsedSchema,
+        versions: Compared,
+        *,
+        only: RegisteredVersion | None = None,
+    ) -> Refusal | None:
+        level = Level(versions.config.compatibility or Level.NONE)
+        if level is Level.NONE or not (versions.versions or only):
+            return None
+        group = versions.config.compatibility_group
+        chosen = partial(self._older, state, subject, schema, group, only)
+        return await self._pool.run(lambda: first_incompatible(parsed, chosen(), level))
+
+    def _older(
+        self, state: SchemasState, subject: str, schema: Schema, group: str | None, only: RegisteredVersion | None
+    ) -> Iterator[tuple[int, ParsedSchema]]:
+        """Yield the versions to compare with, the latest first."""
+        context = split(subject)[0]
+        # One after another, since most comparisons end with the first.
+        older = (
+            [only]
+            if only is not None
+            else (state.registered(subject, one.version) for one in reversed(state.numbers(subject)))
+        )
+        for one in older:
+            if one is not None and (only is not None or _group(one.schema, group) == _group(schema, group)):
+                yield one.version, self._parsed.parsed(one.schema, state.resolved(one.schema, context))
+
+
+def incompatible(subject: str, refusal: Refusal) -> RegistryRefused:
+    """Return the refusal of a schema that is not compatible, with the reasons."""
+    listed = ", ".join(messages(refusal))
+    return RegistryRefused(
+        RegistryCode.INCOMPATIBLE_SCHEMA,
+        f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{listed}]',
+    )
+
+
+def messages(refusal: Refusal) -> list[str]:
+    """Return the reasons as the API gives them."""
+    return [*(one.message for one in refusal.incompatibilities), f"{{oldSchemaVersion: {refusal.version}}}"]
+
+
+def _version_with(state: SchemasState, subject: str, schema: Schema, *, deleted: bool) -> RegisteredVersion | None:
+    schema_id = state.id_of(schema, split(subject)[0])
+    version = None if schema_id is None else state.version_of(subject, schema_id, deleted=deleted)
+    return None if version is None else state.registered(subject, version, deleted=deleted)
+
+
+def _group(schema: Schema, name: str | None) -> object:
+    """Return the property of the schema's metadata by which versions are compared; None: all are."""
+    if name is None or schema.metadata is None:
+        return None
+    properties = _METADATA.decode(schema.metadata).get("properties") or {}
+    return properties.get(name)
