@@ -38,11 +38,11 @@ class TidelogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> BatchReader:
         """Return the reader for ``spark.read``. Raises ``OptionRefused``."""
-        return BatchReader(parse_options(self.options, streaming=False), _checked(schema))
+        return BatchReader(parse_options(self.options, streaming=False), _check_schema(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """Return the reader for ``spark.readStream``. Raises ``OptionRefused``."""
-        return StreamReader(parse_options(self.options, streaming=True), _checked(schema))
+        return StreamReader(parse_options(self.options, streaming=True), _check_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Return the writer for ``df.write``. Raises ``OptionRefused``."""
@@ -60,17 +60,17 @@ class TidelogDataSource(DataSource):
     def _sink(self, schema: StructType, overwrite: bool, *, streaming: bool) -> SinkOptions:
         from spark_pipeline.sink.columns import check_columns  # noqa: PLC0415 - as above
         from spark_pipeline.sink.options import parse_sink_options  # noqa: PLC0415
-        from spark_pipeline.sink.topic import ready_topic  # noqa: PLC0415
+        from spark_pipeline.sink.topic import ensure_topic  # noqa: PLC0415
 
         if overwrite:
             raise OptionRefused("mode", "a log is appended to: write with mode append")
         options = parse_sink_options(self.options, streaming=streaming)
         check_columns(schema, options.topic)
-        ready_topic(options)
+        ensure_topic(options)
         return options
 
 
-def _checked(schema: StructType) -> StructType:
+def _check_schema(schema: StructType) -> StructType:
     """Return the schema after checking that its columns are some of the Kafka source's, with their types."""
     types = {field.name: field.dataType for field in KAFKA_SOURCE}
     for field in schema:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from log_format.store import ObjectStore
 from log_format.stores import open_store
-from spark_pipeline.environment import variables
+from spark_pipeline.environment import set_variables
 from spark_pipeline.registration import store_environment
 
 _OF_JAVA: Final = (
@@ -42,15 +42,15 @@ def driver_store(spark: SparkSession, uri: str) -> ObjectStore:
     """Return the store at ``uri`` (``s3a://`` means ``s3://``), which is cached until the settings change. Raises
     ``ValueError``."""
     if not uri.startswith(("s3://", "s3a://")):
-        return _opened(uri, ())
+        return _open(uri, ())
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
     java = spark.sparkContext._jvm.System.getenv  # type: ignore[union-attr]
     of_java = {name: value for name in _OF_JAVA if name not in os.environ and (value := java(name))}
     more = {**of_java, **store_environment(hadoop.get)}
-    return _opened(f"s3://{uri.partition('://')[2]}", tuple(sorted(more.items())))
+    return _open(f"s3://{uri.partition('://')[2]}", tuple(sorted(more.items())))
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
-def _opened(uri: str, more: tuple[tuple[str, str], ...]) -> ObjectStore:
-    with variables(dict(more)):
+def _open(uri: str, more: tuple[tuple[str, str], ...]) -> ObjectStore:
+    with set_variables(dict(more)):
         return open_store(uri, must_exist=True)

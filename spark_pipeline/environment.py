@@ -16,7 +16,7 @@ _lock: Final = threading.Lock()
 
 
 @contextmanager
-def variables(more: Mapping[str, str]) -> Iterator[None]:
+def set_variables(more: Mapping[str, str]) -> Iterator[None]:
     """Set the variables ``more`` inside the block."""
     with _lock:
         before = {name: os.environ.get(name) for name in more}

@@ -10,12 +10,12 @@ _ALWAYS: Final = {"kafka.isolation.level": "read_committed", "kafka.acks": "all"
 """Options that state what always holds here, and need no warning."""
 
 
-def is_of_kafka(name: str) -> bool:
+def is_kafka_option(name: str) -> bool:
     """Return whether an option is for Kafka's client, or for Spark's use of it."""
     return name.lower().startswith(_PREFIXES)
 
 
-def note_of_kafka(name: str, value: str = "") -> None:
+def warn_no_effect(name: str, value: str = "") -> None:
     """Warn that the option has no effect."""
     if _ALWAYS.get(name.lower()) != value.strip().lower():
         instead = "give store, the address of the log" if name.lower() == "kafka.bootstrap.servers" else "leave it out"

@@ -34,7 +34,7 @@ def checksum() -> Column:
     return crc32(concat(encode(text, "UTF-8"), coalesce(col("key"), empty), coalesce(col("value"), empty)))
 
 
-def summed_up() -> tuple[Column, Column, Column]:
+def checksum_aggregates() -> tuple[Column, Column, Column]:
     """Return the aggregates ``count``, ``checksum_sum``, ``checksum_xor`` (all long) over a column ``checksum``."""
     return (
         count(lit(1)).alias("count"),
@@ -46,4 +46,4 @@ def summed_up() -> tuple[Column, Column, Column]:
 def summary(records: DataFrame) -> DataFrame:
     """Return one row ``count, checksum_sum, checksum_xor`` for records with Kafka's columns; the sums are null without
     records."""
-    return records.select(checksum().alias("checksum")).agg(*summed_up())
+    return records.select(checksum().alias("checksum")).agg(*checksum_aggregates())

@@ -27,10 +27,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spark_pipeline.environment import variables
+from spark_pipeline.environment import set_variables
 from spark_pipeline.java import java_executable
 from spark_pipeline.registration import python_path, register
-from spark_pipeline.vended import VendedStore, asked, credential_process
+from spark_pipeline.vended import VendedStore, credential_process, request_credentials
 
 DELTA_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 
@@ -125,7 +125,7 @@ def session(
     for name, value in settings.items():
         builder = builder.config(name, value)
     # Java starts here, unless it runs already, and its Python processes inherit this environment.
-    with variables(environment):
+    with set_variables(environment):
         started = builder.getOrCreate()
     register(started)
     return started
@@ -133,7 +133,7 @@ def session(
 
 def _vended_settings(vended: VendedStore) -> dict[str, str]:
     """Return S3A's settings for vended credentials. Raises ``StoreUnavailable``."""
-    answer = asked(vended)
+    answer = request_credentials(vended)
     where = {"AWS_ENDPOINT_URL": answer["endpoint_url"] or "", "AWS_REGION": answer["region"]}
     return s3_settings(where) | {"spark.hadoop.fs.s3a.aws.credentials.provider": _OF_PROFILE}
 

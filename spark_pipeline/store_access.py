@@ -25,7 +25,7 @@ JOURNAL_CACHE_BYTES: Final = 64 * 1024 * 1024
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
-def opened(uri: str | VendedStore) -> ObjectStore:
+def cached_store(uri: str | VendedStore) -> ObjectStore:
     """Return the store at ``uri``; Hadoop's ``s3a://`` means ``s3://``.
 
     Raises ``ValueError`` when it can't be opened; with vended credentials also ``StoreUnavailable``.
@@ -37,19 +37,19 @@ def opened(uri: str | VendedStore) -> ObjectStore:
 
 @functools.lru_cache(maxsize=_STORES_MAX)
 def segment_reader(uri: str | VendedStore) -> SegmentReader:
-    """Return the reader of the store's segments, with its cache of footers. Raises as ``opened``."""
+    """Return the reader of the store's segments, with its cache of footers. Raises as ``cached_store``."""
     # Spark's worker collects garbage after every task; imported modules need not be scanned.
     gc.freeze()
-    return SegmentReader(opened(uri))
+    return SegmentReader(cached_store(uri))
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
 def journal_reader(uri: str | VendedStore) -> JournalReader:
-    """Return the reader of the store's journals, with its cache of decoded objects. Raises as ``opened``."""
-    return JournalReader(opened(uri), cache_bytes=JOURNAL_CACHE_BYTES)
+    """Return the reader of the store's journals, with its cache of decoded objects. Raises as ``cached_store``."""
+    return JournalReader(cached_store(uri), cache_bytes=JOURNAL_CACHE_BYTES)
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
 def topic_log(uri: str | VendedStore, topic: str) -> TopicLog:
-    """Return the topic's log, not loaded yet, for executors that must find relocated records. Raises as ``opened``."""
-    return TopicLog(opened(uri), topic, SystemClock())
+    """Return the topic's log, not loaded yet, for executors that must find relocated records. Raises as ``cached_store``."""
+    return TopicLog(cached_store(uri), topic, SystemClock())

@@ -50,7 +50,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Return None: no redirect is followed."""
 
 
-def is_fit_gateway(url: str) -> bool:
+def may_receive_token(url: str) -> bool:
     """Return whether a token may be sent to this URL: it uses TLS, or is this machine."""
     parts = urlsplit(url)
     return bool(parts.hostname) and (
@@ -58,7 +58,7 @@ def is_fit_gateway(url: str) -> bool:
     )
 
 
-def asked(vended: VendedStore) -> dict[str, Any]:
+def request_credentials(vended: VendedStore) -> dict[str, Any]:
     """Request credentials, and return the gateway's answer. Raises ``StoreUnavailable``."""
     token = _token(vended.token_file)
     body = json.dumps({"topics": list(vended.topics), "access": "read", "duration_s": DURATION_S}).encode()
@@ -84,10 +84,12 @@ def open_vended(vended: VendedStore) -> ObjectStore:
 
     from log_format.stores.s3 import S3Store  # noqa: PLC0415
 
-    first = asked(vended)
+    first = request_credentials(vended)
     inner = botocore.session.get_session()
     inner._credentials = RefreshableCredentials.create_from_metadata(  # type: ignore[attr-defined]
-        metadata=_metadata(first), refresh_using=lambda: _metadata(asked(vended)), method="tidelog-gateway"
+        metadata=_metadata(first),
+        refresh_using=lambda: _metadata(request_credentials(vended)),
+        method="tidelog-gateway",
     )
     session = boto3.Session(botocore_session=inner, region_name=first["region"])
     bucket, _, prefix = vended.uri.partition("://")[2].partition("/")
@@ -112,10 +114,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("topics", nargs="+")
     given = parser.parse_args(arguments)
     vended = VendedStore("", given.gateway.rstrip("/"), given.token_file, tuple(given.topics))
-    if not is_fit_gateway(vended.gateway):
+    if not may_receive_token(vended.gateway):
         parser.error("--gateway must be https://host:port, or on this machine http://")
     try:
-        answer = asked(vended)
+        answer = request_credentials(vended)
     except StoreUnavailable as problem:
         sys.stderr.write(f"{problem.detail}\n")
         return 1

@@ -41,7 +41,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import DoubleType, IntegerType, StringType, StructField, StructType
 
 from spark_pipeline.read import stream_topic
-from spark_pipeline.record_checksum import checksum, summed_up
+from spark_pipeline.record_checksum import checksum, checksum_aggregates
 from spark_pipeline.session import LOCAL_CHECKPOINTS, session
 
 FLIGHT: Final = StructType(
@@ -87,7 +87,7 @@ def delays(flights: DataFrame) -> DataFrame:
     flights long, departed long, delay_minutes double`` (null when none departed).
     """
     return flights.groupBy("partition", "hour", "carrier").agg(
-        *summed_up(),
+        *checksum_aggregates(),
         (max_("offset") + lit(1)).alias("next_offset"),
         count("hour").alias("flights"),
         count("dep_delay").alias("departed"),

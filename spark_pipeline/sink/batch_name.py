@@ -31,7 +31,7 @@ class BatchName:
         return f"spark-{self.writer}"
 
 
-def name_in_stream() -> BatchName | None:
+def stream_batch_name() -> BatchName | None:
     """Return the name of this task's micro-batch; None outside a query. Spark provides it on executors only."""
     context = TaskContext.get()
     if context is None:
@@ -43,7 +43,7 @@ def name_in_stream() -> BatchName | None:
     return None if query_id is None or batch is None else BatchName(query_id, int(batch))
 
 
-def name_of_job(options: SinkOptions) -> BatchName | None:
+def job_batch_name(options: SinkOptions) -> BatchName | None:
     """Return the name given to a batch write; None: it appends at every run.
 
     Delta's name counts per table, so this one counts per topic when the option names the topic.
@@ -54,7 +54,7 @@ def name_of_job(options: SinkOptions) -> BatchName | None:
     return BatchName(f"{options.app_id}{where}", options.version)
 
 
-def passed(name: BatchName, last_number: int) -> BatchRefused:
+def superseded_error(name: BatchName, last_number: int) -> BatchRefused:
     """Return the refusal of a batch that is older than the last one written."""
     return BatchRefused(
         f"Batch {name.number} of {name.writer} is older than batch {last_number}, which was written already: this is an old copy "

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from log_format import limits
 from log_format.clock import SystemClock
 from spark_pipeline.sink.batch_name import BatchName, BatchRefused
-from spark_pipeline.sink.columns import by_topic, to_records
+from spark_pipeline.sink.columns import split_by_topic, to_records
 from spark_pipeline.sink.options import SinkOptions
 
 
@@ -41,7 +41,7 @@ def carry(rows: Iterable[pa.RecordBatch], options: SinkOptions, batch: BatchName
     tables: dict[str, list[pa.Table]] = {}
     size_bytes = 0
     for each in rows:
-        for topic, of_topic in by_topic(each, options.topic):
+        for topic, of_topic in split_by_topic(each, options.topic):
             if not of_topic.num_rows:
                 continue
             records = _with_partition(to_records(of_topic, SystemClock().now_ms()), of_topic)

@@ -45,7 +45,7 @@ def check_columns(schema: StructType, topic: str | None) -> None:
         raise OptionRefused("topic", "is missing: give the option, or a column topic")
 
 
-def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+def split_by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the rows of each topic, in their order. Raises ``OptionRefused`` for a row without a topic."""
     if topic is not None:
         yield topic, rows
@@ -70,7 +70,7 @@ def to_records(rows: pa.RecordBatch, now_ms: int) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=BATCH_SCHEMA)
 
 
-def partitions_of(rows: pa.RecordBatch, state: TopicState, first: int) -> npt.NDArray[np.int32]:
+def assign_partitions(rows: pa.RecordBatch, state: TopicState, first: int) -> npt.NDArray[np.int32]:
     """Return the partition of each row, int32; round robin begins with ``first``. Raises ``UnknownPartition``."""
     names = rows.schema.names
     keys = rows.column("key") if "key" in names else pa.nulls(rows.num_rows, pa.binary())

@@ -25,10 +25,10 @@ from log_format.transactions.changes import NotFinished
 from log_format.transactions.job import CommitJob, NumberCommitted, NumberPassed
 from log_format.transactions.row import NO_NUMBER, TransactionRow
 from log_format.transactions.transaction_finisher import TransactionFinisher
-from spark_pipeline.sink.batch_name import BatchName, BatchRefused, passed
+from spark_pipeline.sink.batch_name import BatchName, BatchRefused, superseded_error
 from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.sink.stage import StagedObject, StagedTask, commits_pool, producer_key, topic_log
-from spark_pipeline.store_access import opened
+from spark_pipeline.store_access import cached_store
 
 _log = logging.getLogger("spark_pipeline.sink")
 
@@ -46,7 +46,7 @@ def commit_staged(tasks: Sequence[StagedTask], options: SinkOptions) -> None:
         return
     transaction_id, batch = tasks[0].transaction_id, tasks[0].batch
     assert all(task.transaction_id == transaction_id and task.batch == batch for task in tasks)
-    transactions = transactions_of(options.store)
+    transactions = open_transactions(options.store)
     _check_size(objects)
     for topic, topic_id in sorted({(each.topic, each.topic_id) for each in objects}):
         if topic_log(options.store, topic).refresh().topic_id != topic_id:
@@ -54,14 +54,14 @@ def commit_staged(tasks: Sequence[StagedTask], options: SinkOptions) -> None:
                 f"Topic {topic!r} was deleted while records for it were on their way: run the batch again."
             )
     try:
-        row = _decided(transactions, transaction_id, batch, [each.name for each in objects], options)
+        row = _decide(transactions, transaction_id, batch, [each.name for each in objects], options)
     except NumberCommitted:
         transactions.delete_staged(transaction_id)
         return
     except NumberPassed as refusal:
         assert batch is not None
         transactions.delete_staged(transaction_id)
-        raise passed(batch, refusal.last_number) from refusal
+        raise superseded_error(batch, refusal.last_number) from refusal
     transactions.finish(row)
     try:
         transactions.keep_small()
@@ -71,14 +71,14 @@ def commit_staged(tasks: Sequence[StagedTask], options: SinkOptions) -> None:
 
 def drop_staged(transaction_id: str, options: SinkOptions) -> None:
     """Delete the staged objects of a failed attempt."""
-    transactions_of(options.store).delete_staged(transaction_id)
+    open_transactions(options.store).delete_staged(transaction_id)
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)
-def transactions_of(store: str) -> TransactionFinisher:
+def open_transactions(store: str) -> TransactionFinisher:
     """Return the store's transactions with the means to finish them; cached as long as the process lives."""
     return TransactionFinisher(
-        opened(store),
+        cached_store(store),
         SystemClock(),
         new_id=_new_id,
         log_of=lambda topic: topic_log(store, topic),
@@ -87,7 +87,7 @@ def transactions_of(store: str) -> TransactionFinisher:
     )
 
 
-def _decided(
+def _decide(
     transactions: TransactionFinisher,
     transaction_id: str,
     batch: BatchName | None,

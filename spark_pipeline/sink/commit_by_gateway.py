@@ -20,7 +20,7 @@ from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.records.size import record_bytes
 from log_format.transactions.job import NumberCommitted, judge_number
 from log_format.transactions.row import NO_NUMBER
-from spark_pipeline.sink.batch_name import BatchName, passed
+from spark_pipeline.sink.batch_name import BatchName, superseded_error
 from spark_pipeline.sink.carry import CarriedTask, check_size, decode_stream, encode_stream
 from spark_pipeline.sink.options import SinkOptions
 from tidelog.calls import transactions
@@ -64,7 +64,7 @@ def commit_carried(tasks: Sequence[CarriedTask], options: SinkOptions, *, call_m
         transport.close()
 
 
-def is_there(topic: str, options: SinkOptions) -> bool:
+def topic_exists(topic: str, options: SinkOptions) -> bool:
     """Return whether gateways have the topic. A missing one is created if ``options`` give its number of partitions."""
     transport = Transport(options.gateways, request_timeout_ms=ANSWER_MS_MAX, token_file=options.token_file)
     try:
@@ -101,10 +101,10 @@ def _commit(transport: Transport, tables: Mapping[str, pa.Table], batch: BatchNa
             _abort(transport, begun.transaction_id, call_ms_max)
             if isinstance(refusal, NumberCommitted):
                 return
-            raise passed(batch, last_number)
+            raise superseded_error(batch, last_number)
     try:
         for topic, table in tables.items():
-            for sequence, request in enumerate(requests_of(table)):
+            for sequence, request in enumerate(split_requests(table)):
                 stage(
                     transport,
                     topic,
@@ -121,7 +121,7 @@ def _commit(transport: Transport, tables: Mapping[str, pa.Table], batch: BatchNa
     transactions.commit(transport, begun.transaction_id, Deadline(call_ms_max))
 
 
-def requests_of(table: pa.Table, request_bytes: int = REQUEST_BYTES) -> Iterator[pa.Table]:
+def split_requests(table: pa.Table, request_bytes: int = REQUEST_BYTES) -> Iterator[pa.Table]:
     """Yield the records in order, in pieces of at most about ``request_bytes``; a single large record may exceed that."""
     ends = np.cumsum(record_bytes(table) + RECORD_OVERHEAD_BYTES)
     start = 0

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from log_format.limits import PARTITION_COUNT_MAX
-from spark_pipeline.kafka_options import is_of_kafka, note_of_kafka
+from spark_pipeline.kafka_options import is_kafka_option, warn_no_effect
 from spark_pipeline.option_refused import OptionRefused, check_topic
 
 _KNOWN: Final = (
@@ -56,8 +56,8 @@ def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOpti
             raise OptionRefused(
                 name, "would stand in Spark's plans: give tokenFile, or TIDELOG_TOKEN_FILE to the driver"
             )
-        elif is_of_kafka(name):
-            note_of_kafka(name, str(value))
+        elif is_kafka_option(name):
+            warn_no_effect(name, str(value))
         elif name.lower() not in _SPARKS:
             raise OptionRefused(name, f"there is no such option; there are {', '.join(_KNOWN)}")
     store, gateways = values.get("store", ""), _gateways(values.get("gateway", ""))

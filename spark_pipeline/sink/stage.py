@@ -32,9 +32,9 @@ from log_format.topic.producer_id import JOB, issue
 from log_format.topic.state import TopicState
 from log_format.transactions.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
 from spark_pipeline.sink.batch_name import BatchName
-from spark_pipeline.sink.columns import by_topic, partitions_of, to_records
+from spark_pipeline.sink.columns import assign_partitions, split_by_topic, to_records
 from spark_pipeline.sink.options import SinkOptions
-from spark_pipeline.store_access import opened
+from spark_pipeline.store_access import cached_store
 
 OBJECT_BYTES: Final = 32 * 1024 * 1024
 """Approximate size of a staged object: the records that a task holds in memory."""
@@ -93,7 +93,7 @@ def stage(
     objects: list[StagedObject] = []
     waiting: dict[str, list[StagedRecords]] = {}
     sizes: dict[str, int] = {}
-    for topic, state, records in _routed(rows, options, task):
+    for topic, state, records in _route(rows, options, task):
         if records.records.num_rows == 0:
             continue
         largest = int(record_bytes(records.records).max())
@@ -122,7 +122,7 @@ def stage(
 @functools.lru_cache(maxsize=_LOGS_MAX)
 def topic_log(store: str, topic: str) -> TopicLog:
     """Return the topic's log, cached as long as the process lives."""
-    return TopicLog(opened(store), topic, SystemClock(), fetch_all=commits_pool().map)
+    return TopicLog(cached_store(store), topic, SystemClock(), fetch_all=commits_pool().map)
 
 
 @functools.lru_cache(maxsize=1)
@@ -134,22 +134,22 @@ def commits_pool() -> ThreadPoolExecutor:
 @functools.lru_cache(maxsize=_LOGS_MAX)
 def producer_key(store: str) -> bytes:
     """Return the key that authenticates ids in this store. Raises ``StoreUnavailable``, ``CorruptData``."""
-    return load_cluster(opened(store), lambda: uuid.uuid4().hex).producer_key
+    return load_cluster(cached_store(store), lambda: uuid.uuid4().hex).producer_key
 
 
-def _routed(
+def _route(
     rows: Iterable[pa.RecordBatch], options: SinkOptions, first: int
 ) -> Iterator[tuple[str, TopicState, StagedRecords]]:
     states: dict[str, TopicState] = {}
     turn = first
     for batch in rows:
-        for topic, of_topic in by_topic(batch, options.topic):
+        for topic, of_topic in split_by_topic(batch, options.topic):
             state = states.get(topic)
             if state is None:
                 state = states[topic] = topic_log(options.store, topic).refresh()
             if state.topic_id is None:
                 raise UnknownTopic(topic)
-            partitions = partitions_of(of_topic, state, turn)
+            partitions = assign_partitions(of_topic, state, turn)
             turn += of_topic.num_rows
             records = to_records(of_topic, time.time_ns() // 1_000_000)
             yield (
@@ -168,5 +168,5 @@ def _put(transaction_id: str, task: int, options: SinkOptions, parts: list[Stage
     )
     data = encode_staged(records)
     name = staged_name(task % _NUMBERS, records.topic, None, uuid.uuid4().hex)
-    opened(options.store).put(f"{staged_prefix(transaction_id)}{name}", data)
+    cached_store(options.store).put(f"{staged_prefix(transaction_id)}{name}", data)
     return StagedObject(name, records.topic, records.topic_id, len(data))

@@ -12,7 +12,7 @@ from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.sink.stage import topic_log
 
 
-def ready_topic(options: SinkOptions) -> None:
+def ensure_topic(options: SinkOptions) -> None:
     """Create the topic named by the option ``topic`` with ``createPartitions`` partitions if it is missing.
 
     Raises ``UnknownTopic`` without ``createPartitions``, ``StoreUnavailable``, ``GatewayError``. An existing topic keeps its
@@ -21,9 +21,9 @@ def ready_topic(options: SinkOptions) -> None:
     if options.topic is None:
         return
     if options.gateways:
-        from spark_pipeline.sink.commit_by_gateway import is_there  # noqa: PLC0415 - a write to the store needs no HTTP
+        from spark_pipeline.sink.commit_by_gateway import topic_exists  # noqa: PLC0415 - a write to the store needs no HTTP
 
-        if not is_there(options.topic, options):
+        if not topic_exists(options.topic, options):
             raise _missing(options.topic)
         return
     log = topic_log(options.store, options.topic)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from spark_pipeline.sink.batch_name import BatchName, name_in_stream, name_of_job
+from spark_pipeline.sink.batch_name import BatchName, job_batch_name, stream_batch_name
 from spark_pipeline.sink.carry import CarriedTask, carry
 from spark_pipeline.sink.commit import commit_staged, drop_staged
 from spark_pipeline.sink.options import SinkOptions
@@ -31,7 +31,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows, as ``stage`` or ``carry``."""
-        return _write(iterator, self._options, self._attempt, name_of_job(self._options))
+        return _write(iterator, self._options, self._attempt, job_batch_name(self._options))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit the job, as ``commit_staged`` or ``commit_carried``."""
@@ -40,7 +40,7 @@ class BatchWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's
         """Delete all staged objects, including those of failed tasks."""
         if not self._options.gateways:
-            drop_staged(transaction_id_of(self._attempt, name_of_job(self._options), self._options), self._options)
+            drop_staged(transaction_id_of(self._attempt, job_batch_name(self._options), self._options), self._options)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -52,7 +52,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows, as ``stage`` or ``carry``."""
-        batch = name_in_stream()
+        batch = stream_batch_name()
         assert batch is not None, "Spark does not say which micro-batch this is"
         return _write(iterator, self._options, self._attempt, batch)
 

@@ -30,7 +30,7 @@ _Comparison = EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual | LessT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ReadBounds:
     """Bounds of possible matches. ``None``: no bound. Offsets are ``[first_offset, end_offset)``, timestamps ``[first_ms,
     last_ms]``."""
 
@@ -61,14 +61,14 @@ class Wanted:
         return TimestampRange(self.first_ms, self.last_ms)
 
 
-def wanted(filters: Iterable[Filter]) -> Wanted:
+def bounds_of_filters(filters: Iterable[Filter]) -> ReadBounds:
     """Return the bounds of what may match all filters together, as far as they are understood."""
-    found = Wanted()
+    found = ReadBounds()
     for each in filters:
         if isinstance(each, In):
-            found = _narrowed_to(found, each.attribute, each.value)
+            found = _narrow_to(found, each.attribute, each.value)
         elif isinstance(each, EqualTo | EqualNullSafe) and each.attribute in (("topic",), ("partition",)):
-            found = _narrowed_to(found, each.attribute, (each.value,))
+            found = _narrow_to(found, each.attribute, (each.value,))
         elif isinstance(each, EqualTo | EqualNullSafe) and each.attribute == ("key",):
             if isinstance(each.value, bytes | bytearray):
                 found = replace(found, key=bytes(each.value))
@@ -80,7 +80,7 @@ def wanted(filters: Iterable[Filter]) -> Wanted:
     return found
 
 
-def _narrowed_to(found: Wanted, attribute: tuple[str, ...], values: Iterable[Any]) -> Wanted:
+def _narrow_to(found: ReadBounds, attribute: tuple[str, ...], values: Iterable[Any]) -> ReadBounds:
     names = frozenset(values)
     if attribute == ("topic",):
         return replace(found, topics=names if found.topics is None else found.topics & names)
@@ -89,7 +89,7 @@ def _narrowed_to(found: Wanted, attribute: tuple[str, ...], values: Iterable[Any
     return found
 
 
-def _by_offset(found: Wanted, each: _Comparison, offset: int) -> Wanted:
+def _by_offset(found: ReadBounds, each: _Comparison, offset: int) -> ReadBounds:
     first, end = found.first_offset, found.end_offset
     if not isinstance(each, LessThan | LessThanOrEqual):
         first = max(first, offset + isinstance(each, GreaterThan))
@@ -98,7 +98,7 @@ def _by_offset(found: Wanted, each: _Comparison, offset: int) -> Wanted:
     return replace(found, first_offset=first, end_offset=end)
 
 
-def _by_timestamp(found: Wanted, each: _Comparison, moment: datetime) -> Wanted:
+def _by_timestamp(found: ReadBounds, each: _Comparison, moment: datetime) -> ReadBounds:
     """Narrow the timestamps, widened to whole milliseconds and with strict bounds as inclusive, so that no match is excluded."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     since = aware - datetime(1970, 1, 1, tzinfo=UTC)

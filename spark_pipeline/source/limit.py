@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark_pipeline.source.offsets import Positions
 
 
-def limited(start: Positions, end: Positions, offsets_max: int) -> Positions:
+def limit_offsets(start: Positions, end: Positions, offsets_max: int) -> Positions:
     """Return ends at most ``offsets_max`` (1 and up) offsets behind ``start``, each partition in proportion to its backlog.
 
     Every partition with a backlog gets at least one offset if the bound allows it, so that none starves. A partition that

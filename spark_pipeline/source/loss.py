@@ -32,13 +32,13 @@ def readable_starts(
     for topic, of in start.items():
         for partition in of:
             if partition not in view.partitions.get(topic, ()):
-                lost(f"{topic}/{partition} does not exist any more", fail=fail)
+                report_loss(f"{topic}/{partition} does not exist any more", fail=fail)
     found: Positions = {}
     for topic, partitions in view.partitions.items():
         state = view.states[topic]
         is_another = topic in ids and topic in start and ids[topic] != state.topic_id
         if is_another:
-            lost(
+            report_loss(
                 f"topic {topic!r} was deleted and made anew: its id was {ids[topic]}, and is {state.topic_id}",
                 fail=fail,
             )
@@ -46,13 +46,15 @@ def readable_starts(
             log_start, end = state.log_start(partition), state.high_watermark(partition)
             offset = None if is_another else start.get(topic, {}).get(partition)
             if offset is not None and not log_start <= offset <= end:
-                lost(f"{topic}/{partition} was read up to {offset}, and holds [{log_start}, {end}) now", fail=fail)
+                report_loss(
+                    f"{topic}/{partition} was read up to {offset}, and holds [{log_start}, {end}) now", fail=fail
+                )
                 offset = None
             found.setdefault(topic, {})[partition] = log_start if offset is None else offset
     return found
 
 
-def lost(what: str, *, fail: bool) -> None:
+def report_loss(what: str, *, fail: bool) -> None:
     """Report lost records: raise ``DataLoss`` when ``fail``, else log a warning."""
     if fail:
         raise DataLoss(

@@ -48,7 +48,7 @@ def from_json(stored: Mapping[str, Mapping[str, Any]]) -> tuple[Positions, Topic
         raise ValueError(f"the checkpoint's offsets are not those of topics: {stored!r:.200}") from problem
 
 
-def count(start: Positions, end: Positions) -> int:
+def count_offsets(start: Positions, end: Positions) -> int:
     """Return the number of offsets in between; a partition that ``start`` does not have begins at 0."""
     return sum(
         max(0, offset - start.get(topic, {}).get(partition, 0))

@@ -17,10 +17,10 @@ from typing import Final
 import msgspec
 
 from log_format.records.filter import RecordFilter
-from spark_pipeline.kafka_options import is_of_kafka, note_of_kafka
+from spark_pipeline.kafka_options import is_kafka_option, warn_no_effect
 from spark_pipeline.option_refused import OptionRefused, check_topic
 from spark_pipeline.source.offsets import EARLIEST, LATEST, Positions
-from spark_pipeline.vended import VendedStore, is_fit_gateway
+from spark_pipeline.vended import VendedStore, may_receive_token
 
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 """Default of ``maxTriggerDelay``, as in Kafka."""
@@ -153,9 +153,9 @@ class _Options:
         for name, value in given.items():
             if name.lower() in known:
                 continue
-            if is_of_kafka(name):
+            if is_kafka_option(name):
                 if name.lower() != _KAFKA_GROUP:
-                    note_of_kafka(name, str(value))
+                    warn_no_effect(name, str(value))
                 continue
             raise OptionRefused(name, f"there is no such option; there are {', '.join(_KNOWN)}")
         self._values = {known[name.lower()]: str(value) for name, value in given.items() if name.lower() in known}
@@ -252,7 +252,7 @@ def _store(options: _Options, subscription: Subscription) -> str | VendedStore:
         raise OptionRefused("gateway" if gateway is None else "tokenFile", "is missing: the two go together")
     if not uri.startswith(("s3://", "s3a://")):
         raise OptionRefused("gateway", "vends credentials for S3 only: leave it out for a directory")
-    if not is_fit_gateway(gateway):
+    if not may_receive_token(gateway):
         raise OptionRefused("gateway", f"{gateway!r} is not https://host:port; http:// is for this machine only")
     if subscription.pattern is not None:
         raise OptionRefused("subscribePattern", "does not go with gateway: credentials are for topics by name")

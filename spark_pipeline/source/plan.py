@@ -43,7 +43,7 @@ class SegmentPart:
         return sum(each.end_offset - each.start_offset for each in self.ranges)
 
 
-def parts_of(
+def find_parts(
     state: TopicState, timestamp_type: int, ranges: Iterable[OffsetRange], *, first_timestamp_ms: int | None = None
 ) -> list[SegmentPart]:
     """Return the parts of segments that hold the ranges (one per partition), each partition's in order.
@@ -84,7 +84,7 @@ def parts_of(
     return parts
 
 
-def by_object(parts: Sequence[SegmentPart]) -> list[SegmentPart]:
+def sort_by_object(parts: Sequence[SegmentPart]) -> list[SegmentPart]:
     """Return the parts of many topics: first those in the topics' own segments, then those of journals, grouped by object.
 
     Each topic's parts stay in order. A journal's object has records of many topics, so a task fetches it once for all of them.
@@ -106,7 +106,7 @@ def by_object(parts: Sequence[SegmentPart]) -> list[SegmentPart]:
     return [*own, *(part for path in order.static_order() for part in objects[path])]
 
 
-def tasks_of(
+def distribute_parts(
     parts: Sequence[SegmentPart],
     *,
     parallelism: int,
@@ -126,14 +126,14 @@ def tasks_of(
         rows = min(rows, max(1, math.ceil(total / tasks_min)))
     tasks: dict[int, list[SegmentPart]] = {}
     before = 0
-    for part in _cut(parts, rows):
+    for part in _split_parts(parts, rows):
         count = part.offset_count
         tasks.setdefault((before + count // 2) // rows, []).append(part)
         before += count
     return [tuple(task) for task in tasks.values()]
 
 
-def _cut(parts: Iterable[SegmentPart], rows: int) -> Iterator[SegmentPart]:
+def _split_parts(parts: Iterable[SegmentPart], rows: int) -> Iterator[SegmentPart]:
     """Yield the parts, with those of much more than ``rows`` offsets split into pieces of about that size."""
     for part in parts:
         count = part.offset_count

@@ -10,11 +10,11 @@ from log_format.records.filter import RecordFilter
 from log_format.segments.reader import OffsetRange
 from log_format.topic.state import TopicState
 from spark_pipeline.schemas import CREATE_TIME, LOG_APPEND_TIME
-from spark_pipeline.source.filters import Wanted
+from spark_pipeline.source.filters import ReadBounds
 from spark_pipeline.source.loss import DataLoss
 from spark_pipeline.source.offsets import Positions
 from spark_pipeline.source.options import SourceOptions
-from spark_pipeline.source.plan import SegmentPart, by_object, parts_of, tasks_of
+from spark_pipeline.source.plan import SegmentPart, distribute_parts, find_parts, sort_by_object
 from spark_pipeline.source.task import ReadTask
 from spark_pipeline.source.topics import TopicsView
 
@@ -22,8 +22,8 @@ PARALLELISM_VARIABLE: Final = "TIDELOG_SPARK_PARALLELISM"
 """Environment variable of Spark's Python processes: the session's number of concurrent tasks, as found by ``register``."""
 
 
-def planned(
-    options: SourceOptions, view: TopicsView, start: Positions, end: Positions, wanted: Wanted
+def plan_tasks(
+    options: SourceOptions, view: TopicsView, start: Positions, end: Positions, wanted: ReadBounds
 ) -> list[ReadTask]:
     """Return the tasks that read ``[start, end)`` of every partition of ``end``, as far as ``wanted`` may match.
 
@@ -42,9 +42,9 @@ def planned(
         ]
         within = [found for each in ranges if (found := wanted.within(each)) is not None]
         first_ms = None if timestamps is None else timestamps.first_ms
-        parts += parts_of(state, timestamp_type(state), within, first_timestamp_ms=first_ms)
-    tasks = tasks_of(
-        by_object(parts),
+        parts += find_parts(state, timestamp_type(state), within, first_timestamp_ms=first_ms)
+    tasks = distribute_parts(
+        sort_by_object(parts),
         parallelism=parallelism(os.environ),
         tasks_min=options.tasks_min,
         rows_per_task_max=options.rows_per_task_max,

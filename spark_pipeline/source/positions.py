@@ -16,18 +16,18 @@ from spark_pipeline.source.reading import PartReader
 from spark_pipeline.source.topics import TopicsView
 
 
-def starting_positions(options: SourceOptions, view: TopicsView, reader: PartReader) -> Positions:
+def resolve_starting_positions(options: SourceOptions, view: TopicsView, reader: PartReader) -> Positions:
     """Return where the query begins: given offsets unchanged, ``EARLIEST`` and ``LATEST`` resolved.
 
     Raises ``OptionRefused`` for options that do not fit the topics, and as ``offset_at``.
     """
     fails = options.fail_on_missing_timestamp
-    return _resolved(options.starting, "starting", view, reader, latest_if_missing=not fails)
+    return _resolve(options.starting, "starting", view, reader, latest_if_missing=not fails)
 
 
-def ending_positions(options: SourceOptions, view: TopicsView, reader: PartReader) -> Positions:
-    """Return where a batch query ends (exclusive). Raises as ``starting_positions``."""
-    return _resolved(options.ending, "ending", view, reader, latest_if_missing=True)
+def resolve_ending_positions(options: SourceOptions, view: TopicsView, reader: PartReader) -> Positions:
+    """Return where a batch query ends (exclusive). Raises as ``resolve_starting_positions``."""
+    return _resolve(options.ending, "ending", view, reader, latest_if_missing=True)
 
 
 def offset_at(state: TopicState, partition: int, timestamp_ms: int, reader: PartReader) -> int | None:
@@ -45,7 +45,7 @@ def offset_at(state: TopicState, partition: int, timestamp_ms: int, reader: Part
     return None
 
 
-def _resolved(
+def _resolve(
     boundary: Boundary, side: str, view: TopicsView, reader: PartReader, *, latest_if_missing: bool
 ) -> Positions:
     def by_time(option: str, time_of: Callable[[str, int], int]) -> Positions:

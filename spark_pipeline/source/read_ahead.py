@@ -19,12 +19,12 @@ def read_ahead(items: Iterator[T]) -> Iterator[T]:
     Exceptions of ``items`` are raised at their item's position. When the iteration ends early, it waits for the item under way.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="tidelog-read-ahead") as pool:
-        upcoming = pool.submit(_taken, items)
+        upcoming = pool.submit(_next_item, items)
         while taken := upcoming.result():
-            upcoming = pool.submit(_taken, items)
+            upcoming = pool.submit(_next_item, items)
             yield from taken
 
 
-def _taken(items: Iterator[T]) -> list[T]:
+def _next_item(items: Iterator[T]) -> list[T]:
     """Return the next item in a list, which is empty at the end."""
     return [item for _, item in zip(range(1), items, strict=False)]

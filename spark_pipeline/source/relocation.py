@@ -16,11 +16,11 @@ from collections.abc import Sequence
 
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.segments.reader import OffsetRange
-from spark_pipeline.source.loss import lost
-from spark_pipeline.source.plan import SegmentPart, parts_of
+from spark_pipeline.source.loss import report_loss
+from spark_pipeline.source.plan import SegmentPart, find_parts
 
 
-def relocated(
+def relocate_part(
     log: TopicLog, part: SegmentPart, ranges: Sequence[OffsetRange], *, fail_on_data_loss: bool
 ) -> list[SegmentPart] | None:
     """Return the parts that hold ``ranges``, the rest of ``part``, at the head of ``log``; None if they have not moved.
@@ -29,7 +29,7 @@ def relocated(
     """
     state = log.refresh()
     if not state.exists or state.topic_id != part.topic_id:
-        lost(f"topic {part.topic!r} was deleted, or made anew, while it was read", fail=fail_on_data_loss)
+        report_loss(f"topic {part.topic!r} was deleted, or made anew, while it was read", fail=fail_on_data_loss)
         return []
     if any(each.end_offset > state.high_watermark(each.partition) for each in ranges):
         return None  # a journal's object was lost before its records were in the table
@@ -38,15 +38,15 @@ def relocated(
         log_start = state.log_start(each.partition)
         if log_start > each.start_offset:
             what = f"{part.topic}/{each.partition} was read up to {each.start_offset}, and begins at {log_start} now"
-            lost(what, fail=fail_on_data_loss)
+            report_loss(what, fail=fail_on_data_loss)
         start = max(each.start_offset, log_start)
         if start < each.end_offset:
             there.append(OffsetRange(each.partition, start, each.end_offset))
-    found = parts_of(state, part.timestamp_type, there)
+    found = find_parts(state, part.timestamp_type, there)
     return None if any(each.segment.path == part.segment.path for each in found) else found
 
 
-def behind(ranges: Sequence[OffsetRange], partition: int, offset: int) -> tuple[OffsetRange, ...]:
+def remaining_ranges(ranges: Sequence[OffsetRange], partition: int, offset: int) -> tuple[OffsetRange, ...]:
     """Return the rest of ``ranges``, one per partition, after reading by partition and offset up to this record."""
     left = [
         OffsetRange(partition, max(each.start_offset, offset + 1), each.end_offset)

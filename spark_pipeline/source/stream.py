@@ -23,17 +23,17 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_pipeline.source.filters import Wanted
-from spark_pipeline.source.limit import limited
+from spark_pipeline.source.filters import ReadBounds
+from spark_pipeline.source.limit import limit_offsets
 from spark_pipeline.source.loss import readable_starts
-from spark_pipeline.source.offsets import Positions, TopicIds, count, from_json, to_json
+from spark_pipeline.source.offsets import Positions, TopicIds, count_offsets, from_json, to_json
 from spark_pipeline.source.options import SourceOptions
-from spark_pipeline.source.planning import planned
-from spark_pipeline.source.positions import starting_positions
+from spark_pipeline.source.planning import plan_tasks
+from spark_pipeline.source.positions import resolve_starting_positions
 from spark_pipeline.source.reading import part_reader
 from spark_pipeline.source.task import ReadTask, read_task
 from spark_pipeline.source.topics import Topics, TopicsView
-from spark_pipeline.store_access import opened
+from spark_pipeline.store_access import cached_store
 
 if TYPE_CHECKING:
     from spark_pipeline.source.progress import GroupProgress
@@ -58,9 +58,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Monotonic seconds at which the last batch was released, for ``minOffsetsPerTrigger``."""
 
     def initialOffset(self) -> _Stored:  # noqa: N802 - Spark's names
-        """Return where a query without a checkpoint begins. Raises as ``starting_positions``, ``Topics.look``."""
+        """Return where a query without a checkpoint begins. Raises as ``resolve_starting_positions``, ``Topics.look``."""
         view = self._look()
-        return to_json(starting_positions(self._options, view, part_reader(self._options.store)), view.ids())
+        return to_json(resolve_starting_positions(self._options, view, part_reader(self._options.store)), view.ids())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the bound of a micro-batch given by the options."""
@@ -80,17 +80,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         view = self._view if self._target is not None and self._view is not None else self._look()
         goal = view if self._target is None else self._target
         end = goal.ends()
-        self._note(_of_ids(began, began_ids, view), view)
+        self._note(_positions_of_ids(began, began_ids, view), view)
         begin = readable_starts(began, view, fail=self._options.fail_on_data_loss, ids=began_ids)
         if self._target is not None:
             end = {
                 topic: {partition: max(offset, begin[topic][partition]) for partition, offset in of.items()}
                 for topic, of in end.items()
             }
-        elif not isinstance(limit, ReadAllAvailable) and self._waits(count(begin, end)):
+        elif not isinstance(limit, ReadAllAvailable) and self._waits(count_offsets(begin, end)):
             return start
         if isinstance(limit, ReadMaxRows):
-            end = limited(begin, end, limit.max_rows)
+            end = limit_offsets(begin, end, limit.max_rows)
         stored = to_json(end, goal.ids())
         if self._progress is not None and stored == start:
             self._progress.settle()  # the query is idle, and Spark ends this process abruptly with the query
@@ -105,11 +105,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         goal, goal_ids = from_json(end)
         began, began_ids = from_json(start)
         view = self._view
-        if view is None or not _reaches(view, goal) or _of_ids(goal, goal_ids, view) != goal:
+        if view is None or not _reaches(view, goal) or _positions_of_ids(goal, goal_ids, view) != goal:
             view = self._look()
         begin = readable_starts(began, view, fail=self._options.fail_on_data_loss, ids=began_ids)
-        there = _of_ids(goal, goal_ids, view)
-        return planned(self._options, view, begin, there, Wanted())
+        there = _positions_of_ids(goal, goal_ids, view)
+        return plan_tasks(self._options, view, begin, there, ReadBounds())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's records, as ``read_task``."""
@@ -129,7 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _look(self) -> TopicsView:
         if self._topics is None:
-            self._topics = Topics(opened(self._options.store), self._options.subscription)
+            self._topics = Topics(cached_store(self._options.store), self._options.subscription)
         self._view = self._topics.look()
         return self._view
 
@@ -144,7 +144,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # The imports for committing would be a third of a reading process's imports.
             from spark_pipeline.source.progress import GroupProgress  # noqa: PLC0415
 
-            self._progress = GroupProgress(opened(self._options.store), self._options.group)
+            self._progress = GroupProgress(cached_store(self._options.store), self._options.group)
         self._progress.note(position, view)
         self._noted = position
 
@@ -159,7 +159,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return True
 
 
-def _of_ids(positions: Positions, ids: TopicIds, view: TopicsView) -> Positions:
+def _positions_of_ids(positions: Positions, ids: TopicIds, view: TopicsView) -> Positions:
     """Return the positions in topics of ``view``, without those of a deleted topic of the same name."""
     now = view.ids()
     return {topic: of for topic, of in positions.items() if topic in now and ids.get(topic, now[topic]) == now[topic]}

@@ -19,7 +19,7 @@ from log_format.segments.reader import TimestampRange
 from spark_pipeline.source.plan import SegmentPart
 from spark_pipeline.source.read_ahead import read_ahead
 from spark_pipeline.source.reading import part_reader
-from spark_pipeline.source.relocation import behind, relocated
+from spark_pipeline.source.relocation import relocate_part, remaining_ranges
 from spark_pipeline.store_access import topic_log
 from spark_pipeline.vended import VendedStore
 
@@ -66,7 +66,7 @@ def read_task(
     tables = read_ahead(_tables(task, store, columns.names, fail_on_data_loss=fail_on_data_loss))
     for by_journal, some in groupby(tables, lambda each: each[1].journal is not None):
         batches = (batch for records, part in some for batch in _batches(records, part, columns))
-        yield from _joined(batches) if by_journal else batches
+        yield from _join_small_batches(batches) if by_journal else batches
 
 
 def _tables(
@@ -89,14 +89,14 @@ def _tables(
                     passing = passing.filter(pa.array(wanted.mask(passing)))
                 if passing.num_rows:
                     yield passing, part
-                left = behind(left, *(records.column(name)[-1].as_py() for name in ("partition", "offset")))
+                left = remaining_ranges(left, *(records.column(name)[-1].as_py() for name in ("partition", "offset")))
         except CorruptData as problem:
             if not isinstance(problem.__cause__, ObjectMissing):
                 raise
             elsewhere = None
             if looks < LOOKS_MAX:
                 log = topic_log(store, part.topic)
-                elsewhere = relocated(log, part, left, fail_on_data_loss=fail_on_data_loss)
+                elsewhere = relocate_part(log, part, left, fail_on_data_loss=fail_on_data_loss)
             if elsewhere is not None:
                 parts.extendleft((each, looks + 1) for each in reversed(elsewhere))
             elif fail_on_data_loss:
@@ -113,7 +113,7 @@ def _filtered_by(task: ReadTask) -> Iterator[str]:
         yield "headers"
 
 
-def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _join_small_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the same records in the same order, with small batches joined: each batch costs Spark as much as some hundred
     records."""
     waiting: list[pa.RecordBatch] = []
@@ -122,12 +122,12 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= JOINED_ROWS_MIN:
-            yield from _as_one(waiting)
+            yield from _concatenate(waiting)
             waiting, rows = [], 0
-    yield from _as_one(waiting)
+    yield from _concatenate(waiting)
 
 
-def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _concatenate(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     if len(batches) < 2:
         return batches
     # Only the last batch can be large: it is not copied.

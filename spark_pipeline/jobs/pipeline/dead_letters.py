@@ -31,7 +31,7 @@ from log_format.topic.config import TopicConfig
 from spark_pipeline.jobs.pipeline.judge import REASON
 from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.schemas import HEADERS
-from spark_pipeline.store_access import opened
+from spark_pipeline.store_access import cached_store
 
 HEADER_BYTES_MAX: Final = 8 * 1024
 """Maximum size of the added headers: the dead-letter topic must allow records this much larger than the origin does."""
@@ -53,11 +53,11 @@ def ensure_topic(store: str, topic: str, origin: str) -> None:
     for a topic that could not hold every record, ``UnknownTopic`` when there is no ``origin``, ``StoreUnavailable``,
     ``BackOff``.
     """
-    source = TopicLog(opened(store), origin, SystemClock()).refresh()
+    source = TopicLog(cached_store(store), origin, SystemClock()).refresh()
     if source.topic_id is None:
         raise UnknownTopic(origin)
     record_bytes_max = source.config.integer("max.message.bytes") + HEADER_BYTES_MAX
-    log = TopicLog(opened(store), topic, SystemClock())
+    log = TopicLog(cached_store(store), topic, SystemClock())
     committer = Committer(log, new_id=_new_id, engine="tidelog-spark")
     state = log.refresh()
     if not state.exists:
@@ -74,7 +74,7 @@ def ensure_topic(store: str, topic: str, origin: str) -> None:
         committer.commit(AlterTopic(partition_count=None, config={"max.message.bytes": record_bytes_max}))
 
 
-def dead_letters(letters: DataFrame) -> DataFrame:
+def to_dead_letters(letters: DataFrame) -> DataFrame:
     """Return the rows of ``judge`` that have a reason, with the columns of the sink: ``key``, ``value``, ``headers``."""
     said = {
         "reason": col(REASON),
@@ -118,7 +118,7 @@ def send(
     letters = judged.where(col(REASON).isNotNull())
     for part in range(parts):
         name = {"txnAppId": query_id if part == 0 else f"{query_id}-{part}", "txnVersion": str(batch_id)}
-        some = dead_letters(letters if parts == 1 else letters.where(col("_offset") % parts == part))
+        some = to_dead_letters(letters if parts == 1 else letters.where(col("_offset") % parts == part))
         some.write.format("tidelog").mode("append").options(store=store, topic=topic, **name).save()
 
 

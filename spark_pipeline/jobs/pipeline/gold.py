@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, expr
 from pyspark.sql.functions import window as window_
 
-from spark_pipeline.jobs.pipeline.record_schema import quoted
+from spark_pipeline.jobs.pipeline.record_schema import quote_column
 
 WINDOW: Final = ("window_start", "window_end")
 """First columns of every table, timestamps: the window's range of event time, the end excluded."""
@@ -51,19 +51,19 @@ def aggregate(silver: DataFrame, gold: Gold) -> DataFrame:
     if gold.unique:
         events = events.dropDuplicatesWithinWatermark(list(gold.unique))
     groups = events.groupBy(
-        window_(col(quoted(gold.event_time)), gold.window), *[col(quoted(name)) for name in gold.group_by]
+        window_(col(quote_column(gold.event_time)), gold.window), *[col(quote_column(name)) for name in gold.group_by]
     )
     summed = groups.agg(*[expr(text).alias(name) for name, text in gold.columns.items()])
     edges = [col(f"window.{edge}").alias(name) for edge, name in zip(("start", "end"), WINDOW, strict=True)]
-    return summed.select(*edges, *[quoted(name) for name in (*gold.group_by, *gold.columns)])
+    return summed.select(*edges, *[quote_column(name) for name in (*gold.group_by, *gold.columns)])
 
 
 def upsert(changed: DataFrame, path: str, gold: Gold) -> None:
     """Replace the windows' previous rows by the current ones."""
-    matches = " AND ".join(f"kept.{quoted(name)} <=> changed.{quoted(name)}" for name in gold.key)
+    matches = " AND ".join(f"kept.{quote_column(name)} <=> changed.{quote_column(name)}" for name in gold.key)
     view = f"changed_{gold.name}"
     changed.createOrReplaceTempView(view)
     changed.sparkSession.sql(
-        f"MERGE INTO delta.{quoted(path)} AS kept USING {view} AS changed ON {matches} "
+        f"MERGE INTO delta.{quote_column(path)} AS kept USING {view} AS changed ON {matches} "
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )

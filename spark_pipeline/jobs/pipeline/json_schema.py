@@ -29,7 +29,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_pipeline.jobs.pipeline.record_schema import RecordSchema, Rule, is_missing, quoted
+from spark_pipeline.jobs.pipeline.record_schema import RecordSchema, Rule, is_missing, quote_column
 from spark_pipeline.option_refused import OptionRefused
 
 _ANNOTATIONS: Final = frozenset(
@@ -124,7 +124,7 @@ def _rules(schema: Mapping[str, Any], at: str, path: tuple[str, ...]) -> list[Ru
     for keyword, rule in _RULES.items():
         if keyword in schema:
             try:
-                reason, broken = rule(quoted(*path), schema[keyword])
+                reason, broken = rule(quote_column(*path), schema[keyword])
             except TypeError as problem:
                 raise _refused(f"{at}/{keyword}", f"can't be {schema[keyword]!r}") from problem
             found.append(Rule(reason=f"{'.'.join(path)}: {reason}", broken=broken))

@@ -27,7 +27,7 @@ from pyspark.sql.functions import (
 from pyspark.sql.types import StructType
 
 from spark_pipeline.jobs.pipeline.record_schema import RecordSchema
-from spark_pipeline.jobs.pipeline.strict_json import CORRUPT, is_no_string, is_one_value, parsed, typed
+from spark_pipeline.jobs.pipeline.strict_json import CORRUPT, is_no_string, is_one_value, parse_columns, to_exact_type
 
 REASON: Final = "_reason"
 """Column that is null for a valid record, else says why it is invalid."""
@@ -46,8 +46,8 @@ def judge(records: DataFrame, schema: RecordSchema) -> DataFrame:
     given = [col(name).alias(f"_{name}") for name in records.columns]
     read = records.select(*given, col("value").cast("string").alias(_TEXT))
     kept = [f"_{name}" for name in records.columns]
-    read = read.select(*kept, _TEXT, parsed(col(_TEXT), schema.columns).alias(_PARSED))
-    columns = [typed(col(_PARSED)[field.name], field.dataType).alias(field.name) for field in schema.columns]
+    read = read.select(*kept, _TEXT, parse_columns(col(_TEXT), schema.columns).alias(_PARSED))
+    columns = [to_exact_type(col(_PARSED)[field.name], field.dataType).alias(field.name) for field in schema.columns]
     rows = read.select(*kept, _TEXT, _PARSED, *columns)
     return rows.select(*kept, *schema.columns.fieldNames(), reason(schema).alias(REASON))
 

@@ -85,10 +85,10 @@ def from_ddl(text: str) -> RecordSchema:
 
 def is_missing(*path: str) -> str:
     """Return SQL that is true if the column is null while its parent is present."""
-    missing = f"{quoted(*path)} IS NULL"
-    return missing if len(path) == 1 else f"{quoted(*path[:-1])} IS NOT NULL AND {missing}"
+    missing = f"{quote_column(*path)} IS NULL"
+    return missing if len(path) == 1 else f"{quote_column(*path[:-1])} IS NOT NULL AND {missing}"
 
 
-def quoted(*path: str) -> str:
+def quote_column(*path: str) -> str:
     """Return a column's name quoted for SQL."""
     return ".".join("`" + name.replace("`", "``") + "`" for name in path)

@@ -58,7 +58,7 @@ class TextReport:
             sys.stderr.flush()
 
 
-class ListenToGold(StreamingQueryListener):
+class GoldListener(StreamingQueryListener):
     """Listener that reports each micro-batch of a gold query that had records. ``names``: the aggregate of each query."""
 
     def __init__(self, report: Report, names: Mapping[str, str]) -> None:

@@ -22,7 +22,7 @@ from spark_pipeline.jobs.pipeline.gold import Gold, aggregate, upsert
 from spark_pipeline.jobs.pipeline.json_schema import from_json_schema
 from spark_pipeline.jobs.pipeline.judge import REASON, judge
 from spark_pipeline.jobs.pipeline.record_schema import RecordSchema, from_ddl
-from spark_pipeline.jobs.pipeline.report import REASONS_MAX, ListenToGold, Report
+from spark_pipeline.jobs.pipeline.report import REASONS_MAX, GoldListener, Report
 from spark_pipeline.jobs.pipeline.settings import Settings
 from spark_pipeline.option_refused import OptionRefused
 
@@ -60,7 +60,7 @@ class Pipeline:
         """
         settings = self._settings
         names = {f"gold {gold.name}": gold.name for gold in settings.gold}
-        listener = ListenToGold(self._report, names)
+        listener = GoldListener(self._report, names)
         self._spark.streams.addListener(listener)
         self._report.event(
             "started", topic=settings.topic, silver=settings.silver, dead_letter_topic=settings.dead_letter_topic
@@ -124,7 +124,7 @@ class Pipeline:
         try:
             totals = judged.agg(count(lit(1)), count(REASON), dead_letter_bytes()).collect()[0]
             records, dead, size_bytes = totals[0], totals[1], totals[2] or 0
-            rows = silver.rows(judged, self._schema)
+            rows = silver.valid_rows(judged, self._schema)
             silver.write(rows, settings.silver, query_id=query_id, batch_id=batch_id, rules=self._rules)
             if dead:
                 topic = settings.dead_letter_topic

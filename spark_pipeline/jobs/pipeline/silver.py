@@ -18,7 +18,7 @@ from pyspark.sql.functions import col
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType, TimestampType
 
 from spark_pipeline.jobs.pipeline.judge import REASON
-from spark_pipeline.jobs.pipeline.record_schema import RecordSchema, quoted
+from spark_pipeline.jobs.pipeline.record_schema import RecordSchema, quote_column
 
 PLACE: Final = StructType(
     [
@@ -56,10 +56,10 @@ def silver_columns(schema: RecordSchema) -> StructType:
     return StructType([*PLACE.fields, *schema.columns.fields])
 
 
-def rows(judged: DataFrame, schema: RecordSchema) -> DataFrame:
+def valid_rows(judged: DataFrame, schema: RecordSchema) -> DataFrame:
     """Return the rows that ``judge`` found valid, with the columns of ``silver_columns``."""
     names = silver_columns(schema).fieldNames()
-    return judged.where(col(REASON).isNull()).select(*[quoted(name) for name in names])
+    return judged.where(col(REASON).isNull()).select(*[quote_column(name) for name in names])
 
 
 def check_belongs(spark: SparkSession, path: str, *, query_id: str, batch_id: int, rules: str) -> None:

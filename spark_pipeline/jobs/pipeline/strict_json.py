@@ -31,7 +31,7 @@ from pyspark.sql.functions import (
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, VariantType
 
 CORRUPT: Final = "_corrupt"
-"""Field of ``parsed`` that is not null when a value has the wrong type."""
+"""Field of ``parse_columns`` that is not null when a value has the wrong type."""
 
 _OPTIONS: Final = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false"}
 
@@ -47,7 +47,7 @@ def is_one_value(text: Column) -> Column:
     return coalesce((alone == 1) & (followed == 2), lit(False))
 
 
-def parsed(text: Column, columns: StructType) -> Column:
+def parse_columns(text: Column, columns: StructType) -> Column:
     """Return a struct of ``columns``, with VARIANT for STRING at every depth, and of ``CORRUPT``. Null for an empty text."""
     wire = _wire(columns)
     assert isinstance(wire, StructType)
@@ -55,7 +55,7 @@ def parsed(text: Column, columns: StructType) -> Column:
 
 
 def is_no_string(value: Column, type_: DataType) -> Column | None:
-    """Return whether ``value`` (as in ``parsed``) lacks a string where ``type_`` has one; None when ``type_`` has none."""
+    """Return whether ``value`` (as in ``parse_columns``) lacks a string where ``type_`` has one; None when ``type_`` has none."""
     if isinstance(type_, StringType):
         # VOID is the type of JSON's null.
         return value.isNotNull() & ~schema_of_variant(value).isin("STRING", "VOID")
@@ -72,17 +72,17 @@ def is_no_string(value: Column, type_: DataType) -> Column | None:
     return None
 
 
-def typed(value: Column, type_: DataType) -> Column:
-    """Return ``value`` (as in ``parsed``) converted to exactly ``type_``."""
+def to_exact_type(value: Column, type_: DataType) -> Column:
+    """Return ``value`` (as in ``parse_columns``) converted to exactly ``type_``."""
     if not _has_string(type_):
         return value
     if isinstance(type_, StructType):
-        fields = [typed(value[field.name], field.dataType).alias(field.name) for field in type_]
+        fields = [to_exact_type(value[field.name], field.dataType).alias(field.name) for field in type_]
         return when(value.isNotNull(), struct(*fields))
     if isinstance(type_, ArrayType):
-        return transform(value, lambda element: typed(element, type_.elementType))
+        return transform(value, lambda element: to_exact_type(element, type_.elementType))
     if isinstance(type_, MapType):
-        return transform_values(value, lambda _, element: typed(element, type_.valueType))
+        return transform_values(value, lambda _, element: to_exact_type(element, type_.valueType))
     return value.cast(StringType())
 
 

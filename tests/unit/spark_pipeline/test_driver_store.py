@@ -13,7 +13,7 @@ import pytest
 from log_format.stores.memory import MemoryStore
 from spark_pipeline import driver_store as module
 from spark_pipeline.driver_store import driver_store
-from spark_pipeline.store_access import opened
+from spark_pipeline.store_access import cached_store
 
 
 def spark_with(settings: dict[str, str], java: dict[str, str]) -> Any:
@@ -40,13 +40,13 @@ def test_settings_win_over_this_process_and_this_process_over_java(monkeypatch: 
     java = {"AWS_ACCESS_KEY_ID": "java", "AWS_SECRET_ACCESS_KEY": "java", "AWS_REGION": "java"}
     spark = spark_with({"fs.s3a.access.key": "setting"}, java)
     before = dict(os.environ)
-    module._opened.cache_clear()
+    module._open.cache_clear()
     first = driver_store(spark, "s3a://bucket/prefix")
     assert dict(os.environ) == before
     assert driver_store(spark, "s3://bucket/prefix") is first
     expected = {"AWS_ACCESS_KEY_ID": "setting", "AWS_SECRET_ACCESS_KEY": "java", "AWS_REGION": "here"}
     assert seen == [("s3://bucket/prefix", expected)]
-    module._opened.cache_clear()
+    module._open.cache_clear()
 
 
 def test_a_directory_that_is_not_there_is_no_empty_store(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_directory_that_is_not_there_is_no_empty_store(tmp_path: Path) -> None
     missing = str(tmp_path / "lgo")
     looks: tuple[Callable[[], object], ...] = (
         lambda: driver_store(spark_with({}, {}), missing),
-        lambda: opened(missing),
+        lambda: cached_store(missing),
     )
     for look in looks:
         with pytest.raises(ValueError, match="no store is there"):

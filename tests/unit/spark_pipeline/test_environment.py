@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from spark_pipeline.environment import variables
+from spark_pipeline.environment import set_variables
 
 
 def test_what_was_there_comes_back_and_what_was_not_goes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,6 +18,6 @@ def test_what_was_there_comes_back_and_what_was_not_goes(monkeypatch: pytest.Mon
         assert (os.environ["TIDELOG_TEST_OLD"], os.environ["TIDELOG_TEST_NEW"]) == ("new", "new")
         raise OSError("no Java")
 
-    with pytest.raises(OSError, match="no Java"), variables({"TIDELOG_TEST_OLD": "new", "TIDELOG_TEST_NEW": "new"}):
+    with pytest.raises(OSError, match="no Java"), set_variables({"TIDELOG_TEST_OLD": "new", "TIDELOG_TEST_NEW": "new"}):
         fails()
     assert dict(os.environ) == before

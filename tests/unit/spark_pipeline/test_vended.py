@@ -13,7 +13,7 @@ import pytest
 from log_format.errors import StoreUnavailable
 from spark_pipeline.option_refused import OptionRefused
 from spark_pipeline.source.options import parse_options
-from spark_pipeline.vended import VendedStore, asked, credential_process, is_fit_gateway, main
+from spark_pipeline.vended import VendedStore, credential_process, main, may_receive_token, request_credentials
 
 BY_GATEWAY = {"store": "s3://b/p", "gateway": "https://h:1/", "tokenFile": "/t", "subscribe": "a,b"}
 
@@ -85,7 +85,7 @@ def test_what_does_not_go_with_it_is_refused_by_name(more: dict[str, str | None]
 )
 def test_plain_http_is_for_this_machine(url: str, is_fit: bool) -> None:
     """Elsewhere the token could be read on its way."""
-    assert is_fit_gateway(url) is is_fit
+    assert may_receive_token(url) is is_fit
 
 
 def test_a_redirect_is_not_followed(redirecting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +94,7 @@ def test_a_redirect_is_not_followed(redirecting: str, tmp_path: Path, capsys: py
     token.write_text("tl_secret\n")
     vended = VendedStore("s3://b", redirecting, str(token), ("a",))
     with pytest.raises(StoreUnavailable) as refusal:
-        asked(vended)
+        request_credentials(vended)
     assert Redirecting.seen == [("/v1/credentials", "Bearer tl_secret")]
     assert "tl_secret" not in str(refusal.value)
     assert main(["--gateway", redirecting, "--token-file", str(token), "a"]) == 1

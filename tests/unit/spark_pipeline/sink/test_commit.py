@@ -33,10 +33,10 @@ from log_format.transactions.staged_records import STAGED
 from log_format.transactions.state import TransactionsState, transactions_table
 from spark_pipeline.sink import commit, stage
 from spark_pipeline.sink.batch_name import BatchName, BatchRefused
-from spark_pipeline.sink.commit import commit_staged, transactions_of
+from spark_pipeline.sink.commit import commit_staged, open_transactions
 from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.sink.stage import StagedTask
-from spark_pipeline.source.plan import parts_of
+from spark_pipeline.source.plan import find_parts
 from spark_pipeline.source.reading import PartReader
 from tests.support.clocks import ManualClock
 from tests.support.faulty_store import FaultyStore
@@ -96,7 +96,7 @@ def forget() -> None:
     """What a new process does not know."""
     stage.topic_log.cache_clear()
     stage.producer_key.cache_clear()
-    transactions_of.cache_clear()
+    open_transactions.cache_clear()
 
 
 def new_id() -> str:
@@ -127,7 +127,7 @@ def values(store: DyingStore, topic: str) -> list[str]:
     state = bench.look(topic)
     ranges = [OffsetRange(partition, 0, int(end)) for partition, end in enumerate(state.next_offsets) if end]
     found = []
-    for part in parts_of(state, 0, ranges):
+    for part in find_parts(state, 0, ranges):
         for records in reader.scan(part, part.ranges, timestamps=None, columns=["value"]):
             found += [value.decode() for value in records.column("value").to_pylist()]
     return sorted(found)
@@ -144,7 +144,7 @@ def transactions(store: DyingStore) -> TransactionsState:
 def bring_to_an_end(store: DyingStore) -> None:
     """As the next one to come by does."""
     for row in transactions(store).transactions.values():
-        transactions_of(OPTIONS.store).finish(row)
+        open_transactions(OPTIONS.store).finish(row)
 
 
 def test_with_log_append_time_rows_have_the_time_of_the_commit(store: DyingStore) -> None:
@@ -317,7 +317,7 @@ def test_a_topic_that_was_made_anew(store: DyingStore) -> None:
 
 def test_what_a_gateway_began_for_the_query_is_fenced(store: DyingStore) -> None:
     """A query that wrote through gateways and goes on without: what it left open there can't be committed behind its back."""
-    began = transactions_of(OPTIONS.store).decide(
+    began = open_transactions(OPTIONS.store).decide(
         Begin(
             transactional_id=BatchName(QUERY, 0).transactional_id,
             transaction_id="t1",
@@ -331,8 +331,8 @@ def test_what_a_gateway_began_for_the_query_is_fenced(store: DyingStore) -> None
     known: TransactionRow = transactions(store).transactions["t1"]
     assert (known.state, known.reason) == ("aborted", "fenced")
     with pytest.raises(Exception, match="is fenced"):
-        transactions_of(OPTIONS.store).decide(DecideCommit(transaction_id="t1", staged=()))
-    again = transactions_of(OPTIONS.store).decide(
+        open_transactions(OPTIONS.store).decide(DecideCommit(transaction_id="t1", staged=()))
+    again = open_transactions(OPTIONS.store).decide(
         Begin(
             transactional_id=BatchName(QUERY, 0).transactional_id,
             transaction_id="t2",

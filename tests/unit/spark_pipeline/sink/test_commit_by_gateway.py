@@ -18,7 +18,7 @@ from log_format import limits
 from log_format.errors import ErrorCode, TidelogError
 from spark_pipeline.sink.batch_name import BatchName, BatchRefused
 from spark_pipeline.sink.carry import CarriedTask, carry, decode_stream
-from spark_pipeline.sink.commit_by_gateway import commit_carried, requests_of
+from spark_pipeline.sink.commit_by_gateway import commit_carried, split_requests
 from spark_pipeline.sink.options import SinkOptions
 
 OPTIONS = SinkOptions(gateways=("http://gateway",))
@@ -188,7 +188,7 @@ def test_requests_are_cut_by_size() -> None:
     """All records, in order, none of the requests above the bound unless a record alone is."""
     values = [b"x" * size for size in (10, 500, 100, 60, 1, 1, 1)]
     (part,) = carry([pa.record_batch({"value": values})], SinkOptions(gateways=("g",), topic="t"), None).parts
-    requests = [request.column("value").to_pylist() for request in requests_of(decode_stream(part.stream), 200)]
+    requests = [request.column("value").to_pylist() for request in split_requests(decode_stream(part.stream), 200)]
     assert [[len(value) for value in request] for request in requests] == [[10], [500], [100], [60, 1, 1, 1]]
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from log_format.errors import UnknownTopic
 from spark_pipeline.option_refused import OptionRefused
-from spark_pipeline.sink.batch_name import name_of_job
+from spark_pipeline.sink.batch_name import job_batch_name
 from spark_pipeline.sink.options import SinkOptions, parse_sink_options
 from spark_pipeline.sink.stage import topic_log
-from spark_pipeline.sink.topic import ready_topic
+from spark_pipeline.sink.topic import ensure_topic
 
 
 def test_what_is_given() -> None:
@@ -54,13 +54,13 @@ def test_what_is_wrong(given: dict[str, str], streaming: bool, message: str) -> 
 def test_a_name_counts_for_its_topic() -> None:
     """One name for writes to two topics, as Delta's users give one for two tables: neither is taken for the other's repeat."""
     jobs = [
-        name_of_job(SinkOptions(store="s", topic=topic, app_id="é" * 100, version=1))
+        job_batch_name(SinkOptions(store="s", topic=topic, app_id="é" * 100, version=1))
         for topic in ("a" * 249, "b", None)
     ]
     ids = {job.transactional_id for job in jobs if job is not None}
     assert len(ids) == 3
     assert max(len(each.encode()) for each in ids) <= 255
-    assert name_of_job(SinkOptions(store="s", topic="a")) is None
+    assert job_batch_name(SinkOptions(store="s", topic="a")) is None
 
 
 def test_options_of_kafkas_client_are_warned_about() -> None:
@@ -73,7 +73,7 @@ def test_a_missing_topic_is_created_or_refused_before_any_task(tmp_path: Path) -
     """With so many partitions as the option says; one that is there stays as it is."""
     store = str(tmp_path)
     with pytest.raises(UnknownTopic, match="option createPartitions"):
-        ready_topic(SinkOptions(store=store, topic="t"))
+        ensure_topic(SinkOptions(store=store, topic="t"))
     for partitions in (3, 5):
-        ready_topic(SinkOptions(store=store, topic="t", create_partitions=partitions))
+        ensure_topic(SinkOptions(store=store, topic="t", create_partitions=partitions))
     assert topic_log(store, "t").refresh().partition_count == 3

@@ -28,7 +28,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryStore]:
     made = MemoryStore()
     for module in (stage, commit):
         monkeypatch.setattr(module, "opened", lambda _uri: made)
-    caches = (stage.topic_log, stage.producer_key, commit.transactions_of)
+    caches = (stage.topic_log, stage.producer_key, commit.open_transactions)
     for cache in caches:
         cache.cache_clear()
     create = CreateTopic(name="t", partition_count=1, config=TopicConfig.parse({}), topic_id="incarnation")
@@ -55,7 +55,7 @@ def test_a_batch_that_failed_leaves_nothing_of_what_was_told(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark aborts by another object than the one that wrote."""
-    monkeypatch.setattr("spark_pipeline.sink.writers.name_in_stream", lambda: BatchName("q", 3))
+    monkeypatch.setattr("spark_pipeline.sink.writers.stream_batch_name", lambda: BatchName("q", 3))
     told = StreamWriter(OPTIONS).write(rows())
     StreamWriter(OPTIONS).abort([told, None], 3)
     assert not list(store.list(STAGED))

@@ -17,7 +17,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> SourceBench:
     made = SourceBench()
     segments = SegmentReader(made.store)
     for module in (batch, stream, store_access):
-        monkeypatch.setattr(module, "opened", lambda _uri: made.store)
+        monkeypatch.setattr(module, "cached_store", lambda _uri: made.store)
     journals = JournalReader(made.store, cache_bytes=store_access.JOURNAL_CACHE_BYTES)
     monkeypatch.setattr(reading, "segment_reader", lambda _uri: segments)
     monkeypatch.setattr(reading, "journal_reader", lambda _uri: journals)

@@ -14,9 +14,9 @@ from log_format.segments.reader import OffsetRange
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.state import TopicState
 from spark_pipeline.source import plan
-from spark_pipeline.source.limit import limited
-from spark_pipeline.source.offsets import count
-from spark_pipeline.source.plan import SegmentPart, parts_of, tasks_of
+from spark_pipeline.source.limit import limit_offsets
+from spark_pipeline.source.offsets import count_offsets
+from spark_pipeline.source.plan import SegmentPart, distribute_parts, find_parts
 
 
 def topic(seed: int, segments: int, partitions: int) -> tuple[TopicState, list[int]]:
@@ -54,8 +54,10 @@ def test_every_offset_once_and_partitions_in_order(seed: int, tasks_min: int | N
         start, stop = sorted([chosen.randint(0, end), chosen.randint(0, end)])
         if start < stop:
             wanted.append(OffsetRange(partition, start, stop))
-    parts = parts_of(state, 0, wanted)
-    tasks = tasks_of(parts, parallelism=2, tasks_min=tasks_min, rows_per_task_max=5_000, rows_per_task_min=1_000)
+    parts = find_parts(state, 0, wanted)
+    tasks = distribute_parts(
+        parts, parallelism=2, tasks_min=tasks_min, rows_per_task_max=5_000, rows_per_task_min=1_000
+    )
     read: dict[int, list[tuple[int, int]]] = {}
     for task in tasks:
         of_task: dict[int, int] = {}
@@ -76,15 +78,15 @@ def test_every_offset_once_and_partitions_in_order(seed: int, tasks_min: int | N
 def test_small_ranges_share_a_task_and_long_ones_are_split() -> None:
     """Few records are one task; many are as many as run at once, and none is much larger than asked."""
     state, ends = topic(1, 50, 4)
-    parts = parts_of(state, 0, [OffsetRange(partition, 0, end) for partition, end in enumerate(ends)])
+    parts = find_parts(state, 0, [OffsetRange(partition, 0, end) for partition, end in enumerate(ends)])
     total = sum(ends)
-    assert len(tasks_of(parts, parallelism=8, tasks_min=None, rows_per_task_max=10**6)) == max(
+    assert len(distribute_parts(parts, parallelism=8, tasks_min=None, rows_per_task_max=10**6)) == max(
         1, -(-total // plan.ROWS_PER_TASK_MIN)
     )
     for size in (100, 1_000, 10_000):
-        tasks = tasks_of(parts, parallelism=2, tasks_min=None, rows_per_task_max=size)
+        tasks = distribute_parts(parts, parallelism=2, tasks_min=None, rows_per_task_max=size)
         assert max(rows(task) for task in tasks) <= size * 3
-    assert len(tasks_of(parts, parallelism=2, tasks_min=40, rows_per_task_max=10**6)) >= 30
+    assert len(distribute_parts(parts, parallelism=2, tasks_min=40, rows_per_task_max=10**6)) >= 30
 
 
 @pytest.mark.parametrize("parallelism", [2, 3, 8])
@@ -94,8 +96,8 @@ def test_long_ranges_are_tasks_for_every_core_to_the_end(parallelism: int) -> No
     manifest = Manifest()
     for index, run in enumerate(runs):
         manifest.add(SegmentRef(f"segments/{index}", 100, 50, 0), [run])
-    parts = parts_of(with_manifest(manifest), 0, [OffsetRange(0, 0, 5_000_000)])
-    tasks = tasks_of(parts, parallelism=parallelism, tasks_min=None, rows_per_task_max=1_000_000)
+    parts = find_parts(with_manifest(manifest), 0, [OffsetRange(0, 0, 5_000_000)])
+    tasks = distribute_parts(parts, parallelism=parallelism, tasks_min=None, rows_per_task_max=1_000_000)
     assert len(tasks) % parallelism == 0
     sizes = [rows(task) for task in tasks]
     assert max(sizes) - min(sizes) <= 100_000
@@ -106,10 +108,10 @@ def test_a_timestamp_leaves_out_what_is_too_early() -> None:
     state, ends = topic(2, 50, 3)
     ranges = [OffsetRange(partition, 0, end) for partition, end in enumerate(ends)]
     paths = [
-        int(part.segment.path.removeprefix("segments/")) for part in parts_of(state, 0, ranges, first_timestamp_ms=40)
+        int(part.segment.path.removeprefix("segments/")) for part in find_parts(state, 0, ranges, first_timestamp_ms=40)
     ]
     assert sorted(paths) == list(range(40, 50))
-    assert parts_of(state, 0, ranges, first_timestamp_ms=50) == []
+    assert find_parts(state, 0, ranges, first_timestamp_ms=50) == []
 
 
 def test_a_hole_that_nobody_made_fails_the_batch() -> None:
@@ -120,9 +122,9 @@ def test_a_hole_that_nobody_made_fails_the_batch() -> None:
     state = replace(with_manifest(manifest), keys_compacted=np.zeros(1, np.int64), log_starts=np.zeros(1, np.int64))
     for end, lost in ((30, r"\[10, 20\)"), (40, r"\[30, 40\)")):
         with pytest.raises(CorruptData, match=lost):
-            parts_of(state, 0, [OffsetRange(0, 0 if end == 30 else 20, end)])
+            find_parts(state, 0, [OffsetRange(0, 0 if end == 30 else 20, end)])
     compacted = replace(state, keys_compacted=np.full(1, 20, np.int64))
-    assert [part.segment.path for part in parts_of(compacted, 0, [OffsetRange(0, 0, 30)])] == [
+    assert [part.segment.path for part in find_parts(compacted, 0, [OffsetRange(0, 0, 30)])] == [
         "segments/0",
         "segments/1",
     ]
@@ -135,8 +137,8 @@ def test_a_bounded_micro_batch_takes_a_fair_share(seed: int) -> None:
     start = {"a": {partition: chosen.randint(0, 100) for partition in range(5)}, "b": {0: 0}}
     end = {"a": {partition: at + chosen.randint(0, 10_000) for partition, at in start["a"].items()}, "b": {0: 3}}
     for bound in (1, 6, 100, 10**6):
-        ends = limited(start, end, bound)
-        assert count(start, ends) == min(bound, count(start, end))
+        ends = limit_offsets(start, end, bound)
+        assert count_offsets(start, ends) == min(bound, count_offsets(start, end))
         for name, of in ends.items():
             for partition, offset in of.items():
                 begin, last = start[name][partition], end[name][partition]
@@ -146,4 +148,4 @@ def test_a_bounded_micro_batch_takes_a_fair_share(seed: int) -> None:
 
 def test_partitions_that_are_new_begin_at_their_first_offset() -> None:
     """A partition that the start does not know counts from 0."""
-    assert limited({}, {"a": {0: 10}}, 4) == {"a": {0: 4}}
+    assert limit_offsets({}, {"a": {0: 10}}, 4) == {"a": {0: 4}}

@@ -11,7 +11,7 @@ from log_format.errors import CorruptData
 from log_format.segments.reader import OffsetRange, SegmentReader
 from spark_pipeline.source import reading
 from spark_pipeline.source.loss import DataLoss
-from spark_pipeline.source.relocation import behind
+from spark_pipeline.source.relocation import remaining_ranges
 from tests.support.source_bench import SourceBench
 
 
@@ -113,6 +113,6 @@ def test_a_segment_that_the_log_still_names_is_missing(bench: SourceBench, fail:
 def test_what_is_left_of_ranges() -> None:
     """Behind a record: the rest of its partition's range, and the ranges of partitions that come later."""
     ranges = (OffsetRange(0, 0, 10), OffsetRange(1, 5, 9), OffsetRange(2, 3, 4))
-    assert behind(ranges, 0, 3) == (OffsetRange(0, 4, 10), *ranges[1:])
-    assert behind(ranges, 1, 8) == ranges[2:]
-    assert behind(ranges, 2, 3) == ()
+    assert remaining_ranges(ranges, 0, 3) == (OffsetRange(0, 4, 10), *ranges[1:])
+    assert remaining_ranges(ranges, 1, 8) == ranges[2:]
+    assert remaining_ranges(ranges, 2, 3) == ()
