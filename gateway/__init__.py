@@ -13,5 +13,6 @@ From the outside in; each folder knows only the folders below it:
 ``cluster``       which other gateways live, and which owns what
 ``asgi``, ``http``, ``codec``  what each request needs of HTTP, and records as bytes
 
-``problem``, ``call``, ``memory_budget``, ``metrics`` and the like know no folder. ``log_format`` is below all.
+``settings`` reads what an operator may set. ``network``, ``stores``, ``tasks``, ``telemetry``, ``call``, ``memory_budget`` and
+``problem`` know no folder above them. ``log_format`` is below all.
 """

@@ -28,14 +28,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from gateway import structured_log
-from gateway.hosts import EVERY_ADDRESS, reachable
+from gateway.network.hosts import EVERY_ADDRESS, reachable
 from gateway.process.fitting import fitted, warn_of_workers
 from gateway.process.machine import Machine
 from gateway.process.supervisor import Supervisor
 from gateway.process.worker import VARIABLE, Worker
 from gateway.process.worker_count import default_workers
-from gateway.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
+from gateway.settings.settings import ENVIRONMENT_PREFIX, Settings, SettingsError
+from gateway.telemetry import structured_log
 from log_format.version import __version__
 
 PROGRAM: Final = "tidelog serve"
@@ -72,7 +72,7 @@ def _serve(settings: Settings) -> int:
     from gateway.app import create_app  # noqa: PLC0415
     from gateway.process.assembly import assemble  # noqa: PLC0415
     from gateway.process.server import GatewayServer, moving_of, server_config  # noqa: PLC0415
-    from gateway.proven_store import UnsafeStore  # noqa: PLC0415
+    from gateway.stores.proven import UnsafeStore  # noqa: PLC0415
 
     try:
         gateway = assemble(settings)

@@ -29,8 +29,8 @@ from gateway.asgi.request_id import RequestIdMiddleware
 from gateway.asgi.throttling import ThrottlingMiddleware
 from gateway.forwarding.arrival import ArrivalMiddleware
 from gateway.gateway import Gateway
-from gateway.hosts import AllowedHosts
 from gateway.http.dispatch import Dispatcher
+from gateway.network.hosts import AllowedHosts
 from gateway.openapi.document import document
 from gateway.registry import compatibility, configuring, schemas, server, subjects
 from gateway.routes import (

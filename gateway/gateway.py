@@ -15,7 +15,6 @@ from gateway.access.rights import Rights
 from gateway.access.standing import Standing
 from gateway.activity.activity import Activity
 from gateway.audit.recording import Recording
-from gateway.certificate import Certificate, PeerTrust
 from gateway.cluster.membership import Membership
 from gateway.cluster.peers import Peers
 from gateway.forwarding.forwarding import Forwarding
@@ -25,10 +24,11 @@ from gateway.history.lane import Lane
 from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, MemoryBudget
-from gateway.metrics import Metrics
+from gateway.network.certificate import Certificate, PeerTrust
 from gateway.quotas.quotas import Quotas
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from gateway.sql.statements import Statements
+from gateway.telemetry.metrics import Metrics
 from gateway.vending.vending import Vending
 from log_format.access.acls import CLUSTER, Operation, ResourceType
 from log_format.clock import Clock

@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from gateway.settings import ENVIRONMENT_PREFIX, Settings
+from gateway.settings.settings import ENVIRONMENT_PREFIX, Settings
 from log_format.topic.config import OWN_SETTINGS, SETTINGS, ChoiceSetting
 from tidelog.cli.terminal.units import in_words
 

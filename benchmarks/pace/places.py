@@ -24,7 +24,7 @@ BROKER: Final = "Kafka"
 _CREATE_SECONDS: Final = 30
 
 Requests = Mapping[tuple[str, ...], int]
-"""Requests to the store by kind, and by what the object is: those of ``gateway.counted_store``."""
+"""Requests to the store by kind, and by what the object is: those of ``gateway.stores.counted``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from gateway.access.token import new_token
 from gateway.access.watch import LOOK_PAUSE_MS, QUIET_LOOKS
 from gateway.gateway import Gateway
 from gateway.process.assembly import assemble
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from log_format.access.acls import Acl
 from log_format.access.changes import AddAcls
 

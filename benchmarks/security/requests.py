@@ -39,7 +39,7 @@ from gateway.app import create_app
 from gateway.gateway import Gateway
 from gateway.process.assembly import assemble
 from gateway.routes.typed_route import TypedRoute
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from log_format.access.acls import Acl
 from log_format.access.changes import AddAcls, CreateToken
 from log_format.access.row import CredentialRow, Secret

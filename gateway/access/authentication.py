@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gateway.access.caller import Caller, NotProved
 from gateway.access.rights import BOOTSTRAP, REMEMBERED_MAX, Rights
 from gateway.access.token import BOOTSTRAP_ID, TOKEN_BEGINS, Token, parsed_token
-from gateway.certificate import ClientCertificate
+from gateway.network.certificate import ClientCertificate
 from gateway.tables.access import AccessTable
 from log_format.access.row import CredentialRow, Secret
 from log_format.clock import Clock

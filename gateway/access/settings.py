@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, model_validator
 
-from gateway.hosts import is_loopback
+from gateway.network.hosts import is_loopback
 
 PRINCIPALS_PATTERN: Final = r"^(\s*User:[^\s,][^,]*(,\s*User:[^\s,][^,]*)*)?$"
 ISSUER_PATTERN: Final = r"^https?://[^\s?#]{1,500}$"

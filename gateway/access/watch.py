@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Final
 
 from gateway.engine.waiters import WaiterSlots
-from gateway.supervised import supervised
 from gateway.tables.access import AccessTable
+from gateway.tasks.supervised import run_supervised
 from log_format.delta.table import NO_LOG
 from log_format.errors import TidelogError
 
@@ -50,8 +50,8 @@ class AccessWatch:
             async with asyncio.timeout(FIRST_LOOK_MS_MAX / 1000):
                 await self._table.fresh()
         self._running = [
-            asyncio.create_task(supervised(self._round, "the watch of the access table")),
-            asyncio.create_task(supervised(self._keep_small, "the care for the access table")),
+            asyncio.create_task(run_supervised(self._round, "the watch of the access table")),
+            asyncio.create_task(run_supervised(self._keep_small, "the care for the access table")),
         ]
 
     def stop(self) -> None:

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from gateway.activity import reading
 from gateway.activity.alarms import Alarm, alarms_of
 from gateway.activity.reading import Reading, quantile_ms, read
-from gateway.supervised import supervised
+from gateway.tasks.supervised import run_supervised
 from log_format.clock import Clock
 
 INTERVAL_MS: Final = 10_000
@@ -54,7 +54,7 @@ class Activity:
 
     def start(self) -> None:
         """Start to take a point every ``INTERVAL_MS``."""
-        self._running = asyncio.create_task(supervised(self._round, "the hour's activity"))
+        self._running = asyncio.create_task(run_supervised(self._round, "the hour's activity"))
 
     async def stop(self) -> None:
         """Stop taking points. Idempotent."""

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.access.authentication import Authentication
 from gateway.access.caller import CALLER
-from gateway.certificate import CLIENT_CERTIFICATE
+from gateway.network.certificate import CLIENT_CERTIFICATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,10 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.asgi.cross_site import ORIGIN, SITE, refuse_cross_site
-from gateway.hosts import AllowedHosts
 from gateway.http import producer_headers
 from gateway.http.disconnect import unless_gone
 from gateway.http.parameters import OWN_PREFIX
+from gateway.network.hosts import AllowedHosts
 from gateway.problem import refused
 from log_format.errors import BackOff, ErrorCode, RequestRefused
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.metrics import Metrics
-from gateway.structured_log import access_line
+from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.structured_log import access_line
 
 CLIENT_CLOSED: Final = 499
 """Not an HTTP status: no answer was sent."""

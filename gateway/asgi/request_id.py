@@ -12,7 +12,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.structured_log import current_request_id
+from gateway.telemetry.structured_log import current_request_id
 
 _HEADER: Final = b"x-request-id"
 _bits: Final = random.getrandbits

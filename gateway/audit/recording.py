@@ -25,7 +25,7 @@ from gateway.engine.administration import Administration
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.producer_ids import PLAIN_EPOCH, ProducerIds
 from gateway.engine.registry import TopicRegistry
-from gateway.supervised import supervised
+from gateway.tasks.supervised import run_supervised
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreError, TidelogError, UnknownTopic
 from log_format.layout import AUDIT_TOPIC
@@ -79,7 +79,7 @@ class Recording:
 
     def start(self) -> None:
         """Create the topic, and write events from now on."""
-        self._running = asyncio.create_task(supervised(self._round, "the audit trail"))
+        self._running = asyncio.create_task(run_supervised(self._round, "the audit trail"))
 
     async def stop(self) -> None:
         """Write waiting events, for at most ``LAST_FLUSH_MS_MAX``. Idempotent."""

@@ -17,9 +17,8 @@ from typing import Annotated, Final
 import msgspec
 
 from gateway.cluster.keys import HEARTBEAT, ClusterKeys
-from gateway.hosts import ADDRESS_PATTERN, URL_PATTERN
+from gateway.network.hosts import ADDRESS_PATTERN, URL_PATTERN, ZONE_PATTERN
 from gateway.quotas import sharing
-from gateway.zone_settings import ZONE_PATTERN
 from log_format import layout
 
 HEARTBEAT_BYTES_MAX: Final = 4096

@@ -31,7 +31,7 @@ from gateway.cluster.liveness import LEASES_UNTIL_ABANDONED, Liveness
 from gateway.cluster.peers import Peers
 from gateway.quotas.quotas import Quotas
 from gateway.quotas.sharing import Demands
-from gateway.supervised import supervised
+from gateway.tasks.supervised import run_supervised
 from log_format.clock import Clock
 from log_format.cluster.identity import load_cluster
 from log_format.errors import CorruptData, StoreError
@@ -142,7 +142,7 @@ class Membership:
         """Begin to beat and to look. ``url``: where this gateway is reached; ``kafka``: where Kafka's clients reach it."""
         assert self._looping is None
         self._url, self._kafka = url, kafka
-        self._looping = asyncio.get_running_loop().create_task(supervised(self._round, "the heartbeat"))
+        self._looping = asyncio.get_running_loop().create_task(run_supervised(self._round, "the heartbeat"))
 
     async def leave(self) -> None:
         """Stop beating and remove the heartbeat. Returns after ``LEAVE_MS_MAX`` at the latest. Idempotent."""

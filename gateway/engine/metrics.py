@@ -7,7 +7,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gateway.engine.savings_watch import SavingsWatch
-from gateway.seconds import ObservedOfMany
+from gateway.telemetry.histograms import RegisteredHistogram
 
 _BYTES: Final = tuple(float(1 << power) for power in range(8, 27, 2))
 _COUNTS: Final = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)
@@ -18,14 +18,14 @@ class EngineMetrics:
     """The engine's metrics, registered once in the gateway's registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.flush_bytes = ObservedOfMany("tidelog_flush_bytes", "Records of a flush, in memory.", _BYTES)
-        self.flush_batches = ObservedOfMany("tidelog_flush_batches", "Requests that share a flush.", _BATCHES)
-        self.stage_seconds = ObservedOfMany("tidelog_flush_stage_seconds", "Encoding and uploading a segment.")
-        self.commit_seconds = ObservedOfMany("tidelog_commit_seconds", "The commit of a flush.")
-        self.commit_attempts = ObservedOfMany(
+        self.flush_bytes = RegisteredHistogram("tidelog_flush_bytes", "Records of a flush, in memory.", _BYTES)
+        self.flush_batches = RegisteredHistogram("tidelog_flush_batches", "Requests that share a flush.", _BATCHES)
+        self.stage_seconds = RegisteredHistogram("tidelog_flush_stage_seconds", "Encoding and uploading a segment.")
+        self.commit_seconds = RegisteredHistogram("tidelog_commit_seconds", "The commit of a flush.")
+        self.commit_attempts = RegisteredHistogram(
             "tidelog_commit_attempts", "Versions tried until a commit stood: above 1 others were faster.", _COUNTS
         )
-        self.acknowledgement_seconds = ObservedOfMany(
+        self.acknowledgement_seconds = RegisteredHistogram(
             "tidelog_acknowledgement_seconds", "From a batch's entry into the buffer to its acknowledgement."
         )
         for each in (

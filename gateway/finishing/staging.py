@@ -13,7 +13,7 @@ from gateway.engine.bounds import EngineBounds
 from gateway.engine.pool import Pool
 from gateway.finishing.staged_sizes import StagedSizes
 from gateway.memory_budget import MemoryBudget
-from gateway.side_by_side import side_by_side
+from gateway.tasks.parallel import run_parallel
 from log_format import limits
 from log_format.errors import (
     BackOff,
@@ -211,7 +211,7 @@ class Staging:
         try:
             keys = await self._call(self._keys, transaction_id)
             some = [keys[start : start + DELETES_A_CALL] for start in range(0, len(keys), DELETES_A_CALL)]
-            await side_by_side(lambda keys: self._call(self._delete, keys), some, at_once=DELETES_AT_ONCE)
+            await run_parallel(lambda keys: self._call(self._delete, keys), some, limit=DELETES_AT_ONCE)
         except BackOff as problem:
             _log.warning("staged records of %s are left to the collector: %s", transaction_id, problem.detail)
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from gateway.certificate import PeerTrust
+from gateway.network.certificate import PeerTrust
 
 CONNECT_MS_MAX: Final = 1_000
 """Time to connect. A live gateway accepts in milliseconds; after a longer wait this gateway serves the request itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.supervised import PAUSE_AFTER_DEFECT_MS
+from gateway.tasks.supervised import PAUSE_AFTER_DEFECT_MS
 from log_format import limits
 
 SESSION_TIMEOUT_MS_MIN: Final = limits.SESSION_TIMEOUT_MS_MIN

@@ -20,13 +20,13 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from gateway.counted_store import StoreRequests
 from gateway.engine.bounds import ANSWER_WAIT_MS_MAX
 from gateway.history.client_socket import GONE, PASSED_ON, STRAIGHT, WAITS, ClientSocket
 from gateway.history.readers import Reader, Readers, ReaderUnavailable
 from gateway.history.service import TASKS_AT_ONCE
 from gateway.history.task import FRAME_BYTES_MAX, HEADS, LENGTH, Head, Task, framed
 from gateway.memory_budget import MemoryBudget, Reservation
+from gateway.stores.counted import StoreRequests
 from log_format.errors import BackOff
 
 TASK_BYTES: Final = 12 * 1024 * 1024

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.history.service import READY, TASKS_AT_ONCE
-from gateway.supervised import RestartPause, supervised
+from gateway.tasks.supervised import RestartPause, run_supervised
 
 START_S_MAX: Final = 30
 END_S_MAX: Final = 2
@@ -114,7 +114,7 @@ class Readers:
         """Keep the readers running until they are idle; start them again if they are woken while they end."""
         while self._is_wanted:
             keepers = [_Keeper(number, self) for number in range(self._count)]
-            keeping = [asyncio.create_task(supervised(keeper.round, "a reader of history")) for keeper in keepers]
+            keeping = [asyncio.create_task(run_supervised(keeper.round, "a reader of history")) for keeper in keepers]
             try:
                 while self._is_wanted:
                     with contextlib.suppress(TimeoutError):

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from gateway.counted_store import StoreRequests
 from gateway.history.client_socket import PASSED_ON, STRAIGHT, StraightBody
 from gateway.history.old_records import OldRecords, body
 from gateway.history.task import FRAME_BYTES_MAX, LENGTH, TASKS, Damage, Head, Task, framed
+from gateway.stores.counted import StoreRequests
 from log_format.errors import CorruptData, StoreUnavailable
 
 TASKS_AT_ONCE: Final = 3

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.counted_store import Counted
+from gateway.stores.counted import Counted
 
 LENGTH: Final = struct.Struct("<I")
 """Length in front of each frame."""

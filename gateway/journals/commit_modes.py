@@ -27,7 +27,7 @@ from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.registry import TopicRegistry
-from gateway.supervised import supervised
+from gateway.tasks.supervised import run_supervised
 from log_format.errors import TidelogError
 from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import MoveTopic
@@ -85,7 +85,7 @@ class CommitModes:
 
     def start(self) -> None:
         """Start to measure and move topics."""
-        self._running = asyncio.create_task(supervised(self._round, "the moves between journals and own commits"))
+        self._running = asyncio.create_task(run_supervised(self._round, "the moves between journals and own commits"))
 
     def stop(self) -> None:
         """Stop measuring and moving topics."""

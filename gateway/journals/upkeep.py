@@ -22,7 +22,7 @@ from gateway.engine.open_journal import Journals, OpenJournal
 from gateway.engine.open_table import TableAccess
 from gateway.engine.registry import TopicRegistry
 from gateway.journals.future_times import FutureTimes
-from gateway.supervised import supervised
+from gateway.tasks.supervised import run_supervised
 from log_format.checkpoints.journal_log import list_journals
 from log_format.errors import StoreUnavailable, TidelogError
 from log_format.journal.entries import Release
@@ -63,7 +63,7 @@ class JournalUpkeep:
 
     def start(self) -> None:
         """Start looking after journals."""
-        self._running = asyncio.create_task(supervised(self._round, "the upkeep of journals"))
+        self._running = asyncio.create_task(run_supervised(self._round, "the upkeep of journals"))
 
     def stop(self) -> None:
         """Stop looking after journals."""

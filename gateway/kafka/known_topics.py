@@ -16,7 +16,7 @@ from typing import Final
 
 from gateway.log_engine import LogEngine
 from gateway.quotas.bucket import Bucket
-from gateway.side_by_side import side_by_side
+from gateway.tasks.parallel import run_parallel
 from log_format.errors import BackOff, CorruptData
 from log_format.topic.state import TopicState
 
@@ -110,7 +110,7 @@ class KnownTopics:
             with suppress(CorruptData):
                 self.remember_id((await self._engine.topics.fresh(name, began_ms)).state)
 
-        await side_by_side(opened, new, at_once=_CONCURRENT_OPENS_MAX)
+        await run_parallel(opened, new, limit=_CONCURRENT_OPENS_MAX)
         after: str | None = None if topic_id in self._names else ""
         while after is not None:
             page = await self._engine.administration.page("", after, _PAGE)

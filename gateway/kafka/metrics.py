@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from kio.schema.index import api_key_map
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from gateway.seconds import SECONDS_BUCKETS
+from gateway.telemetry.histograms import SECONDS_BUCKETS
 
 OTHER: Final = "other"
 

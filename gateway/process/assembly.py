@@ -2,7 +2,7 @@
 
 A store that ignores put-if-absent is refused here. So is one that will not recover by itself: a missing bucket, missing or
 refused credentials, a directory that can't be created. A store that is down is accepted: the gateway waits for it (``/readyz``),
-and the proof is made before the first commit (``proven_store``). A read-only store that holds topics is accepted, too.
+and the proof is made before the first commit (``gateway.stores.proven``). A read-only store that holds topics is accepted, too.
 
 The store is opened twice: old records are read over connections of their own, so that a reader that catches up and a writer never
 wait for each other.
@@ -25,12 +25,10 @@ from gateway.activity.activity import Activity
 from gateway.audit.event import of_foreign_commit
 from gateway.audit.recording import Recording
 from gateway.audit.trail import AuditTrail
-from gateway.certificate import Certificate, PeerTrust
 from gateway.cluster.keys import read_key_file
 from gateway.cluster.membership import Beating, Identity, Membership
 from gateway.cluster.ownership import Mode, Ownership
 from gateway.cluster.peers import Peers
-from gateway.counted_store import StoreRequests
 from gateway.engine.bounds import FLUSH_REQUESTS_MIN, LOAD_THREADS, LOOK_THREADS, EngineBounds
 from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.forwarding.breaker import Breaker
@@ -46,18 +44,20 @@ from gateway.history.readers import Readers, reader_command
 from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
-from gateway.metrics import Metrics
-from gateway.missing_hints import MissingHints
-from gateway.own_commits import OwnCommits
+from gateway.network.certificate import Certificate, PeerTrust
 from gateway.process.allocator import give_memory_back
 from gateway.process.sql_offer import statements_of
 from gateway.process.stores import open_counted, open_for_old_records
-from gateway.proven_store import ProvenStore
 from gateway.queues.dropped import audit_event
 from gateway.quotas.quotas import Quotas
 from gateway.quotas.rows import LimitsOf
 from gateway.quotas.sharing import BEATS_UNTIL_OLD, Sharing
-from gateway.settings import Settings, SettingsError
+from gateway.settings.settings import Settings, SettingsError
+from gateway.stores.counted import StoreRequests
+from gateway.stores.missing_hints import MissingHints
+from gateway.stores.own_commits import OwnCommits
+from gateway.stores.proven import ProvenStore
+from gateway.telemetry.metrics import Metrics
 from gateway.vending.vending import Vending
 from log_format.clock import Clock, SystemClock
 from log_format.errors import StoreUnavailable

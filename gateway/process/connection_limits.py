@@ -8,7 +8,7 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from gateway.asgi.request_id import request_id_of
-from gateway.client_addresses import ClientAddresses
+from gateway.network.client_addresses import ClientAddresses
 from gateway.problem import overloaded, problem_response
 from gateway.process.request_starts import RequestStarts
 

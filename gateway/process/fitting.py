@@ -10,7 +10,7 @@ import logging
 from typing import Any, Final
 
 from gateway.process.worker_count import all_bytes, shared_out
-from gateway.settings import MEBIBYTE, Settings
+from gateway.settings.settings import MEBIBYTE, Settings
 
 SHARES: Final = (1, 2, 3, 4, 6, 8)
 """Parts into which the memory for requests is divided, the fewest that fit. With more a large answer would never fit."""

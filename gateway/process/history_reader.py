@@ -18,13 +18,13 @@ from typing import Final, cast
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
-from gateway import structured_log
-from gateway.counted_store import StoreRequests
 from gateway.history.old_records import OldRecords
 from gateway.history.service import TASKS_AT_ONCE, Service
 from gateway.process.allocator import give_memory_back, resident_bytes, trim
 from gateway.process.stores import open_for_old_records
 from gateway.process.yielding import yield_to_gateway
+from gateway.stores.counted import StoreRequests
+from gateway.telemetry import structured_log
 from log_format.clock import SystemClock
 from log_format.segments.reader import SegmentReader
 from log_format.without_pandas import hide_pandas

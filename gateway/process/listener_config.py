@@ -7,7 +7,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 
 
 def listener_config(app: ASGIApp, settings: Settings, **of_this_one: Any) -> uvicorn.Config:

@@ -12,11 +12,11 @@ from typing import Final
 from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
-from gateway.client_addresses import ClientAddresses
+from gateway.network.client_addresses import ClientAddresses
 from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.listener_config import listener_config
 from gateway.process.protocol import GatewayProtocol
-from gateway.settings import OPERATIONS_CONNECTIONS_MAX, Settings
+from gateway.settings.settings import OPERATIONS_CONNECTIONS_MAX, Settings
 
 HEAD_MS_MAX: Final = 2_000
 """Longest time for a request's head: probes are near and short, and a silent connection must not keep one of the few slots."""

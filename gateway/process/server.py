@@ -25,9 +25,9 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
 from gateway.app import GatewayApplication
-from gateway.certificate import LOOK_SECONDS
-from gateway.client_addresses import ClientAddresses
 from gateway.gateway import Gateway
+from gateway.network.certificate import LOOK_SECONDS
+from gateway.network.client_addresses import ClientAddresses
 from gateway.process.allocator import resident_bytes, trim
 from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.descriptors import accepted_max
@@ -39,10 +39,10 @@ from gateway.process.protocol import GatewayProtocol
 from gateway.process.registry_listener import AtTheRoot, RegistryListener
 from gateway.process.tls_protocol import TlsProtocol
 from gateway.process.worker import Worker
-from gateway.settings import Settings
-from gateway.structured_log import WRITER
-from gateway.supervised import supervised
-from gateway.workers_page import WorkersPage
+from gateway.settings.settings import Settings
+from gateway.tasks.supervised import run_supervised
+from gateway.telemetry.structured_log import WRITER
+from gateway.telemetry.workers_page import WorkersPage
 
 if TYPE_CHECKING:
     from gateway.kafka.listening.listener import KafkaListener
@@ -192,8 +192,8 @@ class GatewayServer(uvicorn.Server):
         self._gateway.membership.start(self._reached_at(url), kafka)
         if self._moving is not None:
             self._moving.begin(self._reached_at(url), self._protocol, lambda: len(self.server_state.connections))
-        self._keep(supervised(self._sweep, "the sweep of connections"))
-        self._keep(supervised(functools.partial(_look_at_files, self._gateway), "the look at the certificates"))
+        self._keep(run_supervised(self._sweep, "the sweep of connections"))
+        self._keep(run_supervised(functools.partial(_look_at_files, self._gateway), "the look at the certificates"))
         # Objects made by start-up stay: full collections need not scan them.
         gc.collect()
         gc.freeze()

@@ -7,7 +7,7 @@ import os
 import sys
 
 from gateway.process.sql_statement import statement_command, statement_environment
-from gateway.settings import Settings, SettingsError
+from gateway.settings.settings import Settings, SettingsError
 from gateway.sql.statements import Statements
 
 

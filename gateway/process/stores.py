@@ -6,8 +6,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from gateway.counted_store import CountedStore, StoreRequests
-from gateway.hedged_store import HedgedStore
+from gateway.stores.counted import CountedStore, StoreRequests
+from gateway.stores.hedged import HedgedStore
 from log_format.clock import Clock
 from log_format.store import ObjectStore
 from log_format.stores import open_store

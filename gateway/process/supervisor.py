@@ -26,8 +26,8 @@ from typing import Final, TypeGuard
 from gateway.process.supervised_page import SupervisedPage
 from gateway.process.worker import environment_of
 from gateway.process.worker_count import worker_arguments
-from gateway.settings import Settings
-from gateway.supervised import RestartPause
+from gateway.settings.settings import Settings
+from gateway.tasks.supervised import RestartPause
 
 _BACKLOG: Final = 1024
 

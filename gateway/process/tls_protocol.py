@@ -20,7 +20,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 from uvloop.loop import SSLProtocol  # type: ignore[attr-defined]
 
-from gateway.certificate import CLIENT_CERTIFICATE, Certificate, ClientCertificate, client_certificate
+from gateway.network.certificate import CLIENT_CERTIFICATE, Certificate, ClientCertificate, client_certificate
 from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.protocol import GatewayProtocol
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any, Final
 
-from gateway.hosts import EVERY_ADDRESS, is_loopback
+from gateway.network.hosts import EVERY_ADDRESS, is_loopback
 from gateway.process.machine import Machine
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from gateway.sql.settings import PROCESS_BYTES
 
 WORKERS_MAX: Final = 8

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from gateway.call import detached_from_call
 from gateway.queues.bounds import QUEUES_AT_ONCE
 from gateway.queues.live_queue import LiveQueue, QueueParts
-from gateway.side_by_side import side_by_side
 from gateway.tables.claims import Claims
+from gateway.tasks.parallel import run_parallel
 from log_format.errors import BackOff, TidelogError
 from log_format.queues.changes import AllowLocks, ClaimQueue, CoordinatorFenced, unknown_queue_error
 
@@ -92,7 +92,7 @@ class Coordinator:
             for queue in self
             if queue.is_current
         ]
-        await side_by_side(say, left, at_once=QUEUES_AT_ONCE)
+        await run_parallel(say, left, limit=QUEUES_AT_ONCE)
 
     async def _claim(self, name: str) -> LiveQueue:
         with detached_from_call():

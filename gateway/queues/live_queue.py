@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.call import detached_from_call
-from gateway.deadlines import Deadlines
 from gateway.engine.waiters import Wakeup
 from gateway.queues.bounds import QueueBounds
 from gateway.queues.dropped import Dropped, DropReports, Drops
@@ -29,6 +28,7 @@ from gateway.queues.remembered import Remembered
 from gateway.queues.settlement import EXPIRED, SETTLED, Result, Settlement, how
 from gateway.queues.share import BUSY, Held, Lease, Share
 from gateway.tables.queues import QueuesTable
+from gateway.tasks.deadlines import Deadlines
 from log_format.clock import Clock
 from log_format.errors import OutcomeUnknown, TidelogError
 from log_format.queues.changes import CoordinatorFenced, Prepare, Settle, unknown_queue_error

@@ -10,7 +10,6 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from gateway.cluster.ownership import Ownership
-from gateway.deadlines import Deadlines
 from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
@@ -37,6 +36,7 @@ from gateway.queues.remembered import Remembered
 from gateway.queues.settlement import Result, Settlement
 from gateway.queues.upkeep import Upkeep
 from gateway.queues.watch import Watch
+from gateway.tasks.deadlines import Deadlines
 from log_format import limits
 from log_format.errors import UnknownTopic
 from log_format.queues.changes import AlterQueue, DeleteQueue, PutQueue, Subscribe, unknown_queue_error

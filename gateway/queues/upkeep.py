@@ -19,9 +19,9 @@ from gateway.queues.coordinator import Coordinator
 from gateway.queues.dead_letters import DeadLetters
 from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.queues.watch import Watch, looked
-from gateway.side_by_side import side_by_side
-from gateway.supervised import Works
 from gateway.tables.look_backoff import LookBackoff
+from gateway.tasks.parallel import run_parallel
+from gateway.tasks.supervised import SupervisedTasks
 from log_format.errors import RequestRefused, TidelogError
 from log_format.queues.changes import AllowLocks, CoordinatorFenced
 from log_format.queues.runs import DEAD
@@ -51,7 +51,7 @@ class Upkeep:
         self._clock = parts.clock
         self._adopting = LookBackoff(parts.bounds.adoption_ms)
         self._bounds = parts.bounds
-        self._works = Works("queues", _log, pause_after_defect_ms=parts.bounds.pause_after_defect_ms)
+        self._works = SupervisedTasks("queues", _log, pause_after_defect_ms=parts.bounds.pause_after_defect_ms)
         self._retry_ms: dict[str, int] = {}
         self._state: QueuesState | None = None
         """State of the table in which dead records were last looked for; None: they are to be looked for again."""
@@ -136,7 +136,7 @@ class Upkeep:
         news = [queue for queue in used if queue.is_current and self._has_news(queue, failed)]
         looks = [partial(looked, self._watch, queue, arrival_ms) for queue in news]
         works = [*looks, *(partial(self._let_go, queue) for queue in unused)]
-        await side_by_side(lambda work: work(), works, at_once=QUEUES_AT_ONCE)
+        await run_parallel(lambda work: work(), works, limit=QUEUES_AT_ONCE)
 
     def _has_news(self, queue: LiveQueue, failed: frozenset[str]) -> bool:
         return failed.isdisjoint(queue.settings.topics) and self._watch.has_news(queue)
@@ -174,7 +174,7 @@ class Upkeep:
             except TidelogError as problem:
                 _log.info("work on a queue is put off: %s", problem.detail)
 
-        await side_by_side(adopt, left, at_once=QUEUES_AT_ONCE)
+        await run_parallel(adopt, left, limit=QUEUES_AT_ONCE)
 
     def _is_left(self, name: str) -> bool:
         """Return whether this gateway should coordinate the queue and does not."""

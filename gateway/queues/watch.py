@@ -25,7 +25,7 @@ from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.queues.outcomes import gone
 from gateway.queues.selection import filter_of
 from gateway.queues.share import Share
-from gateway.side_by_side import side_by_side
+from gateway.tasks.parallel import run_parallel
 from log_format.errors import TidelogError
 from log_format.queues.row import Key
 from log_format.queues.runs import RELEASED, Run
@@ -76,7 +76,7 @@ class Watch:
             return False
 
         distinct = list(names)
-        found = await side_by_side(failed, distinct, at_once=_TOPICS_AT_ONCE)
+        found = await run_parallel(failed, distinct, limit=_TOPICS_AT_ONCE)
         return frozenset(name for name, is_failed in zip(distinct, found, strict=True) if is_failed)
 
     def has_news(self, queue: LiveQueue) -> bool:

@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.access.needs import open_to_all
-from gateway.certificate import CLIENT_CERTIFICATE
 from gateway.codec.media_type import negotiate
 from gateway.console.files import FILES, ConsoleLogin, file_headers, index_headers, index_page
 from gateway.gateway import gateway_of
 from gateway.http.dispatch import no_such_route
 from gateway.http.home_page import HOME_HEADERS, HOME_PAGE, HTML
 from gateway.http.parameters import accepted
+from gateway.network.certificate import CLIENT_CERTIFICATE
 from gateway.problem import MEDIA_TYPE
 from gateway.routes.typed_route import TypedRoute
 

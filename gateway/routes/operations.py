@@ -13,14 +13,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from typing_extensions import TypedDict
 
-from gateway import metrics
 from gateway.access.needs import Need, needs, open_to_all
 from gateway.gateway import Gateway, allowing, gateway_of
 from gateway.http import fields
 from gateway.openapi.docs_page import DOCS_HEADERS, DOCS_PAGE
 from gateway.problem import as_tidelog_error
 from gateway.routes.typed_route import TypedRoute
-from gateway.workers_page import WorkersPage
+from gateway.telemetry import metrics
+from gateway.telemetry.workers_page import WorkersPage
 from log_format import limits
 from log_format.access.acls import CLUSTER
 from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError

@@ -29,8 +29,8 @@ from gateway.memory_budget import MemoryBudget
 from gateway.scheduled.calendars import Calendars
 from gateway.scheduled.metrics import ScheduledMetrics
 from gateway.scheduled.object_cache import ObjectCache
-from gateway.supervised import supervised
 from gateway.tables.transactions import TransactionsTable
+from gateway.tasks.supervised import run_supervised
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
 from log_format.scheduled.calendar import NONE, Calendar, Window
@@ -100,7 +100,7 @@ class Publishing:
 
     def start(self) -> None:
         """Start publishing."""
-        self._running = asyncio.create_task(supervised(self._round, "the publication of delayed records"))
+        self._running = asyncio.create_task(run_supervised(self._round, "the publication of delayed records"))
 
     async def stop(self) -> None:
         """Stop publishing; return when the publications under way have ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from gateway.engine.bounds import SCHEMAS_BYTES
-from gateway.hosts import ADDRESS_PATTERN
+from gateway.network.hosts import ADDRESS_PATTERN
 
 
 class RegistrySettings(BaseModel):

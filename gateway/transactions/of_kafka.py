@@ -17,7 +17,7 @@ import msgspec
 from gateway.engine.bounds import PARALLEL_PUTS_MAX
 from gateway.engine.producer_ids import ProducerIds
 from gateway.finishing.finishing import Finishing
-from gateway.side_by_side import side_by_side
+from gateway.tasks.parallel import run_parallel
 from gateway.transactions.needed import Require
 from gateway.transactions.transactions import Transactions
 from log_format.clock import Clock
@@ -141,7 +141,7 @@ class KafkaTransactions:
                 return error
             return None
 
-        outcomes = await side_by_side(put, batches, at_once=PARALLEL_PUTS_MAX)
+        outcomes = await run_parallel(put, batches, limit=PARALLEL_PUTS_MAX)
         try:
             await self._transactions.usable(transaction_id)
         except BackOff as problem:

@@ -13,8 +13,8 @@ from typing import Final
 from gateway.cluster.ownership import Ownership
 from gateway.engine.bounds import EngineBounds
 from gateway.finishing.finishing import Finishing
-from gateway.supervised import supervised
 from gateway.tables.look_backoff import LookBackoff
+from gateway.tasks.supervised import run_supervised
 from log_format import limits
 from log_format.clock import Clock
 from log_format.errors import TidelogError
@@ -47,7 +47,7 @@ class Sweeping:
     def start(self) -> None:
         """Start to sweep. The first sweep finishes all decided transactions: this gateway may have decided them before its
         restart."""
-        self._running = asyncio.create_task(supervised(self._round, "the sweep of transactions"))
+        self._running = asyncio.create_task(run_supervised(self._round, "the sweep of transactions"))
 
     def stop(self) -> None:
         """Stop sweeping."""

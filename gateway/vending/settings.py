@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from gateway.hosts import URL_PATTERN
+from gateway.network.hosts import URL_PATTERN
 
 
 class VendingSettings(BaseModel):

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from gateway.process.worker_count import shared_out
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from tests.support.forked import GATEWAY, ended
 from tests.support.gateway_process import GatewayProcess, running_gateway
 

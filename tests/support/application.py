@@ -15,7 +15,7 @@ from gateway.access.rights import OPEN
 from gateway.app import ROUTERS, create_app
 from gateway.gateway import Gateway
 from gateway.routes.typed_route import TypedRoute
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from log_format.errors import BackOff, ErrorCode
 from tests.support.lone_gateway import lone_gateway
 

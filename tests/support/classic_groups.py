@@ -10,13 +10,13 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
-from gateway.deadlines import Deadlines
 from gateway.groups.bounds import GroupBounds
 from gateway.groups.classic.consumer_protocol import assignment_of, subscription_of
 from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.classic.member import ClassicJoined, JoinWish
 from gateway.groups.classic.stored import ClassicParts
 from gateway.groups.metrics import GroupMetrics
+from gateway.tasks.deadlines import Deadlines
 from log_format.errors import OutcomeUnknown, TidelogError
 from log_format.groups.changes import Claim, CommitOffsets, GroupDecision
 from log_format.groups.row import OffsetRow

@@ -10,7 +10,6 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from gateway.deadlines import Deadlines
 from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import GROUP_PARTITIONS_MAX, GroupBounds
 from gateway.groups.calls.classic import ClassicCalls, Speaker
@@ -23,6 +22,7 @@ from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.groups.membership.member_ids import MemberIds
 from gateway.groups.membership.regrouping import Regrouping
 from gateway.groups.metrics import GroupMetrics
+from gateway.tasks.deadlines import Deadlines
 from log_format.cluster.proof import NOBODY
 from log_format.errors import TidelogError
 from log_format.groups.row import MemberRow

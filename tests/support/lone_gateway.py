@@ -12,9 +12,9 @@ from gateway.forwarding.connections import PeerConnections
 from gateway.forwarding.hop import Hops
 from gateway.gateway import Gateway
 from gateway.memory_budget import MemoryBudget
-from gateway.metrics import Metrics
 from gateway.process.assembly import GatewayParts, put_together
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
+from gateway.telemetry.metrics import Metrics
 from log_format.clock import SystemClock
 from log_format.stores.memory import MemoryStore
 

@@ -19,8 +19,8 @@ from gateway.engine.bounds import EngineBounds
 from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
-from gateway.metrics import Metrics
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
+from gateway.telemetry.metrics import Metrics
 from log_format.clock import SystemClock
 from log_format.stores.local import LocalStore
 from tests.support.lone_gateway import lone_gateway

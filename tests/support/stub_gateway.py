@@ -22,7 +22,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp
 
-from gateway import structured_log
 from gateway.access.needs import needs
 from gateway.access.rights import OPEN
 from gateway.app import ROUTERS, create_app
@@ -33,7 +32,8 @@ from gateway.http.disconnect import unless_disconnected
 from gateway.http.json_response import json_response
 from gateway.process.server import GatewayServer, server_config
 from gateway.routes.typed_route import TypedRoute
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
+from gateway.telemetry import structured_log
 from log_format.errors import BackOff, StoreUnavailable
 from tests.support.application import StubJournals
 from tests.support.lone_gateway import lone_gateway

@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry
 
 from gateway.access.rights import Rights
 from gateway.cluster.ownership import Ownership
-from gateway.deadlines import Deadlines
 from gateway.engine.administration import Administration
 from gateway.engine.fetcher import Fetcher
 from gateway.engine.open_table import TableAccess
@@ -37,6 +36,7 @@ from gateway.groups.offsets.lag_watch import LagWatch
 from gateway.groups.offsets.readers import Readers
 from gateway.groups.offsets.reset import Reset
 from gateway.groups.subscription.subscribed_topics import SubscribedTopics
+from gateway.tasks.deadlines import Deadlines
 from log_format.cluster.proof import NOBODY
 from log_format.groups.changes import EraseOffsets, not_empty_error, unknown_member_error
 from log_format.groups.holdings import Holdings

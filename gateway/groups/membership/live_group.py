@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gateway.call import mark_committed
-from gateway.deadlines import Deadlines
 from gateway.engine.group_commit import Group, GroupCommit, ImmediateSchedule
 from gateway.engine.waiters import Wakeup
 from gateway.groups.assignment.next_row import Subscriptions
@@ -27,6 +26,7 @@ from gateway.groups.metrics import GroupMetrics
 from gateway.groups.subscription.subscribed_topics import SeenTopics, SubscribedTopics
 from gateway.problem import overloaded
 from gateway.tables.groups import GroupsTable
+from gateway.tasks.deadlines import Deadlines
 from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY
 from log_format.errors import BackOff, OutcomeUnknown

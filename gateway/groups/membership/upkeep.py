@@ -16,9 +16,9 @@ from gateway.cluster.ownership import Ownership
 from gateway.groups.bounds import GROUPS_AT_ONCE, OFFSETS_RETENTION_MS
 from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
-from gateway.side_by_side import side_by_side
-from gateway.supervised import Works
 from gateway.tables.look_backoff import LookBackoff
+from gateway.tasks.parallel import run_parallel
+from gateway.tasks.supervised import SupervisedTasks
 from log_format.errors import TidelogError
 
 ItemT = TypeVar("ItemT")
@@ -38,7 +38,7 @@ class Upkeep:
         self._clock = parts.clock
         self._adopting = LookBackoff(parts.bounds.adoption_ms)
         self._ticked_ms = self._clock.monotonic_ms()
-        self._works = Works("groups", _log, pause_after_defect_ms=parts.bounds.pause_after_defect_ms)
+        self._works = SupervisedTasks("groups", _log, pause_after_defect_ms=parts.bounds.pause_after_defect_ms)
 
     def start(self) -> None:
         """Start the work."""
@@ -146,4 +146,4 @@ async def _each(items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[object
         except TidelogError as problem:
             _log.info("work on a group is put off: %s", problem.detail)
 
-    await side_by_side(one, items, at_once=GROUPS_AT_ONCE)
+    await run_parallel(one, items, limit=GROUPS_AT_ONCE)

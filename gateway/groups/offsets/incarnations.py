@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.groups.bounds import LOOKS_AT_ONCE
-from gateway.side_by_side import side_by_side
+from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
 from log_format.errors import TidelogError, UnknownTopic
 from log_format.groups.row import OffsetRow
@@ -62,7 +62,7 @@ class Incarnations:
         in_order = sorted(names)
         if len(in_order) == 1:  # Most groups read one topic, and need no task for it.
             return {in_order[0]: await look(in_order[0])}
-        return dict(zip(in_order, await side_by_side(look, in_order, at_once=LOOKS_AT_ONCE), strict=True))
+        return dict(zip(in_order, await run_parallel(look, in_order, limit=LOOKS_AT_ONCE), strict=True))
 
 
 def known_ids(topics: Mapping[str, OpenTopic | TidelogError]) -> dict[str, str | None]:

@@ -14,7 +14,7 @@ from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.groups.bounds import LOOKS_AT_ONCE
 from gateway.groups.offsets.committed import Committed
 from gateway.groups.offsets.incarnations import Incarnations
-from gateway.side_by_side import side_by_side
+from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
 from log_format.topic.state import TopicState
 
@@ -72,7 +72,7 @@ class Lag:
             if state.exists:
                 for first in range(0, state.partition_count, PARTITIONS_PER_STEP):
                     some = range(first, min(first + PARTITIONS_PER_STEP, state.partition_count))
-                    found += await side_by_side(partial(one, topic, state), some, at_once=LOOKS_AT_ONCE)
+                    found += await run_parallel(partial(one, topic, state), some, limit=LOOKS_AT_ONCE)
         return found
 
     async def _partition_lag(

@@ -37,8 +37,8 @@ from gateway.groups.bounds import (
     GroupBounds,
 )
 from gateway.groups.offsets.lag import written_ms
-from gateway.side_by_side import side_by_side
 from gateway.tables.groups import GroupsTable
+from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
 from log_format.errors import TidelogError
 from log_format.groups.row import OffsetRow
@@ -162,7 +162,7 @@ class LagWatch(Collector):
                 return []
             return [found for group, rows in wanted[name] if (found := _behind(group, topic, rows)) is not None]
 
-        looked = await side_by_side(look, names, at_once=LOOKS_AT_ONCE)
+        looked = await run_parallel(look, names, limit=LOOKS_AT_ONCE)
         behind = [one for some in looked for one in some]
         shown = heapq.nlargest(self._bounds.lag_series_max, behind, key=lambda one: one.record_count)
         ages = await self._ages(shown)

@@ -13,8 +13,8 @@ from typing import Final
 
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.groups.bounds import LAG_GROUPS_PER_STEP, LOOKS_AT_ONCE, GroupBounds
-from gateway.side_by_side import side_by_side
 from gateway.tables.groups import GroupsTable
+from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
 from log_format.errors import CorruptData
 from log_format.groups.row import OffsetRow
@@ -86,7 +86,7 @@ class Readers:
                 return None  # The list of topics leaves it out, too.
             return _readers(topic.state, wanted[name])
 
-        looked = await side_by_side(look, names[:limit], at_once=LOOKS_AT_ONCE)
+        looked = await run_parallel(look, names[:limit], limit=LOOKS_AT_ONCE)
         found = [one for one in looked if one is not None]
         return found, names[limit - 1] if len(names) > limit else None
 

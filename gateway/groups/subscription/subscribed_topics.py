@@ -19,7 +19,7 @@ from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import LOOKS_AT_ONCE, MATCHES_REMEMBERED_MAX
 from gateway.groups.subscription.topic_pattern import compiled, matching
 from gateway.problem import refused
-from gateway.side_by_side import side_by_side
+from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
 from log_format.errors import CorruptData
 from log_format.groups.row import MemberRow
@@ -128,7 +128,7 @@ class SubscribedTopics:
             if state.exists:
                 counts[name] = state.partition_count
 
-        await side_by_side(look, sorted(filter(is_topic_name, names)), at_once=LOOKS_AT_ONCE)
+        await run_parallel(look, sorted(filter(is_topic_name, names)), limit=LOOKS_AT_ONCE)
         return counts
 
     async def _matching(self, pattern: str, names: Sequence[str]) -> Sequence[str]:

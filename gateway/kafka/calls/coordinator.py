@@ -22,7 +22,7 @@ from gateway.groups.classic.refusal import GroupFull, Rebalancing
 from gateway.kafka.brokers import Broker, brokers_of, node_id
 from gateway.kafka.call import Answer, KafkaCall
 from gateway.kafka.errors import COORDINATOR, kafka_error
-from gateway.side_by_side import side_by_side
+from gateway.tasks.parallel import run_parallel
 from log_format.access.acls import Operation
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
 from log_format.groups.changes import CoordinatorFenced
@@ -87,7 +87,7 @@ async def map_names(names: Sequence[T], apply: Callable[[T], Awaitable[dict[str,
     """Call ``apply`` on each distinct name, up to ``CONCURRENT_NAMES_MAX`` concurrently, and return the results in order. A
     name that is given twice has one result, so no answer is longer than what exists. Concurrent look-ups share reads of the
     store, so a request with very many names costs few reads."""
-    return await side_by_side(apply, dict.fromkeys(names), at_once=CONCURRENT_NAMES_MAX)
+    return await run_parallel(apply, dict.fromkeys(names), limit=CONCURRENT_NAMES_MAX)
 
 
 def is_name(text: str) -> bool:

@@ -13,7 +13,7 @@ from gateway.engine.start_resolver import TopicsByName
 from gateway.kafka.administration import CONCURRENT_MAX, Right, administer
 from gateway.kafka.call import KafkaCall
 from gateway.kafka.calls.topics import create_topic
-from gateway.side_by_side import side_by_side
+from gateway.tasks.parallel import run_parallel
 from log_format.errors import ErrorCode, TidelogError
 
 
@@ -29,7 +29,7 @@ async def create_missing(call: KafkaCall, looked: TopicsByName) -> TopicsByName:
             return refusal
 
     missing = [name for name, found in looked.items() if isinstance(found, OpenTopic) and not found.state.exists]
-    return {**looked, **dict(zip(missing, await side_by_side(one, missing, at_once=CONCURRENT_MAX), strict=True))}
+    return {**looked, **dict(zip(missing, await run_parallel(one, missing, limit=CONCURRENT_MAX), strict=True))}
 
 
 async def _create(call: KafkaCall, name: str) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from uvloop.loop import SSLProtocol  # type: ignore[attr-defined]
 
-from gateway.certificate import Certificate
-from gateway.client_addresses import ClientAddresses, address_key
+from gateway.network.certificate import Certificate
+from gateway.network.client_addresses import ClientAddresses, address_key
 
 
 class Admission:

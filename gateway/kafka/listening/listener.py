@@ -13,8 +13,6 @@ from functools import partial
 from typing import Final
 
 from gateway.access.caller import ANONYMOUS
-from gateway.certificate import client_certificate
-from gateway.client_addresses import ClientAddresses
 from gateway.gateway import Gateway
 from gateway.kafka.bounds import MEMORY_SHORT_SHARE
 from gateway.kafka.brokers import Advertised
@@ -31,6 +29,8 @@ from gateway.kafka.rates import Rates
 from gateway.kafka.shares.groups import ShareGroups
 from gateway.kafka.wire.frames import Frames
 from gateway.memory_budget import MemoryBudget
+from gateway.network.certificate import client_certificate
+from gateway.network.client_addresses import ClientAddresses
 from log_format.errors import TidelogError
 
 _BACKLOG: Final = 1024

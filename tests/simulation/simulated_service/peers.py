@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gateway.certificate import PeerTrust
 from gateway.cluster.keys import ClusterKeys
 from gateway.cluster.ownership import Mode, Ownership
 from gateway.cluster.peers import Peer, Peers
 from gateway.forwarding.connections import PeerLost, PeerUnreachable
+from gateway.network.certificate import PeerTrust
 from log_format.clock import Clock
 from tests.simulation.simulated.faults import Faults
 from tests.simulation.simulated.scheduler import Scheduler

@@ -24,10 +24,10 @@ from gateway.groups.bounds import GroupBounds
 from gateway.kafka.listening.listener import KafkaListener
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
-from gateway.metrics import Metrics
 from gateway.process.assembly import GatewayParts, put_together
 from gateway.queues.bounds import QueueBounds
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
+from gateway.telemetry.metrics import Metrics
 from log_format.ids import NewId
 from log_format.store import ObjectStore
 from tests.simulation.simulated.faults import SECOND_MS

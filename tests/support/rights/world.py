@@ -20,7 +20,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.app import GatewayApplication, create_app
 from gateway.kafka.listening.listener import KafkaListener
 from gateway.process.assembly import assemble
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from log_format.errors import ObjectMissing
 from log_format.store import ObjectStore
 from log_format.stores import open_store

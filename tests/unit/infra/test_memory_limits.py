@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from gateway.history.settings import READER_BYTES
-from gateway.settings import PROCESS_BYTES_MAX, Settings
+from gateway.settings.settings import PROCESS_BYTES_MAX, Settings
 
 INFRA = Path(__file__).resolve().parents[3] / "infra"
 

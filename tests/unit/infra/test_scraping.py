@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.settings import OPERATIONS_PORT
+from gateway.settings.settings import OPERATIONS_PORT
 
 INFRA = Path(__file__).resolve().parents[3] / "infra"
 NAME = "app.kubernetes.io/name"

@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from prometheus_client import generate_latest
 
 from compaction.metrics import Metrics
-from gateway.settings import Settings, SettingsError
+from gateway.settings.settings import Settings, SettingsError
 from log_format import limits
 from log_format.clock import SystemClock
 from log_format.version import __version__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from log_format.topic.config import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[3]

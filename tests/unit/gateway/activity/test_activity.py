@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from gateway.activity.activity import POINTS_MAX, RECENT_POINTS, Activity
 from gateway.activity.reading import quantile_ms
 from gateway.engine.metrics import EngineMetrics
-from gateway.metrics import Metrics
+from gateway.telemetry.metrics import Metrics
 from tests.support.clocks import ManualClock
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.asgi.gatekeeper import GatekeeperMiddleware
-from gateway.hosts import AllowedHosts
+from gateway.network.hosts import AllowedHosts
 from log_format.errors import ErrorCode, RequestRefused
 from tests.support.awaited import run
 

@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from gateway.asgi import observation
 from gateway.asgi.observation import FAILED_FROM, ObservationMiddleware
-from gateway.metrics import Metrics
+from gateway.telemetry.metrics import Metrics
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.cluster.keys import read_key_file
 from gateway.process.assembly import assemble
-from gateway.settings import Settings, SettingsError
+from gateway.settings.settings import Settings, SettingsError
 
 KEY = "0123456789abcdef" * 4
 

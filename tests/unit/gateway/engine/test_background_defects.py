@@ -19,8 +19,8 @@ from gateway.groups.calls.groups import Groups, Joining
 from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.upkeep import Upkeep
 from gateway.process.server import GatewayServer, server_config
-from gateway.settings import Settings
-from gateway.supervised import supervised
+from gateway.settings.settings import Settings
+from gateway.tasks.supervised import run_supervised
 from gateway.transactions.sweeping import Sweeping
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, TidelogError
@@ -69,7 +69,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_one_round_after_the_other(caplog: pytest.LogCaptureFixture) -> None:
     """A defect is logged with its trace and the next round comes; only being cancelled ends the work."""
     work = Failing(lambda: asyncio.sleep(0))
-    task = asyncio.create_task(supervised(work, "the work", pause_after_defect_ms=1))
+    task = asyncio.create_task(run_supervised(work, "the work", pause_after_defect_ms=1))
     await work.again.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -153,7 +153,7 @@ async def test_the_sweep_of_connections(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(gateway.metrics.connections, "set", counted)
     config = server_config(create_app(gateway), gateway)
     server = GatewayServer(config, gateway, lambda _url, _operations: None, sweep_seconds=0.001)
-    task = asyncio.create_task(supervised(server._sweep, "the sweep of connections", pause_after_defect_ms=1))
+    task = asyncio.create_task(run_supervised(server._sweep, "the sweep of connections", pause_after_defect_ms=1))
     await counted.again.wait()
     task.cancel()
 

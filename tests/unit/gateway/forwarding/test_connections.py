@@ -11,8 +11,8 @@ from itertools import chain, repeat
 
 import pytest
 
-from gateway.certificate import PeerTrust
 from gateway.forwarding.connections import PeerConnection, PeerConnections, PeerLost, PeerUnreachable
+from gateway.network.certificate import PeerTrust
 from tests.support.certificate_authority import Authority
 
 ENOUGH_BYTES = 2 * 1024 * 1024

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.counted_store import StoreRequests
 from gateway.history.client_socket import GONE, STRAIGHT, WAITS
 from gateway.history.lane import PIECE_MS_MAX, TASK_BYTES, Answer, Lane
 from gateway.history.readers import Reader, Readers
 from gateway.history.service import TASKS_AT_ONCE
 from gateway.history.task import TASKS, Head, PlannedRun, Task, framed
+from gateway.stores.counted import StoreRequests
 from log_format.errors import BackOff, ErrorCode
 
 TASK = Task("t", "id", 0, (PlannedRun("p", 9, 1, 2, 0, 5),), 10, 1000, "application/json", None, 5, 0)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from gateway.certificate import Certificate, ClientCertificate, PeerTrust, client_certificate
+from gateway.network.certificate import Certificate, ClientCertificate, PeerTrust, client_certificate
 from gateway.process.assembly import assemble
-from gateway.settings import Settings, SettingsError
+from gateway.settings.settings import Settings, SettingsError
 from tests.support.certificate_authority import Authority
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client_addresses import LOOPBACK, ClientAddresses, address_key
+from gateway.network.client_addresses import LOOPBACK, ClientAddresses, address_key
 
 
 @pytest.mark.parametrize(

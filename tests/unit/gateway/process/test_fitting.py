@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from gateway.process.fitting import bound_bytes, fitted, warn_of_workers
-from gateway.settings import MEBIBYTE, Settings
+from gateway.settings.settings import MEBIBYTE, Settings
 
 DEFAULTS = Settings(store="memory:")
 

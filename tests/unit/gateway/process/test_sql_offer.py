@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.process.sql_offer import statements_of
-from gateway.settings import Settings, SettingsError
+from gateway.settings.settings import Settings, SettingsError
 
 BEYOND = {"host": "0.0.0.0", "insecure": True}
 

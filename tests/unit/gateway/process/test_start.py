@@ -18,8 +18,8 @@ import pytest
 
 from gateway.process import assembly, stores
 from gateway.process.assembly import assemble
-from gateway.settings import Settings, SettingsError
-from gateway.structured_log import json_line, plain_line
+from gateway.settings.settings import Settings, SettingsError
+from gateway.telemetry.structured_log import json_line, plain_line
 from log_format.errors import StoreUnavailable
 from log_format.stores.memory import MemoryStore
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.process.machine import Machine
 from gateway.process.worker_count import all_bytes, default_workers, shared_out, worker_arguments
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 
 GIB = 1 << 30
 

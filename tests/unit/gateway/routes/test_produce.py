@@ -20,7 +20,7 @@ from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.gateway import Gateway
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode
 from log_format.stores.memory import MemoryStore

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from gateway.app import create_app
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from tests.support.engine import Gateway, values_of
 from tests.support.lone_gateway import lone_gateway
 

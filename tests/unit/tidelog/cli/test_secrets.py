@@ -7,7 +7,7 @@ from typing import Any
 
 import typer.main
 
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from tidelog.cli.app import app
 
 WORDS = ("token", "secret", "password", "credential")

@@ -12,7 +12,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
-from gateway.deadlines import Deadlines
 from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import OFFSETS_RETENTION_MS, GroupBounds
 from gateway.groups.membership.coordinator import Coordinator
@@ -20,6 +19,7 @@ from gateway.groups.membership.live_group import GroupParts
 from gateway.groups.membership.regrouping import Regrouping
 from gateway.groups.membership.upkeep import Upkeep
 from gateway.groups.metrics import GroupMetrics
+from gateway.tasks.deadlines import Deadlines
 from log_format.errors import TidelogError
 from log_format.groups.changes import Claim, GroupDecision, Regroup
 from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets

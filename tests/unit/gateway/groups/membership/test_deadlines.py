@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.deadlines import Deadlines
+from gateway.tasks.deadlines import Deadlines
 
 
 def test_the_earliest_deadline_counts() -> None:

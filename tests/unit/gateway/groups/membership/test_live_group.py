@@ -11,13 +11,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
-from gateway.deadlines import Deadlines
 from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import GroupBounds
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.groups.membership.regrouping import Regrouping
 from gateway.groups.metrics import GroupMetrics
 from gateway.problem import overloaded
+from gateway.tasks.deadlines import Deadlines
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, RequestRefused
 from log_format.groups.changes import Regroup

@@ -16,7 +16,7 @@ from gateway.groups.offsets.committed import NextOffset
 from gateway.kafka.call import PendingAnswer
 from gateway.kafka.calls import group_offsets
 from gateway.kafka.wire.frames import ConnectionEnded
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from log_format import layout
 from log_format.stores.memory import MemoryStore
 from tests.support.engine import Gateway, make_gateway

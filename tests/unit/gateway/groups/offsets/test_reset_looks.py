@@ -10,7 +10,7 @@ import pytest
 from gateway.app import create_app
 from gateway.groups.offsets.committed import NextOffset
 from gateway.groups.offsets.reset import ResetTo
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 from tests.support.engine import Gateway, make_gateway
 from tests.support.faulty_store import FaultyStore
 from tests.support.lone_gateway import lone_gateway

@@ -21,7 +21,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        self.engine = SimpleNamespace(locating=self, clock=SimpleNamespace(monotonic_ms=lambda: 0))
+        self.engine = SimpleNamespace(start_resolver=self, clock=SimpleNamespace(monotonic_ms=lambda: 0))
 
     async def fresh(self, wanted: Sequence[FetchFrom], _arrival_ms: int) -> dict[str, TidelogError]:
         self.names += [one.topic for one in wanted]

@@ -24,7 +24,7 @@ def _call(gateway: Gateway, originals: list[Original]) -> Any:
     """What ``encode_partitions`` needs of a call."""
     reading = SimpleNamespace(originals=lambda *_: originals)
     return SimpleNamespace(
-        engine=SimpleNamespace(reading=reading, topics=gateway.engine.topics),
+        engine=SimpleNamespace(reader=reading, topics=gateway.engine.topics),
         caches=SimpleNamespace(encoded_batches=EncodedBatches()),
         version=12,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.client_addresses import ClientAddresses
 from gateway.kafka.listening.admission import Admission
+from gateway.network.client_addresses import ClientAddresses
 
 
 class Made:

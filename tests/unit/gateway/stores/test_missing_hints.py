@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from gateway.missing_hints import HINTS_MAX, MISSING_MS, MissingHints
+from gateway.stores.missing_hints import HINTS_MAX, MISSING_MS, MissingHints
 from log_format.errors import ObjectMissing
 from log_format.layout import table_commit_key, table_last_checkpoint_key
 from tests.support.asked_store import AskedStore

@@ -19,7 +19,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from gateway.seconds import Observed
+from gateway.telemetry.histograms import PlainHistogram
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 UNMATCHED: Final = "unmatched"
@@ -32,7 +32,7 @@ class _Requests(Collector):
 
     def __init__(self) -> None:
         self.answered: dict[tuple[str, str, int], int] = {}
-        self.seconds: dict[tuple[str, str], Observed] = {}
+        self.seconds: dict[tuple[str, str], PlainHistogram] = {}
         self.received_bytes = 0
         self.sent_bytes = 0
         self.in_flight_count = 0
@@ -95,7 +95,7 @@ class Metrics:
         requests.answered[answered] = requests.answered.get(answered, 0) + 1
         observed = requests.seconds.get(key)
         if observed is None:
-            observed = requests.seconds[key] = Observed()
+            observed = requests.seconds[key] = PlainHistogram()
         observed.observe(seconds)
         requests.received_bytes += received_bytes
         requests.sent_bytes += sent_bytes

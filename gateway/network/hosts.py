@@ -24,6 +24,8 @@ ADDRESS_PATTERN: Final = r"^([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9
 """Pattern of ``host:port``."""
 HOST_NAMES_PATTERN: Final = r"^\s*\.?[A-Za-z0-9_-][A-Za-z0-9._-]*(\s*,\s*\.?[A-Za-z0-9_-][A-Za-z0-9._-]*)*\s*$"
 """Pattern of a comma-separated list of names; a name that begins with a dot means everything below it."""
+ZONE_PATTERN: Final = r"^[A-Za-z0-9._-]{1,64}$"
+"""Pattern of the name of an availability zone, which a gateway tells the others."""
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 
 _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._~-]{1,253})(?::[0-9]{0,5})?")

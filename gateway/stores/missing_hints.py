@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from gateway.wrapped_store import WrappedStore
+from gateway.stores.wrapped import WrappedStore
 from log_format.clock import Clock
 from log_format.errors import ObjectMissing
 from log_format.store import ObjectStore

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gateway.settings import PROCESS_BYTES_MAX, Settings, SettingsError
+from gateway.settings.settings import PROCESS_BYTES_MAX, Settings, SettingsError
 
 
 def test_the_command_line_wins_over_the_environment_over_the_default() -> None:

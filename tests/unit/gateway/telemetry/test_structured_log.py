@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway import structured_log
-from gateway.structured_log import PAUSE_SECONDS, LineWriter, configure, current_request_id
+from gateway.telemetry import structured_log
+from gateway.telemetry.structured_log import PAUSE_SECONDS, LineWriter, configure, current_request_id
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from __future__ import annotations
 import uuid
 from contextlib import suppress
 
-from gateway.wrapped_store import WrappedStore
+from gateway.stores.wrapped import WrappedStore
 from log_format.errors import ObjectExists, StoreUnavailable
 from log_format.layout import PROBES
 from log_format.store import ObjectStore

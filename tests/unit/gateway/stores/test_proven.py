@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gateway.proven_store import ProvenStore, UnsafeStore
+from gateway.stores.proven import ProvenStore, UnsafeStore
 from log_format.errors import ObjectExists, StoreUnavailable
 from log_format.store import ObjectStore
 from log_format.stores.memory import MemoryStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.hosts import AllowedHosts, is_loopback
+from gateway.network.hosts import AllowedHosts, is_loopback
 
 SITE = b"rebound.evil.example"
 

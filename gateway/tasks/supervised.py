@@ -25,7 +25,7 @@ STABLE_SECONDS: Final = 60
 _log = logging.getLogger("gateway.supervised")
 
 
-async def supervised(
+async def run_supervised(
     work: Callable[[], Awaitable[None]], what: str, *, pause_after_defect_ms: int = PAUSE_AFTER_DEFECT_MS
 ) -> None:
     """Do round after round of ``work``, which makes its own pause, until cancelled. ``what``: its name in the log."""
@@ -37,7 +37,7 @@ async def supervised(
             await asyncio.sleep(pause_after_defect_ms / 1000)
 
 
-class Works:
+class SupervisedTasks:
     """Background tasks for ``subject``, such as ``groups``, until ``stop``."""
 
     def __init__(self, subject: str, log: logging.Logger, *, pause_after_defect_ms: int) -> None:
@@ -53,7 +53,7 @@ class Works:
 
     def go_round(self, work: Callable[[], Awaitable[None]], what: str) -> None:
         """Do the work again and again, with the pause that it makes itself."""
-        self.begin(supervised(work, what, pause_after_defect_ms=self._pause_after_defect_ms))
+        self.begin(run_supervised(work, what, pause_after_defect_ms=self._pause_after_defect_ms))
 
     def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do the work once. An error that it raises is logged."""

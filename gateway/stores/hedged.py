@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter
 
-from gateway.wrapped_store import WrappedStore
+from gateway.stores.wrapped import WrappedStore
 from log_format.clock import Clock
 from log_format.store import ObjectStore
 from log_format.stores.hedged import HedgedReads

@@ -13,7 +13,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.wrapped_store import WrappedStore
+from gateway.stores.wrapped import WrappedStore
 from log_format.layout import COMPACTED, GATEWAYS, JOURNALS, SEGMENTS
 from log_format.store import ObjectInfo, ObjectStore
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from gateway.seconds import SECONDS_BUCKETS, ObservedOfMany
+from gateway.telemetry.histograms import SECONDS_BUCKETS, RegisteredHistogram
 
 OBSERVED = (256.0, 1e9, 0.0, 0.001, 0.0011, 0.5, 59.9, 60.0, 61.0)
 
@@ -16,7 +16,7 @@ OBSERVED = (256.0, 1e9, 0.0, 0.001, 0.0011, 0.5, 59.9, 60.0, 61.0)
 def test_a_scrape_is_the_same_as_the_librarys(bounds: tuple[float, ...]) -> None:
     """Buckets, bounds that are met exactly, count and sum; of seconds, of numbers, of bytes."""
     ours, theirs = CollectorRegistry(), CollectorRegistry()
-    plain = ObservedOfMany("a_seconds", "What it is.", bounds)
+    plain = RegisteredHistogram("a_seconds", "What it is.", bounds)
     ours.register(plain)
     library = Histogram("a_seconds", "What it is.", buckets=bounds, registry=theirs)
     for seconds in OBSERVED:
@@ -29,6 +29,6 @@ def test_a_scrape_is_the_same_as_the_librarys(bounds: tuple[float, ...]) -> None
 def test_it_is_read_by_name() -> None:
     """The console reads some metrics without collecting the others."""
     registry = CollectorRegistry()
-    registry.register(ObservedOfMany("a_seconds", "What it is."))
+    registry.register(RegisteredHistogram("a_seconds", "What it is."))
     found = registry.restricted_registry(["a_seconds_bucket"]).collect()
     assert [sample.name for metric in found for sample in metric.samples] == ["a_seconds_bucket"] * 16

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pydantic import BaseModel, Field
 
-ZONE_PATTERN: Final = r"^[A-Za-z0-9._-]{1,64}$"
+from gateway.network.hosts import ZONE_PATTERN
 
 
 class ZoneSettings(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.own_commits import ENTRY_BYTES, OwnCommits
+from gateway.stores.own_commits import ENTRY_BYTES, OwnCommits
 from log_format.errors import ObjectExists
 from log_format.layout import table_commit_key, topic_root
 from tests.support.asked_store import AskedStore

@@ -47,20 +47,20 @@ from gateway.access.settings import AccessSettings
 from gateway.audit.trail import AUDIT_BYTES_MAX
 from gateway.console.settings import ConsoleSettings
 from gateway.engine import bounds
-from gateway.flush_settings import FlushSettings
 from gateway.history.settings import HELD_BYTES, HistorySettings
-from gateway.hosts import HOST_NAMES_PATTERN, URL_PATTERN, is_loopback, reachable
-from gateway.kafka_settings import KAFKA_KEPT_BYTES, KafkaSettings
-from gateway.log_settings import LogSettings
-from gateway.own_commits import OWN_COMMITS_BYTES_MAX
+from gateway.network.hosts import HOST_NAMES_PATTERN, URL_PATTERN, is_loopback, reachable
 from gateway.quotas.quotas import QUOTAS_BYTES_MAX
 from gateway.schemas.settings import RegistrySettings
+from gateway.settings.flush import FlushSettings
+from gateway.settings.kafka import KAFKA_KEPT_BYTES, KafkaSettings
+from gateway.settings.log import LogSettings
+from gateway.settings.tls import TlsSettings
+from gateway.settings.topics import TopicSettings
+from gateway.settings.workers import WorkerSettings
+from gateway.settings.zone import ZoneSettings
 from gateway.sql.settings import SqlSettings
-from gateway.tls_settings import TlsSettings
-from gateway.topic_settings import TopicSettings
+from gateway.stores.own_commits import OWN_COMMITS_BYTES_MAX
 from gateway.vending.settings import VendingSettings
-from gateway.worker_settings import WorkerSettings
-from gateway.zone_settings import ZoneSettings
 from log_format import limits
 
 ENVIRONMENT_PREFIX: Final = "TIDELOG_"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from gateway.wrapped_store import WrappedStore
+from gateway.stores.wrapped import WrappedStore
 from log_format.store import ObjectStore
 
 OWN_COMMITS_BYTES_MAX: Final = 512 * 1024

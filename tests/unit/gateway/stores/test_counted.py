@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.counted_store import CountedStore, StoreRequests, kind_of_object
+from gateway.stores.counted import CountedStore, StoreRequests, kind_of_object
 from log_format.errors import ObjectExists, ObjectMissing
 from log_format.layout import journal_root, table_checkpoint_key, table_commit_key, topic_root
 from log_format.stores.memory import MemoryStore

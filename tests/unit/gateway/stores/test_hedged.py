@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.hedged_store import HedgedStore
+from gateway.stores.hedged import HedgedStore
 from log_format.clock import SystemClock
 from log_format.errors import ObjectMissing, StoreUnavailable
 from log_format.stores.hedged import FIRST_HEDGES, PAIRS_PER_THREAD, READS_PER_HEDGE

@@ -17,7 +17,7 @@ from prometheus_client.utils import floatToGoString
 SECONDS_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
-class Observed:
+class PlainHistogram:
     """Observations of one quantity. ``bounds``: upper bounds of its buckets."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
@@ -42,7 +42,7 @@ class Observed:
         family.add_metric(tuple(labels), buckets, self._sum)
 
 
-class ObservedOfMany(Observed, Collector):
+class RegisteredHistogram(PlainHistogram, Collector):
     """A histogram without labels, to be registered. Used on the event loop only."""
 
     def __init__(self, name: str, documentation: str, bounds: Sequence[float] = SECONDS_BUCKETS) -> None:

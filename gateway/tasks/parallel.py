@@ -10,11 +10,11 @@ ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 
-async def side_by_side(
-    work: Callable[[ItemT], Awaitable[ResultT]], items: Iterable[ItemT], *, at_once: int
+async def run_parallel(
+    work: Callable[[ItemT], Awaitable[ResultT]], items: Iterable[ItemT], *, limit: int
 ) -> list[ResultT]:
     """Return what ``work`` returns for each item, in order, ``at_once`` items at a time. Raises what ``work`` raises."""
-    turns = asyncio.Semaphore(at_once)
+    turns = asyncio.Semaphore(limit)
 
     async def one(item: ItemT) -> ResultT:
         async with turns:

@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from gateway.hosts import ADDRESS_PATTERN
+from gateway.network.hosts import ADDRESS_PATTERN
 
 NEEDED: Final = ("aiokafka", "cramjam", "crc32c", "kio")
 """Libraries of the extra ``kafka``."""
