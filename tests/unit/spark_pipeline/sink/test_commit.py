@@ -83,7 +83,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[DyingStore]:
     """A store with two topics, as ``OPTIONS`` names it."""
     dying = DyingStore()
     for module in (stage, commit):
-        monkeypatch.setattr(module, "opened", lambda _uri: dying)
+        monkeypatch.setattr(module, "cached_store", lambda _uri: dying)
     monkeypatch.setattr(commit, "SystemClock", Unhurried)
     forget()
     for topic in TOPICS:

@@ -22,7 +22,7 @@ from spark_pipeline.sink.options import SinkOptions
 def test_a_row_without_a_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the gateways refuse it, before the driver hears of the task."""
     store = MemoryStore()
-    monkeypatch.setattr(stage, "opened", lambda _uri: store)
+    monkeypatch.setattr(stage, "cached_store", lambda _uri: store)
     config = TopicConfig.parse({"cleanup.policy": "compact"})
     Committer(TopicLog(store, "t", SystemClock()), new_id=lambda: uuid.uuid4().hex).commit(
         CreateTopic(name="t", partition_count=1, config=config, topic_id="incarnation")

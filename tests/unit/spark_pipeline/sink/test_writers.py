@@ -27,7 +27,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryStore]:
     """A store with a topic, as ``OPTIONS`` names it."""
     made = MemoryStore()
     for module in (stage, commit):
-        monkeypatch.setattr(module, "opened", lambda _uri: made)
+        monkeypatch.setattr(module, "cached_store", lambda _uri: made)
     caches = (stage.topic_log, stage.producer_key, commit.open_transactions)
     for cache in caches:
         cache.cache_clear()
