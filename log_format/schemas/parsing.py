@@ -23,6 +23,13 @@ def parse(schema: Schema, references: Sequence[tuple[str, str]] = ()) -> ParsedS
     """
     _check_size("The schema", schema.text, SCHEMA_BYTES_MAX)
     _check_size("The schema with its references", schema.text, TEXTS_BYTES_MAX, *(text for _, text in references))
+    parsed = _parsed(schema, references)
+    _check_size("The canonical text of the schema", parsed.canonical, SCHEMA_BYTES_MAX)
+    _check_size("The normalized text of the schema", parsed.normalized, SCHEMA_BYTES_MAX)
+    return parsed
+
+
+def _parsed(schema: Schema, references: Sequence[tuple[str, str]]) -> ParsedSchema:
     match schema.type:
         case SchemaType.AVRO:
             from log_format.schemas.parsing_avro import parse_avro  # noqa: PLC0415 - only what is used is imported
@@ -33,7 +40,9 @@ def parse(schema: Schema, references: Sequence[tuple[str, str]] = ()) -> ParsedS
 
             return parse_json(schema.text, references)
         case SchemaType.PROTOBUF:
-            raise InvalidSchema(f"{schema.type} is not supported yet.")
+            from log_format.schemas.parsing_protobuf import parse_protobuf  # noqa: PLC0415
+
+            return parse_protobuf(schema.text, references)
 
 
 def _check_size(what: str, text: str, bytes_max: int, *more: str) -> None:

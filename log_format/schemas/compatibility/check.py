@@ -81,5 +81,10 @@ def _found(reader: ParsedSchema, writer: ParsedSchema) -> tuple[list[Finding], M
             assert isinstance(reader, JsonSchema)
             assert isinstance(writer, JsonSchema)
             return json_schema.json_findings(reader, writer), json_sentences.SENTENCES, "#/"
-        case _:
-            raise NotImplementedError(reader.type)
+        case SchemaType.PROTOBUF:
+            from log_format.schemas.compatibility import protobuf  # noqa: PLC0415
+            from log_format.schemas.parsing_protobuf import ProtobufSchema  # noqa: PLC0415
+
+            assert isinstance(reader, ProtobufSchema)
+            assert isinstance(writer, ProtobufSchema)
+            return protobuf.protobuf_findings(reader, writer), protobuf.SENTENCES, "#/"

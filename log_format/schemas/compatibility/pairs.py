@@ -32,10 +32,11 @@ Pair = TypeVar("Pair", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Demand(Generic[Pair]):
-    """A pair that must hold. ``path`` leads to it."""
+    """A pair that must hold. ``path`` leads to it, from the pair that demands it or, if it is absolute, from the root."""
 
     pair: Pair
     path: tuple[str, ...] = ()
+    is_absolute: bool = False
 
 
 Holds = Callable[[Pair], bool]
@@ -115,5 +116,5 @@ class Pairs(Generic[Pair]):
                     yield Finding(each.kind, (*path, *each.path), each.info)
                 elif each.pair not in seen and not self._holds(each.pair):
                     seen.add(each.pair)
-                    demands.append((each.pair, (*path, *each.path)))
+                    demands.append((each.pair, each.path if each.is_absolute else (*path, *each.path)))
             waiting.extend(reversed(demands))
