@@ -85,7 +85,7 @@ def test_a_variable_of_several_modules_is_declared_once() -> None:
     assert {path.resolve().name for path in links} == {path.name for path in (TERRAFORM / "shared").iterdir()}
 
 
-@pytest.mark.parametrize("module", ["storage", "access", "gateway", "maintenance", "pipeline", "observability"])
+@pytest.mark.parametrize("module", ["storage", "access", "task", "gateway", "maintenance", "pipeline", "observability"])
 def test_modules_pass_their_own_tests(module: str, workspace: Callable[[str], Any]) -> None:
     """``terraform test``: what each module makes is as it should be, and wrong variables are refused."""
     used = workspace(f"modules/{module}")

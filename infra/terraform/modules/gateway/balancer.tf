@@ -20,7 +20,7 @@ resource "aws_vpc_security_group_ingress_rule" "clients" {
 resource "aws_vpc_security_group_egress_rule" "to_gateways" {
   security_group_id            = aws_security_group.balancer.id
   description                  = "Requests."
-  referenced_security_group_id = aws_security_group.gateway.id
+  referenced_security_group_id = module.task.security_group_id
   ip_protocol                  = "tcp"
   from_port                    = local.port
   to_port                      = local.port
@@ -29,21 +29,14 @@ resource "aws_vpc_security_group_egress_rule" "to_gateways" {
 resource "aws_vpc_security_group_egress_rule" "health_of_gateways" {
   security_group_id            = aws_security_group.balancer.id
   description                  = "Health checks."
-  referenced_security_group_id = aws_security_group.gateway.id
+  referenced_security_group_id = module.task.security_group_id
   ip_protocol                  = "tcp"
   from_port                    = local.operations_port
   to_port                      = local.operations_port
 }
 
-resource "aws_security_group" "gateway" {
-  name        = "${var.name}-gateway"
-  description = "Gateways."
-  vpc_id      = var.vpc_id
-  tags        = var.tags
-}
-
 resource "aws_vpc_security_group_ingress_rule" "from_balancer" {
-  security_group_id            = aws_security_group.gateway.id
+  security_group_id            = module.task.security_group_id
   description                  = "The load balancer."
   referenced_security_group_id = aws_security_group.balancer.id
   ip_protocol                  = "tcp"
@@ -52,7 +45,7 @@ resource "aws_vpc_security_group_ingress_rule" "from_balancer" {
 }
 
 resource "aws_vpc_security_group_ingress_rule" "health_from_balancer" {
-  security_group_id            = aws_security_group.gateway.id
+  security_group_id            = module.task.security_group_id
   description                  = "The load balancer's health checks."
   referenced_security_group_id = aws_security_group.balancer.id
   ip_protocol                  = "tcp"
@@ -61,30 +54,21 @@ resource "aws_vpc_security_group_ingress_rule" "health_from_balancer" {
 }
 
 resource "aws_vpc_security_group_ingress_rule" "from_gateways" {
-  security_group_id            = aws_security_group.gateway.id
+  security_group_id            = module.task.security_group_id
   description                  = "Requests that another gateway passes on."
-  referenced_security_group_id = aws_security_group.gateway.id
+  referenced_security_group_id = module.task.security_group_id
   ip_protocol                  = "tcp"
   from_port                    = local.port
   to_port                      = local.port
 }
 
 resource "aws_vpc_security_group_egress_rule" "between_gateways" {
-  security_group_id            = aws_security_group.gateway.id
+  security_group_id            = module.task.security_group_id
   description                  = "Requests that are passed on."
-  referenced_security_group_id = aws_security_group.gateway.id
+  referenced_security_group_id = module.task.security_group_id
   ip_protocol                  = "tcp"
   from_port                    = local.port
   to_port                      = local.port
-}
-
-resource "aws_vpc_security_group_egress_rule" "tls" {
-  security_group_id = aws_security_group.gateway.id
-  description       = "The bucket, images, logs."
-  cidr_ipv4         = "0.0.0.0/0"
-  ip_protocol       = "tcp"
-  from_port         = 443
-  to_port           = 443
 }
 
 locals {

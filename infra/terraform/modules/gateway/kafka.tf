@@ -3,7 +3,7 @@
 
 resource "aws_vpc_security_group_ingress_rule" "kafka_clients" {
   for_each          = local.has_kafka ? toset(var.client_cidrs) : toset([])
-  security_group_id = aws_security_group.gateway.id
+  security_group_id = module.task.security_group_id
   description       = "Kafka's clients."
   cidr_ipv4         = each.key
   ip_protocol       = "tcp"
@@ -13,7 +13,7 @@ resource "aws_vpc_security_group_ingress_rule" "kafka_clients" {
 
 resource "aws_vpc_security_group_ingress_rule" "kafka_balancer" {
   count                        = local.has_kafka ? 1 : 0
-  security_group_id            = aws_security_group.gateway.id
+  security_group_id            = module.task.security_group_id
   description                  = "The load balancer of Kafka's clients."
   referenced_security_group_id = aws_security_group.kafka[0].id
   ip_protocol                  = "tcp"
@@ -43,7 +43,7 @@ resource "aws_vpc_security_group_egress_rule" "kafka_to_gateways" {
   count                        = local.has_kafka ? 1 : 0
   security_group_id            = aws_security_group.kafka[0].id
   description                  = "Connections, and health checks by them."
-  referenced_security_group_id = aws_security_group.gateway.id
+  referenced_security_group_id = module.task.security_group_id
   ip_protocol                  = "tcp"
   from_port                    = var.kafka_port
   to_port                      = var.kafka_port

@@ -52,7 +52,7 @@ locals {
   logging = {
     logDriver = "awslogs"
     options = {
-      awslogs-group         = aws_cloudwatch_log_group.gateway.name
+      awslogs-group         = module.task.log_group_name
       awslogs-region        = var.region
       awslogs-stream-prefix = "gateway"
       # Log lines are dropped before the gateway waits for them.
@@ -60,25 +60,15 @@ locals {
       max-buffer-size = "4m"
     }
   }
-  gateway = merge(length(local.secrets) > 0 ? { secrets = [for name in sort(keys(local.secrets)) : { name = name, valueFrom = local.secrets[name] }] } : {}, {
-    name                   = "gateway"
-    image                  = var.image
-    essential              = true
-    readonlyRootFilesystem = true
-    user                   = "10001:10001"
-    stopTimeout            = local.stop_timeout
-    memory                 = local.gateway_memory_mib
-    environment            = [for name in sort(keys(local.environment)) : { name = name, value = local.environment[name] }]
-    portMappings           = [for port in compact([local.port, var.kafka_port]) : { containerPort = tonumber(port), hostPort = tonumber(port), protocol = "tcp" }]
-    linuxParameters        = { capabilities = { drop = ["ALL"], add = [] }, initProcessEnabled = false }
-    logConfiguration       = local.logging
+  gateway = merge(module.task.container, length(local.secrets) > 0 ? { secrets = [for name in sort(keys(local.secrets)) : { name = name, valueFrom = local.secrets[name] }] } : {}, {
+    name             = "gateway"
+    image            = var.image
+    stopTimeout      = local.stop_timeout
+    memory           = local.gateway_memory_mib
+    environment      = [for name in sort(keys(local.environment)) : { name = name, value = local.environment[name] }]
+    portMappings     = [for port in compact([local.port, var.kafka_port]) : { containerPort = tonumber(port), hostPort = tonumber(port), protocol = "tcp" }]
+    logConfiguration = local.logging
   })
-}
-
-resource "aws_cloudwatch_log_group" "gateway" {
-  name              = "/tidelog/${var.name}/gateway"
-  retention_in_days = coalesce(var.log_retention_days, 14)
-  tags              = var.tags
 }
 
 resource "aws_ecs_cluster" "this" {
@@ -92,8 +82,8 @@ resource "aws_ecs_task_definition" "gateway" {
   network_mode             = "awsvpc"
   cpu                      = var.cpu
   memory                   = var.memory_mib
-  task_role_arn            = aws_iam_role.gateway.arn
-  execution_role_arn       = aws_iam_role.execution.arn
+  task_role_arn            = module.task.role_arn
+  execution_role_arn       = module.task.execution_role_arn
   container_definitions    = jsonencode(concat([local.gateway], local.collectors))
   tags                     = var.tags
 
@@ -130,7 +120,7 @@ resource "aws_ecs_service" "gateway" {
 
   network_configuration {
     subnets          = var.subnet_ids
-    security_groups  = [aws_security_group.gateway.id]
+    security_groups  = [module.task.security_group_id]
     assign_public_ip = var.assign_public_ip
   }
 

@@ -25,12 +25,12 @@ output "service_name" {
 
 output "log_group_name" {
   description = "Where the gateways' logs are: one JSON object for each request that log_requests names, and for each event."
-  value       = aws_cloudwatch_log_group.gateway.name
+  value       = module.task.log_group_name
 }
 
 output "security_group_id" {
   description = "The gateways' security group."
-  value       = aws_security_group.gateway.id
+  value       = module.task.security_group_id
 }
 
 output "balancer_arn_suffix" {

@@ -1,62 +1,26 @@
-locals {
-  trust = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { Service = "ecs-tasks.amazonaws.com" }
-      Action    = "sts:AssumeRole"
-    }]
-  })
-
-  # Starts the task: pulls the image and opens the log. The permission for a registry token can't be limited to a resource.
-  execution_policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = concat([
-      {
-        Sid      = "RegistryToken"
-        Effect   = "Allow"
-        Action   = "ecr:GetAuthorizationToken"
-        Resource = "*"
-      },
-      {
-        Sid      = "PullImages"
-        Effect   = "Allow"
-        Action   = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
-        Resource = var.repository_arns
-      },
-      {
-        Sid      = "WriteLog"
-        Effect   = "Allow"
-        Action   = ["logs:CreateLogStream", "logs:PutLogEvents"]
-        Resource = "${aws_cloudwatch_log_group.gateway.arn}:log-stream:*"
-      },
-      ], [
-      for arns in length(local.secrets) > 0 ? [values(local.secrets)] : [] : {
-        Sid      = "ReadSecrets"
-        Effect   = "Allow"
-        Action   = ["secretsmanager:GetSecretValue"]
-        Resource = sort(distinct(arns))
-      }
-    ])
-  })
-}
-
-resource "aws_iam_role" "gateway" {
-  name               = "${var.name}-gateway"
-  assume_role_policy = local.trust
-  tags               = var.tags
+module "task" {
+  source         = "../task"
+  name           = var.name
+  program        = "gateway"
+  runs_on        = "fargate"
+  vpc_id         = var.vpc_id
+  security_group = { suffix = "gateway", description = "Gateways." }
+  log_days       = coalesce(var.log_retention_days, 14)
+  images_arns    = var.repository_arns
+  secret_arns    = values(local.secrets)
+  tags           = var.tags
 }
 
 resource "aws_iam_role_policy" "store" {
   name   = "store"
-  role   = aws_iam_role.gateway.id
+  role   = module.task.role_name
   policy = var.store_policy
 }
 
 resource "aws_iam_role_policy" "measurements" {
   count = length(local.collectors)
   name  = "measurements"
-  role  = aws_iam_role.gateway.id
+  role  = module.task.role_name
   policy = jsonencode({
     Version = "2012-10-17"
     Statement = [{
@@ -68,14 +32,32 @@ resource "aws_iam_role_policy" "measurements" {
   })
 }
 
-resource "aws_iam_role" "execution" {
-  name               = "${var.name}-gateway-execution"
-  assume_role_policy = local.trust
-  tags               = var.tags
+moved {
+  from = aws_cloudwatch_log_group.gateway
+  to   = module.task.aws_cloudwatch_log_group.this[0]
 }
 
-resource "aws_iam_role_policy" "execution" {
-  name   = "start"
-  role   = aws_iam_role.execution.id
-  policy = local.execution_policy
+moved {
+  from = aws_security_group.gateway
+  to   = module.task.aws_security_group.this
+}
+
+moved {
+  from = aws_vpc_security_group_egress_rule.tls
+  to   = module.task.aws_vpc_security_group_egress_rule.tls
+}
+
+moved {
+  from = aws_iam_role.gateway
+  to   = module.task.aws_iam_role.this
+}
+
+moved {
+  from = aws_iam_role.execution
+  to   = module.task.aws_iam_role.execution[0]
+}
+
+moved {
+  from = aws_iam_role_policy.execution
+  to   = module.task.aws_iam_role_policy.execution[0]
 }

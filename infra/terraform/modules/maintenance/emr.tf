@@ -1,5 +1,5 @@
-# An application, and the schedule of its rounds. A round starts the application, which stops after a while without one. The image
-# is built from infra/docker/emr.Dockerfile: EMR takes only images built on its own.
+# Rounds in an application, by a schedule. The image is built from infra/docker/emr.Dockerfile: EMR takes only images built on its
+# own.
 
 locals {
   # The image's account and repository: a precondition below holds var.image to this form.
@@ -38,38 +38,6 @@ resource "aws_ecr_repository_policy" "emr" {
       Condition = { ArnLike = { "aws:SourceArn" = "arn:aws:emr-serverless:${var.region}:${local.repository[0]}:/applications/*" } }
     }]
   })
-}
-
-resource "aws_emrserverless_application" "maintenance" {
-  count         = local.on_emr ? 1 : 0
-  name          = "${var.name}-maintenance"
-  release_label = var.release_label
-  type          = "spark"
-  architecture  = var.cpu_architecture
-  tags          = var.tags
-
-  image_configuration {
-    image_uri = var.image
-  }
-
-  maximum_capacity {
-    cpu    = "${var.vcpu_max} vCPU"
-    memory = "${var.vcpu_max * 4} GB"
-  }
-
-  auto_start_configuration {
-    enabled = true
-  }
-
-  auto_stop_configuration {
-    enabled              = true
-    idle_timeout_minutes = 5
-  }
-
-  network_configuration {
-    subnet_ids         = var.subnet_ids
-    security_group_ids = [aws_security_group.maintenance.id]
-  }
 
   lifecycle {
     precondition {
@@ -81,6 +49,34 @@ resource "aws_emrserverless_application" "maintenance" {
       error_message = "every_seconds must be at least 300 when maintenance runs on EMR: starting a run takes minutes."
     }
   }
+}
+
+module "emr" {
+  count             = local.on_emr ? 1 : 0
+  source            = "../emr"
+  name              = "${var.name}-maintenance"
+  release_label     = var.release_label
+  architecture      = var.cpu_architecture
+  image             = var.image
+  vcpu_max          = var.vcpu_max
+  vcpu_gb           = 4
+  subnet_ids        = var.subnet_ids
+  security_group_id = module.task.security_group_id
+  role_arn          = module.task.role_arn
+  tags              = var.tags
+
+  jobs = {
+    maintenance = {
+      schedule_name   = "${var.name}-maintenance"
+      schedule        = "rate(${ceil(local.every_seconds / 60)} minutes)"
+      timeout_minutes = 60
+      entry_point     = local.entry_point
+      arguments       = ["--store", var.store_uri, "--workers", "spark", "--once", "--json"]
+      spark           = local.spark
+      retries         = 0
+      log_group_name  = module.task.log_group_name
+    }
+  }
 
   depends_on = [aws_ecr_repository_policy.emr]
 }
@@ -88,7 +84,7 @@ resource "aws_emrserverless_application" "maintenance" {
 resource "aws_iam_role_policy" "log" {
   count = local.on_emr ? 1 : 0
   name  = "log"
-  role  = aws_iam_role.maintenance.id
+  role  = module.task.role_name
   policy = jsonencode({
     Version = "2012-10-17"
     Statement = [
@@ -103,90 +99,28 @@ resource "aws_iam_role_policy" "log" {
         Sid      = "WriteLog"
         Effect   = "Allow"
         Action   = ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
-        Resource = "${aws_cloudwatch_log_group.maintenance.arn}:*"
+        Resource = "${module.task.log_group_arn}:*"
       },
     ]
   })
 }
 
-resource "aws_iam_role" "schedule" {
-  count = local.on_emr ? 1 : 0
-  name  = "${var.name}-maintenance-schedule"
-  tags  = var.tags
-  assume_role_policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { Service = "scheduler.amazonaws.com" }
-      Action    = "sts:AssumeRole"
-    }]
-  })
+moved {
+  from = aws_emrserverless_application.maintenance[0]
+  to   = module.emr[0].aws_emrserverless_application.this
 }
 
-resource "aws_iam_role_policy" "schedule" {
-  count = local.on_emr ? 1 : 0
-  name  = "start"
-  role  = aws_iam_role.schedule[0].id
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [
-      {
-        Sid      = "StartRounds"
-        Effect   = "Allow"
-        Action   = "emr-serverless:StartJobRun"
-        Resource = aws_emrserverless_application.maintenance[0].arn
-      },
-      {
-        Sid       = "AsMaintenance"
-        Effect    = "Allow"
-        Action    = "iam:PassRole"
-        Resource  = aws_iam_role.maintenance.arn
-        Condition = { StringEquals = { "iam:PassedToService" = "emr-serverless.amazonaws.com" } }
-      },
-    ]
-  })
+moved {
+  from = aws_iam_role.schedule[0]
+  to   = module.emr[0].aws_iam_role.schedule
 }
 
-resource "aws_scheduler_schedule" "round" {
-  count               = local.on_emr ? 1 : 0
-  name                = "${var.name}-maintenance"
-  schedule_expression = "rate(${ceil(local.every_seconds / 60)} minutes)"
+moved {
+  from = aws_iam_role_policy.schedule[0]
+  to   = module.emr[0].aws_iam_role_policy.schedule
+}
 
-  flexible_time_window {
-    mode = "OFF"
-  }
-
-  target {
-    arn      = "arn:aws:scheduler:::aws-sdk:emrserverless:startJobRun"
-    role_arn = aws_iam_role.schedule[0].arn
-
-    input = jsonencode({
-      ApplicationId           = aws_emrserverless_application.maintenance[0].id
-      ClientToken             = "<aws.scheduler.execution-id>"
-      ExecutionRoleArn        = aws_iam_role.maintenance.arn
-      ExecutionTimeoutMinutes = 60
-      Name                    = "maintenance"
-      JobDriver = {
-        SparkSubmit = {
-          EntryPoint            = local.entry_point
-          EntryPointArguments   = ["--store", var.store_uri, "--workers", "spark", "--once", "--json"]
-          SparkSubmitParameters = join(" ", [for name in sort(keys(local.spark)) : "--conf ${name}=${local.spark[name]}"])
-        }
-      }
-      ConfigurationOverrides = {
-        MonitoringConfiguration = {
-          CloudWatchLoggingConfiguration = {
-            Enabled             = true
-            LogGroupName        = aws_cloudwatch_log_group.maintenance.name
-            LogStreamNamePrefix = "maintenance"
-            LogTypes            = { SPARK_DRIVER = ["STDOUT", "STDERR"] }
-          }
-        }
-      }
-    })
-
-    retry_policy {
-      maximum_retry_attempts = 0
-    }
-  }
+moved {
+  from = aws_scheduler_schedule.round[0]
+  to   = module.emr[0].aws_scheduler_schedule.job["maintenance"]
 }

@@ -10,43 +10,50 @@ locals {
   every_seconds = var.every_seconds == null ? (local.on_emr ? 600 : 60) : var.every_seconds
 }
 
-resource "aws_cloudwatch_log_group" "maintenance" {
-  name              = "/tidelog/${var.name}/maintenance"
-  retention_in_days = coalesce(var.log_retention_days, 30)
-  tags              = var.tags
-}
-
-resource "aws_security_group" "maintenance" {
-  name        = "${var.name}-maintenance"
-  description = "Maintenance: nobody comes in."
-  vpc_id      = var.vpc_id
-  tags        = var.tags
-}
-
-resource "aws_vpc_security_group_egress_rule" "tls" {
-  security_group_id = aws_security_group.maintenance.id
-  description       = "The bucket, images, logs."
-  cidr_ipv4         = "0.0.0.0/0"
-  ip_protocol       = "tcp"
-  from_port         = 443
-  to_port           = 443
-}
-
-resource "aws_iam_role" "maintenance" {
-  name = "${var.name}-maintenance"
-  tags = var.tags
-  assume_role_policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { Service = local.on_emr ? "emr-serverless.amazonaws.com" : "ecs-tasks.amazonaws.com" }
-      Action    = "sts:AssumeRole"
-    }]
-  })
+module "task" {
+  source         = "../task"
+  name           = var.name
+  program        = "maintenance"
+  runs_on        = var.runs_on
+  vpc_id         = var.vpc_id
+  security_group = { suffix = "maintenance", description = "Maintenance: nobody comes in." }
+  log_days       = coalesce(var.log_retention_days, 30)
+  images_arns    = var.repository_arns
+  tags           = var.tags
 }
 
 resource "aws_iam_role_policy" "store" {
   name   = "store"
-  role   = aws_iam_role.maintenance.id
+  role   = module.task.role_name
   policy = var.store_policy
+}
+
+moved {
+  from = aws_cloudwatch_log_group.maintenance
+  to   = module.task.aws_cloudwatch_log_group.this[0]
+}
+
+moved {
+  from = aws_security_group.maintenance
+  to   = module.task.aws_security_group.this
+}
+
+moved {
+  from = aws_vpc_security_group_egress_rule.tls
+  to   = module.task.aws_vpc_security_group_egress_rule.tls
+}
+
+moved {
+  from = aws_iam_role.maintenance
+  to   = module.task.aws_iam_role.this
+}
+
+moved {
+  from = aws_iam_role.execution
+  to   = module.task.aws_iam_role.execution
+}
+
+moved {
+  from = aws_iam_role_policy.execution
+  to   = module.task.aws_iam_role_policy.execution
 }

@@ -1,6 +1,6 @@
 output "log_group_name" {
   description = "What maintenance did: one JSON object for each step."
-  value       = aws_cloudwatch_log_group.maintenance.name
+  value       = module.task.log_group_name
 }
 
 output "service_name" {
@@ -10,5 +10,5 @@ output "service_name" {
 
 output "application_id" {
   description = "The EMR Serverless application of maintenance; null on Fargate."
-  value       = one(aws_emrserverless_application.maintenance[*].id)
+  value       = one(module.emr[*].application_id)
 }

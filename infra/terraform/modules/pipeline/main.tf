@@ -4,73 +4,58 @@
 
 locals {
   scripts_arn = "arn:aws:s3:::${var.scripts_bucket}"
-}
-
-resource "aws_emrserverless_application" "this" {
-  name          = var.name
-  release_label = var.release_label
-  type          = "spark"
-  architecture  = "ARM64"
-  tags          = var.tags
-
-  maximum_capacity {
-    cpu    = "${var.vcpu_max} vCPU"
-    memory = "${var.vcpu_max * 8} GB"
-  }
-
-  auto_start_configuration {
-    enabled = true
-  }
-
-  auto_stop_configuration {
-    enabled              = true
-    idle_timeout_minutes = 5
-  }
-
-  network_configuration {
-    subnet_ids         = var.subnet_ids
-    security_group_ids = [aws_security_group.jobs.id]
+  # EMR has a Delta Lake of its own there.
+  spark = {
+    "spark.jars"                      = "/usr/share/aws/delta/lib/delta-spark.jar,/usr/share/aws/delta/lib/delta-storage.jar"
+    "spark.sql.catalog.spark_catalog" = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    "spark.sql.extensions"            = "io.delta.sql.DeltaSparkSessionExtension"
   }
 }
 
-resource "aws_security_group" "jobs" {
-  name        = "${var.name}-jobs"
-  description = "Spark jobs: nobody comes in."
-  vpc_id      = var.vpc_id
-  tags        = var.tags
+module "task" {
+  source         = "../task"
+  name           = var.name
+  program        = "job"
+  runs_on        = "emr"
+  vpc_id         = var.vpc_id
+  security_group = { suffix = "jobs", description = "Spark jobs: nobody comes in." }
+  tags           = var.tags
 }
 
-resource "aws_vpc_security_group_egress_rule" "tls" {
-  security_group_id = aws_security_group.jobs.id
-  description       = "The bucket."
-  cidr_ipv4         = "0.0.0.0/0"
-  ip_protocol       = "tcp"
-  from_port         = 443
-  to_port           = 443
-}
+module "emr" {
+  source            = "../emr"
+  name              = var.name
+  release_label     = var.release_label
+  architecture      = "ARM64"
+  vcpu_max          = var.vcpu_max
+  vcpu_gb           = 8
+  subnet_ids        = var.subnet_ids
+  security_group_id = module.task.security_group_id
+  role_arn          = module.task.role_arn
+  tags              = var.tags
 
-resource "aws_iam_role" "job" {
-  name = "${var.name}-job"
-  tags = var.tags
-  assume_role_policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { Service = "emr-serverless.amazonaws.com" }
-      Action    = "sts:AssumeRole"
-    }]
-  })
+  jobs = {
+    for name, job in var.jobs : name => {
+      schedule_name   = "${var.name}-${name}"
+      schedule        = job.schedule
+      timeout_minutes = job.timeout_minutes
+      entry_point     = "s3://${var.scripts_bucket}/${var.scripts_prefix}/${job.script}"
+      arguments       = job.arguments
+      spark           = local.spark
+      retries         = 1
+    }
+  }
 }
 
 resource "aws_iam_role_policy" "topics" {
   name   = "topics"
-  role   = aws_iam_role.job.id
+  role   = module.task.role_name
   policy = var.store_policy
 }
 
 resource "aws_iam_role_policy" "own" {
   name = "own"
-  role = aws_iam_role.job.id
+  role = module.task.role_name
   policy = jsonencode({
     Version = "2012-10-17"
     Statement = [
@@ -86,72 +71,37 @@ resource "aws_iam_role_policy" "own" {
   })
 }
 
-resource "aws_iam_role" "schedule" {
-  name = "${var.name}-schedule"
-  tags = var.tags
-  assume_role_policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { Service = "scheduler.amazonaws.com" }
-      Action    = "sts:AssumeRole"
-    }]
-  })
+moved {
+  from = aws_emrserverless_application.this
+  to   = module.emr.aws_emrserverless_application.this
 }
 
-resource "aws_iam_role_policy" "schedule" {
-  name = "start"
-  role = aws_iam_role.schedule.id
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [
-      { Sid = "StartJobs", Effect = "Allow", Action = "emr-serverless:StartJobRun", Resource = aws_emrserverless_application.this.arn },
-      {
-        Sid       = "AsTheJob"
-        Effect    = "Allow"
-        Action    = "iam:PassRole"
-        Resource  = aws_iam_role.job.arn
-        Condition = { StringEquals = { "iam:PassedToService" = "emr-serverless.amazonaws.com" } }
-      },
-    ]
-  })
+moved {
+  from = aws_security_group.jobs
+  to   = module.task.aws_security_group.this
 }
 
-resource "aws_scheduler_schedule" "job" {
-  for_each            = var.jobs
-  name                = "${var.name}-${each.key}"
-  schedule_expression = each.value.schedule
-
-  flexible_time_window {
-    mode = "OFF"
-  }
-
-  target {
-    arn      = "arn:aws:scheduler:::aws-sdk:emrserverless:startJobRun"
-    role_arn = aws_iam_role.schedule.arn
-
-    input = jsonencode({
-      ApplicationId           = aws_emrserverless_application.this.id
-      ClientToken             = "<aws.scheduler.execution-id>"
-      ExecutionRoleArn        = aws_iam_role.job.arn
-      ExecutionTimeoutMinutes = each.value.timeout_minutes
-      Name                    = each.key
-      JobDriver = {
-        SparkSubmit = {
-          EntryPoint            = "s3://${var.scripts_bucket}/${var.scripts_prefix}/${each.value.script}"
-          EntryPointArguments   = each.value.arguments
-          SparkSubmitParameters = "--conf spark.jars=${local.delta_jars} --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension --conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
-        }
-      }
-    })
-
-    retry_policy {
-      maximum_retry_attempts = 1
-    }
-  }
+moved {
+  from = aws_vpc_security_group_egress_rule.tls
+  to   = module.task.aws_vpc_security_group_egress_rule.tls
 }
 
-locals {
-  # Where EMR keeps its Delta Lake.
-  delta_jars = "/usr/share/aws/delta/lib/delta-spark.jar,/usr/share/aws/delta/lib/delta-storage.jar"
+moved {
+  from = aws_iam_role.job
+  to   = module.task.aws_iam_role.this
+}
+
+moved {
+  from = aws_iam_role.schedule
+  to   = module.emr.aws_iam_role.schedule
+}
+
+moved {
+  from = aws_iam_role_policy.schedule
+  to   = module.emr.aws_iam_role_policy.schedule
+}
+
+moved {
+  from = aws_scheduler_schedule.job
+  to   = module.emr.aws_scheduler_schedule.job
 }

@@ -1,9 +1,9 @@
 output "application_id" {
   description = "The EMR Serverless application, for runs by hand."
-  value       = aws_emrserverless_application.this.id
+  value       = module.emr.application_id
 }
 
 output "job_role_arn" {
   description = "The role that jobs run as."
-  value       = aws_iam_role.job.arn
+  value       = module.task.role_arn
 }

@@ -120,7 +120,7 @@ run "with_a_collector_and_a_certificate" {
 
   assert {
     condition = alltrue([
-      for each in flatten([for policy in [aws_iam_role_policy.execution.policy, aws_iam_role_policy.measurements[0].policy] : jsondecode(policy).Statement]) :
+      for each in concat(jsondecode(module.task.execution_policy).Statement, jsondecode(aws_iam_role_policy.measurements[0].policy).Statement) :
       alltrue([for action in flatten([each.Action]) : !strcontains(action, "*")])
       && (each.Action == "ecr:GetAuthorizationToken" || alltrue([for resource in flatten([each.Resource]) : startswith(resource, "arn:") && !endswith(resource, ":::*")]))
     ])
@@ -150,7 +150,7 @@ run "with_a_secret_it_is_tls_to_the_gateways" {
   }
 
   assert {
-    condition     = contains([for each in jsondecode(aws_iam_role_policy.execution.policy).Statement : each.Sid], "ReadSecrets")
+    condition     = contains([for each in jsondecode(module.task.execution_policy).Statement : each.Sid], "ReadSecrets")
     error_message = "The task can't start without its secret."
   }
 }
@@ -175,7 +175,7 @@ run "every_request_needs_a_token" {
   }
 
   assert {
-    condition = [for each in jsondecode(aws_iam_role_policy.execution.policy).Statement : each.Resource if each.Sid == "ReadSecrets"] == [[
+    condition = [for each in jsondecode(module.task.execution_policy).Statement : each.Resource if each.Sid == "ReadSecrets"] == [[
       "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-key-AbCdEf",
       "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-token-AbCdEf",
     ]]
@@ -234,7 +234,7 @@ run "no_authentication_is_asked_for_by_name" {
   }
 
   assert {
-    condition     = !contains([for each in jsondecode(aws_iam_role_policy.execution.policy).Statement : each.Sid], "ReadSecrets")
+    condition     = !contains([for each in jsondecode(module.task.execution_policy).Statement : each.Sid], "ReadSecrets")
     error_message = "Without secrets there is nothing to read."
   }
 }

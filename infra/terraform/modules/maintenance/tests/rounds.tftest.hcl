@@ -29,7 +29,7 @@ run "on_fargate" {
   command = apply
 
   assert {
-    condition     = aws_ecs_service.maintenance[0].desired_count == 1 && length(aws_emrserverless_application.maintenance) == 0
+    condition     = aws_ecs_service.maintenance[0].desired_count == 1 && length(module.emr) == 0
     error_message = "By default there is one task, and no application."
   }
 
@@ -40,7 +40,7 @@ run "on_fargate" {
 
   assert {
     condition = alltrue([
-      for each in flatten([for policy in [aws_iam_role_policy.execution[0].policy] : jsondecode(policy).Statement]) :
+      for each in jsondecode(module.task.execution_policy).Statement :
       alltrue([for action in flatten([each.Action]) : !strcontains(action, "*")])
       && (each.Action == "ecr:GetAuthorizationToken" || alltrue([for resource in flatten([each.Resource]) : startswith(resource, "arn:") && !endswith(resource, ":::*")]))
     ])
@@ -48,7 +48,7 @@ run "on_fargate" {
   }
 
   assert {
-    condition     = jsondecode(aws_iam_role.maintenance.assume_role_policy).Statement[0].Principal.Service == "ecs-tasks.amazonaws.com"
+    condition     = module.task.service == "ecs-tasks.amazonaws.com"
     error_message = "The role is a task's."
   }
 }
@@ -64,42 +64,42 @@ run "on_emr" {
   }
 
   assert {
-    condition     = length(aws_ecs_service.maintenance) == 0 && length(aws_iam_role.execution) == 0
+    condition     = length(aws_ecs_service.maintenance) == 0 && module.task.execution_role_arn == null
     error_message = "There is no task beside the application."
   }
 
   assert {
-    condition     = aws_scheduler_schedule.round[0].schedule_expression == "rate(10 minutes)"
+    condition     = module.emr[0].schedules.maintenance.expression == "rate(10 minutes)"
     error_message = "A round begins every ten minutes."
   }
 
   assert {
-    condition     = aws_scheduler_schedule.round[0].target[0].arn == "arn:aws:scheduler:::aws-sdk:emrserverless:startJobRun"
+    condition     = module.emr[0].schedules.maintenance.call == "arn:aws:scheduler:::aws-sdk:emrserverless:startJobRun"
     error_message = "The schedule starts a run of a job."
   }
 
   assert {
-    condition     = jsondecode(aws_scheduler_schedule.round[0].target[0].input).ApplicationId == "00abc" && jsondecode(aws_scheduler_schedule.round[0].target[0].input).ExecutionRoleArn == aws_iam_role.maintenance.arn
+    condition     = module.emr[0].schedules.maintenance.input.ApplicationId == "00abc" && module.emr[0].schedules.maintenance.input.ExecutionRoleArn == module.task.role_arn
     error_message = "It does so in this application, with this role."
   }
 
   assert {
-    condition     = contains(jsondecode(aws_scheduler_schedule.round[0].target[0].input).JobDriver.SparkSubmit.EntryPointArguments, "--once")
+    condition     = contains(module.emr[0].schedules.maintenance.input.JobDriver.SparkSubmit.EntryPointArguments, "--once")
     error_message = "A run is one round."
   }
 
   assert {
-    condition     = jsondecode(aws_scheduler_schedule.round[0].target[0].input).ConfigurationOverrides.MonitoringConfiguration.CloudWatchLoggingConfiguration.LogGroupName == output.log_group_name
+    condition     = module.emr[0].schedules.maintenance.input.ConfigurationOverrides.MonitoringConfiguration.CloudWatchLoggingConfiguration.LogGroupName == output.log_group_name
     error_message = "Its lines are where the alarms look for them."
   }
 
   assert {
-    condition     = strcontains(jsondecode(aws_scheduler_schedule.round[0].target[0].input).JobDriver.SparkSubmit.SparkSubmitParameters, "spark.dynamicAllocation.maxExecutors=5 ")
+    condition     = strcontains(module.emr[0].schedules.maintenance.input.JobDriver.SparkSubmit.SparkSubmitParameters, "spark.dynamicAllocation.maxExecutors=5 ")
     error_message = "Driver and executors of two cores fit into vcpu_max."
   }
 
   assert {
-    condition     = { for each in jsondecode(aws_iam_role_policy.schedule[0].policy).Statement : each.Action => each.Resource } == { "emr-serverless:StartJobRun" = aws_emrserverless_application.maintenance[0].arn, "iam:PassRole" = aws_iam_role.maintenance.arn }
+    condition     = module.emr[0].may_start == { "emr-serverless:StartJobRun" = module.emr[0].application_arn, "iam:PassRole" = module.task.role_arn }
     error_message = "The schedule may start rounds of this application as this role, and nothing else."
   }
 
@@ -114,7 +114,7 @@ run "on_emr" {
   }
 
   assert {
-    condition     = jsondecode(aws_iam_role.maintenance.assume_role_policy).Statement[0].Principal.Service == "emr-serverless.amazonaws.com"
+    condition     = module.task.service == "emr-serverless.amazonaws.com"
     error_message = "The role is a job's."
   }
 }
@@ -127,7 +127,7 @@ run "more_often_than_a_run_takes_to_start_is_refused" {
     every_seconds = 60
   }
 
-  expect_failures = [aws_emrserverless_application.maintenance]
+  expect_failures = [aws_ecr_repository_policy.emr]
 }
 
 run "an_older_spark_is_refused" {

@@ -20,27 +20,27 @@ run "a_job_by_its_schedule" {
   command = apply
 
   assert {
-    condition     = aws_scheduler_schedule.job["delays"].schedule_expression == "cron(0 3 * * ? *)" && aws_scheduler_schedule.job["delays"].target[0].arn == "arn:aws:scheduler:::aws-sdk:emrserverless:startJobRun"
+    condition     = module.emr.schedules.delays.expression == "cron(0 3 * * ? *)" && module.emr.schedules.delays.call == "arn:aws:scheduler:::aws-sdk:emrserverless:startJobRun"
     error_message = "The schedule starts a run of a job."
   }
 
   assert {
-    condition     = jsondecode(aws_scheduler_schedule.job["delays"].target[0].input).JobDriver.SparkSubmit.EntryPoint == "s3://scripts/scripts/delays.py"
+    condition     = module.emr.schedules.delays.input.JobDriver.SparkSubmit.EntryPoint == "s3://scripts/scripts/delays.py"
     error_message = "The job is its script."
   }
 
   assert {
-    condition     = jsondecode(aws_scheduler_schedule.job["delays"].target[0].input).ExecutionTimeoutMinutes == 60
+    condition     = module.emr.schedules.delays.input.ExecutionTimeoutMinutes == 60
     error_message = "A run has a bound."
   }
 
   assert {
-    condition     = aws_emrserverless_application.this.auto_stop_configuration[0].enabled && aws_emrserverless_application.this.maximum_capacity[0].cpu == "16 vCPU"
+    condition     = module.emr.stops_by_itself && module.emr.capacity.cpu == "16 vCPU"
     error_message = "The application stops by itself, and its bill has a bound."
   }
 
   assert {
-    condition     = { for each in jsondecode(aws_iam_role_policy.schedule.policy).Statement : each.Action => each.Resource } == { "emr-serverless:StartJobRun" = aws_emrserverless_application.this.arn, "iam:PassRole" = aws_iam_role.job.arn }
+    condition     = module.emr.may_start == { "emr-serverless:StartJobRun" = module.emr.application_arn, "iam:PassRole" = module.task.role_arn }
     error_message = "The schedule may start runs of this application as this role, and nothing else."
   }
 

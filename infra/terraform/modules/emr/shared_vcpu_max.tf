@@ -1,0 +1,1 @@
+../../shared/vcpu_max.tf
