@@ -57,6 +57,8 @@ class Profile:
 
 
 CALM = Profile(name="calm")
+PASSING = Profile(name="passing", think_ms_max=SECOND_MS, pause=0.4, pause_at_request=0.01)
+"""Nothing is lost, but gateways stand still and others take what they coordinate."""
 FAULTY = Profile(name="faulty", fault=0.2, crash=0.1, pause=0.1, outage=0.1, administration=0.25)
 STORMY = Profile(
     name="stormy", fault=0.3, slow=0.2, late_ms_max=3 * MINUTE_MS, crash=0.3, pause=0.3, outage=0.3, administration=0.3

@@ -36,10 +36,9 @@ from tests.simulation.simulated.faults import (
 )
 from tests.simulation.simulated.scheduler import EPOCH_MS, Machine
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import History, drawn, ignore
-from tests.simulation.simulated_service.gateways_world import GatewaysWorld, Over, made_by
+from tests.simulation.simulated_service.gateways_world import GatewaysWorld, Over, Simulation, made_by
 from tests.simulation.simulated_service.network import Lost, Reply
-from tests.simulation.simulated_service.service import Code, Service
+from tests.simulation.simulated_service.service import Service
 
 RENEWED = replace(FAULTY, name="renewed", recreation=0.4)
 """The topic is deleted and made anew under its clients."""
@@ -67,22 +66,12 @@ class Sent:
     """From when to when each try of its request was under way. It may be in no topic that was made later."""
 
 
-def simulate_delays(
-    seed: int, *, profile: Profile | None = None, code: Code | None = None, on_note: Callable[[str], None] = ignore
-) -> History:
-    """Run the history of ``seed``."""
-    rng = random.Random(seed)
-    world = DelaysWorld(rng, drawn(rng, PROFILES, profile))
-    world.run(seed, code=code, on_note=on_note)
-    return world.history(seed, world.told)
-
-
 class DelaysWorld(GatewaysWorld):
     """Two gateways that publish, and their clients."""
 
     def __init__(self, rng: random.Random, profile: Profile) -> None:
         super().__init__(rng, Faults(rng, profile))
-        self.told: Counter[str] = Counter()
+        self.told = Counter()
         self.late_ms: list[int] = []
         """Of each delayed record, when it was committed."""
         self._sent: dict[str, Sent] = {}
@@ -110,7 +99,7 @@ class DelaysWorld(GatewaysWorld):
             self.actor(f"canceller-{index}", partial(self._turns, partial(self._cancel, index), 3))
         self.actor("misfortune", partial(self.misfortune, self.profile.turns))
         if self.profile.recreation:
-            self.actor("renewer", self._renew)
+            self.actor("renewer", partial(self.renew, 2 * self.profile.turns, lambda: TOPIC, lambda _: self._make()))
 
     def _make(self) -> None:
         body = {"name": TOPIC, "partition_count": PARTITIONS, "config": {"flush.ms": self.rng.choice((0, 100))}}
@@ -118,17 +107,6 @@ class DelaysWorld(GatewaysWorld):
             if isinstance(reply, Reply) and reply.error_code == "TOPIC_ALREADY_EXISTS":
                 return
             self.scheduler.sleep_ms(500)
-
-    def _renew(self) -> None:
-        """Deletes the topic, and makes it anew."""
-        for _ in range(2 * self.profile.turns):
-            self.think()
-            if self.rng.random() < self.profile.recreation:
-                self.delete(TOPIC)
-                if self.rng.random() < 0.5:
-                    self.think()
-                self._make()
-                self.told["made anew"] += 1
 
     def _turns(self, turn: Callable[[], None], times: int = 1) -> None:
         for _ in range(2 * times * self.profile.turns):
@@ -295,3 +273,6 @@ class DelaysWorld(GatewaysWorld):
             raise Over
 
         self.scheduler.at(0, over)
+
+
+simulate_delays = Simulation(DelaysWorld, PROFILES)

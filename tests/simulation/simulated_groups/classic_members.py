@@ -21,9 +21,10 @@ from gateway.groups.classic.consumer_protocol import (
 )
 from log_format.groups.row import Partitions
 from tests.simulation.simulated.faults import SECOND_MS
-from tests.simulation.simulated_groups.ledger import Key
-from tests.simulation.simulated_groups.members import Around, Habits, Member
+from tests.simulation.simulated_groups.ledger import Key, Ledger
+from tests.simulation.simulated_groups.members import Habits, Member
 from tests.simulation.simulated_kafka.line import Line
+from tests.simulation.simulated_service.coordinated_world import Around
 from tests.simulation.simulated_service.network import Lost
 from tests.simulation.simulated_service.service import Service
 
@@ -38,7 +39,7 @@ class ClassicMember(Member):
 
     def __init__(
         self,
-        around: Around,
+        around: Around[Ledger],
         group: str,
         topics: Iterable[str],
         habits: Habits,

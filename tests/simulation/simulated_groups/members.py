@@ -7,16 +7,14 @@ die, or freeze and come back as a zombie that commits before it looks around.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.simulation.simulated.faults import SECOND_MS
-from tests.simulation.simulated.scheduler import Scheduler
 from tests.simulation.simulated_groups.ledger import Key, Ledger, Offset
-from tests.simulation.simulated_service.network import Lost, Network, Reply
-from tests.simulation.simulated_service.service import Service
+from tests.simulation.simulated_service.coordinated_world import Around
+from tests.simulation.simulated_service.network import Lost, Reply
 
 SESSIONS_MS = (3 * SECOND_MS, 6 * SECOND_MS, 10 * SECOND_MS)
 _OUT = frozenset({"UNKNOWN_MEMBER", "UNKNOWN_GROUP", "FENCED_MEMBER"})
@@ -33,31 +31,6 @@ class Habits:
     """It uses ``poll``; else it joins, heartbeats, fetches and commits by calls of their own."""
     says_ids: bool = False
     """It says which topic its positions and commits belong to. Where topics are made anew every member does."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Around:
-    """What every member has."""
-
-    scheduler: Scheduler
-    rng: random.Random
-    network: Network
-    ledger: Ledger
-    gateway_for: Callable[[str], Service]
-    on_silence: Callable[[str, Service], None]
-    """Called when one does not answer a request about a group."""
-    think: Callable[[], None]
-    turns: int
-
-    def call(
-        self, group: str, method: str, path: str, body: Any = None, patience_ms: int = 5 * SECOND_MS
-    ) -> Reply | Lost:
-        """A request about a group."""
-        service = self.gateway_for(group)
-        reply = self.network.call(service, method, path, body, patience_ms=patience_ms)
-        if isinstance(reply, Lost):
-            self.on_silence(group, service)
-        return reply
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,7 +52,12 @@ class Member:
     """One consumer. ``instance_id``: a static one."""
 
     def __init__(
-        self, around: Around, group: str, joining: Mapping[str, Any], habits: Habits, instance_id: str | None = None
+        self,
+        around: Around[Ledger],
+        group: str,
+        joining: Mapping[str, Any],
+        habits: Habits,
+        instance_id: str | None = None,
     ) -> None:
         self._around = around
         self._group = group
@@ -337,7 +315,7 @@ class Member:
         return reply if isinstance(reply, Reply) else None
 
     def _request(self, method: str, path: str, body: Any, patience_ms: int) -> Reply | Lost:
-        return self._around.call(self._group, method, f"/v1/groups/{self._group}/{path}", body, patience_ms)
+        return self._around.call(self._group, method, f"/v1/groups/{self._group}/{path}", body, patience_ms=patience_ms)
 
     def _look_out(self, reply: Reply | Lost) -> None:
         """Whether the answer says that the member is out."""

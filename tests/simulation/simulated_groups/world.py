@@ -19,15 +19,15 @@ from typing import Any
 from gateway.groups.assignment.assignors import ASSIGNORS
 from log_format import layout
 from tests.simulation.simulated import faults
-from tests.simulation.simulated.faults import SECOND_MS, Faults, Profile
-from tests.simulation.simulated.scheduler import Machine, MachineClock
+from tests.simulation.simulated.faults import SECOND_MS, Profile
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import History, drawn, ignore
+from tests.simulation.simulated.world import ignore
 from tests.simulation.simulated_groups.classic_members import COOPERATIVE, EAGER, ClassicMember
 from tests.simulation.simulated_groups.ledger import Key, Ledger
-from tests.simulation.simulated_groups.members import Around, Habits, Member
+from tests.simulation.simulated_groups.members import Habits, Member
 from tests.simulation.simulated_kafka.line import Line
-from tests.simulation.simulated_service.gateways_world import BelievedOwnership, GatewaysWorld, made_by
+from tests.simulation.simulated_service.coordinated_world import Around, CoordinatedWorld
+from tests.simulation.simulated_service.gateways_world import Simulation, made_by
 from tests.simulation.simulated_service.network import Reply
 from tests.simulation.simulated_service.service import Code, Service
 
@@ -42,16 +42,7 @@ CALM = replace(faults.CALM, turns=14)
 FAULTY = replace(faults.FAULTY, turns=14, pause_ms_max=25 * SECOND_MS)
 STORMY = replace(faults.STORMY, turns=14, pause_ms_max=25 * SECOND_MS)
 HOSTILE = replace(faults.HOSTILE, turns=10, think_ms_max=3 * SECOND_MS)
-PASSING = replace(
-    faults.CALM,
-    name="passing",
-    turns=16,
-    think_ms_max=SECOND_MS,
-    pause=0.4,
-    pause_at_request=0.01,
-    pause_ms_max=25 * SECOND_MS,
-)
-"""Nothing is lost, but gateways stand still and others take their groups."""
+PASSING = replace(faults.PASSING, turns=16, pause_ms_max=25 * SECOND_MS)
 RENEWED = replace(PASSING, name="renewed", recreation=0.5)
 RENEWED_FAULTY = replace(FAULTY, name="renewed, faulty", recreation=0.3)
 """Topics are deleted and made anew under the members."""
@@ -64,37 +55,23 @@ CLASSIC = {1: EAGER, 3: COOPERATIVE}
 """Of eight seeds those whose histories have members by the classic protocol."""
 
 
-def simulate_groups(
-    seed: int, *, profile: Profile | None = None, code: Code | None = None, on_note: Callable[[str], None] = ignore
-) -> History:
-    """Run the history of ``seed``."""
-    rng = random.Random(seed)
-    classic = CLASSIC.get(seed % 8, "")
-    world = GroupsWorld(rng, drawn(rng, PROFILES, profile), classic)
-    world.run(seed, code=code, on_note=on_note)
-    return world.history(seed, world.ledger.told)
+class GroupsWorld(CoordinatedWorld):
+    """Two groups, their members, and an operator of each. In some histories half of the members speak Kafka's classic
+    protocol."""
 
-
-class GroupsWorld(GatewaysWorld):
-    """Two groups, their members, and an operator of each. ``classic``: the assignor of those that speak Kafka's classic protocol,
-    half of the members; empty: all are members by HTTP."""
-
-    def __init__(self, rng: random.Random, profile: Profile, classic: str) -> None:
-        super().__init__(rng, Faults(rng, profile))
+    def __init__(self, rng: random.Random, profile: Profile) -> None:
+        super().__init__(rng, profile, GROUPS)
         self.ledger = Ledger(lambda: self.scheduler.now_ms, self.scheduler.note)
-        self._coordinators = dict.fromkeys(GROUPS, 0)
-        """Where requests about a group go, as far as its clients know."""
-        self._faithful = rng.choice((0.0, 0.5, 0.95))
-        """How probably a client goes where it went before, whatever there is to know."""
-        self._classic = classic
+        self.told = self.ledger.told
+        self._classic = ""
 
-    def begin(self) -> None:
-        """Start gateways, and what begins with the topics."""
-        for _ in range(self.rng.randrange(2, 4)):
-            self.services.append(self.start_service())
-        self.scheduler.start("begin", self.outside, self._begin)
+    def run(self, seed: int, *, code: Code | None = None, on_note: Callable[[str], None] = ignore) -> None:
+        """As every world; the seed decides whether there are members by Kafka's classic protocol."""
+        self._classic = CLASSIC.get(seed % 8, "")
+        super().run(seed, code=code, on_note=on_note)
 
-    def _begin(self) -> None:
+    def begin_clients(self) -> None:
+        """Make topics; start members, an operator of each group, and misfortune."""
         for topic in TOPICS:
             self._make(topic)
         for group in GROUPS:
@@ -104,7 +81,9 @@ class GroupsWorld(GatewaysWorld):
             self.actor(f"operator of {group}", partial(self._operate, group))
         self.actor("misfortune", partial(self.misfortune, 2 * self.profile.turns))
         if self.profile.recreation:
-            self.actor("renewer", self._renew)
+            self.actor(
+                "renewer", partial(self.renew, self.profile.turns, lambda: self.rng.choice(list(TOPICS)), self._make)
+            )
 
     def _make(self, topic: str) -> None:
         """See to it that the topic is there, and has some more records."""
@@ -114,38 +93,6 @@ class GroupsWorld(GatewaysWorld):
         # A deletion that comes late may hit the new topic.
         while not self.ask_to_produce(topic, lambda: records):
             self.insist("POST", "/v1/topics", body)
-
-    def _renew(self) -> None:
-        """Deletes topics, and makes them anew."""
-        for _ in range(self.profile.turns):
-            self.think()
-            if self.rng.random() < self.profile.recreation:
-                topic = self.rng.choice(list(TOPICS))
-                self.delete(topic)
-                if self.rng.random() < 0.5:
-                    self.think()
-                self._make(topic)
-                self.ledger.told["made anew"] += 1
-
-    def _around(self) -> Around:
-        """Each client has its own view of which gateway is right for a group."""
-        views: dict[str, int] = {}
-
-        def gateway_for(group: str) -> Service:
-            if group not in views or not self.faults.active or self.rng.random() >= self._faithful:
-                views[group] = self._coordinators[group]
-            return self.services[views[group] % len(self.services)]
-
-        return Around(
-            scheduler=self.scheduler,
-            rng=self.rng,
-            network=self.network,
-            ledger=self.ledger,
-            gateway_for=gateway_for,
-            on_silence=self._silence,
-            think=self.think,
-            turns=self.profile.turns,
-        )
 
     def _member(self, group: str, assignor: str, index: int) -> Member:
         if self._classic and self.rng.random() < 0.5:
@@ -162,7 +109,7 @@ class GroupsWorld(GatewaysWorld):
             says_ids=self.profile.recreation > 0,
         )
         instance_id = f"instance-{index}" if rng.random() < 0.3 else None
-        return Member(self._around(), group, joining, habits, instance_id)
+        return Member(Around(self, self.ledger), group, joining, habits, instance_id)
 
     def _classic_member(self, group: str) -> Member:
         rng = self.rng
@@ -174,7 +121,7 @@ class GroupsWorld(GatewaysWorld):
             says_ids=self.profile.recreation > 0,
         )
         return ClassicMember(
-            self._around(),
+            Around(self, self.ledger),
             group,
             rng.choice((["t"], ["t", "u"])),
             habits,
@@ -185,7 +132,7 @@ class GroupsWorld(GatewaysWorld):
 
     def _operate(self, group: str) -> None:
         """Looks at a group and now and then sets it back to its beginning, or ends it."""
-        around = self._around()
+        around = Around(self, self.ledger)
         for _ in range(self.profile.turns):
             self.think()
             match self.rng.randrange(5):
@@ -197,7 +144,7 @@ class GroupsWorld(GatewaysWorld):
                 case _:
                     self._describe(around, group)
 
-    def _describe(self, around: Around, group: str) -> None:
+    def _describe(self, around: Around[Ledger], group: str) -> None:
         reply = around.call(group, "GET", f"/v1/groups/{group}")
         if isinstance(reply, Reply) and reply.status == 200:
             given = Counter(
@@ -221,7 +168,9 @@ class GroupsWorld(GatewaysWorld):
         habits = Habits(freeze=0, leave=0, die=0, polls=False, says_ids=True)
         for group in GROUPS:
             row_assignor = self._assignor_of(group)
-            member = Member(self._around(), group, {"assignor": row_assignor, "topics": sorted(TOPICS)}, habits)
+            member = Member(
+                Around(self, self.ledger), group, {"assignor": row_assignor, "topics": sorted(TOPICS)}, habits
+            )
             deadline_ms = self.scheduler.now_ms + SETTLED_MS_MAX
             while not member.read_to(ends):
                 if self.scheduler.now_ms > deadline_ms:
@@ -235,7 +184,7 @@ class GroupsWorld(GatewaysWorld):
 
     def _set_back(self, group: str) -> None:
         """No member is left: an operator may set everything back, and every gateway says so."""
-        around = self._around()
+        around = Around(self, self.ledger)
         deadline_ms = self.scheduler.now_ms + SETTLED_MS_MAX
         while True:
             body = {"topics": sorted(TOPICS), "to": "earliest"}
@@ -249,7 +198,7 @@ class GroupsWorld(GatewaysWorld):
 
     def _assignor_of(self, group: str) -> str:
         while True:
-            reply = self._around().call(group, "GET", f"/v1/groups/{group}")
+            reply = Around(self, self.ledger).call(group, "GET", f"/v1/groups/{group}")
             if isinstance(reply, Reply) and reply.status in {200, 404}:
                 known = str(reply.body.get("assignor"))
                 return known if known in ASSIGNORS else "range"
@@ -268,24 +217,8 @@ class GroupsWorld(GatewaysWorld):
     def start_service(self) -> Service:
         """One more gateway."""
         machine = self.next_machine()
-        ownership = BelievedOwnership(machine, MachineClock(self.scheduler, machine), self._coordinator_of)
+        ownership = self.ownership(machine)
         return self.service(self.client(machine), machine, with_groups=True, with_kafka=True, ownership=ownership)
-
-    def _coordinator_of(self, group: str) -> Machine:
-        return self.services[self._coordinators[group] % len(self.services)].machine
-
-    def noticed(self, index: int) -> None:
-        """Clients go to another gateway."""
-        for group, place in self._coordinators.items():
-            if place % len(self.services) == index and self.rng.random() < 0.7:
-                self._coordinators[group] = place + 1
-        if self.rng.random() < 0.3:
-            # Another gateway sees it otherwise.
-            self._coordinators[self.rng.choice(GROUPS)] += 1
-
-    def _silence(self, group: str, service: Service) -> None:
-        if self._coordinator_of(group) is service.machine and self.rng.random() < 0.5:
-            self._coordinators[group] += 1
 
     def written(self, key: str, data: bytes) -> None:
         """Commits are the ledger's truth."""
@@ -295,3 +228,6 @@ class GroupsWorld(GatewaysWorld):
             self.ledger.landed(data, key)
         elif version is not None and key.startswith(layout.TOPICS) and (made := made_by(data)) is not None:
             self.ledger.topic_is(key.split("/")[1], None if made.is_deleted else made.topic_id)
+
+
+simulate_groups = Simulation(GroupsWorld, PROFILES)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -14,7 +13,6 @@ from typing import Final
 from gateway.engine.bounds import EngineBounds
 from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, STORMY, Profile
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import History, drawn, ignore
 from tests.simulation.simulated_kafka.clients import KafkaClient, plain_producer, poll, reader
 from tests.simulation.simulated_kafka.committer import Committer
 from tests.simulation.simulated_kafka.idempotent import IdempotentProducer
@@ -23,7 +21,8 @@ from tests.simulation.simulated_kafka.line import Line
 from tests.simulation.simulated_kafka.renewer import renewer
 from tests.simulation.simulated_kafka.transactor import Transactor
 from tests.simulation.simulated_service import clients as by_http
-from tests.simulation.simulated_service.service import EVENTFUL, Code, Service
+from tests.simulation.simulated_service.gateways_world import Simulation
+from tests.simulation.simulated_service.service import EVENTFUL, Service
 from tests.simulation.simulated_service.world import TOPICS, ServiceWorld
 
 RENEWED = replace(FAULTY, name="renewed", administration=0.0, recreation=0.6)
@@ -38,27 +37,14 @@ LARGE: Final = replace(EVENTFUL, staged_names_max=0, transaction_piece_bytes=1)
 """Every transaction with a batch is a large one, each batch a segment."""
 
 
-def simulate_kafka(
-    seed: int,
-    *,
-    profile: Profile | None = None,
-    code: Code | None = None,
-    on_note: Callable[[str], None] = ignore,
-    bounds: EngineBounds = EVENTFUL,
-) -> History:
-    """Run the history of ``seed``."""
-    rng = random.Random(seed)
-    world = KafkaWorld(rng, drawn(rng, PROFILES, profile))
-    world.bounds = bounds
-    world.run(seed, code=code, on_note=on_note)
-    return world.history(seed, world.judge.told)
-
-
 class KafkaWorld(ServiceWorld):
     """Clients of Kafka's among those of HTTP."""
 
     judge: KafkaJudge
-    bounds: EngineBounds
+
+    def __init__(self, rng: random.Random, profile: Profile, *, bounds: EngineBounds = EVENTFUL) -> None:
+        super().__init__(rng, profile)
+        self._bounds = bounds
 
     def make_judge(self) -> KafkaJudge:
         """Of what both are told."""
@@ -67,7 +53,7 @@ class KafkaWorld(ServiceWorld):
     def start_service(self) -> Service:
         """One more gateway, with a listener."""
         machine = self.next_machine()
-        return self.service(self.client(machine), machine, cluster=self.cluster, with_kafka=True, bounds=self.bounds)
+        return self.service(self.client(machine), machine, cluster=self.cluster, with_kafka=True, bounds=self._bounds)
 
     def begin(self) -> None:
         """Start gateways and actors."""
@@ -114,3 +100,6 @@ class KafkaWorld(ServiceWorld):
 
     def _kafka(self, name: str) -> KafkaClient:
         return KafkaClient(around=self.around, faults=self.faults, judge=self.judge, name=name)
+
+
+simulate_kafka = Simulation(KafkaWorld, PROFILES)

@@ -17,9 +17,10 @@ from log_format import layout
 from log_format.errors import CorruptData, ObjectMissing, TidelogError
 from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, SECOND_MS, STORMY, Profile
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import History, drawn, ignore
+from tests.simulation.simulated.world import ignore
 from tests.simulation.simulated_modes.judge import ModesJudge
 from tests.simulation.simulated_service.clients import Surroundings
+from tests.simulation.simulated_service.gateways_world import Simulation
 from tests.simulation.simulated_service.network import Lost, Reply
 from tests.simulation.simulated_service.service import Code, Service
 from tests.simulation.simulated_service.world import QUIET_AFTER_MS, RENEWED, ServiceWorld
@@ -44,25 +45,6 @@ EAGER = {
 _DRAINS_MAX = 60
 
 
-def simulate_modes(
-    seed: int, *, profile: Profile | None = None, code: Code | None = None, on_note: Callable[[str], None] = ignore
-) -> History:
-    """Run the history of ``seed``."""
-    rng = random.Random(seed)
-    world = ModesWorld(rng, drawn(rng, PROFILES, profile))
-    bounds = {
-        **EAGER,
-        "gateway.engine.open_journal.JOURNAL_TOPICS_MAX": rng.choice((1, 10)),
-        "log_format.journal.topics.JOURNAL_CLOSED_REMEMBERED": rng.choice((0, 1, 20)),
-    }
-    with ExitStack() as stack:
-        for target, value in bounds.items():
-            stack.enter_context(mock.patch(target, value))
-        world.run(seed, code=code, on_note=on_note)
-    world.judge.told["forwarded"] += world.cluster.forwarded
-    return world.history(seed, world.judge.told)
-
-
 class ModesWorld(ServiceWorld):
     """The service's clients, and beside them an operator that alters topics, and the upkeep of journals."""
 
@@ -73,6 +55,21 @@ class ModesWorld(ServiceWorld):
         super().__init__(rng, profile)
         self._failures: list[BaseException] = []
         self._keeping: set[Service] = set()
+        self._remembered = (rng.choice((1, 10)), rng.choice((0, 1, 20)))
+        """Topics of a journal, and closed ones that it remembers."""
+
+    def run(self, seed: int, *, code: Code | None = None, on_note: Callable[[str], None] = ignore) -> None:
+        """As every world, within its bounds."""
+        topics_max, closed_remembered = self._remembered
+        bounds = {
+            **EAGER,
+            "gateway.engine.open_journal.JOURNAL_TOPICS_MAX": topics_max,
+            "log_format.journal.topics.JOURNAL_CLOSED_REMEMBERED": closed_remembered,
+        }
+        with ExitStack() as stack:
+            for target, value in bounds.items():
+                stack.enter_context(mock.patch(target, value))
+            super().run(seed, code=code, on_note=on_note)
 
     def make_judge(self) -> ModesJudge:
         """Of what clients are told, and of what journals say."""
@@ -239,3 +236,6 @@ def expecting_producer(around: Surroundings) -> None:
                 around.judge.refused([value], reply)
                 if reply.error_code == "EXPECTED_OFFSET_MISMATCH":
                     expected[topic] = reply.body["actual"]
+
+
+simulate_modes = Simulation(ModesWorld, PROFILES)

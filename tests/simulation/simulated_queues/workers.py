@@ -2,55 +2,45 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tests.simulation.simulated.faults import SECOND_MS
-from tests.simulation.simulated.scheduler import Scheduler
 from tests.simulation.simulated_queues.ledger import Given, Ledger
-from tests.simulation.simulated_service.network import Lost, Network, Reply
+from tests.simulation.simulated_service.coordinated_world import Around, CoordinatedWorld
+from tests.simulation.simulated_service.network import Lost, Reply
 from tests.simulation.simulated_service.service import Service
 
 PATIENCE_MS = 20 * SECOND_MS
 
 
-@dataclass(slots=True, kw_only=True)
-class Around:
-    """What every worker has. ``on_silence`` is told that the queue's gateway does not answer."""
+class Caller(Around[Ledger]):
+    """What a worker has. ``skew_ms``: how wrong the clock of the gateway is that was asked last."""
 
-    scheduler: Scheduler
-    rng: random.Random
-    network: Network
-    ledger: Ledger
-    gateway: Callable[[], Service]
-    on_silence: Callable[[Service], None]
-    think: Callable[[], None]
-    turns: int
-    queue: str
-    lock_ms: int
-    skew_ms: int = 0
-    """How wrong the clock of the gateway is that was asked last."""
-
-    def call(self, verb: str, body: Any, headers: dict[str, str] | None = None) -> Reply | Lost:
-        """A call of the queue."""
-        return self.ask("POST", f"/v1/queues/{self.queue}:{verb}", body, headers)
+    def __init__(self, world: CoordinatedWorld, ledger: Ledger, queue: str, lock_ms: int) -> None:
+        super().__init__(world, ledger)
+        self._queue = queue
+        self.lock_ms = lock_ms
+        self.skew_ms = 0
 
     def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Reply | Lost:
         """A request to the gateway that seems to coordinate the queue."""
-        service = self.gateway()
+        return self.call(self._queue, method, path, body, headers, patience_ms=PATIENCE_MS)
+
+    def act(self, verb: str, body: Any, headers: dict[str, str] | None = None) -> Reply | Lost:
+        """A call of the queue."""
+        return self.ask("POST", f"/v1/queues/{self._queue}:{verb}", body, headers)
+
+    def gateway_for(self, name: str) -> Service:
+        """As ``Around``."""
+        service = super().gateway_for(name)
         self.skew_ms = service.machine.wall_skew_ms
-        reply = self.network.call(service, method, path, body, headers, patience_ms=PATIENCE_MS)
-        if isinstance(reply, Lost):
-            self.on_silence(service)
-        return reply
+        return service
 
 
 class Worker:
     """One caller. ``name`` is of its transactions, too."""
 
-    def __init__(self, around: Around, name: str) -> None:
+    def __init__(self, around: Caller, name: str) -> None:
         self._around = around
         self._name = name
         self._ledger = around.ledger
@@ -86,7 +76,7 @@ class Worker:
             "lock_ms": lock_ms,
             "begun_max": rng.randrange(3),
         }
-        reply = around.call("receive", wish)
+        reply = around.act("receive", wish)
         if not isinstance(reply, Reply) or reply.status != 200:
             self._ledger.lost(wish["begun_max"])
             return None
@@ -110,7 +100,7 @@ class Worker:
             lock_ms = self._around.lock_ms
             may_count = [self._ledger.sends(given, action, begun=begun, lock_ms=lock_ms) for given in chosen]
             wanted = [_settlement(one, action) | more for one in chosen]
-            reply = self._around.call("settle", {"settlements": wanted})
+            reply = self._around.act("settle", {"settlements": wanted})
             if isinstance(reply, Reply) and reply.status == 200:
                 for given, counts, result in zip(chosen, may_count, reply.body["results"], strict=True):
                     until_ms = result.get("locked_until_ms", self._around.skew_ms) - self._around.skew_ms
@@ -133,7 +123,7 @@ class Worker:
         transaction = begun.body["transaction_id"]
         may_count = [self._ledger.sends(given, "accept") for given in chosen]
         body = {"settlements": [_settlement(one, "accept") for one in chosen]}
-        reply = around.call("settle", body, {"Tidelog-Transaction": transaction})
+        reply = around.act("settle", body, {"Tidelog-Transaction": transaction})
         if not isinstance(reply, Reply) or reply.status != 202:
             for given in chosen:
                 self._ledger.freed(given)

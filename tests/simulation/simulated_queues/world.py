@@ -8,22 +8,21 @@ able to take and accept what is left. ``simulate_queues(seed)`` returns what hap
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
 
 from tests.simulation.simulated import faults
-from tests.simulation.simulated.faults import SECOND_MS, Faults, Profile
-from tests.simulation.simulated.scheduler import Machine, MachineClock
+from tests.simulation.simulated.faults import SECOND_MS, Profile
+from tests.simulation.simulated.scheduler import MachineClock
 from tests.simulation.simulated.truth import Violation
-from tests.simulation.simulated.world import History, drawn, ignore
 from tests.simulation.simulated_queues.ledger import Ledger, Place
-from tests.simulation.simulated_queues.workers import Around, Worker
-from tests.simulation.simulated_service.gateways_world import BelievedOwnership, GatewaysWorld
+from tests.simulation.simulated_queues.workers import Caller, Worker
+from tests.simulation.simulated_service.coordinated_world import CoordinatedWorld
+from tests.simulation.simulated_service.gateways_world import Simulation
 from tests.simulation.simulated_service.network import Reply
-from tests.simulation.simulated_service.service import Code, Service
+from tests.simulation.simulated_service.service import Service
 
 QUEUE, TOPIC, LETTERS = "q", "t", "dead"
 PARTITIONS = 2
@@ -37,52 +36,27 @@ SETTLED_MS_MAX = 100 * SECOND_MS
 CALM = replace(faults.CALM, turns=12)
 FAULTY = replace(faults.FAULTY, turns=10, pause_ms_max=15 * SECOND_MS)
 HOSTILE = replace(faults.HOSTILE, turns=8, think_ms_max=2 * SECOND_MS)
-PASSING = replace(
-    faults.CALM,
-    name="passing",
-    turns=14,
-    think_ms_max=SECOND_MS,
-    pause=0.4,
-    pause_at_request=0.01,
-    pause_ms_max=12 * SECOND_MS,
-)
-"""Nothing is lost, but gateways stand still and others take the queue."""
+PASSING = replace(faults.PASSING, turns=14, pause_ms_max=12 * SECOND_MS)
 RENEWED = replace(PASSING, name="renewed", recreation=0.3)
 RENEWED_FAULTY = replace(FAULTY, name="renewed, faulty", recreation=0.3)
 """The topic is deleted and made anew under the callers."""
 PROFILES = {CALM: 1, FAULTY: 3, PASSING: 3, HOSTILE: 1, RENEWED: 2, RENEWED_FAULTY: 2}
 
 
-def simulate_queues(
-    seed: int, *, profile: Profile | None = None, code: Code | None = None, on_note: Callable[[str], None] = ignore
-) -> History:
-    """Run the history of ``seed``."""
-    rng = random.Random(seed)
-    world = QueuesWorld(rng, drawn(rng, PROFILES, profile))
-    world.run(seed, code=code, on_note=on_note)
-    return world.history(seed, world.ledger.told)
-
-
-class QueuesWorld(GatewaysWorld):
+class QueuesWorld(CoordinatedWorld):
     """A queue and its callers."""
 
     def __init__(self, rng: random.Random, profile: Profile) -> None:
-        super().__init__(rng, Faults(rng, profile))
+        super().__init__(rng, profile, (QUEUE,))
         self._clock = MachineClock(self.scheduler, self.outside)
         self.ledger = Ledger(self._clock.now_ms, self.scheduler.note, max_deliveries=MAX_DELIVERIES)
+        self.told = self.ledger.told
         self._numbers = count()
-        self._coordinator = 0
-        self._faithful = rng.choice((0.0, 0.5, 0.95))
         self._lock_ms = rng.choice((1_000, 2_000, 4_000))
         self._order = rng.choice(("none", "none", "key"))
 
-    def begin(self) -> None:
-        """Start gateways, and what begins with the queue."""
-        for _ in range(self.rng.randrange(2, 4)):
-            self.services.append(self.start_service())
-        self.scheduler.start("begin", self.outside, self._begin)
-
-    def _begin(self) -> None:
+    def begin_clients(self) -> None:
+        """Make the queue; start its callers, and misfortune."""
         self._make(TOPIC, PARTITIONS)
         self._make(LETTERS, 1)
         settings = {
@@ -97,15 +71,19 @@ class QueuesWorld(GatewaysWorld):
         self.insist("PUT", f"/v1/queues/{QUEUE}", settings)
         self._produce()
         for number in range(WORKERS):
-            self.actor(f"worker {number}", Worker(self._around(), f"worker-{number}").run)
+            self.actor(f"worker {number}", Worker(self._caller(), f"worker-{number}").run)
         self.actor("producer", self._produce)
         self.actor("misfortune", partial(self.misfortune, 2 * self.profile.turns))
         if self.profile.recreation:
-            self.actor("renewer", self._renew)
+            self.actor("renewer", partial(self.renew, self.profile.turns, lambda: TOPIC, self._make_anew))
 
     def _make(self, topic: str, partition_count: int) -> None:
         body = {"name": topic, "partition_count": partition_count, "config": {"flush.ms": 0}}
         self.insist("POST", "/v1/topics", body)
+
+    def _make_anew(self, topic: str) -> None:
+        self._make(topic, PARTITIONS)
+        self._produce()
 
     def _produce(self) -> None:
         """Perhaps more than once, each time with other values; to a topic that is not there nothing."""
@@ -116,39 +94,8 @@ class QueuesWorld(GatewaysWorld):
 
         self.ask_to_produce(TOPIC, records)
 
-    def _renew(self) -> None:
-        """Deletes the topic, and makes it anew."""
-        for _ in range(self.profile.turns):
-            self.think()
-            if self.rng.random() < self.profile.recreation:
-                self.delete(TOPIC)
-                if self.rng.random() < 0.5:
-                    self.think()
-                self._make(TOPIC, PARTITIONS)
-                self._produce()
-                self.ledger.told["made anew"] += 1
-
-    def _around(self) -> Around:
-        """Each caller has its own view of which gateway is right."""
-        view: list[int] = []
-
-        def gateway() -> Service:
-            if not view or not self.faults.active or self.rng.random() >= self._faithful:
-                view[:] = [self._coordinator]
-            return self.services[view[0] % len(self.services)]
-
-        return Around(
-            scheduler=self.scheduler,
-            rng=self.rng,
-            network=self.network,
-            ledger=self.ledger,
-            gateway=gateway,
-            on_silence=self._silence,
-            think=self.think,
-            turns=self.profile.turns,
-            queue=QUEUE,
-            lock_ms=self._lock_ms,
-        )
+    def _caller(self) -> Caller:
+        return Caller(self, self.ledger, QUEUE, self._lock_ms)
 
     # The end
 
@@ -158,7 +105,7 @@ class QueuesWorld(GatewaysWorld):
             # A gateway that stands still may have a deletion yet whose client has asked again elsewhere.
             self.scheduler.sleep_ms(2 * self.profile.pause_ms_max)
             self._make(TOPIC, PARTITIONS)
-        worker = Worker(self._around(), "the last")
+        worker = Worker(self._caller(), "the last")
         deadline_ms = self.scheduler.now_ms + SETTLED_MS_MAX
         while True:
             found = worker.drain()
@@ -176,7 +123,7 @@ class QueuesWorld(GatewaysWorld):
         self.scheduler.at(0, self.stop)
 
     def _lag(self) -> int:
-        reply = self._around().ask("GET", f"/v1/queues/{QUEUE}")
+        reply = self._caller().ask("GET", f"/v1/queues/{QUEUE}")
         if not isinstance(reply, Reply) or reply.status != 200:
             return -1
         return sum(one["lag"] for one in reply.body["partitions"])
@@ -199,19 +146,7 @@ class QueuesWorld(GatewaysWorld):
     def start_service(self) -> Service:
         """One more gateway."""
         machine = self.next_machine()
-        ownership = BelievedOwnership(machine, MachineClock(self.scheduler, machine), self._coordinating)
-        return self.service(self.client(machine), machine, with_queues=True, ownership=ownership)
+        return self.service(self.client(machine), machine, with_queues=True, ownership=self.ownership(machine))
 
-    def _coordinating(self, _queue: str = QUEUE) -> Machine:
-        return self.services[self._coordinator % len(self.services)].machine
 
-    def noticed(self, index: int) -> None:
-        """Callers go to another gateway."""
-        if self._coordinator % len(self.services) == index and self.rng.random() < 0.7:
-            self._coordinator += 1
-        if self.rng.random() < 0.3:
-            self._coordinator += 1
-
-    def _silence(self, service: Service) -> None:
-        if self._coordinating() is service.machine and self.rng.random() < 0.5:
-            self._coordinator += 1
+simulate_queues = Simulation(QueuesWorld, PROFILES)

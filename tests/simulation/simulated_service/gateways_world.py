@@ -8,16 +8,17 @@ import random
 import uuid
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peers
 from log_format.clock import Clock
-from tests.simulation.simulated.faults import Faults
+from tests.simulation.simulated.faults import Faults, Profile
 from tests.simulation.simulated.scheduler import Machine
 from tests.simulation.simulated.store import Client
-from tests.simulation.simulated.world import History, World, ignore
+from tests.simulation.simulated.world import History, World, drawn, ignore
 from tests.simulation.simulated_service.network import Network, Reply
 from tests.simulation.simulated_service.service import Code, Service
 
@@ -60,6 +61,8 @@ class GatewaysWorld(World):
     """Gateways as they are; ``begin`` lets clients begin."""
 
     STEPS_MAX = 400_000
+    told: Counter[str]
+    """The outcomes that clients were told of."""
 
     def __init__(self, rng: random.Random, faults: Faults) -> None:
         super().__init__(rng, faults)
@@ -104,6 +107,23 @@ class GatewaysWorld(World):
     def history(self, seed: int, told: Counter[str]) -> History:
         """As every world's, with what became of its requests."""
         return super().history(seed, told + Counter(self.network.seen))
+
+    def start_some(self) -> None:
+        """Start two or three gateways."""
+        for _ in range(self.rng.randrange(2, 4)):
+            self.services.append(self.start_service())
+
+    def renew(self, turns: int, pick: Callable[[], str], make: Callable[[str], None]) -> None:
+        """The actor that deletes topics and makes them anew. ``pick``: says which; ``make``: makes it."""
+        for _ in range(turns):
+            self.think()
+            if self.rng.random() < self.profile.recreation:
+                topic = pick()
+                self.delete(topic)
+                if self.rng.random() < 0.5:
+                    self.think()
+                make(topic)
+                self.told["made anew"] += 1
 
     def stop(self) -> None:
         """End all gateways where they stand."""
@@ -163,3 +183,26 @@ class GatewaysWorld(World):
 
     def _new_id(self) -> str:
         return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """Histories of one kind of world. ``world``: makes it of its chance and its profile, which is drawn by weight."""
+
+    world: Callable[..., GatewaysWorld]
+    profiles: Mapping[Profile, int]
+
+    def __call__(
+        self,
+        seed: int,
+        *,
+        profile: Profile | None = None,
+        code: Code | None = None,
+        on_note: Callable[[str], None] = ignore,
+        **settings: Any,
+    ) -> History:
+        """Run the history of ``seed``; raise ``Violation`` where a promise is broken. ``settings``: others of the world."""
+        rng = random.Random(seed)
+        world = self.world(rng, drawn(rng, self.profiles, profile), **settings)
+        world.run(seed, code=code, on_note=on_note)
+        return world.history(seed, world.told)

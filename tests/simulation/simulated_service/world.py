@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +14,6 @@ from gateway.cluster.ownership import Mode
 from log_format import layout
 from log_format.errors import ObjectMissing
 from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, MINUTE_MS, STORMY, Faults, Profile
-from tests.simulation.simulated.world import History, drawn, ignore
 from tests.simulation.simulated_service.clients import (
     AtOnceProducer,
     IdempotentProducer,
@@ -26,10 +24,10 @@ from tests.simulation.simulated_service.clients import (
     plain_producer,
     reader,
 )
-from tests.simulation.simulated_service.gateways_world import GatewaysWorld
+from tests.simulation.simulated_service.gateways_world import GatewaysWorld, Simulation
 from tests.simulation.simulated_service.judge import Judge
 from tests.simulation.simulated_service.peers import Cluster
-from tests.simulation.simulated_service.service import Code, Service
+from tests.simulation.simulated_service.service import Service
 
 RENEWED = replace(FAULTY, name="renewed", administration=0.8, recreation=1.0)
 """Topics are deleted and made anew all the time, and readers say which one they read."""
@@ -45,17 +43,6 @@ TOPICS = ("t", "u")
 PARTITIONS = 2
 
 
-def simulate_service(
-    seed: int, *, profile: Profile | None = None, code: Code | None = None, on_note: Callable[[str], None] = ignore
-) -> History:
-    """Run the history of ``seed``."""
-    rng = random.Random(seed)
-    world = ServiceWorld(rng, drawn(rng, PROFILES, profile))
-    world.run(seed, code=code, on_note=on_note)
-    world.judge.told["forwarded"] += world.cluster.forwarded
-    return world.history(seed, world.judge.told)
-
-
 class ServiceWorld(GatewaysWorld):
     """Two topics, and the clients that write, read and administer them."""
 
@@ -66,6 +53,7 @@ class ServiceWorld(GatewaysWorld):
         mode: Mode = rng.choice(("off", "off", "preferred", "random"))
         self.cluster = Cluster(scheduler=self.scheduler, rng=rng, faults=self.faults, mode=mode)
         self.judge = self.make_judge()
+        self.told = self.judge.told
         self._next_value = 0
         self._is_quiet = profile is QUIET
         self.faults.active = not self._is_quiet
@@ -80,8 +68,7 @@ class ServiceWorld(GatewaysWorld):
 
     def begin(self) -> None:
         """Start gateways and actors."""
-        for _ in range(self.rng.randrange(2, 4)):
-            self.services.append(self.start_service())
+        self.start_some()
         around = Surroundings(
             scheduler=self.scheduler,
             rng=self.rng,
@@ -115,6 +102,7 @@ class ServiceWorld(GatewaysWorld):
     def ended(self) -> None:
         """What clients were told is compared with what there is."""
         self.judge.end()
+        self.told["forwarded"] += self.cluster.forwarded
 
     def start_service(self) -> Service:
         """One more gateway."""
@@ -152,3 +140,6 @@ class ServiceWorld(GatewaysWorld):
             return self.server.objects.get(f"{layout.topic_root(topic)}{path}")
         except ObjectMissing:
             raise KeyError(path) from None
+
+
+simulate_service = Simulation(ServiceWorld, PROFILES)
