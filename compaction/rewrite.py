@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from compaction.merge_plan import RewriteReason
 from log_format.errors import CorruptData
 from log_format.layout import compacted_path, topic_root
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns
 from log_format.segments.scan import scan_segment
 from log_format.segments.writer import SegmentWriter
 from log_format.store import ObjectStore
@@ -48,6 +49,8 @@ class RewriteTask:
     compression: str
     now_ms: int
     tombstones_go: tuple[bool, ...] = ()
+    columns: TypedColumns = NO_TYPED_COLUMNS
+    """Typed columns of the table, so of the new segments."""
 
     @property
     def record_count(self) -> int:
@@ -90,7 +93,7 @@ def rewrite(store: ObjectStore, task: RewriteTask, newest: Offsets | None = None
             kept_count += records.num_rows
             for partition, part in _by_partition(records):
                 if partition not in writers:
-                    writers[partition] = SegmentWriter(compression=task.compression)
+                    writers[partition] = SegmentWriter(compression=task.compression, columns=task.columns)
                 writers[partition].add(part)
                 tombstones[partition] = tombstones.get(partition, 0) + part.column("value").null_count
             _limit_waiting(writers)
@@ -164,6 +167,7 @@ def _put(
             run=written.runs[0],
             modification_time_ms=max(source.modification_time_ms for source in sources),
             rewritten=_describe_rewrite(task, sources, tombstones[partition]),
+            columns=written.statistics,
         )
 
 

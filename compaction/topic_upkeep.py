@@ -224,6 +224,7 @@ class TopicUpkeep:
             sources=tuple(sources),
             log_starts={partition: state.log_start(partition) for partition in partitions},
             compression=state.config.choice("compression.type"),
+            columns=state.columns,
             now_ms=self._clock.now_ms(),
             tombstones_go=tombstones_go,
         )

@@ -26,7 +26,7 @@ from gateway.routes.typed_route import TypedRoute
 from log_format import layout, limits
 from log_format.delta.foreign import ForeignWrites
 from log_format.errors import ErrorCode
-from log_format.topic.config import SETTINGS, ChoiceSetting, IntegerSetting
+from log_format.topic.config import SETTINGS, SUBJECT_CHARACTERS_MAX, ChoiceSetting, IntegerSetting, SubjectSetting
 from log_format.topic.state import TopicState
 
 router = APIRouter(route_class=TypedRoute, tags=["topics"])
@@ -37,10 +37,12 @@ _PARTITION_TEXT_BYTES: Final = 160
 """Estimated size of a partition's longest JSON, and of making it."""
 
 
-def _setting_schema(setting: IntegerSetting | ChoiceSetting) -> dict[str, Any]:
+def _setting_schema(setting: IntegerSetting | ChoiceSetting | SubjectSetting) -> dict[str, Any]:
     default = {"default": setting.default}
     if isinstance(setting, ChoiceSetting):
         return {"type": ["string", "null"], "examples": list(setting.choices), **default}
+    if isinstance(setting, SubjectSetting):
+        return {"type": ["string", "null"], "maxLength": SUBJECT_CHARACTERS_MAX, **default}
     number = {"type": "integer", "minimum": setting.minimum, "maximum": setting.maximum}
     return {"anyOf": [number, {"type": "string", "pattern": r"^\s*[+-]?[0-9]{1,19}\s*$"}, {"type": "null"}], **default}
 

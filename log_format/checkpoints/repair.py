@@ -18,7 +18,6 @@ from log_format.checkpoints.salvage import Gap, SalvagedState, read_parts
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.actions import (
-    PROTOCOL,
     Action,
     CommitInfo,
     MetaData,
@@ -48,6 +47,7 @@ from log_format.topic.state import (
     TAG_REPAIRED,
     TopicState,
 )
+from log_format.topic.table_columns import parse_typed_columns, protocol_of
 from log_format.version import __version__
 
 _ENGINE: Final = "tidelog-repair"
@@ -240,7 +240,11 @@ class _Plan:
             remove_segment(segment, deletion_timestamp_ms=self._now_ms, data_change=False)
             for segment in self._remains.left_out.values()
         ]
-        actions: list[Action] = [PROTOCOL, self._metadata, *self._txns()]
+        actions: list[Action] = [
+            protocol_of(parse_typed_columns(self._metadata.schema_string)),
+            self._metadata,
+            *self._txns(),
+        ]
         # Readers of Delta use the checkpoint, which has none of these files.
         data = encode_commit(info, [*actions, *removes[: limits.REMOVES_PER_COMMIT_MAX]])
         key = layout.table_commit_key(root, version)

@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 
 from log_format import limits
 from log_format.checkpoints.checkpoint import reconciled_log
-from log_format.delta.actions import PROTOCOL, Action, Add, Remove, plain_path
+from log_format.delta.actions import Action, Add, Remove, plain_path
 from log_format.delta.change import Proposal
 from log_format.delta.checkpoint_schema import present
 from log_format.store import ObjectStore
 from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import moved_metadata
 from log_format.topic.state import TopicState
+from log_format.topic.table_columns import protocol_of
 
 _ROWS_BYTES_MAX: Final = limits.COMMIT_BYTES_MAX // 4
 """Most bytes of statistics and tags in one commit."""
@@ -65,7 +66,7 @@ class RestoreTable:
         """Propose the restoring actions, none if there is nothing to restore. Never raises; the log must not be empty."""
         actions: list[Action] = []
         if state.exists and needs_restore(state):
-            actions.append(PROTOCOL)
+            actions.append(protocol_of(state.columns))
             if not state.foreign.is_reverted:
                 actions.append(moved_metadata(state, TopicMove(to=state.attachment)))
         files, size_bytes = 0, 0

@@ -20,6 +20,7 @@ from urllib.parse import unquote
 import msgspec
 
 from log_format.delta.features import (
+    COLUMNS_FEATURE,
     FEATURE,
     READER_VERSION,
     WRITER_VERSION,
@@ -54,6 +55,9 @@ PROTOCOL: Final = Protocol(
     min_reader_version=READER_VERSION, min_writer_version=WRITER_VERSION, writer_features=[FEATURE]
 )
 """Protocol of every new table: every Delta reader can read it, and only Tidelog writes it."""
+
+PROTOCOL_WITH_COLUMNS: Final = msgspec.structs.replace(PROTOCOL, writer_features=[FEATURE, COLUMNS_FEATURE])
+"""Protocol of a topic's table with typed columns: readers as before, releases without typed columns don't write it."""
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,8 +16,11 @@ from typing import Final
 from log_format.errors import UnsupportedTable
 
 FEATURE: Final = "tidelog"
+COLUMNS_FEATURE: Final = "tidelog-columns"
+"""Feature of a table with typed columns, so that releases that would drop them stop."""
 READER_VERSION: Final = 1
 WRITER_VERSION: Final = 7
+_FEATURES: Final = frozenset({FEATURE, COLUMNS_FEATURE})
 _LEGACY_WRITER_VERSION: Final = 3
 _COLUMN_MAPPING: Final = "delta.columnMapping.mode"
 
@@ -32,12 +35,12 @@ def refuse_protocol(key: str, reader_version: int, writer_version: int, features
         features: its reader and writer features.
     """
     named = set(features)
-    is_ours = writer_version == WRITER_VERSION and named <= {FEATURE}
+    is_ours = writer_version == WRITER_VERSION and named <= _FEATURES
     if reader_version <= READER_VERSION and (is_ours or writer_version <= _LEGACY_WRITER_VERSION):
         return
     what = f"the Delta protocol {reader_version}/{writer_version}"
-    if named - {FEATURE}:
-        what += f" ({', '.join(sorted(named - {FEATURE}))})"
+    if named - _FEATURES:
+        what += f" ({', '.join(sorted(named - _FEATURES))})"
     raise unsupported_error(key, what)
 
 

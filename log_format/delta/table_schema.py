@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Container, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -11,15 +12,37 @@ import pyarrow as pa
 _PRIMITIVES: Final = {
     pa.int32(): "integer",
     pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
     pa.string(): "string",
     pa.binary(): "binary",
+    pa.date32(): "date",
     pa.timestamp("us", tz="UTC"): "timestamp",
 }
+_ARROW: Final = {name: arrow for arrow, name in _PRIMITIVES.items()}
+_DECIMAL: Final = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
 
 
 def schema_string(schema: Iterable[pa.Field]) -> str:
     """Return the schema as JSON, with all columns nullable."""
     return msgspec.json.encode(_struct(schema)).decode()
+
+
+def parse_column_types(text: str, names: Container[str]) -> dict[str, pa.DataType]:
+    """Return the types of those of the named columns that a schema has.
+
+    Raises ``ValueError`` for a type that no column of Tidelog has. A text that is no schema has no columns.
+    """
+    try:
+        fields = msgspec.json.decode(text).get("fields", ())
+        named = {field["name"]: field["type"] for field in fields}
+    except (msgspec.DecodeError, AttributeError, KeyError, TypeError):
+        return {}
+    try:
+        return {name: _parse(kind) for name, kind in named.items() if name in names}
+    except (KeyError, TypeError, RecursionError) as problem:
+        raise ValueError(f"the type of a column is not known: {problem}") from problem
 
 
 def _struct(fields: Iterable[pa.Field]) -> dict[str, Any]:
@@ -30,4 +53,21 @@ def _struct(fields: Iterable[pa.Field]) -> dict[str, Any]:
 def _type(arrow: pa.DataType) -> str | dict[str, Any]:
     if pa.types.is_list(arrow):
         return {"type": "array", "elementType": _type(arrow.value_type), "containsNull": True}
+    if pa.types.is_map(arrow):
+        named = {"keyType": _type(arrow.key_type), "valueType": _type(arrow.item_type)}
+        return {"type": "map", **named, "valueContainsNull": True}
+    if pa.types.is_decimal(arrow):
+        return f"decimal({arrow.precision},{arrow.scale})"
     return _struct(arrow) if pa.types.is_struct(arrow) else _PRIMITIVES[arrow]
+
+
+def _parse(kind: str | dict[str, Any]) -> pa.DataType:
+    if isinstance(kind, str):
+        decimal = _DECIMAL.fullmatch(kind)
+        return _ARROW[kind] if decimal is None else pa.decimal128(int(decimal[1]), int(decimal[2]))
+    match kind["type"]:
+        case "array":
+            return pa.list_(pa.field("element", _parse(kind["elementType"])))
+        case "map":
+            return pa.map_(_parse(kind["keyType"]), _parse(kind["valueType"]))
+    return pa.struct([pa.field(field["name"], _parse(field["type"])) for field in kind["fields"]])

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from log_format.errors import CorruptData
-from log_format.records.schema import RECORD_SCHEMA
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns, record_schema, typed_columns
 from log_format.segments.run import SegmentRef
 
 MAGIC: Final = b"PAR1"
@@ -71,6 +71,8 @@ class Footer:
     row_groups: tuple[RowGroup, ...]
     metadata: Any
     """pyarrow's ``FileMetaData``, which decoding needs together with the row groups' bytes."""
+    typed_columns: TypedColumns = NO_TYPED_COLUMNS
+    """Typed columns that the segment has."""
 
     @property
     def memory_bytes(self) -> int:
@@ -101,12 +103,13 @@ def decode_footer(footer_bytes: bytes | memoryview, ref: SegmentRef) -> Footer:
     try:
         metadata = pq.read_metadata(pa.BufferReader(footer_bytes))
         schema = metadata.schema.to_arrow_schema()
-        if not schema.equals(RECORD_SCHEMA):
+        columns = typed_columns(schema)
+        if not schema.equals(record_schema(columns)):
             raise_corrupt(ref, "its columns are not those of a topic")
         row_groups = _row_groups(metadata, ref)
     except PARQUET_ERRORS as problem:
         raise corrupt_error(ref, f"its footer can't be decoded: {problem}") from problem
-    return Footer(segment=ref, row_groups=row_groups, metadata=metadata)
+    return Footer(segment=ref, row_groups=row_groups, metadata=metadata, typed_columns=columns)
 
 
 def check_magic(head: bytes | memoryview, ref: SegmentRef) -> None:

@@ -47,7 +47,8 @@ def decode_parts(footer: Footer, index: int, data: bytes | memoryview, part_byte
     count, next_offset = 0, group.base_offset
     try:
         source = pq.ParquetFile(file, metadata=footer.metadata)
-        for batch in source.iter_batches(batch_size=rows, row_groups=[index], use_threads=False):
+        names = RECORD_SCHEMA.names
+        for batch in source.iter_batches(batch_size=rows, row_groups=[index], columns=names, use_threads=False):
             part = pa.Table.from_arrays(batch.columns, schema=RECORD_SCHEMA)
             part.column("headers").validate(full=True)
             next_offset = _check_part(footer, group, part, next_offset)

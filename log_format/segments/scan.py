@@ -23,7 +23,8 @@ from log_format.store import ObjectStore
 def scan_segment(
     store: ObjectStore, topic: str, segment: SegmentRef, *, span_bytes_max: int = READ_SPAN_BYTES_MAX
 ) -> Iterator[pa.Table]:
-    """Yield the records sorted by partition and offset (``RECORD_SCHEMA``), a few row groups at a time.
+    """Yield the records, sorted by partition and offset, a few row groups at a time: ``RECORD_SCHEMA``, and the segment's typed
+    columns.
 
     Args:
         store: where the segment is.
@@ -40,7 +41,7 @@ def scan_segment(
             check_magic(body, segment)
             footer = decode_footer(body[segment.footer_start :], segment)
             for piece in _decodable(footer, range(len(footer.row_groups)), span_bytes_max):
-                yield decode_row_groups(footer, piece, body[: footer.row_groups[piece.stop - 1].end])
+                yield decode_row_groups(footer, piece, body[: footer.row_groups[piece.stop - 1].end], with_typed=True)
             return
         footer = read_footer(store, key, segment)
         for span in _spans(footer, span_bytes_max):
@@ -48,7 +49,7 @@ def scan_segment(
             body = memoryview(store.get_range(key, start, end))
             for piece in _decodable(footer, span, span_bytes_max):
                 first, last = footer.row_groups[piece.start], footer.row_groups[piece.stop - 1]
-                yield decode_row_groups(footer, piece, body[first.start - start : last.end - start])
+                yield decode_row_groups(footer, piece, body[first.start - start : last.end - start], with_typed=True)
     except ObjectMissing:
         raise CorruptData(f"Segment {segment.path} is missing.", topic=topic, segment=segment.path) from None
 

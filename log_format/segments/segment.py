@@ -24,19 +24,20 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from log_format.limits import ROW_GROUP_BYTES_MAX
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.size import record_bytes
+from log_format.records.typed_columns import record_schema, typed_columns
+from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistics, collect_statistics
+from log_format.segments.encoding_options import CODECS, has_headers, typed_leaves, writer_options
 from log_format.segments.footer import (
     MAGIC,
     PARQUET_ERRORS,
@@ -59,28 +60,11 @@ __all__ = [
     "encode_segment",
 ]
 
-CODECS: Final[Mapping[str, tuple[str, int | None]]] = MappingProxyType(
-    {
-        "zstd": ("zstd", 1),
-        "lz4": ("lz4", None),
-        "snappy": ("snappy", None),
-        "gzip": ("gzip", 6),
-        "uncompressed": ("none", None),
-    }
-)
-"""``compression.type`` -> Parquet's codec and level. ``lz4`` is LZ4_RAW; gzip's level is Kafka's default."""
-
-_COMPRESSED: Final = ("timestamp", "key", "value")
-_COMPRESSED_HEADERS: Final = ("headers.list.element.key", "headers.list.element.value")
-_INTEGERS: Final = dict.fromkeys(("partition", "offset", "timestamp"), "DELTA_BINARY_PACKED")
-_PLAIN_BYTES: Final = dict.fromkeys(("key", "value", *_COMPRESSED_HEADERS), "PLAIN")
 _STATISTICS: Final = ("partition", "offset", "timestamp")
 
 FIXED_RECORD_BYTES: Final = 20
 """Size of partition, offset and timestamp of one record."""
 
-_KEY_SAMPLE_RECORDS: Final = 1024
-_KEY_SAMPLE_RECORDS_MIN: Final = 64
 _ZEROS_PER_BYTE_MAX: Final = 8
 _HEAP_BYTES_MAX: Final = 8 * 1024 * 1024
 """Size up to which zeroed heap memory is cheaper than fresh pages (26 to 290 µs against 25 to 780 µs), and little of
@@ -100,6 +84,8 @@ class EncodedSegment:
     footer_crc32: int
     nbytes: int
     """Size of the records as an Arrow table, in bytes."""
+    statistics: ColumnStatistics = NO_STATISTICS
+    """Statistics of the typed columns."""
 
     def ref(self, path: str) -> SegmentRef:
         """Return the reference to this segment stored at ``path``, relative to the topic's table."""
@@ -118,7 +104,7 @@ def encode_segment(
     """
     if compression not in CODECS:
         raise ValueError(f"compression is {compression!r}, not one of {', '.join(CODECS)}")
-    if not records.schema.equals(RECORD_SCHEMA):
+    if not records.schema.equals(record_schema(typed_columns(records.schema))):
         raise ValueError("records do not have RECORD_SCHEMA")
     places = _record_positions(records)
     if records.column("value").num_chunks * _CHUNK_RECORDS_MIN > records.num_rows:
@@ -128,7 +114,7 @@ def encode_segment(
     group_starts = _row_group_starts(records, nbytes, run_starts, row_group_bytes_max)
     run_spans = places.spans(run_starts)
     group_spans = run_spans if group_starts is run_starts else places.spans(group_starts)
-    data, positions = _write(records, nbytes, group_spans, _writer_options(records, run_starts, compression))
+    data, positions = _write(records, nbytes, group_spans, writer_options(records, run_starts, compression))
     footer_start = positions[-1]
     if group_starts is not run_starts:
         first_groups = np.searchsorted(group_starts, np.append(run_starts, records.num_rows))
@@ -145,6 +131,7 @@ def encode_segment(
         footer_start=footer_start,
         footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
         nbytes=nbytes,
+        statistics=collect_statistics(records),
     )
 
 
@@ -154,18 +141,25 @@ def decode_row_group(footer: Footer, index: int, data: bytes | memoryview) -> pa
 
 
 def decode_row_groups(
-    footer: Footer, indices: range, data: bytes | memoryview, *, columns: Sequence[str] | None = None
+    footer: Footer,
+    indices: range,
+    data: bytes | memoryview,
+    *,
+    columns: Sequence[str] | None = None,
+    with_typed: bool = False,
 ) -> pa.Table:
     """Decode the records of adjacent row groups: ``RECORD_SCHEMA``, sorted by partition and offset. Raises ``CorruptData``.
 
     ``indices`` has at least one, with step 1. ``data`` is ``[start of the first, end of the last)`` of the object, or ``[0, end
     of the last)``, which saves a copy. ``columns`` are those to decode in addition to ``partition``, ``offset`` and
-    ``timestamp``; None for all.
+    ``timestamp``; None for all. ``with_typed``: the typed columns of the segment, too.
     """
     ref = footer.segment
     groups = footer.row_groups[indices.start : indices.stop]
     file = verified_file(footer, indices, data)
     schema = RECORD_SCHEMA if columns is None else _parquet_columns(columns)
+    if with_typed:
+        schema = record_schema(footer.typed_columns)
     try:
         source = pq.ParquetFile(file, metadata=footer.metadata)
         decoded = source.read_row_groups(list(indices), columns=schema.names, use_threads=False)
@@ -283,67 +277,13 @@ def _row_group_starts(
 def _largest_run_bytes(records: pa.Table, run_starts: npt.NDArray[np.intp], run_lengths: npt.NDArray[np.intp]) -> float:
     """Return an upper bound of the largest run's bytes without reading each record; infinity without a cheap one."""
     columns = [records.column(name) for name in ("key", "value")]
-    if _has_headers(records) or any(column.num_chunks != 1 for column in columns):
+    if has_headers(records) or any(column.num_chunks != 1 for column in columns):
         return float("inf")
     sizes = run_lengths * FIXED_RECORD_BYTES
     for chunk in (column.chunk(0) for column in columns):
         ends = np.frombuffer(chunk.buffers()[1], dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
         sizes += ends[run_starts + run_lengths] - ends[run_starts]
     return float(sizes.max())
-
-
-def _has_headers(records: pa.Table) -> bool:
-    """Return whether any record has a header (or a null list spans one, which Arrow allows)."""
-    headers = records.column("headers")
-    if headers.null_count == len(headers):
-        return False
-    return any(len(chunk) and chunk.offsets[0].as_py() != chunk.offsets[-1].as_py() for chunk in headers.chunks)
-
-
-def _writer_options(records: pa.Table, run_starts: npt.NDArray[np.intp], compression: str) -> dict[str, Any]:
-    """Return the encoding options for this segment's columns."""
-    compressed = [*_COMPRESSED]
-    # A codec costs about 10 µs per column and row group, even with nothing to compress.
-    if _has_headers(records):
-        compressed += _COMPRESSED_HEADERS
-    return _columns(compressed, _keys_repeat(records.column("key"), run_starts), compression)
-
-
-def streaming_options(first: pa.Table, *, compression: str) -> dict[str, Any]:
-    """Return the encoding options for a segment of one partition when only its ``first`` records are known."""
-    keys_repeat = _keys_repeat(first.column("key"), np.zeros(1, dtype=np.intp))
-    return _columns([*_COMPRESSED, *_COMPRESSED_HEADERS], keys_repeat, compression)
-
-
-def _columns(compressed: Sequence[str], keys_repeat: bool, compression: str) -> dict[str, Any]:
-    codec, level = CODECS[compression]
-    encodings = _INTEGERS | _PLAIN_BYTES
-    dictionary = ["key"] if keys_repeat else []
-    for name in dictionary:
-        del encodings[name]
-    return {
-        "compression": dict.fromkeys(compressed, codec),
-        "compression_level": dict.fromkeys(compressed, level) if level is not None else None,
-        "use_dictionary": dictionary,
-        "column_encoding": encodings,
-        "write_statistics": list(_STATISTICS),
-        "store_schema": False,
-        "version": "2.6",
-        "data_page_version": "1.0",
-    }
-
-
-def _keys_repeat(keys: pa.ChunkedArray, run_starts: npt.NDArray[np.intp]) -> bool:
-    """Return whether a dictionary of keys pays: in a sample of the longest run each key comes at least twice."""
-    if len(keys) < _KEY_SAMPLE_RECORDS_MIN:
-        return False
-    run_lengths = np.diff(run_starts, append=len(keys))
-    longest = int(np.argmax(run_lengths))
-    length = min(int(run_lengths[longest]), _KEY_SAMPLE_RECORDS)
-    if length < _KEY_SAMPLE_RECORDS_MIN or keys.null_count == len(keys):
-        return False
-    start = int(run_starts[longest]) + (int(run_lengths[longest]) - length) // 2
-    return int(pc.count_distinct(keys.slice(start, length), mode="all").as_py()) * 2 <= length
 
 
 def _write(
@@ -354,12 +294,13 @@ def _write(
     # Untouched memory costs nothing, so the bound is generous: no codec or encoding doubles its input, and a row group's page
     # headers and metadata take about 1 KiB. A native sink needs the interpreter's lock less often than one that Python writes
     # page by page, and a busy gateway's event loop would give the lock back late.
-    buffer = pa.allocate_buffer(2 * nbytes + 64 * 1024 + 8 * 1024 * len(spans))
+    leaf_count = len(typed_leaves(records.schema))
+    buffer = pa.allocate_buffer(2 * nbytes + 64 * 1024 + (8 * 1024 + 1024 * leaf_count) * len(spans))
     sink = pa.FixedSizeBufferWriter(buffer)
     view = memoryview(buffer)
     positions = [len(MAGIC)]
     rows: list[tuple[int, ...]] = []
-    with pq.ParquetWriter(sink, RECORD_SCHEMA, **options) as writer:
+    with pq.ParquetWriter(sink, records.schema, **options) as writer:
         first = 0
         for span in spans:
             record_count, position = span[3], positions[-1]

@@ -23,9 +23,10 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from log_format.records.single import RecordAtOffset, SingleRecord
+from log_format.segments.encoding_options import CODECS
 from log_format.segments.footer import MAGIC, ROW_GROUPS_KEY
 from log_format.segments.run import Run
-from log_format.segments.segment import CODECS, EncodedSegment, encode_segment
+from log_format.segments.segment import EncodedSegment, encode_segment
 
 try:
     from zstandard import ZstdCompressor

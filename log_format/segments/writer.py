@@ -17,18 +17,34 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from log_format.limits import ROW_GROUP_BYTES_MAX
-from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.size import record_bytes
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns, with_typed_columns
+from log_format.segments.column_statistics import ColumnStatistics, collect_statistics, merge_statistics
+from log_format.segments.encoding_options import streaming_options
 from log_format.segments.footer import MAGIC, ROW_GROUPS_KEY
 from log_format.segments.run import Run
-from log_format.segments.segment import FIXED_RECORD_BYTES, EncodedSegment, streaming_options
+from log_format.segments.segment import FIXED_RECORD_BYTES, EncodedSegment
 
 
 class SegmentWriter:
-    """A writer that takes the records of one partition, sorted by offset. ``compression``: as for ``encode_segment``."""
+    """A writer that takes the records of one partition, sorted by offset.
 
-    def __init__(self, *, compression: str, row_group_bytes_max: int = ROW_GROUP_BYTES_MAX) -> None:
+    Args:
+        compression: as for ``encode_segment``.
+        columns: typed columns of the segment; records without one have null there.
+        row_group_bytes_max: as for ``encode_segment``.
+    """
+
+    def __init__(
+        self,
+        *,
+        compression: str,
+        columns: TypedColumns = NO_TYPED_COLUMNS,
+        row_group_bytes_max: int = ROW_GROUP_BYTES_MAX,
+    ) -> None:
         self._compression = compression
+        self._columns = columns
+        self._statistics: list[ColumnStatistics] = []
         self._row_group_bytes_max = row_group_bytes_max
         self._waiting: list[pa.Table] = []
         self.waiting_bytes = 0
@@ -44,7 +60,8 @@ class SegmentWriter:
         return self._sink.tell()
 
     def add(self, records: pa.Table) -> None:
-        """Add records (``RECORD_SCHEMA``) that follow the earlier ones."""
+        """Add records (``RECORD_SCHEMA``, and any of the typed columns) that follow the earlier ones."""
+        records = with_typed_columns(records, self._columns)
         ends = np.cumsum(record_bytes(records) + FIXED_RECORD_BYTES)
         start, bytes_before = 0, 0
         while start < records.num_rows:
@@ -66,7 +83,7 @@ class SegmentWriter:
         self._nbytes += records.nbytes
         if self._writer is None:
             self._writer = pq.ParquetWriter(
-                self._sink, RECORD_SCHEMA, **streaming_options(records, compression=self._compression)
+                self._sink, records.schema, **streaming_options(records, compression=self._compression)
             )
         start = max(self._sink.tell(), len(MAGIC))
         self._writer.write_table(records, row_group_size=records.num_rows)
@@ -74,6 +91,7 @@ class SegmentWriter:
         with self._sink.getbuffer() as view:
             crc32 = zlib.crc32(view[start:end])
         self._rows.append((start, end - start, crc32, *_span(records)))
+        self._statistics.append(collect_statistics(records))
 
     def finish(self) -> EncodedSegment | None:
         """Return the segment, None if there were no records. Nothing can be added afterwards."""
@@ -101,6 +119,7 @@ class SegmentWriter:
             footer_start=footer_start,
             footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
             nbytes=self._nbytes,
+            statistics=merge_statistics(self._statistics, [row[6] for row in self._rows]),
         )
 
 

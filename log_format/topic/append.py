@@ -15,7 +15,7 @@ these offsets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -26,8 +26,15 @@ from log_format.delta.change import Proposal
 from log_format.errors import ErrorCode, RequestRefused, TidelogError, TopicReplaced
 from log_format.ids import NewId
 from log_format.layout import segment_path
-from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.single import RecordAtOffset
+from log_format.records.typed_columns import (
+    NO_TYPED_COLUMNS,
+    TypeConflict,
+    TypedColumns,
+    record_schema,
+    typed_columns,
+    without_typed_columns,
+)
 from log_format.segments.segment import encode_segment
 from log_format.segments.single_record_encoding import ONE_RECORD_BYTES_MAX, encode_single_record
 from log_format.topic.append_outcome import AppendedRange, AppendOutcome, AppendResult, Duplicate
@@ -35,6 +42,8 @@ from log_format.topic.applied_transactions import TransactionStamp, tag_with_tra
 from log_format.topic.attachment import TopicMoved
 from log_format.topic.batch import Batch, concatenate_records
 from log_format.topic.change import StagedSegment
+from log_format.topic.changes import columns_actions
+from log_format.topic.config import Subjects
 from log_format.topic.producers import (
     Counts,
     ProducerStamp,
@@ -80,15 +89,29 @@ _Verdict = Duplicate | TidelogError | int | None
 flush."""
 
 
+TypeRecords = Callable[[Subjects, pa.Table], pa.Table | None]
+"""Function that returns the typed columns of records, those that don't fit marked; None if it does not know the schemas."""
+
+
 class Append:
     """A flush: batches that share one segment and one commit. It keeps its staged segment, so only one thread may propose it."""
 
-    def __init__(self, batches: Sequence[Batch], new_id: NewId) -> None:
+    def __init__(self, batches: Sequence[Batch], new_id: NewId, type_records: TypeRecords | None = None) -> None:
+        """Set up.
+
+        Args:
+            batches: at least one.
+            new_id: makes names of objects.
+            type_records: gives typed columns to records that were accepted before they could have any (of a transaction, or
+                delayed); None: their columns are null.
+        """
         assert batches
         self.batches = tuple(batches)
+        self._type_records = type_records
+        self._typed: dict[tuple[int, Subjects], pa.Table] = {}
         self._new_id = new_id
         self._staged: StagedSegment | None = None
-        self._staged_for: tuple[tuple[int, ...], tuple[tuple[int, int], ...], str, bool] | None = None
+        self._staged_for: tuple[object, ...] | None = None
         self.placed: pa.Table | RecordAtOffset | None = None
         """Records of the newest staged segment, for the tail cache: a table as in ``records``, or a single record that is not a
         table yet."""
@@ -158,10 +181,12 @@ class Append:
             modification_time_ms=max(now_ms, state.modification_time_ms + 1),
             data_change=True,
             stamped=stamped,
+            columns=segment.encoded.statistics,
         )
         txns += [Txn(app_id=str(partition), version=ends[partition], last_updated=now_ms) for partition in sorted(ends)]
         floor = state.transactions.floor
         actions: list[Action] = [
+            *columns_actions(state, self._columns(standing, state)),
             tag_with_transactions(add, applied, floor),
             *txns,
             *transaction_txns(applied, floor, now_ms),
@@ -178,6 +203,7 @@ class Append:
         taken: dict[tuple[ProducerStamp, Counts], int] = {}
         applied: dict[str, int] = {}
         counts: dict[int, int] = {}
+        columns = state.columns
         verdicts: list[_Verdict] = []
         for index, batch in enumerate(self.batches):
             verdict: _Verdict = state.incarnation_error(batch.topic_id)
@@ -194,6 +220,11 @@ class Append:
                 verdict = same if same is not None else state.transactions.judge(batch.transaction)
             if verdict is None:
                 verdict = settings_error(batch, state) or expected_offset_error(batch, next_offsets, counts)
+            if verdict is None and batch.columns:
+                try:
+                    columns = columns.merged_with(batch.columns)
+                except TypeConflict as conflict:
+                    verdict = _type_error(state, conflict)
             if verdict is None:
                 for partition, count in batch.counts:
                     counts[partition] = counts.get(partition, 0) + count
@@ -213,19 +244,41 @@ class Append:
         bases = tuple((partition, int(next_offsets[partition])) for partition in touched)
         compression = state.config.choice("compression.type")
         log_append_time = state.config.choice("message.timestamp.type") == "LogAppendTime"
-        wanted = (tuple(standing), bases, compression, log_append_time)
+        columns = self._columns(standing, state)
+        wanted = (tuple(standing), bases, compression, log_append_time, columns)
         if self._staged is None or self._staged.is_too_old or self._staged_for != wanted:
-            batches = [self.batches[index] for index in standing]
+            batches = [self._typed_batch(index, state) for index in standing]
             single = batches[0].single if len(batches) == 1 else None
-            if single is not None and single.size_bytes <= ONE_RECORD_BYTES_MAX:
+            if single is not None and single.size_bytes <= ONE_RECORD_BYTES_MAX and not columns:
                 self.placed = RecordAtOffset(*bases[0], single)
                 encoded = encode_single_record(self.placed, compression=compression)
             else:
-                self.placed = assign_offsets(batches, next_offsets, log_append_time=log_append_time)
-                encoded = encode_segment(self.placed, compression=compression)
+                records = assign_offsets(batches, next_offsets, log_append_time=log_append_time, columns=columns)
+                encoded = encode_segment(records, compression=compression)
+                self.placed = without_typed_columns(records)
             self._staged = StagedSegment(segment_path(self._new_id()), encoded)
             self._staged_for = wanted
         return self._staged
+
+    def _columns(self, standing: Sequence[int], state: TopicState) -> TypedColumns:
+        """Return the typed columns of the table with these batches."""
+        columns = state.columns
+        for index in standing:
+            columns = columns.merged_with(self._typed_batch(index, state).columns)
+        return columns
+
+    def _typed_batch(self, index: int, state: TopicState) -> Batch:
+        """Return the batch with the typed columns that it can have in this topic."""
+        batch, subjects = self.batches[index], state.config.subjects
+        if batch.typed is not None or not subjects.are_set or self._type_records is None:
+            return batch
+        typed = self._typed.get((index, subjects))
+        if typed is None:
+            found = self._type_records(subjects, batch.records)
+            if found is None or not _fit(state.columns, found):
+                return batch
+            typed = self._typed[index, subjects] = found
+        return batch.with_typed(typed, subjects)
 
 
 def settings_error(batch: Batch, state: TopicState) -> TidelogError | None:
@@ -244,6 +297,8 @@ def settings_error(batch: Batch, state: TopicState) -> TidelogError | None:
             limit_bytes=limit,
         )
     is_promised = batch.transaction is not None or batch.is_publication
+    if not is_promised and batch.counts and batch.subjects != state.config.subjects:
+        return TopicReplaced(f"The schemas of topic {state.topic!r} were changed meanwhile.", topic=state.topic)
     if state.config.needs_keys and not is_promised and batch.has_null_key:
         # Records of a decided transaction and delayed records were checked when they were accepted. They can't be refused any
         # more.
@@ -277,6 +332,23 @@ def expected_offset_error(
     )
 
 
+def _fit(columns: TypedColumns, typed: pa.Table) -> bool:
+    try:
+        columns.merged_with(typed_columns(typed.schema))
+    except TypeConflict:
+        return False
+    return True
+
+
+def _type_error(state: TopicState, conflict: TypeConflict) -> TidelogError:
+    """Return the error about records whose schema contradicts the topic's columns."""
+    return RequestRefused(
+        f"The records' schema does not fit the columns of topic {state.topic!r}: {conflict}. A column keeps its type: use a "
+        "new member, or a new topic.",
+        code=ErrorCode.INVALID_RECORD,
+    )
+
+
 def _take_offset_ranges(batch: Batch, state: TopicState, ends: dict[int, int]) -> tuple[AppendedRange, ...]:
     """Return the offset ranges of the batch's records, and raise the partitions' next offsets in ``ends`` accordingly."""
     offset_ranges = []
@@ -289,18 +361,21 @@ def _take_offset_ranges(batch: Batch, state: TopicState, ends: dict[int, int]) -
     return tuple(offset_ranges)
 
 
-def assign_offsets(batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool) -> pa.Table:
-    """Return all records with their offsets, sorted by partition and arrival: ``RECORD_SCHEMA``.
+def assign_offsets(
+    batches: Sequence[Batch], next_offsets: Offsets, *, log_append_time: bool, columns: TypedColumns = NO_TYPED_COLUMNS
+) -> pa.Table:
+    """Return all records with their offsets, sorted by partition and arrival: ``RECORD_SCHEMA`` and the typed columns.
 
     Args:
         batches: at least one, in order of arrival.
         next_offsets: each partition's next offset.
         log_append_time: whether the topic has ``LogAppendTime``.
+        columns: typed columns of the records.
     """
     if len(batches) > 1 and all(len(batch.counts) == 1 for batch in batches):
         batches = sorted(batches, key=lambda batch: batch.counts[0][0])  # cheaper than sorting their records
     timed = {batches[0].topic_id} if log_append_time else ()
-    records, partitions = concatenate_records(batches, log_append_time=timed)
+    records, partitions = concatenate_records(batches, log_append_time=timed, columns=columns)
     if len(batches) == 1 and len(batches[0].counts) == 1:
         base = int(next_offsets[partitions[0]])
         offsets = np.arange(base, base + len(partitions), dtype=np.int64)
@@ -313,5 +388,5 @@ def assign_offsets(batches: Sequence[Batch], next_offsets: Offsets, *, log_appen
         touched, starts = np.unique(partitions, return_index=True)
         lengths = np.diff(np.append(starts, len(partitions)))
         offsets = np.arange(len(partitions), dtype=np.int64) + np.repeat(next_offsets[touched] - starts, lengths)
-    columns = [pa.array(partitions, pa.int32()), pa.array(offsets, pa.int64())]
-    return pa.Table.from_arrays([*columns, *records.columns], schema=RECORD_SCHEMA)
+    places = [pa.array(partitions, pa.int32()), pa.array(offsets, pa.int64())]
+    return pa.Table.from_arrays([*places, *records.columns], schema=record_schema(columns))

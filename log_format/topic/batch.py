@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Sequence
 from itertools import groupby
 
@@ -11,7 +12,9 @@ import pyarrow as pa
 
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.single import SingleRecord, records_to_table
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns, typed_columns, with_typed_columns
 from log_format.topic.applied_transactions import TransactionStamp
+from log_format.topic.config import UNTYPED, Subjects
 from log_format.topic.producer_id import PUBLISHER
 from log_format.topic.producers import ProducerStamp
 
@@ -32,6 +35,8 @@ class Batch:
         expected_offset: append the batch only if this is the next offset of its one partition.
         transaction: decided transaction; the batch has all its records for this topic, and is appended once.
         append_time_ms: timestamp for the records of a topic with ``LogAppendTime``; None if they already have it.
+        typed: the records' typed columns, where the records were checked by schemas.
+        subjects: the subjects of these schemas.
         original: the records of the batch's one partition as their producer encoded them, kept for readers of that encoding.
     """
 
@@ -47,8 +52,10 @@ class Batch:
         "record_bytes_max",
         "single",
         "stamp",
+        "subjects",
         "topic_id",
         "transaction",
+        "typed",
     )
 
     def __init__(
@@ -64,6 +71,8 @@ class Batch:
         transaction: TransactionStamp | None = None,
         append_time_ms: int | None = None,
         original: bytes | memoryview | None = None,
+        typed: pa.Table | None = None,
+        subjects: Subjects = UNTYPED,
     ) -> None:
         self.topic_id = topic_id
         self.single: SingleRecord | None = None
@@ -94,6 +103,9 @@ class Batch:
         self.transaction = transaction
         self.append_time_ms = append_time_ms
         self.original = original
+        assert (typed is not None) == subjects.are_set
+        self.typed = typed
+        self.subjects = subjects
 
     @property
     def records(self) -> pa.Table:
@@ -102,6 +114,17 @@ class Batch:
             assert self.single is not None
             self._records = records_to_table([self.single])
         return self._records
+
+    def with_typed(self, typed: pa.Table, subjects: Subjects) -> Batch:
+        """Return the same batch with these typed columns of its records."""
+        found = copy.copy(self)
+        found.typed, found.subjects, found._nbytes = typed, subjects, None
+        return found
+
+    @property
+    def columns(self) -> TypedColumns:
+        """Typed columns of the records."""
+        return NO_TYPED_COLUMNS if self.typed is None else typed_columns(self.typed.schema)
 
     @property
     def partitions(self) -> Partitions:
@@ -115,7 +138,8 @@ class Batch:
     def nbytes(self) -> int:
         """Size of the records as an Arrow table, in bytes; an estimate for a single record."""
         if self._nbytes is None:
-            self._nbytes = self.records.nbytes if self.single is None else self.single.nbytes
+            plain = self.records.nbytes if self.single is None else self.single.nbytes
+            self._nbytes = plain + (0 if self.typed is None else self.typed.nbytes)
         return self._nbytes
 
     @property
@@ -136,30 +160,42 @@ class Batch:
         return self.stamp is not None and self.stamp.producer_id == PUBLISHER
 
 
-def concatenate_records(batches: Sequence[Batch], *, log_append_time: Collection[str]) -> tuple[pa.Table, Partitions]:
+def concatenate_records(
+    batches: Sequence[Batch], *, log_append_time: Collection[str], columns: TypedColumns = NO_TYPED_COLUMNS
+) -> tuple[pa.Table, Partitions]:
     """Concatenate the records of all batches in the order given.
 
     Args:
         batches: at least one. Adjacent single records become one table, also those of different topics.
         log_append_time: ids of the topics with ``LogAppendTime``.
+        columns: typed columns of the records; they have all that the batches have, or none.
 
     Returns:
         The records, and the partition of each.
     """
     tables: list[pa.Table] = []
     partitions: list[Partitions] = []
-    for are_single, some in groupby(batches, lambda batch: batch.single is not None):
+    for are_single, some in groupby(batches, lambda batch: batch.single is not None and batch.typed is None):
         if are_single:
             singles = list(some)
-            tables.append(records_to_table([batch.single for batch in singles if batch.single is not None]))
+            table = records_to_table([batch.single for batch in singles if batch.single is not None])
+            tables.append(with_typed_columns(table, columns))
             partitions.append(np.array([batch.counts[0][0] for batch in singles], np.int32))
         else:
             for batch in some:
-                tables.append(records_at_append_time(batch) if batch.topic_id in log_append_time else batch.records)
+                table = records_at_append_time(batch) if batch.topic_id in log_append_time else batch.records
+                tables.append(table if not columns else _with_typed(table, batch.typed, columns))
                 partitions.append(batch.partitions)
     if len(tables) == 1:
         return tables[0].combine_chunks(), partitions[0]
     return pa.concat_tables(tables).combine_chunks(), np.concatenate(partitions)
+
+
+def _with_typed(records: pa.Table, typed: pa.Table | None, columns: TypedColumns) -> pa.Table:
+    if typed is not None:
+        for name in typed.schema.names:
+            records = records.append_column(typed.schema.field(name), typed.column(name))
+    return with_typed_columns(records, columns)
 
 
 def records_at_append_time(batch: Batch) -> pa.Table:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from log_format import limits
-from log_format.delta.actions import PROTOCOL, Action, MetaData, Remove, Txn
+from log_format.delta.actions import Action, MetaData, Remove, Txn
 from log_format.delta.change import Proposal
 from log_format.delta.foreign import FOREIGN_PROPERTY, ForeignCommit
-from log_format.delta.table_schema import schema_string
 from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownPartition, UnknownTopic
-from log_format.records.schema import RECORD_SCHEMA
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, TypedColumns
 from log_format.topic.attachment import NO_MOVE, Attachment, LastMove, TopicMove
 from log_format.topic.config import ConfigValue, TopicConfig, check_topic_name
 from log_format.topic.segment_tags import remove_segment
@@ -24,6 +23,7 @@ from log_format.topic.state import (
     PARTITION_COUNT_PROPERTY,
     TopicState,
 )
+from log_format.topic.table_columns import protocol_of, table_schema_string
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,7 @@ class CreateTopic:
     config: TopicConfig
     topic_id: str
     attachment: Attachment | None = None
+    columns: TypedColumns = NO_TYPED_COLUMNS
 
     def __post_init__(self) -> None:
         """Raise ``RequestRefused`` for a name or partition count that a topic can't have."""
@@ -55,8 +56,11 @@ class CreateTopic:
                 code=ErrorCode.TOPIC_ALREADY_EXISTS,
                 topic=self.name,
             )
-        metadata = _metadata(self.topic_id, self.name, self.partition_count, self.config, now_ms, self.attachment)
-        return Proposal(operation="CREATE TOPIC", actions=[PROTOCOL, metadata], result=True)
+        metadata = _metadata(
+            *(self.topic_id, self.name, self.partition_count, self.config, now_ms, self.attachment),
+            columns=self.columns,
+        )
+        return Proposal(operation="CREATE TOPIC", actions=[protocol_of(self.columns), metadata], result=True)
 
     def _difference(self, state: TopicState) -> str:
         """Describe in what the existing topic differs, by setting."""
@@ -80,6 +84,7 @@ class AlterTopic:
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
     move: TopicMove = NO_MOVE
     topic_id: str | None = None
+    columns: TypedColumns = NO_TYPED_COLUMNS
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[None]:
         """Propose new metadata. Raises ``UnknownTopic``, ``Attached``, ``RequestRefused`` (``INVALID_CONFIG``,
@@ -92,11 +97,15 @@ class AlterTopic:
             what = f"must not be below {state.partition_count}: partitions can only be added"
             raise RequestRefused(f"partition_count {what}.", errors=[{"where": "/partition_count", "what": what}])
         config = state.config.altered(self.config, request_bytes_max=self.request_bytes_max)
-        if count == state.partition_count and config == state.config and not self.move.changes(state):
+        columns = merged_columns(state, self.columns)
+        is_as_before = (count, config, columns) == (state.partition_count, state.config, state.columns)
+        if is_as_before and not self.move.changes(state):
             return Proposal(operation="ALTER TOPIC", actions=(), result=None)
         self.move.check(state)
-        metadata = moved_metadata(replace(state, partition_count=count, config=config), self.move)
-        return Proposal(operation="ALTER TOPIC", actions=[*_protocol(self.move.to), metadata], result=None)
+        altered = replace(state, partition_count=count, config=config, columns=columns)
+        metadata = moved_metadata(altered, self.move)
+        protocol = _protocol(altered, self.move.to) if columns == state.columns else [protocol_of(columns)]
+        return Proposal(operation="ALTER TOPIC", actions=[*protocol, metadata], result=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +124,7 @@ class MoveTopic:
             return Proposal(operation="MOVE TOPIC", actions=(), result=None)
         self.move.check(state)
         metadata = moved_metadata(state, self.move)
-        return Proposal(operation="MOVE TOPIC", actions=[*_protocol(self.move.to), metadata], result=None)
+        return Proposal(operation="MOVE TOPIC", actions=[*_protocol(state, self.move.to), metadata], result=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +279,27 @@ def _check_partition_count(count: object) -> None:
         raise RequestRefused(f"partition_count {what}.", errors=[{"where": "/partition_count", "what": what}])
 
 
+def merged_columns(state: TopicState, columns: TypedColumns) -> TypedColumns:
+    """Return the topic's typed columns together with others. Raises ``RequestRefused`` for a member of another type."""
+    try:
+        return state.columns.merged_with(columns)
+    except TypeConflict as conflict:
+        raise RequestRefused(
+            f"The schema does not fit the columns of topic {state.topic!r}: {conflict}. A column keeps its type: use a new "
+            "member, or a new topic.",
+            code=ErrorCode.INVALID_CONFIG,
+            errors=[{"where": "/config/value.schema", "what": str(conflict)}],
+        ) from conflict
+
+
+def columns_actions(state: TopicState, columns: TypedColumns) -> list[Action]:
+    """Return the actions that give the topic's table these typed columns, which have all that it has; none if it has them."""
+    if columns == state.columns:
+        return []
+    metadata = moved_metadata(replace(state, columns=columns), NO_MOVE)
+    return [metadata] if state.columns else [protocol_of(columns), metadata]
+
+
 def moved_metadata(state: TopicState, move: TopicMove) -> MetaData:
     """Return the topic's metadata for the place that the move takes it to."""
     return _metadata(
@@ -281,12 +311,13 @@ def moved_metadata(state: TopicState, move: TopicMove) -> MetaData:
         move.to,
         moved=move.moved or state.moved,
         foreign=state.foreign.last,
+        columns=state.columns,
     )
 
 
-def _protocol(attachment: Attachment | None) -> list[Action]:
+def _protocol(state: TopicState, attachment: Attachment | None) -> list[Action]:
     """Return the protocol for a topic at a journal, so that releases that do not know journals refuse the table; else nothing."""
-    return [] if attachment is None else [PROTOCOL]
+    return [] if attachment is None else [protocol_of(state.columns)]
 
 
 def _metadata(  # noqa: PLR0917
@@ -299,11 +330,12 @@ def _metadata(  # noqa: PLR0917
     *,
     moved: LastMove | None = None,
     foreign: ForeignCommit | None = None,
+    columns: TypedColumns = NO_TYPED_COLUMNS,
 ) -> MetaData:
     return MetaData(
         id=topic_id,
         name=name,
-        schema_string=schema_string(RECORD_SCHEMA),
+        schema_string=table_schema_string(columns),
         configuration={
             # Only Tidelog's maintenance may clean this log: docs/format.md, section 9.
             "delta.enableExpiredLogCleanup": "false",

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused
@@ -25,8 +25,25 @@ PROPERTY_PREFIX: Final = "tidelog."
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _INT64_MAX: Final = 2**63 - 1
+SUBJECT_CHARACTERS_MAX: Final = 1_000
+"""Longest name of a subject of the schema registry."""
 
 ConfigValue = int | str
+
+
+class Subjects(NamedTuple):
+    """The subjects of the registry that a topic's values and keys have schemas of; empty: none."""
+
+    value: str = ""
+    key: str = ""
+
+    @property
+    def are_set(self) -> bool:
+        """Whether the topic is typed."""
+        return bool(self.value or self.key)
+
+
+UNTYPED: Final = Subjects()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +82,20 @@ class ChoiceSetting:
         raise ValueError(f"must be one of {', '.join(repr(choice) for choice in self.choices)}")
 
 
-SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType(
+@dataclass(frozen=True, slots=True)
+class SubjectSetting:
+    """A setting that names a subject of the schema registry; empty: none."""
+
+    default: str = ""
+
+    def parse(self, value: object) -> str:
+        """Return the subject. Raises ``ValueError`` for a name that none has."""
+        if isinstance(value, str) and len(value) <= SUBJECT_CHARACTERS_MAX and (value.isprintable() or not value):
+            return value
+        raise ValueError(f"must be the name of a subject, at most {SUBJECT_CHARACTERS_MAX} printable characters")
+
+
+SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting | SubjectSetting]] = MappingProxyType(
     {
         "retention.ms": IntegerSetting(604_800_000, -1),
         "retention.bytes": IntegerSetting(-1, -1),
@@ -89,6 +119,9 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting]] = MappingProxyType
         ),
         "deleted.file.retention.count": IntegerSetting(limits.DELETED_FILES_KEPT, -1),
         "commit.retention.count": IntegerSetting(limits.COMMITS_KEPT, -1),
+        "value.schema": SubjectSetting(),
+        "key.schema": SubjectSetting(),
+        "data.on.error": ChoiceSetting("reject", ("mark", "reject")),
     }
 )
 
@@ -99,6 +132,9 @@ OWN_SETTINGS: Final = frozenset(
         "deleted.file.retention.ms",
         "deleted.file.retention.count",
         "commit.retention.count",
+        "value.schema",
+        "key.schema",
+        "data.on.error",
     }
 )
 """Settings that only Tidelog has, and Kafka does not."""
@@ -228,6 +264,17 @@ class TopicConfig:
         if self.choice("message.timestamp.type") == "LogAppendTime":
             return None
         return AcceptedTimes(now_ms - self.integer(before), min(now_ms + self.integer(after), _INT64_MAX))
+
+    @property
+    def subjects(self) -> Subjects:
+        """Subjects of the schemas of values and keys."""
+        return Subjects(self.choice("value.schema"), self.choice("key.schema"))
+
+    @property
+    def commit_mode(self) -> str:
+        """Where the topic's appends are committed: ``commit.mode``, but a typed topic has its own commits, which write its
+        columns."""
+        return "own" if self.subjects.are_set else self.choice("commit.mode")
 
     @property
     def deletes_old(self) -> bool:

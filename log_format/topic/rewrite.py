@@ -19,6 +19,7 @@ from typing import Final
 
 from log_format.delta.actions import Action, Txn
 from log_format.delta.change import Proposal
+from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistics
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.segment_tags import Rewritten, add_segment, remove_segment
 from log_format.topic.state import KEYS_COMPACTED_APP_ID, TopicState
@@ -42,6 +43,7 @@ class NewSegment:
     run: Run
     modification_time_ms: int
     rewritten: Rewritten
+    columns: ColumnStatistics = NO_STATISTICS
 
 
 class UploadedFile:
@@ -99,6 +101,7 @@ class Rewrite:
                 modification_time_ms=new.modification_time_ms,
                 data_change=False,
                 rewritten=new.rewritten,
+                columns=new.columns,
             )
             for new in kept
         ]

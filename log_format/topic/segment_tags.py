@@ -22,6 +22,7 @@ import msgspec
 
 from log_format.delta.actions import Add, Remove
 from log_format.errors import CorruptData
+from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistics
 from log_format.segments.run import Run, SegmentRef, parse_segment_path
 from log_format.topic.numbered_producers import decode_spent
 from log_format.topic.producers import StampedBatch, decode_stamps, encode_stamps
@@ -43,7 +44,7 @@ _PATH_SAFE: Final = "/-_.~"
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _RunBytes = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
-_ENCODER: Final = msgspec.json.Encoder()
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
 class Rewritten(NamedTuple):
@@ -66,6 +67,7 @@ def add_segment(
     data_change: bool,
     stamped: Sequence[StampedBatch] = (),
     rewritten: Rewritten | None = None,
+    columns: ColumnStatistics = NO_STATISTICS,
 ) -> Add:
     """Return the ``add`` of a segment, with statistics and tags.
 
@@ -76,13 +78,14 @@ def add_segment(
         data_change: whether the records are new in the table.
         stamped: the idempotent requests in the segment.
         rewritten: how a rewrite made the segment; None for a flush.
+        columns: statistics of the typed columns.
     """
     return Add(
         path=quote(segment.path, safe=_PATH_SAFE),
         size=segment.size_bytes,
         modification_time=modification_time_ms,
         data_change=data_change,
-        stats=statistics(runs),
+        stats=statistics(runs, columns),
         tags={
             TAG_RUNS: _ENCODER.encode(
                 [
@@ -179,8 +182,8 @@ def spent_producers(tags: Mapping[str, str]) -> list[tuple[str, int]]:
         raise CorruptData(f"The log's {TAG_SPENT} can't be used: {problem}.") from problem
 
 
-def statistics(runs: Sequence[Run]) -> str:
-    """Return the ``stats`` of an ``add`` with these runs."""
+def statistics(runs: Sequence[Run], columns: ColumnStatistics = NO_STATISTICS) -> str:
+    """Return the ``stats`` of an ``add`` with these runs and these statistics of typed columns."""
     first = runs[0]
     low, high, count = [*_lowest(first)], [*_highest(first)], first.record_count
     for run in runs[1:]:
@@ -188,12 +191,13 @@ def statistics(runs: Sequence[Run]) -> str:
         count += run.record_count
     oldest = _iso(low[2])
     newest = oldest if low[2] == high[2] else _iso(high[2])
+    least, largest, nulls = columns.nested()
     return _ENCODER.encode(
         {
             "numRecords": count,
-            "minValues": {"partition": low[0], "offset": low[1], "timestamp": oldest},
-            "maxValues": {"partition": high[0], "offset": high[1], "timestamp": newest},
-            "nullCount": {"partition": 0, "offset": 0, "timestamp": 0},
+            "minValues": {"partition": low[0], "offset": low[1], "timestamp": oldest, **least},
+            "maxValues": {"partition": high[0], "offset": high[1], "timestamp": newest, **largest},
+            "nullCount": {"partition": 0, "offset": 0, "timestamp": 0, **nulls},
         }
     ).decode()
 

@@ -32,6 +32,7 @@ from log_format.delta.foreign import NOTHING_FOREIGN, ForeignWrites
 from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData, TopicReplaced, UnknownTopic
 from log_format.manifest.manifest import Manifest
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns
 from log_format.topic.applied_transactions import NO_TRANSACTIONS, AppliedTransactions
 from log_format.topic.attachment import Attachment, LastMove, parse_attachment, parse_last_move
 from log_format.topic.config import PROPERTY_PREFIX, TopicConfig
@@ -43,6 +44,7 @@ from log_format.topic.segment_tags import (
     spent_producers,
     stamped_batches,
 )
+from log_format.topic.table_columns import parse_typed_columns
 
 PARTITION_COUNT_PROPERTY: Final = PROPERTY_PREFIX + "partition.count"
 DELETED_PROPERTY: Final = PROPERTY_PREFIX + "deleted"
@@ -88,6 +90,8 @@ class TopicState:
     moved_version: int = field(default=NO_LOG, compare=False)
     """Version of the last change of place or number; after loading a checkpoint, which does not say it, that of the
     checkpoint."""
+    columns: TypedColumns = NO_TYPED_COLUMNS
+    """Typed columns of the table."""
     is_guarded: bool = False
     """Whether the table's protocol keeps other writers away."""
     foreign: ForeignWrites = NOTHING_FOREIGN
@@ -260,6 +264,7 @@ class TopicState:
             changes["moved_version"] = self.version
         changes["moved"] = parse_last_move(properties)
         changes["foreign"] = self.foreign.after_properties(properties)
+        changes["columns"] = self._columns_of(metadata.schema_string)
         if deleted or metadata.id != self.topic_id:
             changes |= dict.fromkeys(_OFFSETS, _zeros(0))
             changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id}
@@ -278,6 +283,12 @@ class TopicState:
                 known = changes.get(name, getattr(self, name))
                 changes[name] = _frozen(np.concatenate([known, grown])) if len(known) else grown
         return replace(self, partition_count=count, **changes)
+
+    def _columns_of(self, schema: str) -> TypedColumns:
+        try:
+            return parse_typed_columns(schema)
+        except ValueError as problem:
+            raise self._corrupt(f"its schema can't be read: {problem}") from problem
 
     def _offsets_after(self, txns: tuple[Txn, ...]) -> tuple[Offsets, Offsets, Offsets]:
         """Return next offsets, log starts, and the ends of key compaction after these ``txn``."""

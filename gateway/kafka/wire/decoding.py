@@ -19,15 +19,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gateway.kafka.wire import few_records, varints
+from gateway.kafka.wire import few_records
 from gateway.kafka.wire.batch_head import HEAD, BatchHead
 from gateway.kafka.wire.compression import CODECS, TooLarge, decompress
 from gateway.kafka.wire.few_records import NO_TIMESTAMP
 from gateway.kafka.wire.reading import Malformed
-from gateway.kafka.wire.varints import Bytes, Int64s
 from log_format.limits import HEADER_BYTES_MIN, HEADERS_FREE
+from log_format.records import varints
 from log_format.records.schema import BATCH_SCHEMA, HEADER, HEADERS, TIMESTAMP, TIMESTAMP_MS_MAX
 from log_format.records.single import SingleRecord
+from log_format.records.varints import Bytes, Int64s
 
 RECORD_BYTES_MIN: Final = 7
 """Least bytes of a record: length, attributes, two deltas, two lengths, a count."""

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gateway.kafka.wire import varints
 from gateway.kafka.wire.batch_head import LOG_APPEND_TIME, NO_PRODUCER, BatchHead, encode_head
 from gateway.kafka.wire.compression import NONE, compress
-from gateway.kafka.wire.varints import Bytes, Int64s
+from log_format.records import varints
+from log_format.records.varints import Bytes, Int64s
 
 Parts = Sequence[bytes | memoryview]
 _Number = tuple[Bytes, Int64s | int]

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gateway.kafka.wire import varints
 from gateway.kafka.wire.batch_head import BatchHead
 from gateway.kafka.wire.reading import Malformed
+from log_format.records import varints
 from log_format.records.schema import BATCH_SCHEMA, HEADERS, TIMESTAMP, TIMESTAMP_MS_MAX
 from log_format.records.single import SingleRecord
 

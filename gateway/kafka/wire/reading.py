@@ -28,15 +28,15 @@ from kio.serial._introspect import (
 from kio.serial._parse import get_reader
 from kio.serial.errors import SerialError
 
+from log_format.records.varints import Malformed
+
+__all__ = ["ENTRIES_MAX", "Malformed", "make_reader", "read_entity"]
+
 ENTRIES_MAX: Final = 50_000
 """Most entries of arrays in one message, nested ones included: each takes some hundred bytes and microseconds."""
 
 _Reader = Callable[[memoryview, int, "_Room"], tuple[Any, int]]
 """Function that reads the bytes at a position: it returns the value, and the number of bytes read."""
-
-
-class Malformed(Exception):
-    """The bytes violate the protocol: Kafka closes such a connection. The text is for the log."""
 
 
 class _Room:

@@ -37,7 +37,7 @@ class CreateEarlier(CreateTopic):
         proposal = super().propose(state, now_ms)
         if not proposal.actions:
             return proposal
-        protocol = changes._protocol(self.attachment) or ([] if state.version >= 0 else [EARLIER])
+        protocol = changes._protocol(state, self.attachment) or ([] if state.version >= 0 else [EARLIER])
         return replace(proposal, actions=[*protocol, *proposal.actions[1:]])
 
 

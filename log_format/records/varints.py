@@ -1,4 +1,5 @@
-"""Zigzag varints of many records, as columns. Source: Kafka's protocol guide, ``Varint`` and ``Varlong``."""
+"""Zigzag varints of many records, as columns. Source: Kafka's protocol guide, ``Varint`` and ``Varlong``; Avro's ``int`` and
+``long`` are the same."""
 
 from __future__ import annotations
 
@@ -7,10 +8,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from gateway.kafka.wire.reading import Malformed
-
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
+
+
+class Malformed(Exception):
+    """Bytes that violate their format. The text says how; Kafka's listener logs it and closes the connection."""
+
 
 VARINT_BYTES_MAX: Final = 10
 """Number of bytes after a position that ``read`` may access."""

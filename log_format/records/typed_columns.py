@@ -1,0 +1,150 @@
+"""The typed columns of a topic's table: ``data`` of the value, ``key_data`` of the key, and ``data_error``, which says why a
+record has none.
+
+A topic without a schema has none of them. Types only ever grow: a member that a column has stays, and new ones come behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
+
+DATA: Final = "data"
+KEY_DATA: Final = "key_data"
+DATA_ERROR: Final = "data_error"
+_NAMES: Final = (DATA, KEY_DATA, DATA_ERROR)
+
+
+class TypeConflict(ValueError):
+    """A member whose type differs from the one that its column has. ``path``: the member; ``reason``: the end of a sentence."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path or 'The value'} {reason}")
+        self.path = path
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class TypedColumns:
+    """Types of the columns; None: the table does not have the column. ``data_error`` is there if any other is."""
+
+    data: pa.DataType | None = None
+    key_data: pa.DataType | None = None
+
+    def __bool__(self) -> bool:
+        return self.data is not None or self.key_data is not None
+
+    def fields(self) -> list[pa.Field]:
+        """Return the columns behind those that every topic has."""
+        found = [pa.field(name, one) for name, one in ((DATA, self.data), (KEY_DATA, self.key_data)) if one is not None]
+        return [*found, pa.field(DATA_ERROR, pa.string())] if found else []
+
+    def merged_with(self, other: TypedColumns) -> TypedColumns:
+        """Return columns for records of both. Raises ``TypeConflict``."""
+        if other == self or not other:
+            return self
+        return TypedColumns(
+            _merge_optional(self.data, other.data, ""), _merge_optional(self.key_data, other.key_data, "key")
+        )
+
+
+NO_TYPED_COLUMNS: Final = TypedColumns()
+
+
+def record_schema(columns: TypedColumns) -> pa.Schema:
+    """Return the schema of records with partition, offset and these typed columns."""
+    return pa.schema([*RECORD_SCHEMA, *columns.fields()]) if columns else RECORD_SCHEMA
+
+
+def batch_schema(columns: TypedColumns) -> pa.Schema:
+    """Return the schema of records without offsets and with these typed columns."""
+    return pa.schema([*BATCH_SCHEMA, *columns.fields()]) if columns else BATCH_SCHEMA
+
+
+def typed_columns(schema: pa.Schema) -> TypedColumns:
+    """Return the typed columns of a table or of records."""
+    types = {name: schema.field(name).type for name in (DATA, KEY_DATA) if name in schema.names}
+    return TypedColumns(types.get(DATA), types.get(KEY_DATA)) if types else NO_TYPED_COLUMNS
+
+
+def without_typed_columns(records: pa.Table) -> pa.Table:
+    """Return the records with only the columns that those of every topic have."""
+    kept = [name for name in records.schema.names if name not in _NAMES]
+    return records if len(kept) == len(records.schema.names) else records.select(kept)
+
+
+def with_typed_columns(records: pa.Table, columns: TypedColumns) -> pa.Table:
+    """Return the records with exactly these typed columns; what a record does not have is null."""
+    plain = without_typed_columns(records)
+    for field in columns.fields():
+        if field.name in records.schema.names:
+            values = conform(records.column(field.name).combine_chunks(), field.type)
+        else:
+            values = pa.nulls(records.num_rows, field.type)
+        plain = plain.append_column(field, values)
+    return plain
+
+
+def conform(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Return the values with a type that has all of their members: further members are null, the order is that of ``wanted``."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if values.type.equals(wanted):
+        return values
+    if pa.types.is_struct(wanted):
+        children = []
+        for field in wanted:
+            at = values.type.get_field_index(field.name)
+            child = pa.nulls(len(values), field.type) if at < 0 else conform(values.field(at), field.type)
+            children.append(child)
+        mask = values.is_null() if values.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
+    mask = values.is_null() if values.null_count else None
+    offsets = values.offsets
+    if pa.types.is_list(wanted):
+        items = conform(values.values, wanted.value_type)
+        return pa.ListArray.from_arrays(offsets, items, type=wanted, mask=mask)
+    keys, items = values.keys, conform(values.items, wanted.item_type)
+    nullable = offsets if mask is None else pa.array(offsets.to_numpy(), mask=_behind(mask))
+    return pa.MapArray.from_arrays(nullable, keys, items, type=wanted)
+
+
+def _behind(mask: pa.Array) -> object:
+    return [*mask.to_pylist(), False]
+
+
+def merge(old: pa.DataType, new: pa.DataType, path: str = "") -> pa.DataType:
+    """Return the type that has the members of both, those of ``old`` first and in their order.
+
+    Raises ``TypeConflict`` for a member that both have with different types.
+    """
+    if old.equals(new):
+        return old
+    if pa.types.is_struct(old) and pa.types.is_struct(new):
+        fields = list(old)
+        at_name = {field.name.lower(): index for index, field in enumerate(fields)}
+        for field in new:
+            where = f"{path}.{field.name}" if path else field.name
+            at = at_name.get(field.name.lower())
+            if at is None:
+                fields.append(field)
+            elif fields[at].name != field.name:
+                raise TypeConflict(where, f"has the same name as {fields[at].name!r} but for upper and lower case")
+            else:
+                fields[at] = pa.field(field.name, merge(fields[at].type, field.type, where))
+        return pa.struct(fields)
+    if pa.types.is_list(old) and pa.types.is_list(new):
+        return pa.list_(pa.field("element", merge(old.value_type, new.value_type, f"{path}[]")))
+    if pa.types.is_map(old) and pa.types.is_map(new):
+        return pa.map_(pa.string(), merge(old.item_type, new.item_type, f"{path}{{}}"))
+    raise TypeConflict(path, f"is {new}, and its column is {old}")
+
+
+def _merge_optional(old: pa.DataType | None, new: pa.DataType | None, path: str) -> pa.DataType | None:
+    if old is None or new is None:
+        return old if new is None else new
+    return merge(old, new, path)

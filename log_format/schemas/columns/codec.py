@@ -1,0 +1,209 @@
+"""The values of one subject as a column: each value names its schema, or is a JSON document.
+
+A value of Confluent's serializers begins with a zero byte and the id of its schema, 4 bytes, big-endian; what follows is as the
+schema's type has it. Any other value is a JSON document of the subject's newest version.
+
+Source: Confluent, "Wire format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from log_format.records.typed_columns import (
+    DATA,
+    DATA_ERROR,
+    KEY_DATA,
+    TypedColumns,
+    conform,
+    merge,
+)
+from log_format.schemas.columns.avro import Reader
+from log_format.schemas.columns.avro_compound import column_of
+from log_format.schemas.columns.avro_schema import avro_reader
+from log_format.schemas.columns.cursor import Fault
+from log_format.schemas.columns.documents import Documents
+from log_format.schemas.columns.json_schema import json_documents
+from log_format.schemas.columns.shape import Untypable
+from log_format.schemas.schema import Schema, SchemaType
+
+HEADER_BYTES: Final = 5
+"""Bytes before a value of Confluent's serializers: a zero, and the id of the schema."""
+
+
+class SchemaReader:
+    """Reader of the values of one schema.
+
+    Args:
+        schema: the schema.
+        references: name and text of the schemas that it refers to, each after those that it needs itself.
+
+    Raises:
+        Untypable: columns can't have the schema.
+    """
+
+    def __init__(self, schema: Schema, references: Sequence[tuple[str, str]] = ()) -> None:
+        self._avro: Reader | None = None
+        match schema.type:
+            case SchemaType.AVRO:
+                reader = avro_reader(schema.text, [text for _, text in references])
+                self._avro, self._documents = reader, Documents(reader.shape)
+            case SchemaType.JSON:
+                self._documents = json_documents(schema.text, dict(references))
+            case SchemaType.PROTOBUF:
+                raise Untypable("", "is Protobuf, which can't be typed yet")
+        self.type = self._documents.type
+
+    def framed(self, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
+        """Return the column of values with Confluent's header, and the fault of each that is not of the schema."""
+        if self._avro is not None:
+            return column_of(self._avro, values, HEADER_BYTES)
+        return self._documents.column_of(pc.binary_slice(values, HEADER_BYTES))
+
+    def documents(self, texts: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
+        """Return the column of JSON documents, and the fault of each that is not of the schema."""
+        return self._documents.column_of(texts)
+
+
+class SubjectReader:
+    """Reader of the values of a subject's versions.
+
+    Args:
+        subject: its name.
+        versions: id and reader of each version, in their order; at least one.
+
+    Raises:
+        TypeConflict: two versions have a member of different types.
+    """
+
+    def __init__(self, subject: str, versions: Sequence[tuple[int, SchemaReader]]) -> None:
+        self.subject = subject
+        self._readers: Mapping[int, SchemaReader] = dict(versions)
+        self._newest = versions[-1][1]
+        self.type = versions[0][1].type
+        for _, reader in versions[1:]:
+            self.type = merge(self.type, reader.type)
+
+    def column_of(self, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
+        """Return the column of the values, and the fault of each that is of no version, whose row has no meaning. A null value is
+        a null in the column."""
+        if values.null_count:
+            present = values.is_valid().to_numpy(zero_copy_only=False)
+            column, faults = self._of_present(values.drop_null())
+            rows = np.flatnonzero(present)
+            indices = pa.array(np.cumsum(present) - 1, mask=~present)
+            whole = pc.take(column, indices) if len(column) else pa.nulls(len(values), self.type)
+            return whole, {int(rows[row]): fault for row, fault in faults.items()}
+        return self._of_present(values)
+
+    def _of_present(self, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
+        ids = _schema_ids(values)
+        kinds = np.unique(ids)
+        if len(kinds) == 1:
+            column, faults = self._of_one(int(kinds[0]), values)
+            return column, faults
+        parts, order, faults = [], [], {}
+        for kind in kinds.tolist():
+            rows = np.flatnonzero(ids == kind)
+            column, found = self._of_one(kind, pc.take(values, pa.array(rows)))
+            parts.append(column)
+            order.append(rows)
+            faults |= {int(rows[row]): fault for row, fault in found.items()}
+        if not parts:
+            return pa.nulls(0, self.type), {}
+        places = np.argsort(np.concatenate(order), kind="stable")
+        return pc.take(pa.concat_arrays(parts), pa.array(places)), faults
+
+    def _of_one(self, kind: int, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
+        """Return the column of values that are all of one schema, or all documents."""
+        if kind == _DOCUMENT:
+            column, faults = self._newest.documents(values)
+        elif (reader := self._readers.get(kind)) is not None:
+            column, faults = reader.framed(values)
+        else:
+            fault = Fault("", f"its schema {kind} is not one of subject {self.subject!r}", is_schema_unknown=True)
+            return pa.nulls(len(values), self.type), dict.fromkeys(range(len(values)), fault)
+        return conform(column, self.type), faults
+
+
+_DOCUMENT: Final = -1
+
+
+def _schema_ids(values: pa.BinaryArray) -> npt.NDArray[np.int64]:
+    """Return the id of the schema that each value names; ``_DOCUMENT`` for a value without header."""
+    offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
+    body = values.buffers()[2]
+    if body is None or not body.size:
+        return np.full(len(values), _DOCUMENT)
+    data = np.frombuffer(body, np.uint8)
+    starts = offsets[:-1].astype(np.int64)
+    has_header = (np.diff(offsets) >= HEADER_BYTES) & (data[np.minimum(starts, len(data) - 1)] == 0)
+    if not has_header.any():
+        return np.full(len(values), _DOCUMENT)
+    at = np.where(has_header, starts, 0)[:, None] + np.arange(1, HEADER_BYTES)
+    found = np.ascontiguousarray(data[np.minimum(at, len(data) - 1)]).view(">u4").reshape(-1).astype(np.int64)
+    return np.where(has_header, found, _DOCUMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A record whose key or value is not of its schema. ``row``: its index among the records. ``part``: ``key`` or ``value``."""
+
+    row: int
+    part: str
+    fault: Fault
+
+    def __str__(self) -> str:
+        """Describe what is wrong, with the path in the key or value."""
+        where = f"{self.part}.{self.fault.path}" if self.fault.path else self.part
+        return f"{where}: {self.fault.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTyping:
+    """Readers of a topic's values and keys; None: those have no schema."""
+
+    value: SubjectReader | None
+    key: SubjectReader | None
+
+    @property
+    def columns(self) -> TypedColumns:
+        """Typed columns that records get."""
+        return TypedColumns(
+            None if self.value is None else self.value.type, None if self.key is None else self.key.type
+        )
+
+    def typed(self, records: pa.Table) -> tuple[pa.Table, list[Misfit]]:
+        """Return the typed columns of records, and the records that don't fit, by row.
+
+        A record that does not fit has null in both columns and the reason in ``data_error``.
+        """
+        misfits: list[Misfit] = []
+        found: dict[str, pa.Array] = {}
+        for part, name, reader in (("value", DATA, self.value), ("key", KEY_DATA, self.key)):
+            if reader is not None:
+                found[name], faults = reader.column_of(records.column(part).combine_chunks())
+                misfits += [Misfit(row, part, fault) for row, fault in faults.items()]
+        misfits.sort(key=lambda misfit: misfit.row)
+        errors = pa.nulls(records.num_rows, pa.string())
+        if misfits:
+            errors = _errors(misfits, records.num_rows)
+            fits = errors.is_null()
+            found = {name: pc.if_else(fits, column, pa.scalar(None, column.type)) for name, column in found.items()}
+        fields = self.columns.fields()
+        columns = [errors if field.name == DATA_ERROR else found[field.name] for field in fields]
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields)), misfits
+
+
+def _errors(misfits: Iterable[Misfit], count: int) -> pa.StringArray:
+    texts: list[str | None] = [None] * count
+    for misfit in misfits:
+        texts[misfit.row] = texts[misfit.row] or str(misfit)
+    return pa.array(texts, pa.string())
