@@ -93,7 +93,11 @@ async def version_found(
             return state.latest(subject, deleted=deleted)
         return state.registered(subject, number, deleted=deleted)
 
-    state, found = await registry_of(request).found(find)
+    if number is None:
+        state = await registry_of(request).state()
+        found = find(state)
+    else:
+        state, found = await registry_of(request).found(find)
     if found is not None:
         return state, found
     if not state.numbers(subject, deleted=deleted):

@@ -93,6 +93,13 @@ def _text(members: dict[str, Any] | None) -> str | None:
     return text
 
 
+def properties_of(schema: Schema) -> dict[str, Any]:
+    """Return the properties of a schema's metadata."""
+    members = {} if schema.metadata is None else _ANY.decode(schema.metadata)
+    properties = members.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
 def described(schema: Schema, *, text: str | None = None) -> dict[str, Any]:
     """Return the members that describe a schema. ``text``: the text in the format that was asked for."""
     members: dict[str, Any] = {}

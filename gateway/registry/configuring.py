@@ -16,7 +16,7 @@ from log_format.schemas.changes import DeleteConfig, DeleteMode, PutConfig, PutM
 from log_format.schemas.compatibility.incompatibility import Level
 from log_format.schemas.refusals import RegistryCode, RegistryRefused
 from log_format.schemas.row import ConfigRow, ModeRow
-from log_format.schemas.state import ALL_SUBJECTS, SchemasState
+from log_format.schemas.state import ALL_SUBJECTS
 
 router = APIRouter(route_class=RegistryRoute, include_in_schema=False)
 
@@ -57,7 +57,7 @@ async def get_config(request: Request) -> Any:
     subject, query = subject_asked(request, "Describe"), Query(request)
     if query.flag("defaultToGlobal"):
         return _config((await registry_of(request).state()).config(subject))
-    _, found = await registry_of(request).found(lambda state: state.configs.get(subject))
+    found = (await registry_of(request).state()).configs.get(subject)
     if found is None:
         text = f"Subject '{subject}' does not have subject-level compatibility configured"
         raise RegistryRefused(RegistryCode.NO_SUBJECT_CONFIG, text)
@@ -111,17 +111,14 @@ async def get_mode(request: Request) -> Any:
     """Return the mode of the subject; with ``defaultToGlobal`` the one in force."""
     subject, query = subject_asked(request, "Describe"), Query(request)
 
-    def find(state: SchemasState) -> str | None:
-        if query.flag("defaultToGlobal"):
-            return state.mode(subject)
-        row = state.modes.get(subject)
-        return None if row is None else row.mode
-
-    _, found = await registry_of(request).found(find)
+    state = await registry_of(request).state()
+    if query.flag("defaultToGlobal"):
+        return {"mode": state.mode(subject)}
+    found = state.modes.get(subject)
     if found is None:
         text = f"Subject '{subject}' does not have subject-level mode configured"
         raise RegistryRefused(RegistryCode.NO_SUBJECT_MODE, text)
-    return {"mode": found}
+    return {"mode": found.mode}
 
 
 @router.put(_MODE + "/{subject}")

@@ -91,6 +91,7 @@ class Query:
             pairs = parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=PARAMETERS_MAX)
         except ValueError:  # also of what is not UTF-8
             raise refused("The query can't be read.") from None
+        self._pairs = pairs
         self._values = dict(pairs)
 
     def flag(self, name: str) -> bool:
@@ -100,6 +101,10 @@ class Query:
     def text(self, name: str, default: str = "") -> str:
         """Return the parameter."""
         return self._values.get(name, default)
+
+    def texts(self, name: str) -> list[str]:
+        """Return all values of a parameter that may be repeated."""
+        return [value for one, value in self._pairs if one == name]
 
     def number(self, name: str, default: int) -> int:
         """Return the parameter as a number. Raise ``RequestRefused`` for any other text."""

@@ -17,7 +17,7 @@ from gateway.registry.asked import (
     version_asked,
     version_found,
 )
-from gateway.registry.bodies import described, version_described
+from gateway.registry.bodies import described, properties_of, version_described
 from gateway.registry.formats import text_in_format
 from gateway.registry.route import Listed, Query, RegistryRoute, Text
 from gateway.registry_problem import PREFIX
@@ -81,12 +81,10 @@ async def list_versions(request: Request) -> Any:
     """List the versions of the subject."""
     subject, query = subject_asked(request, "Describe"), Query(request)
 
-    def find(state: SchemasState) -> list[int] | None:
-        numbers = state.numbers(subject, deleted=query.flag("deleted") or query.flag("deletedOnly"))
-        return [one.version for one in numbers if one.is_deleted or not query.flag("deletedOnly")] or None
-
-    _, found = await registry_of(request).found(find)
-    if found is None:
+    state = await registry_of(request).state()
+    numbers = state.numbers(subject, deleted=query.flag("deleted") or query.flag("deletedOnly"))
+    found = [one.version for one in numbers if one.is_deleted or not query.flag("deletedOnly")]
+    if not found:
         raise subject_not_found(subject)
     return page(query, found)
 
@@ -109,6 +107,19 @@ async def register(request: Request) -> Any:
         )
     )
     return {"id": registered.id, "version": registered.version, **described(registered.schema)}
+
+
+@router.get(_SUBJECT + "/metadata")
+@needs(Need("Read", "subject"))
+async def get_latest_with_metadata(request: Request) -> Any:
+    """Return the latest version of the subject whose metadata has the properties ``key`` and ``value``, given in pairs."""
+    subject, query = subject_asked(request, "Read"), Query(request)
+    wanted = dict(zip(query.texts("key"), query.texts("value"), strict=False))
+    state = await registry_of(request).state()
+    for one in reversed(state.versions(subject, deleted=query.flag("deleted"))):
+        if wanted.items() <= properties_of(one.schema).items():
+            return version_described(subject, one)
+    raise subject_not_found(subject) if not state.numbers(subject) else schema_not_found()
 
 
 @router.get(_VERSION)

@@ -76,12 +76,15 @@ class SchemaRegistry:
         self._copied_at_ms: int | None = None
 
     async def state(self) -> SchemasState:
-        """Return what is registered, at most ``SEEN_MS_MAX`` old. Raises ``BackOff``, ``CorruptData``."""
-        return await self._table.seen()
+        """Return what is registered at a moment during this call. Raises ``BackOff``, ``CorruptData``."""
+        return await self._table.current()
 
     async def found(self, find: Callable[[SchemasState], T | None]) -> tuple[SchemasState, T | None]:
-        """Return what ``find`` returns of the known state, or, if that is None, of the state after one look at the table."""
-        state = await self.state()
+        """Return what ``find`` returns of a state of the last second; if that is None, of the state after a look at the table.
+
+        For what does not change once it is registered.
+        """
+        state = await self._table.seen()
         result = find(state)
         if result is None:
             state = await self._table.fresh()
@@ -98,7 +101,7 @@ class SchemaRegistry:
         Raises ``RegistryRefused`` (42201), ``BackOff``.
         """
         context = split(wanted.subject)[0]
-        state = await self.state()
+        state = await self._table.seen()
         try:
             references = state.resolved(wanted.schema, context)
         except RegistryRefused:

@@ -1,13 +1,18 @@
 """``system/schemas``: the schemas of the registry, its subjects, configurations and modes.
 
-Nothing is read before the registry is asked for something, and nothing is looked at while it is not asked: a gateway in a store
-without schemas pays nothing for them.
+1. Nothing is read before the registry is asked for something, and nothing is looked at while it is not asked: a gateway in a
+   store without schemas pays nothing for them.
+2. A read of what may change (lists, the latest version, settings) looks at the table, as a read of records does, so it sees what
+   was acknowledged before it began; reads that come together share a look. A read of what does not change (a schema by its id, a
+   numbered version) takes a state of the last second.
+3. While the store does not answer, reads are answered by what is known: what was registered stays what it is.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final
 
@@ -21,7 +26,7 @@ from log_format.schemas.decision import Decided, SchemasDecision
 from log_format.schemas.state import SchemasState, schemas_table
 
 SEEN_MS_MAX: Final = 1_000
-"""Age of a state that answers a read: what another gateway has registered is seen by then."""
+"""Age of a state that answers a read of what does not change: a permanent deletion is seen by then."""
 
 _log = logging.getLogger("gateway.tables")
 
@@ -48,10 +53,19 @@ class SchemasTable(SharedCommits[SchemasState, SchemasDecision, Decided]):
         self._compacting: asyncio.Task[None] | None = None
 
     async def seen(self) -> SchemasState:
-        """Return a state at most ``SEEN_MS_MAX`` old; an older one if the store does not answer, since what is registered stays
-        what it is. Raise ``BackOff`` if none is known, ``CorruptData``."""
+        """Return a state at most ``SEEN_MS_MAX`` old; an older one if the store does not answer.
+
+        Raises ``BackOff`` if none is known, ``CorruptData``.
+        """
+        return await self._or_known(self.recent(SEEN_MS_MAX))
+
+    async def current(self) -> SchemasState:
+        """Return the state at a moment during this call; an older one if the store does not answer. Raise as ``seen`` does."""
+        return await self._or_known(self.fresh())
+
+    async def _or_known(self, look: Awaitable[SchemasState]) -> SchemasState:
         try:
-            return await self.recent(SEEN_MS_MAX)
+            return await look
         except BackOff:
             if self.state.version == NO_LOG:
                 raise

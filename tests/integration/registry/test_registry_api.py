@@ -301,6 +301,11 @@ def test_metadata_and_rules_are_kept(registry: Registry, name: str) -> None:
         "ruleSet": rules,
     }
     assert registry.call("POST", f"/subjects/{name}", same)["version"] == 2
+    latest = f"/subjects/{name}/metadata"
+    assert registry.call("GET", latest, key="a", value="b")["version"] == 2
+    assert registry.call("GET", latest)["version"] == 2
+    registry.refused(40403, "GET", latest, key="a", value="c")
+    registry.refused(40401, "GET", f"/subjects/no-{name}/metadata", key="a", value="b")
 
 
 def test_versions_are_compared_within_their_group(registry: Registry, name: str) -> None:

@@ -86,6 +86,7 @@ ROWS: Final = (
         shows=((("Read", "subject", "{other_subject}-by"), "[{by}]"),),
         prepare=_referred,
     ),
+    _row(f"GET {_SUBJECT}/metadata", _READ),
     _row(f"DELETE {_VERSION}", _DELETE),
     *(
         _row(f"GET {_ID}{more}", shows=((_READ, shown),))
