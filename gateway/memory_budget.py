@@ -219,7 +219,10 @@ class MemoryBudget:
         if not self._has_room(size_bytes, is_kept):
             raise self._full()
         if not self._is_within_share(size_bytes, client, own_bytes):
-            raise overloaded(f"The caller holds as much of {self.purpose} as one may ({self._of_client_max} bytes).")
+            raise overloaded(
+                f"The caller's share of the gateway's memory for {self.purpose} is used up "
+                f"({self._of_client_max} bytes)."
+            )
         self.count(size_bytes, client, is_kept)
 
     def count(self, size_bytes: int, client: str | None = None, is_kept: bool = False) -> None:
@@ -290,7 +293,7 @@ class MemoryBudget:
             waiting.turn.set_result(self._taken(waiting, is_kept))
 
     def _full(self) -> Exception:
-        return overloaded(f"The gateway holds as much of {self.purpose} as it may ({self.bytes_max} bytes).")
+        return overloaded(f"The gateway's memory for {self.purpose} is used up ({self.bytes_max} bytes).")
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def as_tidelog_error(error: BaseException) -> TidelogError:
         return error
     if isinstance(error, StoreUnavailable):
         if error.may_have_happened:
-            return OutcomeUnknown("The store did not answer in time: whether this happened is not known.")
+            return OutcomeUnknown("The store did not answer in time: whether the change was made is unknown.")
         return BackOff("The store can't do this now.")
     return TidelogError("The gateway failed. Its log has the cause under this request's id.")
 

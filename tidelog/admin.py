@@ -270,9 +270,9 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         Raises ``GroupNotEmpty``, ``UnknownTopic``, ``UnknownPartition``; with ``shift`` also ``NoCommittedOffset``.
         """
         if (topics is None) == (partitions is None):
-            raise ValueError("give topics or partitions")
+            raise ValueError("give either topics or partitions")
         if sum(each is not None for each in (to, timestamp_ms, shift)) != 1:
-            raise ValueError("give one of to, timestamp_ms and shift")
+            raise ValueError("give exactly one of to, timestamp_ms and shift")
         goal: str | dict[str, int]
         if isinstance(to, str):
             goal = to
@@ -290,7 +290,7 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         Raises ``GroupNotEmpty`` where a live member subscribes to one of the topics, ``UnknownGroup``.
         """
         if (topics is None) == (partitions is None):
-            raise ValueError("give topics or partitions")
+            raise ValueError("give either topics or partitions")
         where = {"topics": list(topics)} if topics is not None else {"partitions": as_json_places(partitions or ())}
         return self._group(group).delete_offsets(where, Deadline(self._timeout_ms))
 

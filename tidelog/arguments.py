@@ -19,7 +19,7 @@ def check_servers(given: object) -> None:
     """Raise ``TypeError`` for a value that can't be ``bootstrap_servers``."""
     if isinstance(given, Mapping):
         raise TypeError(
-            "bootstrap_servers is an address, not a mapping of settings: give the address alone and each setting as an "
+            "bootstrap_servers is an address, not a mapping of settings: give only the address here, and each setting as an "
             "argument, such as Producer('http://127.0.0.1:8080', linger_ms=5) or "
             "Consumer('orders', group='billing', bootstrap_servers='http://127.0.0.1:8080')"
         )
@@ -62,7 +62,9 @@ def each_of(names: Iterable[str], call: Callable[[str], T]) -> list[T]:
     wanted = list(names)
     for name in wanted:
         if not isinstance(name, str):
-            raise TypeError(f"a topic is its name here, not {_kind(name)}: its partitions and settings are arguments")
+            raise TypeError(
+                f"a topic is given by its name, not {_kind(name)}: its partitions and settings are arguments"
+            )
     results: list[T] = []
     for name in wanted:
         try:
@@ -70,7 +72,7 @@ def each_of(names: Iterable[str], call: Callable[[str], T]) -> list[T]:
         except Exception as error:
             done = ", ".join(wanted[: len(results)]) or "none"
             error.add_note(
-                f"At topic {name!r}, the {len(results) + 1}. of {len(wanted)}; done before it: {done[:500]}."
+                f"Failed at topic {name!r}, number {len(results) + 1} of {len(wanted)}; done before it: {done[:500]}."
             )
             raise
     return results

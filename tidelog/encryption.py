@@ -86,11 +86,13 @@ class LocalKeys:
         """Read the file. Raises ``ValueError`` for a file that others can read, or without keys; ``OSError``."""
         file = Path(path)
         if stat.S_IMODE(file.stat().st_mode) & (stat.S_IRWXO | stat.S_IWGRP):
-            raise ValueError(f"{path} can be used by others than its owner: chmod 600 it")
+            raise ValueError(f"other users can read or change {path}: run chmod 600 on it")
         found = [_LINE.fullmatch(line) for line in file.read_text(encoding="ascii").splitlines() if line.strip()]
         keys = {each.group(1): AESGCM(bytes.fromhex(each.group(2))) for each in found if each is not None}
         if not keys or len(keys) != len(found):
-            raise ValueError(f"{path} must have lines of an id and 64 hexadecimal digits, each id once")
+            raise ValueError(
+                f"each line of {path} must have an id and 64 hexadecimal digits, and each id may occur once"
+            )
         self._keys = keys
         self._first = next(iter(keys))
 
@@ -103,11 +105,13 @@ class LocalKeys:
         """Unwrap by the key of this id. Raises ``EnvelopeError``."""
         key = self._keys.get(key_id)
         if key is None:
-            raise EnvelopeError(f"the key {key_id!r} is not among those here")
+            raise EnvelopeError(f"the wrapping key {key_id!r} is missing: give all keys that values were sealed with")
         try:
             return key.decrypt(wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:], key_id.encode())
         except (InvalidTag, ValueError) as error:
-            raise EnvelopeError(f"the data key was not wrapped by the key {key_id!r} here, or was changed") from error
+            raise EnvelopeError(
+                f"the data key can't be unwrapped: {key_id!r} is another key here, or the header was changed"
+            ) from error
 
 
 class Envelope:
@@ -150,13 +154,17 @@ class Envelope:
             return None
         header = next((value for name, value in reversed(record.headers) if name == HEADER), None)
         if not isinstance(header, bytes):
-            raise EnvelopeError(f"{record.topic}/{record.partition}@{record.offset} is not sealed")
+            raise EnvelopeError(
+                f"{record.topic}/{record.partition}@{record.offset} is not encrypted: it has no header {HEADER}"
+            )
         opening = self._unwrapped(header)
         try:
             return opening.decrypt(record.value[:_NONCE_BYTES], record.value[_NONCE_BYTES:], _bound(record.key))
         except (InvalidTag, ValueError) as error:
             where = f"{record.topic}/{record.partition}@{record.offset}"
-            raise EnvelopeError(f"{where} was changed, or has another key than when it was sealed") from error
+            raise EnvelopeError(
+                f"{where} can't be decrypted: its value was changed, or its key is not the one that it was sealed with"
+            ) from error
 
     def _data_key(self) -> tuple[AESGCM, bytes]:
         with self._lock:
@@ -178,7 +186,7 @@ class Envelope:
                 self._opened.move_to_end(header)
                 return known
         if len(header) < 2 or header[:1] != _VERSION or len(header) < 2 + header[1]:
-            raise EnvelopeError(f"the header {HEADER} is of no version that this release knows, or was changed")
+            raise EnvelopeError(f"the header {HEADER} was changed, or has a version that this release does not know")
         end = 2 + header[1]
         try:
             key_id = header[2:end].decode()

@@ -26,7 +26,7 @@ def check_log_format() -> None:
         return
     named = os.path.dirname(found) if os.path.basename(found) == "__init__.py" else found
     raise ImportError(
-        f"{named} is imported in place of Tidelog's own package log_format: rename it",
+        f"{named} hides Tidelog's own package log_format: rename it",
         name="log_format",
         path=found,
     )

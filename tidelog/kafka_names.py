@@ -40,29 +40,29 @@ ALWAYS: Final[Mapping[str, tuple[object, ...]]] = {
 """Arguments that state what always holds here, with their only accepted values."""
 
 INSTEAD: Final[Mapping[str, str]] = {
-    "retries": "requests are repeated until delivery_timeout_ms is over",
-    "retry_backoff_ms": "the client chooses its pauses",
-    "partitioner": "the key's murmur2 hash chooses, as in Kafka; send(…, partition=) is your own choice",
+    "retries": "requests are retried until delivery_timeout_ms has passed",
+    "retry_backoff_ms": "the client chooses its back-off",
+    "partitioner": "the key's murmur2 hash chooses, as in Kafka; to choose yourself, use send(…, partition=)",
     "max_request_size": "batch_bytes, and the topic's max.message.bytes",
-    "heartbeat_interval_ms": "the gateway says how often; session_timeout_ms and max_poll_interval_ms are what matters",
+    "heartbeat_interval_ms": "the gateway chooses the interval; set session_timeout_ms and max_poll_interval_ms instead",
     "partition_assignment_strategy": "assignor: 'range', 'roundrobin' or 'sticky'",
-    "max_partition_fetch_bytes": "fetch_max_bytes is what one answer holds",
+    "max_partition_fetch_bytes": "fetch_max_bytes limits a whole answer",
     "fetch_max_wait_ms": "poll(timeout_ms)",
     "fetch_min_bytes": "poll(timeout_ms): records come as soon as there are any",
-    "allow_auto_create_topics": "the gateway's auto_create_topics decides for all producers; else Admin.create_topic",
-    "security_protocol": "https:// addresses are TLS; token, or token_file, says who you are",
+    "allow_auto_create_topics": "the gateway's setting auto_create_topics decides for all producers; or use Admin.create_topic",
+    "security_protocol": "an https:// address means TLS; token or token_file is your credential",
     "sasl_mechanism": "token, or token_file",
     "sasl_plain_username": "token, or token_file",
     "sasl_plain_password": "token, or token_file",
     "sasl_oauth_token_provider": "token takes a callable",
-    "client_id": "only Consumer has a client_id: operators see it among the members of a group",
+    "client_id": "only Consumer and QueueConsumer have a client_id, by which operators recognize them",
 }
 
 METHODS: Final[Mapping[str, str]] = {
     # of consumers
     "subscribe": "Consumer(*topics, group=…), or topic_pattern=; on_assigned, on_revoked and on_lost are arguments, too",
     "unsubscribe": "close, and make another Consumer",
-    "subscription": "assignment() says what is read; the topics are the constructor's",
+    "subscription": "assignment() returns the partitions; the topics are the constructor's",
     "store_offsets": "commit(offsets)",
     "consume": "poll(timeout_ms, max_records)",
     "get_watermark_offsets": "beginning_offsets([partition]) and end_offsets([partition])",
@@ -77,7 +77,7 @@ METHODS: Final[Mapping[str, str]] = {
     "poll": "nothing to poll: futures and on_delivery are served by the producer's own threads",
     # of admins
     "create_partitions": "alter_topic(name, partition_count=…)",
-    "alter_configs": "alter_topic(name, config=…): what is not named stays",
+    "alter_configs": "alter_topic(name, config=…): other settings stay",
     "incremental_alter_configs": "alter_topic(name, config=…)",
     "reset_configs": "alter_topic(name, config={setting: None})",
     "describe_cluster": "cluster()",
@@ -105,8 +105,8 @@ METHODS: Final[Mapping[str, str]] = {
     "describe_acls": "list_acls()",
     # of any
     "list_topics": "topics() and partitions_for_topic(topic) of Consumer, list_topics() of Admin",
-    "metrics": "the gateway's /metrics, and lag() of a consumer: a client keeps no counts",
-    "bootstrap_connected": "a client connects with its first call; Admin().cluster() tries",
+    "metrics": "the gateway's /metrics, and lag() of a consumer: a client has no metrics",
+    "bootstrap_connected": "a client connects with its first call; Admin().cluster() tests the connection",
     "set_sasl_credentials": "token, or token_file, which is read again when it changes",
 }
 
@@ -139,10 +139,10 @@ def _translated(given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str,
         if name in ALWAYS:
             if value not in ALWAYS[name]:
                 meant = " or ".join(repr(each) for each in ALWAYS[name])
-                raise TypeError(f"{name}={value!r} is not to be had here: it is always {meant}")
+                raise TypeError(f"{name}={value!r} is not available: it is always {meant}")
             continue
         if ours in translated or (ours != name and ours in given):
-            raise TypeError(f"{name} and {ours} are the same: give one of them")
+            raise TypeError(f"{name} and {ours} are the same argument: give only one")
         translated[ours] = value
     return translated
 
@@ -154,13 +154,13 @@ def refused_argument(name: str) -> str:
     """Return the error message for an unknown argument, with what to write instead."""
     for names in (PRODUCER, CONSUMER):
         if name in names:
-            return f"there is no argument {name!r} here"
+            return f"this class has no argument {name!r}"
     instead = INSTEAD.get(name)
     if instead is not None:
         return f"there is no argument {name!r}: {instead}"
     if "." in name:
-        return f"there is no argument {name!r}: names have underscores here, as in {name.replace('.', '_')}"
-    return f"there is no argument {name!r}: see the class's documentation for those that there are"
+        return f"there is no argument {name!r}: names have underscores, as in {name.replace('.', '_')}"
+    return f"there is no argument {name!r}: see the class's documentation for its arguments"
 
 
 class KnowsKafkaNames:
@@ -172,4 +172,4 @@ class KnowsKafkaNames:
             """Raise ``AttributeError``."""
             said = f"{type(self).__name__!r} object has no attribute {name!r}"
             instead = METHODS.get(name)
-            raise AttributeError(said if instead is None else f"{said}; here: {instead}", name=name, obj=self)
+            raise AttributeError(said if instead is None else f"{said}; instead: {instead}", name=name, obj=self)

@@ -22,7 +22,7 @@ def in_milliseconds(call: Callable[P, T]) -> Callable[P, T]:
         if len(arguments) > 1 and type(arguments[1]) is float:
             given = arguments[1]
             raise TypeError(
-                f"{call.__name__}({given}): is that in seconds? Write timeout_ms={given * 1000:g} for {given:g} s, "
+                f"{call.__name__}({given}): the timeout is in milliseconds. Write timeout_ms={given * 1000:g} for {given:g} s, "
                 f"timeout_ms={given:g} for {given:g} ms"
             )
         return call(*arguments, **named)
@@ -36,7 +36,7 @@ def in_seconds(call: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(call)
     def checked(*arguments: P.args, **named: P.kwargs) -> T:
         if "timeout_ms" in named:
-            raise TypeError(f"{call.__name__} takes timeout, in seconds, as Kafka's clients do: not timeout_ms")
+            raise TypeError(f"{call.__name__} takes timeout in seconds, as in Kafka's clients, not timeout_ms")
         return call(*arguments, **named)
 
     return checked

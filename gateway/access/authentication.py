@@ -39,7 +39,7 @@ class Unauthenticated(RequestRefused, code=ErrorCode.UNAUTHENTICATED):
     """401: one text, whatever is wrong with the credential."""
 
     def __init__(self) -> None:
-        super().__init__("A valid credential is needed: one header Authorization, Bearer and a token.")
+        super().__init__("A valid credential is needed: one header `Authorization: Bearer TOKEN`.")
 
 
 class _Seen(NamedTuple):

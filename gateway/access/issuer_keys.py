@@ -37,7 +37,7 @@ def fetched_keys(issuer: str) -> Sequence[Key]:
         if not isinstance(document, dict) or document.get("issuer") != issuer or not isinstance(found, str):
             raise IssuerUnavailable("its discovery document is about another issuer, or names no keys")
         if urlsplit(found).scheme not in ("https", urlsplit(issuer).scheme):
-            raise IssuerUnavailable("its keys would come by a way that is less safe than the issuer's own")
+            raise IssuerUnavailable("its keys are at an address without TLS, unlike the issuer's own")
         try:
             return keys_in(_fetched(pool, found, deadline_s))
         except ValueError as error:

@@ -84,7 +84,7 @@ class JwtCallers:
 
     async def _proved(self, credential: bytes) -> Caller:
         if self._verifying >= VERIFYING_MAX:
-            raise overloaded(f"{VERIFYING_MAX} tokens wait for being verified already.")
+            raise overloaded(f"{VERIFYING_MAX} tokens are waiting to be verified already.")
         self._verifying += 1
         try:
             loop, keys, now_ms = asyncio.get_running_loop(), self._keys or (), self._clock.now_ms()
@@ -100,7 +100,7 @@ class JwtCallers:
         if self._keys is None or age_ms > KEYS_TRUSTED_MS:
             await self._asked_anew(NO_KEYS_PAUSE_MS)
             if self._keys is None or self._clock.monotonic_ms() - self._confirmed_ms > KEYS_TRUSTED_MS:
-                raise BackOff("The issuer of JWTs does not say which keys it has.")
+                raise BackOff("The keys of the issuer of JWTs can't be fetched.")
         elif age_ms > KEYS_RENEWED_MS:
             self._ask(UNKNOWN_KEY_PAUSE_MS)
 

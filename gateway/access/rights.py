@@ -45,7 +45,7 @@ class Unauthorized(RequestRefused, code=ErrorCode.UNAUTHORIZED):
 
     def __init__(self, operation: Operation, resource_type: ResourceType, resource: str) -> None:
         super().__init__(
-            f"This needs {operation} on {resource_type} {resource[:300]!r}, which the caller has not.",
+            f"This needs {operation} on {resource_type} {resource[:300]!r}; the caller does not have this right.",
             operation=operation,
             resource_type=resource_type,
             resource=resource,
@@ -129,12 +129,12 @@ class Rights:
     def check_recent(self) -> None:
         """Raise ``BackOff`` (``UNAVAILABLE``) if the state is too old to refuse anyone for good by what it lacks."""
         if not self.is_recent:
-            raise BackOff("The gateway can't read the access table: what is new there is not known.")
+            raise BackOff("The gateway can't read the access table, so recent changes of rights are not known.")
 
     def check_age(self) -> None:
         """Raise ``BackOff`` (``UNAVAILABLE``) if the state is too old to admit anyone by it."""
         if self._table is not None and not self._table.is_known_since(STALE_MS):
-            raise BackOff("The gateway can't read the access table, so it lets no client in.")
+            raise BackOff("The gateway can't read the access table, so it refuses all clients.")
 
     def require(self, caller: Caller, operation: Operation, resource_type: ResourceType, resource: str) -> None:
         """Raise ``Unauthorized`` unless the caller has the right; ``BackOff`` if that is not known."""

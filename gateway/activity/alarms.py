@@ -40,7 +40,7 @@ def _alarms(before: Reading, now: Reading) -> Iterator[Alarm]:
         said = f"{failures} flushes were not acknowledged in the last minutes: producers got errors."
         yield Alarm(severity="bad", what="flush_failures", said=said)
     if refusals := grown(reading.STATE_REFUSALS):
-        said = f"{refusals} requests were refused in the last minutes, since too much is known already."
+        said = f"{refusals} requests were refused in the last minutes, since the memory for state is full."
         yield Alarm(severity="bad", what="state_refusals", said=said)
     if errors := grown(reading.STORE_ERRORS):
         said = f"{errors} calls to the store failed in the last minutes."
@@ -49,10 +49,10 @@ def _alarms(before: Reading, now: Reading) -> Iterator[Alarm]:
     for kind, used in sorted(now.by_label.get(reading.STATE_BYTES, {}).items()):
         limit = limits.get(kind, 0.0)
         if limit and used >= FULL_SHARE * limit:
-            said = f"What is known of {kind} takes {used / limit:.0%} of its memory. Past it requests are refused."
+            said = f"The state of {kind} takes {used / limit:.0%} of its memory limit. Beyond the limit requests are refused."
             yield Alarm(severity="warning", what="state_nearly_full", said=said)
     if behind := int(now.total(reading.TOPICS_BEHIND)):
-        said = f"{behind} topics have more segments than maintenance leaves. Is it running? (tidelog maintain)"
+        said = f"{behind} topics have more segments than maintenance would leave. Is 'tidelog maintain' running?"
         yield Alarm(severity="warning", what="maintenance_behind", said=said)
     overdue_s = max(now.by_label.get(reading.OVERDUE_SECONDS, {}).values(), default=0.0)
     if overdue_s > OVERDUE_S:

@@ -41,7 +41,7 @@ def refuse_cross_site(scope: Scope) -> None:
             return
     raise refused(
         "A web page of another origin made this request; the gateway serves pages of its own origin only. Send it from a program"
-        f" that is no browser, or have the proxy in front take {header} away.",
+        f" that is not a browser, or let the proxy in front of the gateway remove {header}.",
         [(header, f"names another origin: {foreign[:200].decode('latin-1')}")],
     )
 

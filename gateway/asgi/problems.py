@@ -59,7 +59,7 @@ class ProblemMiddleware:
 
 
 def _late_refusal(error: Exception) -> OutcomeUnknown:
-    late = OutcomeUnknown("The change was made, and then the gateway failed to say what it did.")
+    late = OutcomeUnknown("The change was made, but the gateway failed to report its result.")
     late.__cause__ = error
     return late
 

@@ -186,4 +186,6 @@ def _records(entries: list[Entry]) -> pa.Table:
 
 
 def _unwritten() -> BackOff:
-    return BackOff("The audit trail can't be written now, and nothing is administered without it (audit=required).")
+    return BackOff(
+        "The audit trail can't be written now, and with audit=required no administrative change is made without it."
+    )

@@ -67,7 +67,7 @@ def decode_arrow(body: bytes, *, bytes_max: int) -> IncomingRecords:
     try:
         records = _convert(columns, bytes_max, bad, places)
     except (pa.ArrowException, pa.ArrowMemoryError, OverflowError, ValueError) as error:
-        raise malformed(f"The Arrow stream can't be taken: {first_line(error)}.") from None
+        raise malformed(f"The Arrow stream can't be read: {first_line(error)}.") from None
     bad.refuse()
     return incoming([records], places)
 
@@ -108,7 +108,7 @@ def _check_schema(schema: pa.Schema) -> None:
         name = field.name
         where = f"/{name[:100]}"
         if name in seen:
-            errors.append({"where": where, "what": "is there more than once"})
+            errors.append({"where": where, "what": "is given more than once"})
         elif name in _ALLOWED:
             fits, what = _ALLOWED[name]
             if not fits(field.type) and not pa.types.is_null(field.type):
@@ -206,7 +206,7 @@ class _Budget:
     def check(self, size: int) -> None:
         """Raise ``RequestRefused`` (413) unless so many bytes are left."""
         if size > self._left:
-            detail = f"The Arrow stream's records come to more than {self._bytes_max} bytes."
+            detail = f"The Arrow stream's records have more than {self._bytes_max} bytes."
             raise too_large(detail, self._bytes_max)
 
 

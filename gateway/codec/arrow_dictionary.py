@@ -59,7 +59,7 @@ def validate(column: pa.ChunkedArray) -> None:
             count += sum(len(field.dictionary) for field in fields if pa.types.is_dictionary(field.type))
             if count > HEADER_NAMES_MAX:
                 what = f"the dictionaries of its headers have more than {HEADER_NAMES_MAX} values over all batches"
-                raise malformed(f"The Arrow stream can't be taken: {what}. Send larger batches.", "/headers")
+                raise malformed(f"The Arrow stream can't be read: {what}. Send larger batches.", "/headers")
     if not pa.types.is_dictionary(column.type):
         column.validate(full=True)
         return

@@ -61,11 +61,11 @@ def check_messages(body: pa.Buffer, bytes_max: int, messages_max: int = MESSAGES
     rest = body.slice(end).to_pybytes() if len(body) - end <= len(_END_OF_STREAM[0]) else b""
     if rest not in _END_OF_STREAM:
         what = (
-            "something follows its end"
+            "there are bytes after its end"
             if len(body) > source.tell()
             else "it does not end with the end-of-stream marker"
         )
-        raise malformed(f"The Arrow stream is cut or corrupt: {what}.")
+        raise malformed(f"The Arrow stream is incomplete or corrupt: {what}.")
 
 
 def first_line(error: BaseException) -> str:

@@ -72,7 +72,7 @@ class Decompressor:
         except zstandard.ZstdError:
             whole = False
         if not whole:
-            raise self._refusal("is cut or corrupt")
+            raise self._refusal("is incomplete or corrupt")
         return self._output.taken()
 
     def _refusal(self, what: str) -> RequestRefused:

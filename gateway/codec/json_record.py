@@ -43,7 +43,7 @@ _MEMBERS: Final = frozenset(
 _HEADER_MEMBERS: Final = frozenset(("key", "value", "value_base64"))
 _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _INTEGER_DIGITS_MAX: Final = 20
-_SURROGATE: Final = "has half of a surrogate pair, which no UTF-8 can say"
+_SURROGATE: Final = "has half of a surrogate pair, which UTF-8 can't encode"
 _BASE64: Final = "must be base64: standard alphabet, padded"
 
 _read_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -19,6 +19,8 @@ def refuse_large(incoming: IncomingRecords, message_bytes_max: int) -> None:
         return
     bad = BadRecords()
     for index in large[:REPORTED_ERRORS_MAX].tolist():
-        what = f"counts {sizes[index]} bytes of key, value and headers; the topic takes {message_bytes_max}"
+        what = (
+            f"has {sizes[index]} bytes of key, value and headers; the topic's max.message.bytes is {message_bytes_max}"
+        )
         incoming.places.note(bad, index, "", what)
     raise bad.refusal(ErrorCode.RECORD_TOO_LARGE, limit_bytes=message_bytes_max)

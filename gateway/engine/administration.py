@@ -178,7 +178,7 @@ class Administration:
         except TidelogError as problem:
             if not has_begun:
                 raise
-            said = f"Topic {name!r} has lost records and was not deleted to its end: delete it again."
+            said = f"Topic {name!r} has lost objects and is not completely deleted: delete it again."
             raise OutcomeUnknown(said, topic=name) from problem
         if committed.result:
             self._behind_the_answer(self._delete_segments(name, committed.result))
@@ -293,7 +293,7 @@ class Administration:
             made = await self._cold_pool.run(repair)
         except StoreUnavailable as problem:
             raise BackOff(
-                f"The store did not let topic {name!r} be repaired: {problem.detail}.", topic=name
+                f"The store prevented the repair of topic {name!r}: {problem.detail}.", topic=name
             ) from problem
         return await self._existing(name) if made.exists else None
 

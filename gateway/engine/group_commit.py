@@ -350,7 +350,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
     def _refuse(self) -> None:
         """Refuse all waiting items after a defect: none of them was written."""
         for entry in self._waiting.take(self.waiting_count):
-            entry.settle(BackOff(f"The commits of {self._label} met a defect: this was not written."))
+            entry.settle(BackOff(f"Internal error in the commits of {self._label}: the change was not written."))
 
     async def _carried(self, group: Group[ItemT, OutcomeT]) -> None:
         try:

@@ -103,8 +103,8 @@ class ManifestBudget:
             self._said_ms = now_ms
             _log.error("records of topic %s are refused: %s; run tidelog maintain", state.topic, what)
         return overloaded(
-            f"Maintenance is behind: topic {state.topic!r} takes no records for now, since {what}. "
-            "Run `tidelog maintain`, which merges segments. Nothing happened."
+            f"Maintenance is behind: topic {state.topic!r} accepts no records for now, since {what}. "
+            "Run `tidelog maintain`, which merges segments. Nothing was stored."
         )
 
     def _held_by(self, topic: str) -> int:

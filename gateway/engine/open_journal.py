@@ -110,7 +110,7 @@ class OpenJournal(OpenTable[JournalState]):
         if run_count > self._access.bounds.undrained_runs_max:
             self._access.metrics.state_refusals.labels("journals").inc()
             raise overloaded(
-                f"Journal {self.number} has {run_count} runs that no topic's table has, and takes no more: drains are behind."
+                f"Journal {self.number} accepts no more records: {run_count} runs are not drained into topics' tables yet."
             )
 
     def attach(self, own: TopicState) -> None:
@@ -235,7 +235,7 @@ class Journals:
         full.
         """
         if (why := self.refusal_reason) is not None:
-            detail = f"No topic may go to a journal: {why}."
+            detail = f"No topic can be moved to a journal: {why}."
             if self._access.bounds.journals:
                 raise BackOff(detail)
             what = "must not be shared: this gateway has the setting journals=off"
@@ -246,7 +246,7 @@ class Journals:
             if len(state.topics.by_id) < JOURNAL_TOPICS_MAX:
                 return number
         raise overloaded(
-            f"All {JOURNALS} journals have {JOURNAL_TOPICS_MAX} topics: give some of them commit.mode own."
+            f"All {JOURNALS} journals have {JOURNAL_TOPICS_MAX} topics, the most: set commit.mode=own for some of them."
         )
 
     async def drain(self) -> None:

@@ -122,7 +122,7 @@ class OpenTable(Generic[StateT]):
                 async with asyncio.timeout(self._access.bounds.store_wait_ms_max / 1000):
                     await self.look()
             except TimeoutError:
-                raise self._back_off(f"The store does not show {self.label} in time.") from None
+                raise self._back_off(f"The store did not return {self.label} in time.") from None
         return self.log.state
 
     async def look(self) -> None:
@@ -219,7 +219,7 @@ class OpenTable(Generic[StateT]):
             await self._access.look_pool.run(self.log.refresh)
         except StoreUnavailable as problem:
             self._access.metrics.store_errors.labels("look").inc()
-            raise self._back_off(f"The store did not show {self.label}: {problem.detail}.") from problem
+            raise self._back_off(f"The store did not return {self.label}: {problem.detail}.") from problem
         self._notice()
 
     def _notice(self) -> None:

@@ -220,7 +220,7 @@ class OpenTopic(OpenTable[TopicState]):
             with suppress(AheadOfTable):
                 if self.log.state.attachment == own.attachment:
                     return self._viewed(at)
-        raise BackOff(f"Topic {self.name!r} is moved too often to be read.", topic=self.name)
+        raise BackOff(f"Topic {self.name!r} moves between journal and table too often to be read.", topic=self.name)
 
     def is_fresh(self, since_ms: int) -> bool:
         """Return whether ``fresh(since_ms)`` would ask the store for nothing."""

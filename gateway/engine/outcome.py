@@ -121,10 +121,10 @@ class TimeLimits:
             self._waits.discard(wait)
         elif wait.is_taken:
             self._waits.discard(wait)
-            unknown = OutcomeUnknown(f"The commit of {wait.label} takes too long: its outcome is not known yet.")
+            unknown = OutcomeUnknown(f"The commit of {wait.label} takes too long: its outcome is unknown.")
             settle(wait.answer, unknown)
         elif wait.withdraw():
             self._waits.discard(wait)
-            settle(wait.settled, BackOff(f"The store keeps {wait.label} waiting: this was not written."))
+            settle(wait.settled, BackOff(f"The store does not answer for {wait.label}: the change was not written."))
         else:
             wait.is_taken, wait.due = True, now + wait.ends_within_ms / 1000

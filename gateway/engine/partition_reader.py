@@ -296,10 +296,10 @@ class PartitionReader:
                 return await self._pool.run(read, located)
         except TimeoutError:
             self._store_errors.inc()
-            raise BackOff("The store does not give a segment in time.") from None
+            raise BackOff("The store did not return a segment in time.") from None
         except StoreUnavailable as problem:
             self._store_errors.inc()
-            raise BackOff(f"The store did not give a segment: {problem.detail}.") from problem
+            raise BackOff(f"The store did not return a segment: {problem.detail}.") from problem
 
 
 def _check_not_deleted(topic: OpenTopic, state: TopicState, partition: int, offset: int) -> None:

@@ -52,7 +52,8 @@ class ProducerIds:
         forgotten, all numbers issued before that time would be refused."""
         if producer_id.issued_ms(stamp.producer_id) > self._clock.now_ms() + NUMBER_AHEAD_MS_MAX:
             raise RequestRefused(
-                f"Producer {stamp.producer_id} was never issued: its time is ahead.", code=ErrorCode.UNKNOWN_PRODUCER
+                f"Producer {stamp.producer_id} was never issued: the time in it is in the future.",
+                code=ErrorCode.UNKNOWN_PRODUCER,
             )
 
     async def is_of_another_owner(self, issued_id: str, owner: str) -> bool:
@@ -93,4 +94,4 @@ class ProducerIds:
         try:
             self._cluster = await self._pool.run(load_cluster, self._store, self._new_id)
         except StoreUnavailable as problem:
-            raise BackOff(f"The store did not show its producer key: {problem.detail}.") from problem
+            raise BackOff(f"The store did not return its producer key: {problem.detail}.") from problem

@@ -76,8 +76,9 @@ class TopicRegistry:
             if self._budget.total_bytes > self._budget.bytes_max and not always:
                 self._metrics.state_refusals.labels("topics").inc()
                 raise overloaded(
-                    f"Topic {name!r} is not opened: those in use take {self._budget.total_bytes} of {self._budget.bytes_max} "
-                    "bytes. Have segments merged (tidelog maintain), read fewer topics at once, or raise manifest_bytes_max."
+                    f"Topic {name!r} can't be opened: the segment lists of topics in use take {self._budget.total_bytes} "
+                    f"of {self._budget.bytes_max} "
+                    "bytes. Merge segments (tidelog maintain), read fewer topics at once, or raise manifest_bytes_max."
                 )
             topic = OpenTopic(name, self._parts)
             self._keep(topic)

@@ -71,7 +71,7 @@ class RequestSequencer:
         if self._missing_before(stamp) is None:
             return
         if self._waiting >= self._waiting_max:
-            raise overloaded("Too many idempotent requests wait for those before them.")
+            raise overloaded("Too many idempotent requests wait for earlier ones of their producers.")
         self._waiting += 1
         try:
             await self._table.fresh(arrived_ms)

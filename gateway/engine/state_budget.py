@@ -49,8 +49,8 @@ class StateBudget:
         if growth and self.used_bytes + growth > self.bytes_max:
             self._refusals.inc()
             raise overloaded(
-                f"The gateway holds as much about {self._name} as it may ({self.bytes_max} bytes): {self._advice}. "
-                "Nothing happened."
+                f"The gateway's memory for {self._name} is full ({self.bytes_max} bytes): {self._advice}. "
+                "Nothing was changed."
             )
         self._under_way += growth
 

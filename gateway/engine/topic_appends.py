@@ -251,7 +251,9 @@ class TopicAppends:
 
     async def _follow(self) -> None:
         """Submit the batches that came too late to where the topic is now."""
-        problem: TidelogError = BackOff("Following a topic that moved met a defect: this was not written.")
+        problem: TidelogError = BackOff(
+            "Internal error while following a topic that moved: the records were not written."
+        )
         try:
             await self._topic.moving.wait_reopened()
             if self._held is None:

@@ -123,7 +123,7 @@ class TopicMover:
             if journal is not None and here is not None and committed.state.attachment is None:
                 journal.writer.note(Release(topic_id, here.number))
             return committed
-        raise BackOff(f"Others change topic {self._table.log.state.topic!r} all the time: this change was not made.")
+        raise BackOff(f"Others keep changing topic {self._table.log.state.topic!r}: this change was not made.")
 
     async def wait_reopened(self) -> None:
         """Wait until the topic takes appends again, at its own writer or its journal's; its log's state tells which.
@@ -225,7 +225,7 @@ class TopicMover:
             try:
                 table = await self._parts.read_pool.run(self._parts.reader.read, place)
             except StoreUnavailable as problem:
-                raise BackOff(f"The store did not give what is to be drained: {problem.detail}.") from problem
+                raise BackOff(f"The store did not return the records to drain: {problem.detail}.") from problem
             tables.append((place.partition, place.base_offset, table))
         if not tables:
             return RECORD_SCHEMA.empty_table()

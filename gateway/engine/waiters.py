@@ -68,7 +68,7 @@ class WaiterSlots:
     def hold(self, wakeup: Wakeup) -> Iterator[None]:
         """Hold a waiting place while the context lasts. Raises ``BackOff`` (``OVERLOADED``) when all are taken."""
         if len(self._taken) >= self.count_max:
-            raise overloaded(f"{self.count_max} polls and event streams wait already.")
+            raise overloaded(f"{self.count_max} polls and event streams are waiting already.")
         self._taken.add(wakeup)
         try:
             yield

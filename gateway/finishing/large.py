@@ -155,7 +155,7 @@ class _OneTopic:
                 return result
             if result is ReencodeReason.TOO_OLD:
                 self.written.clear()
-        raise OutcomeUnknown(f"Other gateways append to topic {self.topic.name!r} all the time.")
+        raise OutcomeUnknown(f"Other gateways keep appending to topic {self.topic.name!r}.")
 
     async def _join_again(self) -> None:
         """Bring the topic back to the journal that it left. A topic that can't join keeps its own commits."""

@@ -179,7 +179,7 @@ class Staging:
             size_bytes = (await self.listed(transaction_id)).size_bytes
         if size_bytes > self._bytes_max and kind_of(transaction_id) == JOB:
             raise BackOff(
-                f"Transaction {transaction_id} is too large for a gateway: its job or maintenance brings it to its end."
+                f"Transaction {transaction_id} is too large for a gateway: its job or maintenance finishes it."
             )
         with await self._memory.reserve_in_turn(size_bytes, wait_ms=MEMORY_WAIT_MS_MAX):
             yield
@@ -262,14 +262,14 @@ class Staging:
         try:
             await self._pool.run(self._store.put, key, data)
         except StoreUnavailable as problem:
-            detail = f"The store did not take staged records: {problem.detail}."
+            detail = f"The store did not accept staged records: {problem.detail}."
             raise (OutcomeUnknown(detail) if problem.may_have_happened else BackOff(detail)) from problem
 
     async def _call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return await self._pool.run(call, *args, **kwargs)
         except StoreUnavailable as problem:
-            raise BackOff(f"The store does not serve staged records: {problem.detail}.") from problem
+            raise BackOff(f"The store did not return staged records: {problem.detail}.") from problem
 
     def _list(self, transaction_id: str) -> Listed:
         prefix = staged_prefix(transaction_id)

@@ -94,7 +94,7 @@ class ArrivalMiddleware:
             hop = self._hops.checked(values, sealed(scope))
             if self._rights.enforced and hop.passed:
                 if hop.caller is None:
-                    raise HopRefused("says for no caller: authentication is off at the gateway that passes it on")
+                    raise HopRefused("names no caller: the forwarding gateway runs with auth=off")
                 await self._rights.reach(hop.revision)
                 await self._rights.renew()
                 scope[CALLER] = hop.caller

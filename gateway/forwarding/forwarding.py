@@ -163,7 +163,7 @@ class Forwarding:
                 if scope["method"] == "GET" or error.may_have_happened:
                     raise
                 raise OutcomeUnknown(
-                    f"It may have happened at a gateway that did not answer; here it was refused: {error.detail}"
+                    f"Another gateway may have done it, and did not answer; this one refused it: {error.detail}"
                 ) from error
 
     def close(self) -> None:
@@ -261,7 +261,7 @@ class Forwarding:
             self._count("busy")
             if (coordinated := _coordinated(scope)) is not None:
                 raise overloaded(
-                    f"The gateway that coordinates the {coordinated} has as many requests as it may have."
+                    f"The gateway that coordinates the {coordinated} has reached its limit of requests."
                 ) from None
             return _Outcome.UNTOUCHED
         except PeerUnreachable:
@@ -300,7 +300,7 @@ class Forwarding:
             if _is_repeatable(scope):
                 return _Outcome.LOST
             raise OutcomeUnknown(
-                "The gateway that this was passed on to did not answer: whether it happened is not known."
+                "The gateway that this request was forwarded to did not answer: whether it was carried out is unknown."
             ) from lost
         if connection.status == 503 and (why := untouched(first)) is not None:
             if why == "draining":
@@ -331,7 +331,7 @@ class Forwarding:
                 received.inc(len(piece))
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         except PeerLost as lost:
-            raise OutcomeUnknown("The answer of the gateway that this was passed on to broke off.") from lost
+            raise OutcomeUnknown("The answer of the gateway that this request was forwarded to was cut off.") from lost
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return _Outcome.ANSWERED
 

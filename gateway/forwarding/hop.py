@@ -182,7 +182,7 @@ class Hops:
         """Return the hop in the only header of ``values``, which counts now and never again. Raises ``HopRefused``."""
         keys = self._keys()
         if keys is None:
-            raise HopRefused("this gateway takes none")
+            raise HopRefused("is not accepted by this gateway")
         text, dot, mac = values[0].partition(b".")
         if len(values) > 1 or not dot:
             raise HopRefused("is malformed")
@@ -198,7 +198,7 @@ class Hops:
         if hop.receiver != self.instance:
             raise HopRefused("was made for another gateway")
         if not self._window(hop, now_ms).takes(hop.number):
-            raise HopRefused("has come before")
+            raise HopRefused("was used before")
         return hop
 
     def _next_number(self, peer: Peer) -> int:

@@ -79,7 +79,7 @@ class QueuePeering:
                 media_type=MEDIA_TYPE,
             )
         except PeerBusy:
-            raise overloaded("The gateway that coordinates the queue has as many requests as it may have.") from None
+            raise overloaded("The gateway that coordinates the queue has reached its limit of requests.") from None
         except PeerUnreachable:
             self._messages.peers.rest(peer.id)
             return None
@@ -96,7 +96,7 @@ class QueuePeering:
     def _lost(self, peer: Peer) -> TidelogError:
         self._messages.peers.rest(peer.id)
         return OutcomeUnknown(
-            "The gateway that coordinates the queue did not answer: whether it happened is not known."
+            "The gateway that coordinates the queue did not answer: whether the request was carried out is unknown."
         )
 
 

@@ -135,9 +135,9 @@ class Answer:
                 data = await self._frame()
         except TimeoutError:
             reader.missed()
-            raise BackOff("The store does not give a segment in time.") from None
+            raise BackOff("The store did not return a segment in time.") from None
         except OSError:
-            raise BackOff("The reader of old records ended. It is started again.") from None
+            raise BackOff("The process that reads old records ended, and is restarted.") from None
         reader.heard()
         return HEADS.decode(data)
 

@@ -186,7 +186,7 @@ def _content_length(request: Request) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 19):
-        raise refused("Content-Length is no number of bytes.", [("Content-Length", "must be a decimal number")])
+        raise refused("Content-Length is not a number of bytes.", [("Content-Length", "must be a decimal number")])
     return int(text)
 
 

@@ -217,7 +217,7 @@ class PartitionKey(Body):
 
 def each_partition_once(entries: list[Any]) -> list[Any]:
     """Return the entries, each a ``PartitionKey``. Raise ``PydanticCustomError`` if two name the same partition."""
-    return each_once(entries, [entry.key for entry in entries], "is there twice")
+    return each_once(entries, [entry.key for entry in entries], "is given twice")
 
 
 TopicPath = Annotated[

@@ -70,7 +70,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise ValueError(f"member {name[:80]!r} is named twice")
+                raise ValueError(f"member {name[:80]!r} is given twice")
             seen.add(name)
     return members
 

@@ -23,7 +23,7 @@ UNKNOWN_PARAMETER: Final = "is not a parameter of this route"
 _FAULTS: Final = "faults"
 _WHAT: Final[Mapping[str, str]] = {
     "missing": "is missing",
-    "extra_forbidden": "is not a member that is known here",
+    "extra_forbidden": "is not a known member",
     "string_type": "must be a string",
     "string_too_long": "must be at most {max_length} characters",
     "list_type": "must be a list of objects",
@@ -41,7 +41,7 @@ Fault = tuple[At, str]
 
 def faults(found: Sequence[Fault]) -> PydanticCustomError:
     """Return the error that a validator raises: what is wrong inside the value that it checks."""
-    return PydanticCustomError(_FAULTS, "is wrong", {_FAULTS: found[:REPORTED_ERRORS_MAX]})
+    return PydanticCustomError(_FAULTS, "is invalid", {_FAULTS: found[:REPORTED_ERRORS_MAX]})
 
 
 def body_refusal(error: ValidationError, body: object) -> RequestRefused:

@@ -134,9 +134,9 @@ class GatewayProtocol(HttpToolsProtocol):
             transport.abort()
             return False
         if excess > 0:
-            self.app = partial(refusing, "The gateway has as many connections as it may.")
+            self.app = partial(refusing, "The gateway has reached its limit of connections.")
         elif of_address > 0:
-            self.app = partial(refusing, "The gateway has as many connections from this address as it may.")
+            self.app = partial(refusing, "The gateway has reached its limit of connections from this address.")
         return True
 
     def leave(self) -> None:
@@ -267,10 +267,10 @@ class GatewayProtocol(HttpToolsProtocol):
             and not (cycle.response_started or self._in_head or self.flow.read_paused or cycle.waiting_for_100_continue)
         ):
             if now_ms - self._received_at_ms > limits.body_idle_ms:
-                self._refuse(f"The body stopped coming for {limits.body_idle_ms} ms.")
+                self._refuse(f"No byte of the body arrived for {limits.body_idle_ms} ms.")
             elif now_ms - self._window_since_ms > limits.body_idle_ms:
                 if self._window_bytes * 1000 < BODY_BYTES_PER_SECOND_MIN * limits.body_idle_ms:
-                    self._refuse(f"The body comes at less than {BODY_BYTES_PER_SECOND_MIN} bytes a second.")
+                    self._refuse(f"The body arrives at less than {BODY_BYTES_PER_SECOND_MIN} bytes a second.")
                 self._window_since_ms, self._window_bytes = now_ms, 0
             return
         self._window_since_ms, self._window_bytes = now_ms, 0
@@ -327,7 +327,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Check the head, and handle the request."""
         if len(self.pipeline) >= PIPELINE_MAX:
-            self._stop(f"More than {PIPELINE_MAX} requests are sent ahead.")
+            self._stop(f"More than {PIPELINE_MAX} requests are pipelined.")
         fault = fault_of(self.parser.get_http_version(), self.url, self.headers, self._hosts)
         if fault is not None:
             self._stop(*fault)

@@ -20,7 +20,7 @@ def fault_of(version: str, url: bytes, headers: Headers, hosts: Sequence[bytes])
     ``hosts``: values of its Host headers. The parser has already refused requests with both a length and chunks.
     """
     if version not in ("1.1", "1.0"):
-        return f"HTTP/{version} is not spoken here, only HTTP/1.1 and HTTP/1.0.", ""
+        return f"HTTP/{version} is not supported, only HTTP/1.1 and HTTP/1.0.", ""
     if len(hosts) != 1 and (hosts or version == "1.1"):
         return f"The request has {len(hosts)} Host headers; it needs one.", "Host"
     if version == "1.0" and any(name == b"transfer-encoding" for name, _ in headers):

@@ -261,7 +261,7 @@ class Queues:
         state = await self.table.fresh()
         row = state.queue(name).row
         if row is None and len(state.queues) >= QUEUES_MAX:
-            raise overloaded(f"There are {QUEUES_MAX} queues already.")
+            raise overloaded(f"There are {QUEUES_MAX} queues already, the most.")
         return row
 
     async def _existing(self, name: str, arrival_ms: int) -> OpenTopic:

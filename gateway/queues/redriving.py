@@ -86,7 +86,7 @@ class Redriving:
             if wanted.to_topic is not None:
                 await self._target(wanted.to_topic, wanted)
             if not await self.dead_letters.resolve(queue):
-                raise BackOff(f"An earlier redrive of queue {queue.name!r} is not at its end.")
+                raise BackOff(f"An earlier redrive of queue {queue.name!r} has not ended yet.")
             proofs = await self.dead_letters.proofs(queue, letters.state)
             done = 0
             with second_part():
@@ -211,8 +211,9 @@ class _Judging:
         name = self.queue.name
         if not is_proved and self.wanted.unproved == STOP:
             return RequestRefused(
-                f"The record at {place} says that queue {name!r} put it there, and nothing proves it: another has written it, or "
-                'an earlier release. `"unproved": "skip"` passes such records, `"produce"` takes them for dead letters.'
+                f"The record at {place} claims to be a dead letter of queue {name!r}, without proof: it was written "
+                "by another program "
+                'or an earlier release. `"unproved": "skip"` skips such records, `"produce"` redrives them.'
             )
         topic = _own_topic(headers)
         if self.wanted.to_topic is None and topic not in self.queue.settings.topics:

@@ -32,7 +32,7 @@ DURATION_S_MIN, DURATION_S_MAX = 900, 3_600
 
 
 def _once(topics: list[str]) -> list[str]:
-    return fields.each_once(topics, topics, "is there twice")
+    return fields.each_once(topics, topics, "is given twice")
 
 
 class Wanted(fields.Body, example={"topics": ["flights"], "access": "read", "duration_s": 900}):

@@ -120,7 +120,7 @@ async def _appended(
 
 def _in_doubt(problem: TidelogError) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"Delayed records are in the store, and may be delivered; the others are not: {problem.detail}"
+        f"The delayed records are stored and may be delivered; the others are not stored: {problem.detail}"
     )
 
 

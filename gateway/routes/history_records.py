@@ -61,7 +61,7 @@ async def history_response(
         answer.close()
         if answer.head.trouble is not None:
             engine.reader.count_history(0)
-            raise BackOff(f"The store did not give a segment: {answer.head.trouble}.")
+            raise BackOff(f"The store did not return a segment: {answer.head.trouble}.")
         if answer.head.damage is None or damaged is not None:
             return None
         # The damaged segment may have been replaced since.
@@ -158,7 +158,7 @@ class _HistoryResponse:
             await send({"type": "http.response.body", "body": b"", SENT_BYTES: sent_bytes or 0})
         except OSError as error:
             if client is None or not client.is_lost:
-                raise BackOff("The reader of old records ended in the middle of its answer.") from error
+                raise BackOff("The process that reads old records ended in the middle of its answer.") from error
             await send({"type": "http.response.body", "body": b""})
         finally:
             self._answer.close()

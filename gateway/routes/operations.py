@@ -119,7 +119,7 @@ class StoreCheck:
         except (StoreError, TidelogError, OSError) as error:
             _log.warning("the store does not answer", exc_info=error)
             known = as_tidelog_error(error)
-            return known if known.status == 503 else BackOff("The store does not answer as it should.")
+            return known if known.status == 503 else BackOff("The store answered with an unexpected error.")
         return None
 
 

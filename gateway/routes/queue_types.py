@@ -79,7 +79,7 @@ class Filter(fields.Body):
 
 
 def _each_once(names: list[str]) -> list[str]:
-    twice = [((index,), "is there twice") for index, name in enumerate(names) if name in names[:index]]
+    twice = [((index,), "is given twice") for index, name in enumerate(names) if name in names[:index]]
     if twice:
         raise faults(twice)
     return names

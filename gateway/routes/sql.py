@@ -110,7 +110,7 @@ async def ask(request: Request, question: Question) -> ASGIApp:
     """Answer a SQL query over the newest records of some topics."""
     statements = gateway_of(request).sql
     if statements is None:
-        raise RequestRefused("This gateway answers no SQL: see its setting sql.", code=ErrorCode.NOT_FOUND)
+        raise RequestRefused("SQL is off at this gateway: see its setting sql.", code=ErrorCode.NOT_FOUND)
     negotiate(accepted(request), (JSON,))
     return await unless_disconnected(request, _answered(request, statements, question))
 
@@ -119,7 +119,7 @@ async def _answered(request: Request, statements: Statements, question: Question
     async with statements.process() as process:
         names = await process.named(question.sql)
         if not names:
-            what = "names no topic"
+            what = "names no topics"
             raise refused(f"The statement {what}.", [("/sql", what)])
         require(request, "Read", "topic", *names)
         pool, loop = gateway_of(request).codec_pool, asyncio.get_running_loop()

@@ -85,7 +85,7 @@ class RecordsBefore(fields.Body):
 
 
 def _each_once(entries: list[RecordsBefore]) -> list[RecordsBefore]:
-    return fields.each_once(entries, [entry.partition for entry in entries], "is named twice")
+    return fields.each_once(entries, [entry.partition for entry in entries], "is given twice")
 
 
 class DeletedRecords(fields.Body, example={"before": [{"partition": 0, "offset": 100}]}):

@@ -99,7 +99,7 @@ class Newest:
         """
         if len(topics) > TOPICS_MAX:
             raise refused(
-                f"The statement names {len(topics)} topics; {TOPICS_MAX} may be.", [("/sql", "names too many")]
+                f"The statement names {len(topics)} topics; the most is {TOPICS_MAX}.", [("/sql", "names too many")]
             )
         looked = await self._locating.fresh([FetchFrom(topic=name, partition=0) for name in topics], self._arrival_ms)
         found = []
@@ -115,7 +115,7 @@ class Newest:
     ) -> ReadTopic:
         state = topic.require_state()
         if state.partition_count > PARTITIONS_MAX:
-            what = f"{topic.name} has {state.partition_count} partitions; {PARTITIONS_MAX} may be"
+            what = f"{topic.name} has {state.partition_count} partitions; the most is {PARTITIONS_MAX}"
             raise refused(f"{what}.", [("/sql", what)])
         spans = [
             Span(number, log_start=state.log_start(number), next_offset=state.high_watermark(number))

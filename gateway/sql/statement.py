@@ -74,7 +74,7 @@ class Statement:
         if tree.get("error"):
             what = tree.get("error_message", "")
             return Named(
-                error=what[:ERROR_CHARACTERS_MAX] if tree.get("error_type") == "parser" else "Only SELECT is answered."
+                error=what[:ERROR_CHARACTERS_MAX] if tree.get("error_type") == "parser" else "Only SELECT is allowed."
             )
         return Named(error=what) if (what := _fault(tree)) else Named(tuple(tables_read(tree)))
 
@@ -85,7 +85,7 @@ class Statement:
                 tables.sort(key=lambda table: (table["partition"][0].as_py(), table["offset"][0].as_py()))
                 self._load(topic, tables)
         except (duckdb.OutOfMemoryException, MemoryError):
-            return "Its topics take more memory than it may: ask for fewer records."
+            return "Its topics exceed its memory limit: ask for fewer records."
         except duckdb.Error as error:
             return _said(error)
         return None
@@ -97,9 +97,9 @@ class Statement:
             columns = tuple(Column(column[0], str(column[1])) for column in answer.description or ())
             return _found(answer, columns)
         except (duckdb.OutOfMemoryException, MemoryError):
-            return Found(error="It takes more memory than it may.")
+            return Found(error="It exceeds its memory limit.")
         except RecursionError:
-            return Found(error="An answer is nested too deeply.")
+            return Found(error="Its answer is nested too deeply.")
         except duckdb.Error as error:
             return Found(error=_said(error))
 
@@ -119,15 +119,15 @@ class Statement:
 def _fault(tree: Any) -> str | None:
     """Return why a parsed statement is not answered, or None."""
     if len(tree["statements"]) != 1:
-        return "One SELECT is answered, and no more."
+        return "Exactly one SELECT is allowed."
     for node in tree_nodes(tree):
         if node.get("type") == "BASE_TABLE" and (node["schema_name"] or node["catalog_name"]):
-            return "Tables are topics, without a schema. A name with dots is quoted."
+            return "Tables are topics, without a schema. Quote names with dots."
         if (
             node.get("type") == "TABLE_FUNCTION"
             and node["function"].get("function_name", "").lower() not in TABLE_FUNCTIONS
         ):
-            return f"Of functions that make a table these may be used: {', '.join(sorted(TABLE_FUNCTIONS))}."
+            return f"Only these table functions are allowed: {', '.join(sorted(TABLE_FUNCTIONS))}."
     return None
 
 
@@ -146,7 +146,7 @@ def _found(answer: duckdb.DuckDBPyConnection, columns: tuple[Column, ...]) -> Fo
 
 def _cut(columns: tuple[Column, ...], rows: list[bytes], *, more: bool) -> Found:
     if len(msgspec.json.encode(columns)) > FRAME_BYTES_MAX - ANSWER_BYTES_MAX - _HEAD_BYTES:
-        return Found(error="The names of its columns are longer than an answer may be.")
+        return Found(error="The names of its columns exceed the limit of an answer.")
     return Found(columns, msgspec.Raw(b"[" + b",".join(rows) + b"]"), more)
 
 

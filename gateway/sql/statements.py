@@ -71,13 +71,13 @@ class Statements:
 
     async def _wait(self) -> None:
         if self._waiting_count >= WAITING_MAX:
-            raise overloaded("Too many statements wait for their turn.")
+            raise overloaded("Too many statements are waiting.")
         self._waiting_count += 1
         try:
             async with asyncio.timeout(TURN_MS_MAX / 1000):
                 await self._turn.acquire()
         except TimeoutError:
-            raise overloaded("Other statements take long: this one did not have its turn.") from None
+            raise overloaded("Other statements took too long: this one was not started.") from None
         finally:
             self._waiting_count -= 1
 
@@ -147,9 +147,7 @@ class StatementProcess:
     async def _died(self) -> RequestRefused:
         status = await self._process.wait()
         _log.warning("the process of a statement ended with status %d", status)
-        return _refused(
-            f"It took more memory, or more than {CPU_S_MAX} s of a processor, and was ended (status {status})."
-        )
+        return _refused(f"It exceeded its memory limit or {CPU_S_MAX} s of CPU time, and was ended (status {status}).")
 
 
 def _refused(why: str) -> RequestRefused:

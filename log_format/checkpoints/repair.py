@@ -124,7 +124,7 @@ def repair_topic(
         if not state.exists or not looks_at_files:
             return Repair(topic=topic, exists=state.exists)
         return _without_lost_segments(store, log, new_id, is_dry_run=is_dry_run)
-    raise BackOff(f"Others commit to topic {topic!r} all the time: it was not repaired.", topic=topic)
+    raise BackOff(f"Other writers keep committing to topic {topic!r}: it was not repaired.", topic=topic)
 
 
 def stored_paths(store: ObjectStore, topic: str) -> set[str]:

@@ -103,7 +103,7 @@ class Committer(Generic[StateT]):
         try:
             self._store.put(f"{self._table.root}{segment.path}", segment.data)
         except StoreUnavailable as problem:
-            raise BackOff(f"The store did not take a segment: {problem.detail}.") from problem
+            raise BackOff(f"The store did not accept a segment: {problem.detail}.") from problem
         segment.uploaded_at_ms = started_ms
 
     def commit(self, change: TableChange[StateT, ResultT]) -> Committed[StateT, ResultT]:
@@ -165,7 +165,7 @@ class Committer(Generic[StateT]):
         data = encode_commit(info, proposal.actions)
         if len(data) > self._commit_bytes_max:
             raise BackOff(
-                f"A commit of {len(data)} bytes to {self._table.label} is more than a reader takes ({self._commit_bytes_max}).",
+                f"A commit of {len(data)} bytes to {self._table.label} is more than readers accept ({self._commit_bytes_max}).",
                 **self._table.fields,
             )
         started_ms = self._clock.monotonic_ms()
@@ -195,7 +195,7 @@ class Committer(Generic[StateT]):
                 return True
         if uncertain:
             raise self._unknown(version)
-        raise BackOff(f"The store took no commit for {self._table.label}.", **self._table.fields)
+        raise BackOff(f"The store accepted no commit for {self._table.label}.", **self._table.fields)
 
     def _read_back(self, key: str, commit_id: str) -> _Holder:
         try:
@@ -258,7 +258,7 @@ class Committer(Generic[StateT]):
         try:
             self._log.refresh()
         except StoreUnavailable as problem:
-            raise BackOff(f"The store did not show {self._table.label}: {problem.detail}.") from problem
+            raise BackOff(f"The store did not return {self._table.label}: {problem.detail}.") from problem
         self._in_doubt = False
 
     def _pause(self, attempt: int) -> None:

@@ -55,7 +55,7 @@ def refuse_metadata(key: str, partition_columns: Sequence[str], configuration: M
 def unsupported_error(key: str, what: str) -> UnsupportedTable:
     """Return the error about an object of a log that asks for ``what``."""
     return UnsupportedTable(
-        f"{key} asks for {what}, which this release of Tidelog does not know. Nothing after it is read or written. "
-        "A later release wrote it: run that one here, too.",
+        f"{key} requires {what}, which this release of Tidelog does not support. Nothing after it is read or written. "
+        "A later release wrote it: run that release here, too.",
         object=key,
     )

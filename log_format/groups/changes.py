@@ -268,10 +268,10 @@ def judge_commit(
         return (
             None
             if is_present
-            else stale_error(name, f"generation {generation} is not {group.row.generation}, the present one")
+            else stale_error(name, f"generation {generation} is not the current one, {group.row.generation}")
         )
     if generation is None or not row.acknowledged <= generation <= group.row.generation:
-        return stale_error(name, f"generation {generation} is not the member's, whose last is {row.acknowledged}")
+        return stale_error(name, f"generation {generation} is not the member's, which is {row.acknowledged}")
     for topic, partition in keys:
         if not group.holdings.holds(member, topic, partition):
             return stale_error(name, f"member {member} does not hold {topic}/{partition}")

@@ -103,9 +103,7 @@ def copy_log(
     target.put(layout.COPYING, b"{}")
     if any(source.list(layout.COPYING)):
         target.delete(layout.COPYING)
-        raise RequestRefused(
-            "The target is the source itself, by whatever name: copy into another directory or prefix."
-        )
+        raise RequestRefused("The target is the same store as the source: copy into another directory or prefix.")
     if topics is None:
         # The key that proves producer ids comes first.
         _copy_all(source, target, _keys(source, layout.CLUSTER_KEY))
@@ -255,8 +253,8 @@ def _tables_of(store: ObjectStore) -> Iterator[str]:
 def _refuse_another_log(source: ObjectStore, target: ObjectStore, roots: Iterable[str]) -> None:
     if any(source.list(layout.COPYING)):
         raise RequestRefused(
-            "The source is a copy that broke off, so topics may be missing: make that copy again. If its source is lost, delete "
-            f"the object {layout.COPYING}: what there is can be copied then."
+            "The source is an unfinished copy, so topics may be missing: run that copy again. If its source is lost, delete "
+            f"the object {layout.COPYING}: what exists can be copied then."
         )
     try:
         is_same = target.get(layout.CLUSTER_KEY) == source.get(layout.CLUSTER_KEY)

@@ -113,9 +113,9 @@ def _reading(store: ObjectStore, key: str) -> Finding:
     except StoreError as error:
         return _refused(store, what, "A new object can't be read", "s3:GetObject below the prefix", error)
     if not is_same:
-        said = "A new object is not shown at once: by a get, a range, its size or a listing."
+        said = "A new object is not visible immediately by a get, a range, its size or a listing."
         return bad(what, said, "Use a store that is consistent, without a cache in front of it.")
-    return good(what, "A new object can be read at once, whole and by range.")
+    return good(what, "A new object can be read immediately, whole and by range.")
 
 
 def _condition(store: ObjectStore, key: str) -> Finding:
@@ -265,7 +265,7 @@ def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
         return bad(what, error.detail, advice)
     except CorruptData as error:
         advice = (
-            f"Bring the object back from a backup, or do without what is lost: --repair {name} "
+            f"Restore the object from a backup, or repair the topic without the lost data: --repair {name} "
             "(docs/operations.md, Restoring)."
         )
         return bad(what, f"Its log is damaged: {error.detail}", advice)
@@ -274,7 +274,7 @@ def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
     said = _neglect(state, state.version - (-1 if checkpoint is None else checkpoint), clock.now_ms())
     if not said:
         return None
-    advice = "Run tidelog maintain, and find out why it does not run by itself."
+    advice = "Run tidelog maintain, and find out why it does not run regularly."
     return poor(what, said, advice)
 
 

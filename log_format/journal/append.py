@@ -234,7 +234,7 @@ class PartlyRefused(BackOff):
     """Error: a batch is refused, so no batch was appended."""
 
     def __init__(self) -> None:
-        super().__init__("One of the records' topics does not take them: nothing was appended.")
+        super().__init__("One of the topics refused its records: nothing was appended.")
 
 
 class AllOrNothingAppend:

@@ -150,6 +150,6 @@ def _is_open_under(topic: JournalTopic, number: int) -> bool:
 
 def _too_many_runs_error(topic: str) -> TidelogError:
     return BackOff(
-        f"Too many partitions are written at once: the records of topic {topic!r} were not.",
+        f"Too many partitions are written at once: the records of topic {topic!r} were not written.",
         code=ErrorCode.OVERLOADED,
     )

@@ -39,7 +39,7 @@ class Reclaim:
         try:
             version = state.taken.version_of(offer.path, offer.offered_at)
         except OutcomeForgotten:
-            raise OutcomeUnknown("Whether another gateway has stored these records is forgotten here.") from None
+            raise OutcomeUnknown("It is no longer known whether another gateway stored these records.") from None
         if version is not None:
             return Proposal(operation="WRITE", actions=(), result=version)
         own: Proposal[AppendResult | int] = self._append.propose(state, now_ms)
@@ -62,7 +62,7 @@ def committed_bases(store: ObjectStore, root: str, version: int, path: str) -> t
     except ObjectMissing:
         commit = None
     except StoreUnavailable as problem:
-        raise OutcomeUnknown(f"The store does not say where these records are: {problem.detail}.") from problem
+        raise OutcomeUnknown(f"The store did not return where these records are: {problem.detail}.") from problem
     for add in () if commit is None else commit.adds:
         if plain_path(add.path) == path:
             return tuple(run.base_offset for of_topic in decode_object_add(add).topics for run in of_topic.runs)

@@ -56,7 +56,7 @@ def refresh_topics(
         late = _refresh_journals(looked, journal_of, journals)
         found |= _views(logs, behind, journals, late)
         behind = [index for index in behind if index not in found]
-    raise BackOff(f"Topic {logs[behind[0]].state.topic!r} is moved too often to be read.")
+    raise BackOff(f"Topic {logs[behind[0]].state.topic!r} moves between journal and table too often to be read.")
 
 
 def refresh_topic(log: TableLog[TopicState], journal_of: JournalOf) -> TopicState:

@@ -208,7 +208,7 @@ class TopicWriter:
         try:
             read = {place: self._reader.read(place) for place in places}
         except StoreUnavailable as problem:
-            raise BackOff(f"The store does not serve journal {journal}: {problem.detail}.") from problem
+            raise BackOff(f"The store did not return journal {journal}: {problem.detail}.") from problem
         in_order = sorted(places, key=lambda place: (place.partition, place.base_offset))
         return pa.concat_tables([read[place] for place in in_order]).combine_chunks()
 
@@ -217,4 +217,4 @@ def _look(log: TableLog[StateT]) -> StateT:
     try:
         return log.refresh()
     except StoreUnavailable as problem:
-        raise BackOff(f"The store did not show {log.table.label}: {problem.detail}.") from problem
+        raise BackOff(f"The store did not return {log.table.label}: {problem.detail}.") from problem

@@ -128,7 +128,9 @@ class Subscribe:
             known = row.settings.topics
             topics = (*known, *(one for one in settings.topics if one not in known))
             if row.settings.dead_letter_topic in topics:
-                return RequestRefused(f"{row.settings.dead_letter_topic!r} has the dead letters of this queue.")
+                return RequestRefused(
+                    f"{row.settings.dead_letter_topic!r} is the dead letter topic of this queue, which can't read it."
+                )
             settings = msgspec.structs.replace(row.settings, topics=topics)
         if len(settings.topics) > QUEUE_TOPICS_MAX:
             return RequestRefused(f"A queue reads at most {QUEUE_TOPICS_MAX} topics.")

@@ -174,9 +174,7 @@ class Calendar:
             number -= 1
             before = self.window(number) if number > NONE else NO_WINDOW
             if before is None:
-                raise OutcomeUnknown(
-                    f"It is not known any more which delayed records of {self.topic!r} were published."
-                )
+                raise OutcomeUnknown(f"It is no longer known which delayed records of {self.topic!r} were published.")
             window = before
         return found[::-1]
 

@@ -77,13 +77,13 @@ def put_object(
     except StoreUnavailable as problem:
         # Without a notice the object is never published.
         _delete_without_notice(calendar.store, key, is_repeatable=is_repeatable)
-        raise BackOff(f"The store did not take delayed records: {problem.detail}.") from problem
+        raise BackOff(f"The store did not accept delayed records: {problem.detail}.") from problem
     else:
         first_due = index.first_due
     try:
         put_due(calendar.store, Due(first_due, calendar.topic, calendar.topic_id, name))
     except StoreUnavailable as problem:
-        detail = f"The store did not take the notice of delayed records: {problem.detail}."
+        detail = f"The store did not accept the notice of delayed records: {problem.detail}."
         if problem.may_have_happened:
             raise OutcomeUnknown(detail) from problem
         _delete_without_notice(calendar.store, key, is_repeatable=is_repeatable)
@@ -111,7 +111,9 @@ def find_missed(calendar: Calendar, filed: Sequence[FiledRequest]) -> list[Filed
         calendar.decided(newest.closing_ms)
         windows = calendar.windows_from(first_due)
     except StoreUnavailable as problem:
-        raise OutcomeUnknown(f"Whether delayed records came in time is not known: {problem.detail}.") from problem
+        raise OutcomeUnknown(
+            f"It is unknown whether delayed records were stored in time: {problem.detail}."
+        ) from problem
     return [
         FiledRequest(
             one.name,
@@ -139,7 +141,7 @@ def withdraw(calendar: Calendar, filed: FiledRequest) -> None:
             return
         windows = calendar.windows_from(first_due)
     except StoreUnavailable as problem:
-        raise OutcomeUnknown(f"Delayed records could not be taken back: {problem.detail}.") from problem
+        raise OutcomeUnknown(f"Delayed records could not be removed again: {problem.detail}.") from problem
     if newest.until_ms < newest.closing_ms or any(filed.name in window.objects for window in windows):
         raise OutcomeUnknown("Some of the delayed records may be delivered.")
 
@@ -174,7 +176,7 @@ def _read_earlier_try(store: ObjectStore, key: str, name: str) -> FiledRequest |
         pieces = [found.read(store, block) for block in found.index.blocks]
         table = pa.concat_tables([SCHEMA.empty_table(), *pieces]).combine_chunks()
     except StoreUnavailable as problem:
-        raise BackOff(f"The store does not show delayed records: {problem.detail}.") from problem
+        raise BackOff(f"The store did not return delayed records: {problem.detail}.") from problem
     records = DelayedRecords(
         records=table.select(BATCH_SCHEMA.names),
         partitions=table.column("partition").to_numpy().astype(np.int32),

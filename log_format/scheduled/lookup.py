@@ -42,7 +42,7 @@ class AlreadyDelivered(RequestRefused, code=ErrorCode.ALREADY_DELIVERED):
     """Error: the delayed record is in the topic, or about to be."""
 
     def __init__(self, topic: str, scheduled_id: str) -> None:
-        super().__init__(f"Delayed record {scheduled_id[:100]!r} of topic {topic!r} is delivered.", topic=topic)
+        super().__init__(f"Delayed record {scheduled_id[:100]!r} of topic {topic!r} is already delivered.", topic=topic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _put_cancelled(calendar: Calendar, one: Cancellation) -> bool:
 
 
 def _unknown(problem: StoreUnavailable) -> OutcomeUnknown:
-    return OutcomeUnknown(f"Whether the delayed record is cancelled is not known: {problem.detail}.")
+    return OutcomeUnknown(f"It is unknown whether the delayed record was cancelled: {problem.detail}.")
 
 
 def _cancelled(calendar: Calendar, wanted: str, one: Cancellation, *, is_new: bool) -> None:

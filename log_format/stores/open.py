@@ -75,7 +75,7 @@ def _open_directory(path: str, *, fsync: bool, must_exist: bool) -> LocalStore:
     store = LocalStore(path, fsync=fsync)
     if must_exist and not store.directory.exists():
         raise ValueError(
-            f"no store is there: the directory {store.directory} does not exist. 'tidelog serve' makes one."
+            f"there is no store: the directory {store.directory} does not exist. 'tidelog serve' creates it."
         )
     return store
 

@@ -362,7 +362,7 @@ def _translated(request: Callable[[], T]) -> T:
         botocore.exceptions.CredentialRetrievalError,
         botocore.exceptions.MetadataRetrievalError,
     ) as error:
-        raise RequestFailed("the credentials for it can't be had", may_have_happened=False, may_pass=True) from error
+        raise RequestFailed("credentials for it can't be obtained", may_have_happened=False, may_pass=True) from error
     except botocore.exceptions.BotoCoreError as error:  # no credentials, no region, parameters: all before sending
         detail = f"the credentials or settings for it don't work: {type(error).__name__}"
         raise RequestFailed(detail, may_have_happened=False, may_pass=False) from error

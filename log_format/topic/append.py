@@ -303,7 +303,7 @@ def settings_error(batch: Batch, state: TopicState) -> TidelogError | None:
         # Records of a decided transaction and delayed records were checked when they were accepted. They can't be refused any
         # more.
         return RequestRefused(
-            f"Topic {state.topic!r} compacts keys, and a record has none.", code=ErrorCode.INVALID_RECORD
+            f"Topic {state.topic!r} is compacted by key, but a record has no key.", code=ErrorCode.INVALID_RECORD
         )
     return None
 

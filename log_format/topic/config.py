@@ -178,7 +178,7 @@ class AcceptedTimes:
     def __str__(self) -> str:
         """Describe the accepted range, for error messages."""
         settings = "message.timestamp.before.max.ms and message.timestamp.after.max.ms"
-        return f"the topic takes {self.first_ms} to {self.last_ms} now, by its {settings}"
+        return f"the topic accepts {self.first_ms} to {self.last_ms} now, by its {settings}"
 
 
 @dataclass(frozen=True, slots=True)

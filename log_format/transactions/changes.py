@@ -328,9 +328,9 @@ def not_open_error(row: TransactionRow) -> TidelogError:
             code=ErrorCode.FENCED_PRODUCER,
         )
     why: Mapping[str, str] = {
-        "expired": "its time-out passed",
+        "expired": "its timeout passed",
         "topic": "one of its topics was deleted meanwhile",
-        "offsets": "its group's offsets were refused, or a lease of its settlements was over",
+        "offsets": "its group's offsets were refused, or a lock of its settlements had expired",
     }
     what = why.get(row.reason, f"it is {row.state}" if row.state != "open" else why["expired"])
     return RequestRefused(f"Transaction {row.transaction_id} is not open: {what}.", code=ErrorCode.TRANSACTION_NOT_OPEN)

@@ -39,7 +39,7 @@ from log_format.transactions.staged_settlements import decode_settlements, is_se
 from log_format.transactions.state import TransactionsState, TransactionsView
 
 ADVICE: Final = (
-    "Bring its objects back from a backup, or do without what is lost: "
+    "Restore its objects from a backup, or end it without the lost objects: "
     "tidelog doctor --store STORE --repair system/transactions"
 )
 LEFT_ALONE_MS: Final = 60_000

@@ -132,7 +132,7 @@ def row_of_epoch(
 def given_up_error(row: TransactionRow) -> TidelogError:
     """Return the error for continuing in the epoch of a transaction that was aborted without a request of its client."""
     why = {
-        "expired": "its time-out passed",
+        "expired": "its timeout passed",
         "topic": "one of its topics was deleted",
         "offsets": "a group refused its offsets",
     }

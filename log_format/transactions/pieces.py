@@ -92,7 +92,7 @@ class PieceWriter(NamedTuple):
         try:
             self.store.put(f"{topic_root(state.topic)}{ref.path}", encoded.data)
         except StoreUnavailable as problem:
-            raise BackOff(f"The store did not take a segment: {problem.detail}.") from problem
+            raise BackOff(f"The store did not accept a segment: {problem.detail}.") from problem
         return UploadedSegment(ref, encoded.runs, started_ms)
 
     def read(self, batches: Sequence[IndexedBatch]) -> list[StagedRecords]:
@@ -107,7 +107,7 @@ class PieceWriter(NamedTuple):
         except ObjectMissing as problem:
             raise CorruptData(f"The staged records {problem.key} are missing.", object=problem.key) from problem
         except StoreUnavailable as problem:
-            raise BackOff(f"The store does not serve staged records: {problem.detail}.") from problem
+            raise BackOff(f"The store did not return staged records: {problem.detail}.") from problem
 
     def _encoded(self, piece: Piece, placement: Placement, state: TopicState) -> EncodedSegment:
         requests = self.read(piece.batches)

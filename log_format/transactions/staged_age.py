@@ -30,4 +30,6 @@ def is_older(transaction_id: str, age_ms: int, now_ms: int) -> bool:
 
 def staged_too_long_error() -> TidelogError:
     """Return the error for a decision whose staged objects may be deleted already, since the transaction was aborted by age."""
-    return BackOff("It was staged so long ago that it was given up: nothing of it happened. Send it again.")
+    return BackOff(
+        "The records were staged so long ago that they were discarded: nothing was written. Send them again."
+    )

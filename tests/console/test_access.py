@@ -40,19 +40,19 @@ def test_others_see_themselves_only(visits: Visits, secured: Secured) -> None:
     page = Console(visits, secured.url, made["token"]).open("/access")
     expect(page.locator("main").get_by_text("User:alice")).to_be_visible()
     expect(page.get_by_text("Group:readers")).to_be_visible()
-    expect(page.get_by_text("They need the right Alter on the cluster.")).to_be_visible()
+    expect(page.get_by_text("You need the right Alter on the cluster.")).to_be_visible()
     expect(page.get_by_role("navigation", name="Access")).to_have_count(0)
 
 
 def test_a_tokens_text_is_shown_once(admin: Tab, secured: Secured) -> None:
     """Where it is made; it works; after the dialog it is nowhere on the page."""
     page = admin.open("/access")
-    page.get_by_role("button", name="Make token").click()
+    page.get_by_role("button", name="Create token").click()
     page.get_by_label("Principal").fill("User:bob")
     page.get_by_label("Groups").fill("Group:a, Group:b")
     page.get_by_label("Description").fill("nightly job")
-    page.get_by_label("Days until it ends").fill("10")
-    page.get_by_role("button", name="Make", exact=True).click()
+    page.get_by_label("Expires in days").fill("10")
+    page.get_by_role("button", name="Create", exact=True).click()
     field = page.get_by_label("Token of User:bob")
     secret = field.input_value()
     with httpx.Client(headers={"authorization": f"Bearer {secret}"}, trust_env=False) as http:
@@ -73,7 +73,7 @@ def test_a_token_is_rotated_and_revoked(admin: Tab, secured: Secured) -> None:
     made = secured.token("User:carol")
     page = admin.open("/access")
     page.get_by_role("button", name=f"Rotate {made['id']}").click()
-    page.get_by_label("Hours that the old one lives on").fill("0")
+    page.get_by_label("Old secret stays valid for hours").fill("0")
     page.get_by_role("button", name="Rotate", exact=True).click()
     secret = page.get_by_label("Token of User:carol").input_value()
 
@@ -99,25 +99,25 @@ def test_an_acl_is_added_asked_for_and_deleted(admin: Tab, secured: Secured) -> 
     dialog.get_by_label("Principal").fill("User:dave")
     dialog.get_by_label("Operation").select_option("Create")
     dialog.get_by_label("Name", exact=True).fill("dave-")
-    dialog.get_by_label("Which names").select_option("prefix")
+    dialog.get_by_label("Match").select_option("prefix")
     dialog.get_by_role("button", name="Add").click()
-    done(page, "The ACL holds.")
+    done(page, "ACL added.")
     assert row(page, "User:dave")[1:5] == ["allow", "Create", "topic", "dave-…"]
     assert dave.http.post("/v1/topics", json={"name": "dave-1"}).status_code == 201
     page.get_by_label("Principal").fill("User:dave")
     page.get_by_label("Operation").select_option("Create")
     page.get_by_label("Name", exact=True).fill("dave-2")
-    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("button", name="Test").click()
     expect(page.locator("main").get_by_role("status")).to_contain_text(
         "allowed by User:dave allow Create topic prefix dave-"
     )
     page.get_by_role("button", name="Change User:dave").click()
     page.get_by_label("Name of the ACL").fill("User:dave")
     page.get_by_role("button", name="Delete").click()
-    done(page, "The ACL is deleted.")
+    done(page, "ACL deleted.")
     expect(page.get_by_role("rowheader", name="User:dave")).to_have_count(0)
     assert dave.http.post("/v1/topics", json={"name": "dave-2"}).status_code == 403
-    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("button", name="Test").click()
     expect(page.locator("main").get_by_role("status")).to_contain_text("denied by no ACL")
 
 
@@ -128,7 +128,7 @@ def test_a_role_is_added_changed_and_deleted(admin: Tab, secured: Secured) -> No
     page.get_by_label("Name", exact=True).fill("writers")
     page.get_by_label("Members").fill("User:erin\nGroup:staff")
     page.get_by_role("button", name="Save").click()
-    done(page, "The role is saved.")
+    done(page, "Role saved.")
     assert row(page, "writers")[1:3] == ["2", "User:erin, Group:staff"]
     page.get_by_role("button", name="Change writers").click()
     page.get_by_label("Members").fill("User:erin")
@@ -139,7 +139,7 @@ def test_a_role_is_added_changed_and_deleted(admin: Tab, secured: Secured) -> No
     page.get_by_role("button", name="Delete role").click()
     page.get_by_label("Name of the role").fill("writers")
     page.get_by_role("button", name="Delete", exact=True).click()
-    done(page, "The role is deleted.")
+    done(page, "Role deleted.")
     assert secured.admin.http.get("/v1/access/roles").json()["roles"] == []
 
 
@@ -155,13 +155,13 @@ def test_a_quota_is_set(visits: Visits, secured: Secured) -> None:
     expect(page.get_by_label("Principal")).to_have_value("nobody")
     page.get_by_label("Principal").fill("User:frank")
     page.get_by_role("button", name="Save").click()
-    done(page, "The quota holds.")
+    done(page, "Quota saved.")
     assert secured.admin.http.get("/v1/access/quotas/User:frank").json()["requests_per_s"] == 100
     assert row(page, "User:frank")[1:4] == ["–", "–", "100"]
     page.get_by_role("button", name="Change User:frank").click()
     page.get_by_label("Requests/s").fill("")
     page.get_by_label("Connections").fill("5")
     page.get_by_role("button", name="Save").click()
-    done(page, "The quota holds.")
+    done(page, "Quota saved.")
     found = secured.admin.http.get("/v1/access/quotas/User:frank").json()
     assert (found["requests_per_s"], found["connections"]) == (None, 5)

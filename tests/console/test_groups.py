@@ -83,8 +83,8 @@ def test_a_group_shows_lag_and_members(tab: Tab, gateway: GatewayProcess) -> Non
     [
         ("the earliest record", None, "", 0),
         ("an offset", "Offset", "7", 7),
-        ("forwards or backwards by records", "Records", "-2", 3),
-        ("a time", "First record from this time on", "2023-11-14T22:13:23.500", 4),
+        ("a shift by records", "Records", "-2", 3),
+        ("a time", "First record at or after", "2023-11-14T22:13:23.500", 4),
     ],
 )
 def test_a_reset_is_previewed_first(
@@ -100,12 +100,12 @@ def test_a_reset_is_previewed_first(
     page.get_by_role("button", name="Preview").click()
     dialog = page.get_by_role("dialog", name="Reset offsets")
     expect(dialog.get_by_role("status")).to_have_text("This changes 3 partitions:")
-    moved = f"{5 - wanted} records again" if wanted < 5 else f"{wanted - 5} records skipped"
+    moved = f"{5 - wanted} records read again" if wanted < 5 else f"{wanted - 5} records skipped"
     moved = moved.replace("1 records", "1 record")
     assert [cell.inner_text() for cell in dialog.get_by_role("cell").all()] == [moved, "5", str(wanted)] * 3
     assert committed(gateway, "reset") == {0: 5, 1: 5, 2: 5}
     dialog.get_by_role("button", name="Reset 3 partitions").click()
-    done(page, "The offsets of 3 partitions are reset.")
+    done(page, "Offsets of 3 partitions reset.")
     assert committed(gateway, "reset") == {0: wanted, 1: wanted, 2: wanted}
     expect(page.get_by_role("row", name="orders/1")).to_contain_text(str(wanted))
 
@@ -116,7 +116,7 @@ def test_a_reset_that_changes_nothing_is_none(tab: Tab, gateway: GatewayProcess)
     page = tab.open("/groups/there")
     page.get_by_role("button", name="Reset offsets").click()
     page.get_by_role("button", name="Preview").click()
-    expect(page.get_by_text("Nothing would change")).to_be_visible()
+    expect(page.get_by_text("No offset would change")).to_be_visible()
     expect(page.get_by_role("button", name="Reset 0 partitions")).to_be_disabled()
     page.get_by_role("button", name="Cancel").click()
     page.get_by_label("To", exact=True).select_option("latest")

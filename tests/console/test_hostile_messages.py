@@ -85,7 +85,7 @@ def test_a_list_of_odd_records(tab: Tab, width: int) -> None:
 def test_each_record_can_be_opened(tab: Tab, offset: int) -> None:
     """In every form that it has, on a small screen."""
     page = record(tab, offset, width=320)
-    for form in page.get_by_role("group", name="Shown as").get_by_role("button").all():
+    for form in page.get_by_role("group", name="Format").get_by_role("button").all():
         form.click()
         sound(page)
 
@@ -125,7 +125,7 @@ def test_large_values_do_not_hold_the_page_up(console: Console) -> None:
     assert len(page.content()) < 200_000
     sound(page)
     page.get_by_role("button", name="0:0", exact=True).click()
-    expect(page.get_by_role("dialog")).to_contain_text("only the beginning is shown")
+    expect(page.get_by_role("dialog")).to_contain_text("only the start is shown")
     assert len(page.content()) < 1_000_000
     sound(page)
 

@@ -75,7 +75,7 @@ def test_a_token_that_ended_leads_to_the_login_again(begun: Page, service: Servi
         "**/v1/groups*", lambda route: route.fulfill(status=401, json={"title": "Credentials are missing or wrong"})
     )
     begun.get_by_role("link", name="Groups").click()
-    expect(begun.get_by_role("alert")).to_contain_text("it has ended, or was revoked. Sign in again.")
+    expect(begun.get_by_role("alert")).to_contain_text("it has expired or was revoked. Sign in again.")
     begun.unroute_all()
     log_in(begun, service)
     expect(begun.get_by_role("heading", name="Groups", exact=True)).to_be_visible()
@@ -114,7 +114,7 @@ def test_an_issuer_that_lets_no_page_ask_it_is_named(
     visits.expect("CORS policy", "net::ERR_FAILED")
     monkeypatch.setattr(service.issuer, "answers_pages", False)
     log_in(begun, service)
-    expect(begun.get_by_role("alert")).to_contain_text(f"allow requests of {service.secured.url}")
+    expect(begun.get_by_role("alert")).to_contain_text(f"allow requests from {service.secured.url}")
 
 
 def test_a_link_can_not_log_a_visitor_in(service: Service, visits: Visits) -> None:
@@ -123,7 +123,7 @@ def test_a_link_can_not_log_a_visitor_in(service: Service, visits: Visits) -> No
     exchanges = len(service.issuer.logins)
     page = visits.page(service.secured.url)
     page.goto(f"{service.secured.url}/?code=stolen&state=foreign#/topics")
-    expect(page.get_by_role("alert")).to_contain_text("did not begin in this tab")
+    expect(page.get_by_role("alert")).to_contain_text("was not started in this tab")
     expect(page).to_have_url(f"{service.secured.url}/")
     page = Console(visits, service.secured.url, service.issuer.token()).open("/topics")
     page.goto(f"{service.secured.url}/?code=stolen&state=foreign")

@@ -15,7 +15,7 @@ from tests.support.secured import Secured
 def test_the_overview_tells_how_it_is(console: Console, gateway: GatewayProcess) -> None:
     """The gateway is listed, its hour begins, and nothing is amiss; alarms of the gateway are shown as text."""
     page = console.open("/")
-    expect(page.get_by_text("nothing is amiss")).to_be_visible()
+    expect(page.get_by_text("there are no alarms")).to_be_visible()
     only = gateway.http.get("/v1/cluster").json()["gateways"][0]
     assert row(page, only["id"])[1] == only["url"]
     alarmed = console.visits.page(gateway.url)
@@ -55,7 +55,7 @@ def test_the_hour_is_for_operators(visits: Visits, secured: Secured) -> None:
     visits.expect(403)
     _, user = secured.user()
     page = Console(visits, secured.url, user.token).open("/")
-    expect(page.get_by_text("It needs the right Describe on the cluster")).to_be_visible()
+    expect(page.get_by_text("You need the right Describe on the cluster")).to_be_visible()
     expect(page.get_by_role("region", name="Gateways", exact=True).first).to_be_visible()
 
 

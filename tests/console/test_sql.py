@@ -34,7 +34,7 @@ def run(page: Page, sql: str) -> None:
 
 def cells(page: Page) -> list[list[str]]:
     """Of the answer, as soon as it is there."""
-    expect(page.get_by_role("heading", name="Answer")).to_be_visible()
+    expect(page.get_by_role("heading", name="Result")).to_be_visible()
     rows: list[Locator] = page.locator("main tbody tr").all()
     return [[text.strip() for text in row.locator("th, td").all_inner_texts()] for row in rows]
 
@@ -74,7 +74,7 @@ def test_many_rows_come_in_parts_and_long_values_are_cut(tab: Tab) -> None:
     assert len(cells(page)) == 100
     assert len(page.locator("main tbody td").first.inner_text().strip()) == 2_001
     run(page, "select a.value from orders a, orders b")
-    expect(page.get_by_text("1,000 rows, and more that were not sent")).to_be_visible()
+    expect(page.get_by_text("1,000 rows, and more not sent")).to_be_visible()
     page.set_viewport_size({"width": 320, "height": 640})
     assert overflow(page) == []
 
@@ -89,12 +89,12 @@ def test_what_is_wrong_is_said(console: Console) -> None:
         ("select nothing from orders", "Binder Error"),
         ("selec", "syntax error"),
         ("select * from nope", "'nope' does not exist"),
-        ("select * from read_csv('/etc/passwd')", "functions that make a table"),
+        ("select * from read_csv('/etc/passwd')", "table functions"),
         ("delete from orders", "Only SELECT"),
     ):
         run(page, sql)
         expect(page.get_by_role("alert")).to_contain_text(said)
-        expect(page.get_by_role("heading", name="Answer")).to_have_count(0)
+        expect(page.get_by_role("heading", name="Result")).to_have_count(0)
 
 
 def test_a_topic_leads_to_its_question(tab: Tab) -> None:
@@ -114,7 +114,7 @@ def test_it_is_offered_where_the_gateway_answers(visits: Visits, tmp_path: Path)
         for route in ("/", "/topics/orders", "/sql"):
             page = console.open(route)
             expect(page.get_by_role("link", name="SQL", exact=True)).to_have_count(0)
-        expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+        expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
 
 
 def test_only_who_may_read_is_led_there(visits: Visits, secured: Secured) -> None:

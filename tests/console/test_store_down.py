@@ -65,7 +65,7 @@ def test_pages_say_that_the_store_is_down_and_recover(
     finally:
         own_minio.start()
     page.get_by_role("button", name="Create", exact=True).click()
-    expect(page.locator(".toasts")).to_contain_text("Queue q is there.", timeout=20_000)
+    expect(page.locator(".toasts")).to_contain_text("Queue q is created.", timeout=20_000)
     for page in [*pages, opened[1]]:
         expect(page.get_by_role("alert")).to_have_count(0, timeout=20_000)
 

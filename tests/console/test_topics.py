@@ -41,28 +41,28 @@ def test_topics_are_listed_with_their_readers(tab: Tab) -> None:
     name, mode, partitions, records, *_, lag, readers = row(page, "orders")
     assert (name, mode, partitions, records, lag) == ("orders", "own", "3", "30", "6")
     assert readers == "billing, audit"
-    assert row(page, "unread")[-1] == "no group"
-    page.get_by_label("Which").select_option("none")
+    assert row(page, "unread")[-1] == "none"
+    page.get_by_label("Filter").select_option("none")
     expect(page.get_by_role("rowheader", name="orders")).to_have_count(0)
     expect(page.get_by_role("rowheader", name="unread", exact=True)).to_be_visible()
-    page.get_by_label("Which").select_option("by")
+    page.get_by_label("Filter").select_option("by")
     page.get_by_label("Group").fill("billing")
     expect(page.get_by_role("rowheader")).to_have_text(["orders"])
-    page.get_by_label("Which").select_option("")
+    page.get_by_label("Filter").select_option("")
     page.keyboard.press("Escape")
     page.get_by_role("heading", level=1).click()
     page.keyboard.press("/")
     page.keyboard.type("RDER")
     expect(page.get_by_role("rowheader")).to_have_text(["orders"])
     page.get_by_role("searchbox").fill("nothing like it")
-    expect(page.get_by_text("No topic fits")).to_be_visible()
+    expect(page.get_by_text("No matching topics")).to_be_visible()
 
 
 def test_a_topic_is_made_altered_emptied_and_deleted(console: Console, gateway: GatewayProcess) -> None:
     """Each change is made once it is confirmed, and a refusal stands beside what was typed."""
     console.visits.expect(400)
     page = console.open("/topics")
-    page.get_by_role("button", name="Create a topic").click()
+    page.get_by_role("button", name="Create topic").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("no good")
     dialog.get_by_role("button", name="Create").click()
@@ -78,14 +78,14 @@ def test_a_topic_is_made_altered_emptied_and_deleted(console: Console, gateway: 
     page.get_by_label("flush.bytes").fill("4 MiB")
     page.get_by_label("compression.type").select_option("lz4")
     page.get_by_label("flush.ms").fill("5 fortnights")
-    page.get_by_role("button", name="Change", exact=True).click()
+    page.get_by_role("button", name="Save", exact=True).click()
     refusal = page.get_by_role("alert")
     expect(refusal).to_contain_text("flush.ms")
     assert refusal.inner_text().count("flush.ms") == 1, "told once"
     assert gateway.http.get("/v1/topics/fresh").json()["config"]["retention.ms"] == 604800000
     page.get_by_label("flush.ms").fill("")
-    page.get_by_role("button", name="Change", exact=True).click()
-    done(page, "The settings are changed")
+    page.get_by_role("button", name="Save", exact=True).click()
+    done(page, "Settings changed")
     expect(page.get_by_label("flush.ms")).to_have_value("250")
     config = gateway.http.get("/v1/topics/fresh").json()["config"]
     assert (config["retention.ms"], config["flush.bytes"]) == (129_600_000, 4 << 20)
@@ -126,14 +126,14 @@ def test_a_topic_tells_all_of_itself(tab: Tab) -> None:
     )
     expect(page.get_by_label("retention.ms", exact=True)).to_have_value("604800000")
     expect(page.get_by_text("7 d; default 604800000")).to_be_visible()
-    expect(page.locator(".figures")).to_contain_text("commits as now $0.00", timeout=15_000)
+    expect(page.locator(".figures")).to_contain_text("commits at the current rate $0.00", timeout=15_000)
 
 
 def test_a_topic_that_is_not_there(console: Console) -> None:
     """The page says so, and its address is one that any name has."""
     console.visits.expect(400, 404)
     page = console.open("/topics/nothing%2Flike%20it")
-    expect(page.get_by_role("alert")).to_contain_text("Not there")
+    expect(page.get_by_role("alert")).to_contain_text("Not found")
     expect(page.get_by_role("heading", level=1)).to_have_text("nothing/like it")
 
 
@@ -156,7 +156,7 @@ def test_rights_decide_what_is_offered(visits: Visits, secured: Secured) -> None
     page = console.open("/topics/seen")
     expect(page.get_by_role("heading", level=1)).to_have_text("seen")
     expect(page.get_by_role("button", name="Delete…")).to_have_count(0)
-    expect(page.get_by_role("button", name="Change", exact=True)).to_be_disabled()
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
     page = console.open("/topics/hidden")
     expect(page.get_by_role("alert").first).to_contain_text("You need the right Describe on topic hidden")
     page = console.open("/topics")

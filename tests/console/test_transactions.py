@@ -34,11 +34,11 @@ def test_transactions_are_found_by_state_and_id(tab: Tab, gateway: GatewayProces
     page.get_by_label("State").select_option("all")
     expect(page.get_by_role("rowheader")).to_have_text(["billing-1", "billing-2"])
     assert row(page, "billing-2")[1] == "committed"
-    page.get_by_label("Transactional id begins with").fill("orders")
+    page.get_by_label("Prefix of the transactional id").fill("orders")
     expect(page.get_by_role("rowheader")).to_have_text(["orders-1"])
     assert row(page, "orders-1")[1] == "aborted"
     page.get_by_label("State").select_option("committed")
-    expect(page.get_by_text("No such transactions")).to_be_visible()
+    expect(page.get_by_text("No matching transactions")).to_be_visible()
 
 
 def test_an_open_transaction_is_aborted(tab: Tab, gateway: GatewayProcess) -> None:

@@ -234,7 +234,7 @@ def test_a_store_that_is_not_reached_is_the_gateways_work(
         Consumer("t", bootstrap_servers=gateway.url, store=own_store(gateway)) as consumer,
     ):
         assert read(consumer, COUNT) == list(enumerate(values))
-    warned = [record for record in caplog.records if "history is read by the gateway" in record.getMessage()]
+    warned = [record for record in caplog.records if "old records are read through the gateway" in record.getMessage()]
     assert bool(warned) == (len(warned) == 1)
 
 

@@ -100,7 +100,7 @@ def test_the_program_and_the_commands_work(reader: tuple[Path, str]) -> None:
         ("--from beginning", "hello"),
         ("--group billing", "1,001 records"),
         ("lag billing", "total"),
-        ("verify", "clicks is whole"),
+        ("verify", "clicks is intact"),
     ):
         (output,) = [output for command, output in shown.items() if word in command]
         assert seen in output, (word, output)

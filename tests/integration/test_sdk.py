@@ -278,7 +278,7 @@ def test_the_command_line_in_a_pipe(gateway: GatewayProcess, tmp_path: Path) -> 
     copied = run("tidelog consume two -f raw -k :")
     assert sorted(copied.splitlines()) == sorted(lines.splitlines())
     assert gateway.end() == 0
-    assert b"is whole" in run(f"tidelog verify two --store {shlex.quote(gateway.store)}")
+    assert b"is intact" in run(f"tidelog verify two --store {shlex.quote(gateway.store)}")
 
 
 @pytest.mark.parametrize("name", ["sdk_first_steps.py", "sdk_arrow.py"])

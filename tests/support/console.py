@@ -74,7 +74,7 @@ class Tab(Console):
         if self._tab is not None:
             self._tab.evaluate("route => { location.hash = route; }", route)
             self._tab.wait_for_function(
-                "there => (document.querySelector('main h1')?.textContent === 'There is no such page') === there",
+                "there => (document.querySelector('main h1')?.textContent === 'Page not found') === there",
                 arg=route == NOWHERE,
             )
 

@@ -123,7 +123,7 @@ def take_all(console: Console) -> None:
     asked = console.open("/sql", height=640)
     asked.get_by_label("Statement").fill(STATEMENT)
     asked.get_by_role("button", name="Run").click()
-    asked.get_by_role("heading", name="Answer").wait_for()
+    asked.get_by_role("heading", name="Result").wait_for()
     taken(asked, "sql")
     taken(console.open("/topics", width=320, height=640), "narrow")
 

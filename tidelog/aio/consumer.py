@@ -154,7 +154,7 @@ class Consumer(AsyncClosing):
     @contextlib.contextmanager
     def _one_task(self) -> Iterator[None]:
         if self._busy:
-            raise RuntimeError("a consumer is for one task at a time, and another one is in it")
+            raise RuntimeError("a consumer is for one task at a time: another task is using it")
         self._busy = True
         try:
             yield

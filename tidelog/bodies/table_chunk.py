@@ -31,7 +31,7 @@ def as_table(given: ArrowStream) -> pa.Table:
     if isinstance(given, pa.Table):
         return given
     if not hasattr(given, "__arrow_c_stream__"):
-        raise TypeError(f"{type(given).__name__} is no table: it has no Arrow interface (__arrow_c_stream__)")
+        raise TypeError(f"{type(given).__name__} is not a table: it has no Arrow interface (__arrow_c_stream__)")
     table: pa.Table = pa.table(given)
     # pandas' unnamed index, present unless it is simply 0, 1, 2, …, is no part of a record.
     return table.drop_columns([name for name in table.column_names if name.startswith("__index_level_")])

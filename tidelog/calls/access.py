@@ -127,9 +127,7 @@ class AccessCalls:
         Raises ``ValueError`` when nothing is given, which would match all ACLs.
         """
         if not any(named.values()):
-            raise ValueError(
-                "name something that the ACLs to remove have in common: without that it would be all of them"
-            )
+            raise ValueError("give at least one condition for the ACLs to remove: without one, all would be removed")
         return list(self._call("DELETE", _acls(named), None, repeatable=False).decode(_Acls).acls)
 
     def test_access(

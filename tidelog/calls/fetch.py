@@ -94,7 +94,7 @@ def fetch_arrow(
         raise reply.unexpected(f"{type(error).__name__}: {error}") from error
     _check_range(reply, offset, first, last, next_offset)
     if next_offset == offset < high_watermark:
-        raise reply.unexpected(f"there are records up to {high_watermark}, and it has none from {offset} on")
+        raise reply.unexpected(f"there are records up to {high_watermark}, but the answer has none from {offset} on")
     chunk = Chunk(place, [], table, next_offset) if table.num_rows else None
     return Fetched(place, chunk, next_offset, high_watermark, reply.headers.get("tidelog-topic-id"))
 
@@ -133,7 +133,7 @@ def fetch_many(
     found: list[Fetched | FetchFailed] = []
     answers = reply.decode(_JsonAnswer).partitions
     if [(answer.topic, answer.partition) for answer in answers] != [(p.topic, p.partition) for p, _ in positions]:
-        raise reply.unexpected("it is about other partitions than were asked for")
+        raise reply.unexpected("the answer is about other partitions than were requested")
     for answer, (place, offset) in zip(answers, positions, strict=True):
         if answer.error is not None:
             found.append(FetchFailed(place, error_from_problem(answer.error)))
@@ -152,4 +152,6 @@ def fetch_many(
 
 def _check_range(reply: Reply, offset: int, first: int, last: int, next_offset: int) -> None:
     if not offset <= first <= last + 1 <= next_offset:
-        raise reply.unexpected(f"asked for offset {offset}, it has [{first}, {last}] and goes on at {next_offset}")
+        raise reply.unexpected(
+            f"offset {offset} was requested, but the answer has [{first}, {last}] and continues at {next_offset}"
+        )

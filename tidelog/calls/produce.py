@@ -115,7 +115,7 @@ def stage(
     def partition_count(reply: Reply) -> int:
         staged = reply.decode(_Staged).staged
         if staged != record_count:
-            raise reply.unexpected(f"it staged {staged} records, and {record_count} were sent")
+            raise reply.unexpected(f"the gateway staged {staged} records, but {record_count} were sent")
         return _partition_count(reply)
 
     return transport.ask(request, deadline, partition_count)
@@ -125,7 +125,7 @@ def _stored(reply: Reply) -> Stored:
     produced = reply.decode(_Produced)
     for each in produced.partitions:
         if each.count < 1 or each.last_offset - each.base_offset + 1 != each.count or each.base_offset < 0:
-            raise reply.unexpected(f"{each} is no range of offsets")
+            raise reply.unexpected(f"{each} is not a range of offsets")
     result = ProduceResult(produced.topic, produced.partitions, produced.scheduled)
     return Stored(result, produced.duplicate, _partition_count(reply))
 

@@ -199,7 +199,9 @@ def accept_in_transaction(
             late = [one for one, result in zip(some, results, strict=True) if not result.settled]
             if late:
                 place = f"{late[0].topic}/{late[0].partition}/{late[0].first_offset}"
-                raise LeaseExpired(f"The lease of {place} is over, and of {len(late) - 1} more.", status=409)
+                raise LeaseExpired(
+                    f"The locks of {place} and of {len(late) - 1} further records have expired.", status=409
+                )
 
 
 def list_queues(transport: Transport, deadline: Deadline) -> list[Queue]:

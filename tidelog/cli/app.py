@@ -46,7 +46,7 @@ FURTHER_OPTIONS: Final = {"allow_extra_args": True, "ignore_unknown_options": Tr
 
 app = Commands(
     name="tidelog",
-    help="A message log on object storage: Kafka's model, a topic is a Delta table.",
+    help="A message log on object storage, with Kafka's model. Each topic is a Delta table.",
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_show_locals=False,
@@ -98,11 +98,15 @@ def options(
             "--config",
             envvar="TIDELOG_CONFIG",
             metavar="FILE",
-            help="Settings (TOML), below options and TIDELOG_… . Default: ~/.config/tidelog/config.toml, if it is there.",
+            help="Settings file (TOML). Options and TIDELOG_… variables override it. "
+            "Default: ~/.config/tidelog/config.toml, if it exists.",
         ),
     ] = None,
     url: Annotated[
-        str | None, typer.Option("--url", metavar="URL", help="The gateway, for any command: as its own --url.")
+        str | None,
+        typer.Option(
+            "--url", metavar="URL", help="The gateway's address, for any command: the same as the command's own --url."
+        ),
     ] = None,
     version_: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")

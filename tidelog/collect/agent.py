@@ -66,7 +66,7 @@ class Agent:
         """Description of what this run knows to be missing in the topic; empty: nothing."""
         counts = self._counts
         found = (
-            (counts.unread_files, "files that can't be read to their end"),
+            (counts.unread_files, "files that can't be read completely"),
             (counts.lost_bytes, "bytes lost"),
         )
         return "; ".join(f"{what}: {number:,}" for number, what in found if number)

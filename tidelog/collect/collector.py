@@ -57,7 +57,7 @@ class Collector:
         """
         if form.record_bytes_max < limits.RECORD_BYTES_MIN:
             raise ValueError(
-                f"the topic's max.message.bytes is {form.record_bytes_max}; collecting needs {limits.RECORD_BYTES_MIN}"
+                f"the topic's max.message.bytes is {form.record_bytes_max}; collect needs at least {limits.RECORD_BYTES_MIN}"
             )
         before, self._topic_form = self._topic_form, form
         return form != before

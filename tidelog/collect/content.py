@@ -29,7 +29,7 @@ class Content:
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(self._descriptor)
-            raise OSError(f"{path} is no regular file")
+            raise OSError(f"{path} is not a regular file")
         self.device = status.st_dev
         self.inode = status.st_ino
         self._compression = compression

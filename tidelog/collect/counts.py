@@ -11,26 +11,26 @@ class Counts:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._records = self._counter("tidelog_collect_records", "Records stored in the topic.")
-        self._file_bytes = self._counter("tidelog_collect_file_bytes", "Bytes of files that are in the topic.")
+        self._file_bytes = self._counter("tidelog_collect_file_bytes", "Bytes of files stored in the topic.")
         self._requests = self._counter("tidelog_collect_requests", "Requests stored.")
         self._duplicates = self._counter(
-            "tidelog_collect_duplicate_requests", "Requests that were stored already when they were repeated."
+            "tidelog_collect_duplicate_requests", "Requests that a retry found already stored."
         )
         self._lost_bytes = self._counter(
             "tidelog_collect_lost_bytes", "Bytes of files that may be missing from the topic; the log names them."
         )
-        self._unread_bytes = self._gauge("tidelog_collect_unread_bytes", "Bytes of files that wait to be sent.")
-        self._files = self._gauge("tidelog_collect_files", "Files that are remembered.")
+        self._unread_bytes = self._gauge("tidelog_collect_unread_bytes", "Bytes of files not sent yet.")
+        self._files = self._gauge("tidelog_collect_files", "Files in the state file.")
         self._open_files = self._gauge("tidelog_collect_open_files", "Files that are open.")
         self._left_out = self._gauge(
-            "tidelog_collect_left_out_files", "Files that are left out as copies of others; the log names them."
+            "tidelog_collect_left_out_files", "Files skipped as copies of others; the log names them."
         )
         self._unread_files = self._gauge(
-            "tidelog_collect_unread_files", "Files of which something can't be read; the log names them."
+            "tidelog_collect_unread_files", "Files that can't be read completely; the log names them."
         )
-        self._waiting = self._gauge("tidelog_collect_waiting", "1 while no gateway takes requests.")
+        self._waiting = self._gauge("tidelog_collect_waiting", "1 while no gateway accepts requests.")
         self._stored_at = self._gauge(
-            "tidelog_collect_last_stored_timestamp_seconds", "When a request was stored last, since the epoch."
+            "tidelog_collect_last_stored_timestamp_seconds", "Time of the last stored request, since the epoch."
         )
         self.record_count = 0
         self.file_bytes = 0

@@ -49,17 +49,17 @@ class Delivery:
         batch, lost = self._collector.read_again(intent.ranges)
         stored_ranges = intent.ranges
         if batch is None:
-            self._report_lost(lost, "Bytes are in doubt: they were sent, no answer came, and they can't be read again")
+            self._report_lost(lost, "Bytes are in doubt: they were sent without an answer, and can't be read again")
             return
         try:
             stored = self._sink.store(batch.body(), intent.producer, intent.sequence, in_doubt=True)
         except ProducerLost as error:
             self._report_doubtful(batch.ranges, str(error))
-            self._report_lost(lost, "Bytes are in doubt: they were sent, no answer came, and they can't be read again")
+            self._report_lost(lost, "Bytes are in doubt: they were sent without an answer, and can't be read again")
             self.deliver(batch)
             stored_ranges = batch.ranges
         except RecordsTooLarge:
-            self._journal.tell(Level.INFO, "The topic takes smaller records than before, they are cut anew")
+            self._journal.tell(Level.INFO, "The topic's limit of record size has shrunk, records are split again")
             self.prepare()
             self.recover(intent)
             return
@@ -68,7 +68,7 @@ class Delivery:
             # A duplicate means that the whole request is in the topic, including bytes that can't be read any more.
             if not stored.duplicate:
                 stored_ranges = batch.ranges
-                self._report_lost(lost, "Bytes are missing: they were not stored, and can't be read again")
+                self._report_lost(lost, "Bytes are lost: they were not stored, and can't be read again")
         self._collector.resume_behind(stored_ranges)
         self._dirty = True
 
@@ -99,7 +99,7 @@ class Delivery:
                 break
         if stored.record_count != batch.record_count:
             self._journal.tell(
-                Level.ERROR, "The gateway stored another number of records than were sent",
+                Level.ERROR, "The gateway stored another number of records than was sent",
                 sent=batch.record_count, stored=stored.record_count, ranges=self._named(batch.ranges),
             )  # fmt: skip
         self._sequence += 1
@@ -117,7 +117,7 @@ class Delivery:
         if not self.prepare():
             raise error
         again, lost = self._collector.read_again(batch.ranges)
-        self._report_lost(lost, "Bytes are missing: they were not stored, and can't be read again")
+        self._report_lost(lost, "Bytes are lost: they were not stored, and can't be read again")
         if again is None:
             raise error
         return again
@@ -127,7 +127,7 @@ class Delivery:
 
     def _report_doubtful(self, ranges: tuple[Range, ...], reason: str) -> None:
         self._journal.tell(
-            Level.ERROR, "Records may be twice in the topic: whether they were stored can't be found out any more",
+            Level.ERROR, "Records may be duplicated: whether they were stored before can no longer be found out",
             reason=reason, ranges=self._named(ranges),
         )  # fmt: skip
 

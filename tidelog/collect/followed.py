@@ -76,7 +76,7 @@ class Followed:
         content = Content(self.state.last_path, self.state.compression, follow_links=self._follow_links)
         try:
             if (content.device, content.inode) != (self.state.device, self.state.inode):
-                raise FileNotFoundError(f"{self.state.last_path} is another file by now")
+                raise FileNotFoundError(f"{self.state.last_path} is another file now")
             self.attach(content)
         except BaseException:
             self.content = None

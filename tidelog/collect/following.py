@@ -122,7 +122,7 @@ class Following:
     def truncated(self, followed: Followed, now_ms: int) -> None:
         """Restart a truncated or replaced file, and remember what it was."""
         self._journal.tell(
-            Level.INFO, "File was truncated, it is read from its beginning", file=followed.state.last_path,
+            Level.INFO, "File was truncated, it is read from its start", file=followed.state.last_path,
             read_bytes=followed.read.offset,
         )  # fmt: skip
         followed.close()
@@ -198,7 +198,7 @@ class Following:
             followed.state = dataclasses.replace(followed.state, gone_since_ms=now_ms)
         if followed.content is None and not self._first and followed.unread_bytes() > 0:
             self._journal.tell(
-                Level.ERROR, "File went away before it was read to its end", file=followed.state.last_path,
+                Level.ERROR, "File was removed before it was read to its end", file=followed.state.last_path,
                 from_offset=followed.read.offset, to_offset=followed.stored_bytes,
             )  # fmt: skip
             followed.exhausted_bytes = followed.stored_bytes = 0
@@ -261,7 +261,9 @@ class Following:
         if only_copies:
             return False
         if len(self.files) >= limits.FILES_MAX:
-            self.unread.complain("", f"more than {limits.FILES_MAX} files: {seen.path} and others are not followed")
+            self.unread.complain(
+                "", f"more than {limits.FILES_MAX} files match: {seen.path} and others are not followed"
+            )
             return False
         position, tail = _end(content) if self._first and self._from_end else (Position(), Tail())
         state = FileState(
@@ -303,7 +305,7 @@ class Following:
             if not held.told and held.since_s <= until_s:
                 held.told = True
                 self._journal.tell(
-                    Level.WARNING, "File is left out: it has the bytes of another one, and a name that rotation gives to copies",
+                    Level.WARNING, "File is skipped: it has the content of another one, and a name that rotation gives to copies",
                     file=held.path, of=held.of.state.last_path, stored_bytes=held.seen_bytes,
                 )  # fmt: skip
 
@@ -375,8 +377,8 @@ class Following:
                 self._left_out.clear()
             self._left_out.add(path)
             self._journal.tell(
-                Level.WARNING, "Symbolic link is left out", file=path,
-                reason="--follow-links reads what links lead to, for directories in which no other user can make one",
+                Level.WARNING, "Symbolic link is skipped", file=path,
+                reason="--follow-links follows links; it is safe in directories where no other user can create one",
             )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ class Position:
     def __post_init__(self) -> None:
         """Raise ``ValueError`` for an invalid position."""
         if self.offset < 0 or self.line < 1 or self.part < 0:
-            raise ValueError(f"{self} is no position")
+            raise ValueError(f"{self} is not a position")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,9 +98,9 @@ def decode_state(data: bytes) -> State:
     try:
         header, text, checksum, rest = data.split(b"\n")
         if rest or header.split(b" ")[0] != b"tidelog-collect":
-            raise StateDamaged("it is no state file of tidelog collect")
+            raise StateDamaged("it is not a state file of tidelog collect")
         if header != b"tidelog-collect %d" % FORMAT:
-            raise StateDamaged("another version of tidelog wrote it")
+            raise StateDamaged("it was written by another version of tidelog")
         if checksum != b"%08x" % zlib.crc32(text):
             raise StateDamaged("its checksum is wrong")
         return msgspec.convert(json.loads(text), State)

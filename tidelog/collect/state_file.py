@@ -37,7 +37,7 @@ class StateFile(Closing):
         except BlockingIOError:
             os.close(self._lock)
             raise StateFileError(
-                f"another agent uses {path}: stop it, or give this one a state file of its own with --state"
+                f"another agent uses {path}: stop it, or give this one another state file with --state"
             ) from None
         except OSError:
             os.close(self._lock)
@@ -59,7 +59,7 @@ class StateFile(Closing):
             ) from error
         if state.topic != topic:
             raise StateFileError(
-                f"{self.path} belongs to the topic {state.topic}, not to {topic}: give another file with --state"
+                f"{self.path} belongs to topic {state.topic}, not to {topic}: give another file with --state"
             )
         return state
 

@@ -30,7 +30,7 @@ class Unread:
         if self._note(path, f"{reason}, {from_offset}"):
             self._lose(lost_bytes)
             self._journal.tell(
-                Level.ERROR, "File is damaged: it is read up to there", file=path, from_offset=from_offset,
+                Level.ERROR, "File is damaged: it was read up to the damage", file=path, from_offset=from_offset,
                 lost_bytes=lost_bytes, reason=reason,
             )  # fmt: skip
 
@@ -38,7 +38,7 @@ class Unread:
         """Report a file that ends at ``offset``, in the middle of a compressed stream. The missing bytes were never in it."""
         if self._note(path, f"cut off at {offset}"):
             self._journal.tell(
-                Level.ERROR, "File ends in the middle of its compressed stream: it is read up to there", file=path,
+                Level.ERROR, "File ends in the middle of its compressed stream: it was read up to there", file=path,
                 from_offset=offset,
             )  # fmt: skip
 

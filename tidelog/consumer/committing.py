@@ -134,4 +134,6 @@ class Committing:
         if callback is not None:
             callback(meant.offsets, failed)
         elif failed is not None:
-            _logger.warning("offsets were not committed, and will be with the next: %s: %s", failed.code, failed.detail)
+            _logger.warning(
+                "offsets were not committed; the next commit includes them: %s: %s", failed.code, failed.detail
+            )

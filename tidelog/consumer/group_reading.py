@@ -60,7 +60,7 @@ class GroupReading:
     def serve(self, deadline: Deadline) -> None:
         """Act on the group's news, and commit if a commit is due. Raises ``GatewayError``, and what callbacks raise."""
         if self._in_callback:
-            raise RuntimeError("a callback of a rebalance can't ask for records")
+            raise RuntimeError("a rebalance callback can't ask for records")
         if self._is_closed:
             raise ClientClosed("the client was closed")
         if self._settings.is_member:
@@ -83,7 +83,8 @@ class GroupReading:
         if places and self._settings.auto_offset_reset == "none":
             where = f"{places[0].topic}/{places[0].partition}"
             raise NoCommittedOffset(
-                f"Group {self._calls.group!r} has committed nothing for {where}: commit, or choose another auto_offset_reset."
+                f"Group {self._calls.group!r} has no committed offset for {where}: commit one, or choose another "
+                "auto_offset_reset."
             )
 
     def close(self, deadline: Deadline, *, commit: bool, leave: bool) -> None:
@@ -99,7 +100,11 @@ class GroupReading:
                 try:
                     self.membership.leave(deadline)
                 except TidelogError as error:
-                    _logger.info("the group was not told that its member leaves: %s: %s", error.code, error.detail)
+                    _logger.info(
+                        "leaving the group failed, so the session timeout ends the membership: %s: %s",
+                        error.code,
+                        error.detail,
+                    )
 
     def stop(self) -> None:
         """End polls and heartbeats."""
@@ -152,7 +157,7 @@ class GroupReading:
             self.committing.commit_changes(self._assignment.positions(), deadline)
         except TidelogError as error:
             _logger.warning(
-                "offsets were not committed, their records will come again: %s: %s", error.code, error.detail
+                "offsets were not committed, so their records will be delivered again: %s: %s", error.code, error.detail
             )
 
     def _lose(self) -> None:

@@ -76,7 +76,9 @@ class History:
             known = self._planned(place, offset, deadline, about)
         except RequestRefused as refusal:
             # An older gateway or a proxy that knows no plans. If the partition itself is refused, the fetch raises that.
-            _logger.info("history is read by the gateway: it gives no plan: %s", refusal.detail)
+            _logger.info(
+                "old records are read through the gateway, which gave no plan for the store: %s", refusal.detail
+            )
             self._remember(place, _Known(Plan(0, offset), offset, 0.0, time.monotonic() + limits.HISTORY_AGAIN_S))
             return None
         if known is None:
@@ -85,7 +87,9 @@ class History:
             return self._read(place, offset, known.plan, fetch_limits)
         except CorruptData as error:
             # The segment may have been replaced meanwhile; if it is damaged, the gateway reports it.
-            _logger.info("a planned segment is read by the gateway: %s", error.detail)
+            _logger.info(
+                "a segment is read through the gateway, since reading it from the store failed: %s", error.detail
+            )
             known.plan, known.again_at = (
                 Plan(known.plan.high_watermark, offset),
                 time.monotonic() + limits.HISTORY_AGAIN_S,
@@ -94,7 +98,8 @@ class History:
             if self._closed:
                 return None
             _logger.warning(
-                "history is read by the gateway for a while, since the store can't be read from here: %s", error
+                "old records are read through the gateway for a while, since the store can't be read from here: %s",
+                error,
             )
             self._rests_until = time.monotonic() + limits.HISTORY_REST_S
         return None
@@ -139,7 +144,7 @@ class History:
         root = topic_root(place.topic)
         while (segment := _segment_of(plan, offset)) is not None:
             if not segment.key.startswith(root):
-                raise CorruptData(f"The plan names {segment.key}, which is not the topic's.")
+                raise CorruptData(f"The plan names {segment.key}, which does not belong to the topic.")
             records = reader.read(
                 place.topic,
                 SegmentRef(

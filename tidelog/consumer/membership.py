@@ -137,7 +137,7 @@ class Membership:
 
     def forget(self) -> TidelogError:
         """End the membership, and return the reason."""
-        silent = UnknownMember("No heartbeat was answered for a session time-out.")
+        silent = UnknownMember("No heartbeat was answered for session_timeout_ms.")
         with self._call_lock:
             why = self._lost or silent
             self._member_id = self._generation = self._told = self._lost = None
@@ -184,12 +184,12 @@ class Membership:
 
     def _forsake(self, member_id: str) -> None:
         """Stop handing out records, then leave. Raises ``GatewayError``: the session timeout ends the membership then."""
-        what = f"No records were asked for in max_poll_interval_ms ({self._settings.max_poll_interval_ms:g} ms)"
+        what = f"No records were requested for max_poll_interval_ms ({self._settings.max_poll_interval_ms:g} ms)"
         self._lost = UnknownMember(f"{what}, so the consumer gave up its partitions.")
         self._news.set()
         _logger.warning(
-            "the consumer leaves group %s: %s. The next call for records joins again. Ask for fewer at a time "
-            "(max_poll_records), or allow more time",
+            "the consumer leaves group %s: %s. The next poll rejoins. Poll fewer records at a time "
+            "(max_poll_records), or raise max_poll_interval_ms",
             self._calls.group,
             what[0].lower() + what[1:],
         )
@@ -198,7 +198,7 @@ class Membership:
 
     def _heartbeat(self, generation: int) -> None:
         if self._member_id is None:
-            raise UnknownMember("The consumer is no member of the group.")
+            raise UnknownMember("The consumer is not a member of the group.")
         began = time.monotonic()
         try:
             # A third of the session, which leaves time to ask another gateway if this one hangs.

@@ -30,7 +30,9 @@ class Positions:
         Raises ``RuntimeError`` where a group assigns the partitions.
         """
         if self._settings.is_member:
-            raise RuntimeError("the group assigns this consumer's partitions")
+            raise RuntimeError(
+                "the group assigns this consumer's partitions: use a consumer without topics to assign them by hand"
+            )
         places = list(partitions)
         check_partitions(places, "assign([{}])")
         with self._alone():
@@ -135,7 +137,7 @@ class Positions:
     def _alone(self) -> Iterator[None]:
         self._transport.check_process()
         if not self._thread_lock.acquire(blocking=False):
-            raise RuntimeError("a consumer is for one thread at a time, and another one is in it")
+            raise RuntimeError("a consumer is for one thread at a time: another thread is using it")
         try:
             yield
         finally:

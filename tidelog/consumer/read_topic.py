@@ -117,7 +117,7 @@ def _timestamp_ms(where: Where) -> int | None:
         return max(0, round((time.time() - where.total_seconds()) * 1000))
     if isinstance(where, datetime):
         if where.tzinfo is None:
-            raise ValueError(f"{where} has no zone: write {where!r}.astimezone(), or give it a tzinfo")
+            raise ValueError(f"{where} has no time zone: write {where!r}.astimezone(), or give it a tzinfo")
         return max(0, round(where.timestamp() * 1000))
     if isinstance(where, str) and where not in {"earliest", "latest"}:
         raise ValueError(f"{where!r} is not 'earliest', 'latest', an offset, a time or a timedelta")

@@ -125,7 +125,7 @@ class Reader:
             self._group.refuse_reset(lost)
         if lost and self._settings.auto_offset_reset == "none":
             where = f"{lost[0].topic}/{lost[0].partition}"
-            raise OffsetOutOfRange(f"{where} has no position: seek, or choose another auto_offset_reset.")
+            raise OffsetOutOfRange(f"{where} has no position: call seek, or choose another auto_offset_reset.")
         ends = self.offsets(lost, deadline)
         found = {
             place: offsets.log_start_offset
@@ -240,7 +240,7 @@ class Reader:
     def _out_of_range(self, place: TopicPartition, error: OffsetOutOfRange) -> None:
         if self._settings.auto_offset_reset == "none":
             raise error
-        _logger.warning("%s Going on at the %s offset.", error.detail, self._settings.auto_offset_reset)
+        _logger.warning("%s Continuing at the %s offset.", error.detail, self._settings.auto_offset_reset)
         self._assignment[place].lose()
 
     def _look_again(self, topics: Iterable[str]) -> None:
@@ -250,7 +250,7 @@ class Reader:
     def _made_anew(self, place: TopicPartition, progress: Progress) -> None:
         """Drop a position in a deleted topic, and the cached state of its group and segments."""
         _logger.warning(
-            "Topic %r was deleted and made anew while it was read: partition %d goes on in the new one, not at offset %s.",
+            "Topic %r was deleted and recreated while it was read: partition %d continues in the new topic, not at offset %s.",
             *(place.topic, place.partition, progress.position),
         )
         progress.lose()
@@ -278,7 +278,7 @@ class Reader:
         if not is_passing or (now - self._failing_since) * 1000 >= self._settings.api_timeout_ms:
             self._failing_since = None
             raise error
-        _logger.warning("fetching fails, and is tried again: %s: %s", error.code, error.detail)
+        _logger.warning("fetching failed, and is retried: %s: %s", error.code, error.detail)
 
 
 def _is_far_behind(progress: Progress) -> bool:

@@ -38,7 +38,7 @@ def read_http(url: str, topic: str) -> Summary:
                 heard = time.monotonic()
             elif time.monotonic() - heard > SILENCE_SECONDS_MAX:
                 raise TimeoutError(
-                    f"the gateway gave {total.count:,} records and then none for {SILENCE_SECONDS_MAX} s"
+                    f"the gateway returned {total.count:,} records and then none for {SILENCE_SECONDS_MAX} s"
                 )
     return total
 

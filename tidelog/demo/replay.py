@@ -53,7 +53,7 @@ class _Deliveries:
 
     def __call__(self, error: TidelogError | None, record: SentRecord) -> None:
         if error is not None or record.partition is None or record.offset is None or record.timestamp_ms is None:
-            self.error = error or TidelogError("a record was acknowledged without its place")
+            self.error = error or TidelogError("a record was acknowledged without its offset")
             return
         one = checksum(record.partition, record.offset, record.timestamp_ms, record.key, record.value)
         self.count += 1

@@ -35,7 +35,7 @@ def report(console: Console, result: Result) -> None:
     )
     if result.lag is not None:
         console.print(
-            f"From acknowledgement to Spark's updated result: p50 {result.lag.p50_ms:,.0f} ms, "
+            f"Latency from acknowledgement to Spark's updated result: p50 {result.lag.p50_ms:,.0f} ms, "
             f"p99 {result.lag.p99_ms:,.0f} ms, max {result.lag.max_ms:,.0f} ms "
             f"({result.micro_batches} micro-batches)"
         )
@@ -45,10 +45,10 @@ def report(console: Console, result: Result) -> None:
     console.print(f"The whole run: {result.seconds:.0f} s")
     if result.agree:
         console.print(
-            "[bold green]All ways agree[/]: every record that was acknowledged is there, once, byte for byte."
+            "[bold green]All readers agree[/]: every acknowledged record is there exactly once, byte for byte."
         )
     else:
-        console.print("[bold red]They do not agree.[/] " + "; ".join(disagreements(result)) + ".")
+        console.print("[bold red]The readers disagree.[/] " + "; ".join(disagreements(result)) + ".")
 
 
 def disagreements(result: Result) -> list[str]:
@@ -57,9 +57,9 @@ def disagreements(result: Result) -> list[str]:
     wrong = []
     for way in result.ways:
         if way.summary.count != wanted.count:
-            wrong.append(f"{way.name} gave {way.summary.count:,} records, {wanted.count:,} were acknowledged")
+            wrong.append(f"{way.name} returned {way.summary.count:,} records; {wanted.count:,} were acknowledged")
         elif way.summary != wanted:
-            wrong.append(f"{way.name} gave as many records as were acknowledged, but not the same ones")
+            wrong.append(f"{way.name} returned as many records as were acknowledged, but not the same ones")
     if not result.delays_agree:
         wrong.append("Spark's mean delays are not those of the source")
     return wrong
@@ -70,12 +70,12 @@ def _upkeep(upkeep: Upkeep) -> str:
     merged = "there was too little to merge"
     if upkeep.segments_in:
         size = f"{upkeep.bytes_in / 1e6:.1f} MB"
-        merged = f"{upkeep.segments_in} small segments became {upkeep.segments_out} ({size}), while everybody read on"
-    return f"Maintenance beside it, {upkeep.rounds} rounds{failed}: {merged}"
+        merged = f"{upkeep.segments_in} small segments became {upkeep.segments_out} ({size}), while readers and writers continued"
+    return f"Concurrent maintenance, {upkeep.rounds} rounds{failed}: {merged}"
 
 
 def _ways(result: Result) -> Table:
-    table = Table(title="Every record, by every way", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    table = Table(title="Every record, by each reader", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     for heading in ("", "records", "sum of CRC-32", "exclusive or", "seconds", ""):
         table.add_column(heading, justify="right" if heading else "left")
     acknowledged = result.acknowledged

@@ -108,12 +108,12 @@ class Address:
             return Answer(status=response.status, headers=lowered, body=data)
         except _TooLarge:
             reusable = False
-            what = f"the answer is longer than {answer_bytes_max} bytes, more than this request may have"
+            what = f"the answer is longer than this request's limit of {answer_bytes_max} bytes"
             raise AnswerTooLarge(f"{self.url}: {what}") from None
         except _EXCHANGE_ERRORS as error:
             reusable = False
             if wait is not None and wait.is_cut:
-                raise GatewaySilent(f"{self.url}: it takes requests and answers none") from error
+                raise GatewaySilent(f"{self.url}: it accepts requests and does not answer them") from error
             raise AnswerLost(f"{self.url}: {self._why_lost(error)}") from error
         finally:
             if wait is not None:
@@ -125,7 +125,7 @@ class Address:
             return "no answer in time"
         reason = str(error) or type(error).__name__
         if self._tls is None and not self._has_answered and isinstance(error, http.client.BadStatusLine):
-            return f"{reason} (where a gateway speaks TLS, its address begins with https://)"
+            return f"{reason} (if the gateway uses TLS, its address must begin with https://)"
         return reason
 
     def abort(self) -> None:
@@ -231,7 +231,7 @@ def _parse(url: str) -> Url:
     except urllib3.exceptions.LocationParseError as error:
         raise ValueError(f"{url!r} is not a URL") from error
     if parsed.scheme not in {"http", "https"} or not parsed.host or parsed.query or parsed.fragment or parsed.auth:
-        raise ValueError(f"{url!r} is no gateway's address: write http://host:port")
+        raise ValueError(f"{url!r} is not a gateway's address: write http://host:port or https://host:port")
     return parsed
 
 
@@ -253,9 +253,9 @@ def _reason(error: BaseException) -> str:
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             what = f"its certificate is not trusted: {cause.verify_message}"
-            return f"{what} (the authority's file is given as ca_file, or TIDELOG_CA_FILE)"
+            return f"{what} (set ca_file or TIDELOG_CA_FILE to the file of its authority)"
         if isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS:
-            return "what listens there speaks no TLS: is an address that begins with http:// meant?"
+            return "the server does not use TLS: does the address begin with http://?"
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
     return str(error).rpartition("): ")[2]
@@ -287,7 +287,7 @@ def _decompress(body: bytes, encoding: str | None, bytes_max: int) -> bytes:
         if len(data) > bytes_max:
             raise _TooLarge
         if not stream.eof:
-            raise urllib3.exceptions.DecodeError("the gzip stream is cut")
+            raise urllib3.exceptions.DecodeError("the gzip stream is incomplete")
         return data
     if encoding == "zstd":
         return _decompress_zstd(body, bytes_max)

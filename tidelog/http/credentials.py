@@ -67,7 +67,7 @@ class Credentials:
         """Read the settings, as explained by ``ConnectionSettings``. Raises ``ValueError``; no error contains a token."""
         self._source = _source(token, token_file, environment)
         if isinstance(trusted_hosts, str):
-            raise ValueError("trusted_hosts is a list of hosts, not one text")
+            raise ValueError("trusted_hosts is a list of hosts, not a string")
         self._trusted = tuple(host.lower() for host in trusted_hosts)
         self._ca_file = ca_file or environment.get("TIDELOG_CA_FILE") or None
         self._cert_file = cert_file or environment.get("TIDELOG_CERT_FILE") or None
@@ -91,7 +91,7 @@ class Credentials:
             except (OSError, ValueError) as error:
                 if self._tls is None:
                     raise ValueError(str(error)) from error
-                _log.warning("the changed certificate files can't be used, the old ones stay in force: %s", error)
+                _log.warning("the changed certificate files can't be used, so the previous ones stay in use: %s", error)
             assert self._tls is not None
             return self._tls
 
@@ -99,8 +99,8 @@ class Credentials:
         """Raise ``ValueError`` if the token must not be sent to this address."""
         if self._source is not None and not is_private(url):
             raise ValueError(
-                f"{url} is plain HTTP to another machine, where anyone on the way can read the token: write https://, or "
-                "leave the token away (token, token_file, TIDELOG_TOKEN, TIDELOG_TOKEN_FILE)"
+                f"{url} is plain HTTP to another machine, so others on the network could read the token: use https://, or "
+                "do not give a token (token, token_file, TIDELOG_TOKEN, TIDELOG_TOKEN_FILE)"
             )
 
     def trusts(self, url: str, given: Sequence[str]) -> bool:
@@ -126,14 +126,14 @@ class Credentials:
         try:
             context = ssl.create_default_context(cafile=self._ca_file)
         except OSError as error:
-            what = f"ca_file {self._ca_file!r} is no file of certificates in PEM that can be read"
+            what = f"ca_file {self._ca_file!r} can't be read, or has no certificates in PEM"
             raise ValueError(f"{what}: {error}") from error
         if self._cert_file is not None:
             try:
                 # Without this, OpenSSL would ask for a key's password on the terminal.
                 context.load_cert_chain(self._cert_file, self._key_file, password="")
             except (OSError, ValueError) as error:
-                what = f"cert_file {self._cert_file!r} and its key are no certificate and key in PEM that can be used"
+                what = f"cert_file {self._cert_file!r} and its key are not a usable certificate and key in PEM"
                 raise ValueError(f"{what}: {error}") from error
         return context
 
@@ -177,14 +177,14 @@ def _source(
 ) -> TokenSource | None:
     """Return the source of the given token, else of the environment's; None without a token."""
     if token is not None and token_file is not None:
-        raise ValueError("token and token_file are both given: one of them is the token")
+        raise ValueError("token and token_file are both given: give only one")
     if token is not None:
         return token_source.from_callable(token) if callable(token) else _text(token, "token")
     if token_file is not None:
         return token_source.from_file(os.fspath(token_file))
     text, path = environment.get("TIDELOG_TOKEN"), environment.get("TIDELOG_TOKEN_FILE")
     if text and path:
-        raise ValueError("TIDELOG_TOKEN and TIDELOG_TOKEN_FILE are both set: one of them is the token")
+        raise ValueError("TIDELOG_TOKEN and TIDELOG_TOKEN_FILE are both set: set only one")
     if path:
         return token_source.from_file(path)
     return _text(text, "TIDELOG_TOKEN") if text else None

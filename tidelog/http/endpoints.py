@@ -77,7 +77,7 @@ class Endpoints:
         texts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
         urls = [text.strip() if "://" in text else f"http://{text.strip()}" for text in texts if text.strip()]
         if not urls:
-            raise ValueError("no address of a gateway is given")
+            raise ValueError("bootstrap_servers has no address of a gateway")
         self.credentials = credentials or Credentials()
         self._endpoints = [Endpoint(url, self.credentials) for url in dict.fromkeys(urls)]
         for endpoint in self._endpoints:

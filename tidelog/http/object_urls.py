@@ -33,7 +33,7 @@ class ObjectUrls:
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:
         """Return the whole object. Raises ``ObjectMissing``, ``ObjectTooLarge``, ``StoreUnavailable``."""
-        assert bytes_max is not None, "segments are read up to the size that the log says"
+        assert bytes_max is not None, "segments are read up to the size in the log"
         return self._read(key, {}, bytes_max)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:

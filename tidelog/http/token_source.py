@@ -96,7 +96,7 @@ class TokenSource:
                 elif self._next is None or self._next[0] != found:
                     self._next = (found, now)
         except (Unauthenticated, OSError):
-            _log.warning("%s gives no token any more: the last one stays in use", self._what)
+            _log.warning("%s has no valid token any more: the last one stays in use", self._what)
         if self._next is not None and (now - self._next[1]) * 1000 >= self._settles_ms:
             self._used, self._next = self._next[0], None
 
@@ -106,12 +106,12 @@ class TokenSource:
             version = self._version() if self._version is not None else None
             token = self._read()
         except Exception as error:  # the user's code, whose message may contain a secret
-            raise Unauthenticated(f"{self._what} gives no token: {_said_by(error)}") from error
+            raise Unauthenticated(f"{self._what} can't be read: {_said_by(error)}") from error
         if not isinstance(token, str) or not token.strip():
-            raise Unauthenticated(f"{self._what} gives no token: it is empty")
+            raise Unauthenticated(f"{self._what} has no token: it is empty")
         token = token.strip()
         if len(token) > limits.TOKEN_BYTES_MAX or not _TOKEN.fullmatch(token):
-            raise Unauthenticated(f"{self._what} gives no token: it is one word of ASCII, of 8 KiB at most")
+            raise Unauthenticated(f"{self._what} has no valid token: a token is one word of ASCII, of at most 8 KiB")
         self._seen_version = version
         return token
 

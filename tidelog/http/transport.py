@@ -111,7 +111,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     def unexpected(self, what: str) -> UnexpectedAnswer:
         """Return the error for a body that violates the API."""
         error = UnexpectedAnswer(
-            f"{self.url} answered {self.status}, but not as the API says: {what}", status=self.status
+            f"{self.url} answered {self.status}, but the answer violates the API: {what}", status=self.status
         )
         error.retryable = False
         error.request_id = self.headers.get("x-request-id")
@@ -193,7 +193,11 @@ class Transport:
             if self._closed.is_set():
                 raise self._closed_error(request, doubt)
             if deadline.near and not request.reads:
-                raise self._give_up(request, last or GatewayUnreachable(f"{endpoint.url} failed, and rests."), doubt)
+                raise self._give_up(
+                    request,
+                    last or GatewayUnreachable(f"{endpoint.url} failed, and is paused before it is tried again."),
+                    doubt,
+                )
             token = self._credentials.token()
             outcome = self._try(request, endpoint, math.inf if patient else deadline.remaining_ms(), token)
             if isinstance(outcome, Answer):
@@ -233,7 +237,7 @@ class Transport:
     def check_process(self) -> None:
         """Raise ``RuntimeError`` in a forked child."""
         if os.getpid() != self._process_id:
-            raise RuntimeError("this client was made before a fork: make a new one in the child process")
+            raise RuntimeError("this client was created before a fork: create a new one in the child process")
 
     def pause(self, pause_ms: float) -> None:
         """Wait, or return early after ``close``."""
@@ -254,7 +258,7 @@ class Transport:
         self._waits = True
         left_s = deadline.remaining_ms() / 1000
         how_long = "" if math.isinf(left_s) else f" for up to {left_s:.0f} s"
-        _log.info("%s. Trying again%s.", last.detail.rstrip("."), how_long)
+        _log.info("%s. Retrying%s.", last.detail.rstrip("."), how_long)
 
     def _others(self, endpoint: Endpoint) -> list[Endpoint]:
         """Return gateways that may be asked instead of ``endpoint``."""
@@ -341,7 +345,7 @@ class Transport:
     def _give_up(self, request: Request, last: GatewayError, doubt: GatewayError | None) -> GatewayError:
         if doubt is None or request.reads or last is doubt:
             return last
-        error = OutcomeUnknown(f"{doubt.detail} Later tries did not learn more: {last.detail}")
+        error = OutcomeUnknown(f"{doubt.detail} Retries did not find out more: {last.detail}")
         error.__cause__ = last
         error.request_id = doubt.request_id
         return error

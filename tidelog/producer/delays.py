@@ -24,9 +24,9 @@ def times_of(
 
 def _delay(deliver_at: datetime | int | None, deliver_after: timedelta | float | None) -> Delay:
     if deliver_at is not None and deliver_after is not None:
-        raise ValueError("give deliver_at or deliver_after, not both")
+        raise ValueError("give either deliver_at or deliver_after, not both")
     if isinstance(deliver_at, datetime) and deliver_at.tzinfo is None:
-        raise ValueError("deliver_at has no time zone")
+        raise ValueError("deliver_at has no time zone: give it a tzinfo")
     if deliver_at is not None:
         at_ms = round(deliver_at.timestamp() * 1000) if isinstance(deliver_at, datetime) else deliver_at
         return "deliver_at", _checked("deliver_at", at_ms)

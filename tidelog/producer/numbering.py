@@ -152,14 +152,18 @@ class Numbering:
                         del lane.numbers[batch]
                     self._changed.notify_all()
                 return result
-        raise DeliveryTimeout(f"Topic {topic!r} forgot its producers again and again. The records are not stored.")
+        raise DeliveryTimeout(
+            f"Topic {topic!r} repeatedly forgot this producer's sequence numbers. The records were not stored."
+        )
 
     def _take(self, topic: str, batch: int, deadline: Deadline, *, is_last: bool) -> _Number:
         """Return the batch's next number. Waits until the batches before it have theirs."""
         lane = self._lanes[topic]
         with self._changed:
             if not self._changed.wait_for(lambda: self._may_take(lane, batch), deadline.remaining_s()):
-                raise DeliveryTimeout("Records before these took all the time for delivery. These were not sent.")
+                raise DeliveryTimeout(
+                    "Earlier records of the topic took all of delivery_timeout_ms. These were not sent."
+                )
             if lane.identity is not None and not lane.identity.retired:
                 return self._next(lane, lane.identity, batch, is_last=is_last)
         # No other batch gets here concurrently: this one is the first, and the others wait for its number.
@@ -200,7 +204,9 @@ class Numbering:
                 identity.retired = True
                 if error.may_have_happened:
                     raise error
-                unknown = OutcomeUnknown(f"An earlier try may have happened; the last one was refused: {error.detail}")
+                unknown = OutcomeUnknown(
+                    f"An earlier attempt may have stored the records; the last one was refused: {error.detail}"
+                )
                 unknown.__cause__ = error
                 raise unknown
             is_forgotten = self._renews and (error.code in _FORGOTTEN or identity.never(number.sequence))

@@ -222,7 +222,7 @@ class Producer(KnowsKafkaNames, Closing):
         if self._closed or os.getpid() != self._process_id:
             self._refuse()
         if self._envelope is not None:
-            raise ValueError("a producer with an envelope sends no tables: their values would not be sealed")
+            raise ValueError("a producer with an envelope can't send tables: their values would not be encrypted")
         from tidelog.bodies.table_chunk import TableDelivery, as_table  # noqa: PLC0415 - takes a moment
 
         rows = as_table(table)
@@ -378,4 +378,4 @@ class Producer(KnowsKafkaNames, Closing):
 
     def _refuse_fork(self) -> None:
         if os.getpid() != self._process_id:
-            raise RuntimeError("this producer was made before a fork: make a new one in the child process")
+            raise RuntimeError("this producer was created before a fork: create a new one in the child process")

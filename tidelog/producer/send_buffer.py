@@ -211,7 +211,7 @@ class SendBuffer:
     def _wait_for_room(self, size_bytes: int, max_block_ms: float | None = None) -> None:
         if size_bytes > self._buffer_bytes:
             raise BufferFull(
-                f"{size_bytes} bytes don't fit into a buffer of {self._buffer_bytes}: raise buffer_bytes.",
+                f"{size_bytes} bytes don't fit into a buffer of {self._buffer_bytes} bytes: raise buffer_bytes.",
                 retryable=False,
                 size_bytes=size_bytes,
             )

@@ -82,7 +82,7 @@ class Sender:
         """Send the batch and return each record's outcome, in order; None: the outcomes come with the transaction's end."""
         if batch.deadline.near:
             error = DeliveryTimeout(
-                "Others were in the way until the time for delivery was over. The record was not sent."
+                "delivery_timeout_ms passed while the record waited behind others. It was not sent."
             )
             return [error] * len(batch.columns)
         return self._send(batch, batch.columns, next(self._round_robin), asked_after=0.0)
@@ -93,7 +93,7 @@ class Sender:
         waiting, may_exist = [chunk.table], False
         while waiting:
             if chunk.deadline.near:
-                raise DeliveryTimeout("The time for delivery is over. These rows were not sent.")
+                raise DeliveryTimeout("delivery_timeout_ms passed. These rows were not sent.")
             table = waiting.pop()
             body = encode_table(table)
             try:
@@ -208,7 +208,7 @@ class Sender:
     def _check_size(self, body_bytes: int) -> None:
         if body_bytes > self._request_bytes_max:
             limit = self._request_bytes_max
-            raise RequestTooLarge(f"The request has {body_bytes} bytes, the limit is {limit}.", limit_bytes=limit)
+            raise RequestTooLarge(f"The request has {body_bytes} bytes; the limit is {limit}.", limit_bytes=limit)
 
     def _smaller(self, error: RequestTooLarge, record_count: int) -> bool:
         """Remember the size limit that the gateway reported, and return whether splitting the request can help."""
@@ -225,19 +225,19 @@ def _refused(batch: RecordBatch, columns: RecordColumns, facts: TopicFacts) -> d
     if max(columns.assigned) >= facts.partition_count:
         for index, partition in enumerate(columns.assigned):
             if partition >= facts.partition_count:
-                what = f"Topic {batch.topic!r} has partitions 0 to {facts.partition_count - 1}, and no {partition}."
+                what = f"Topic {batch.topic!r} has partitions 0 to {facts.partition_count - 1}, but not {partition}."
                 refused[index] = UnknownPartition(what, topic=batch.topic)
     if batch.largest_bytes - RECORD_OVERHEAD_BYTES > facts.record_bytes_max:
         for index in range(len(columns)):
             size = columns.size_bytes(index)
             if size > facts.record_bytes_max:
                 limit = facts.record_bytes_max
-                what = f"The record has {size} bytes, the max.message.bytes of {batch.topic!r} is {limit}."
+                what = f"The record has {size} bytes; max.message.bytes of {batch.topic!r} is {limit}."
                 refused[index] = RecordTooLarge(what, topic=batch.topic, limit_bytes=limit)
     if facts.needs_keys and None in columns.keys:
         for index, key in enumerate(columns.keys):
             if key is None:
-                what = f"Topic {batch.topic!r} compacts keys, and the record has none."
+                what = f"Topic {batch.topic!r} is compacted by key, but the record has no key."
                 refused[index] = InvalidRecord(what, topic=batch.topic)
     return refused
 
@@ -260,7 +260,7 @@ def _offsets(partitions: list[int], result: ProduceResult) -> list[Outcome]:
 
 
 def _miscounted(record_count: int, result: ProduceResult) -> UnexpectedAnswer:
-    return UnexpectedAnswer(f"The gateway stored something else than the {record_count} records sent: {result}.")
+    return UnexpectedAnswer(f"The gateway's answer does not match the {record_count} records sent: {result}.")
 
 
 def _final(error: GatewayError) -> TidelogError:
@@ -268,7 +268,7 @@ def _final(error: GatewayError) -> TidelogError:
     left."""
     if not error.retryable or error.may_have_happened:
         return error
-    timeout = DeliveryTimeout(f"The time for delivery is over; the last error: {error.detail}", code=error.code)
+    timeout = DeliveryTimeout(f"delivery_timeout_ms passed; the last error: {error.detail}", code=error.code)
     timeout.fields.update(error.fields)
     timeout.__cause__ = error
     return timeout

@@ -54,7 +54,7 @@ class SendingThreads:
         """Wait for delivery, as ``Producer.flush``."""
         self.refuse_own_thread()
         if not self._buffer.flush(deadline):
-            raise TimeoutError("records are still on their way")
+            raise TimeoutError("the timeout passed before all records were acknowledged")
         self._raise_failures()
 
     def settle(self) -> DeliveryFailed | None:
@@ -113,8 +113,8 @@ class SendingThreads:
         except TidelogError as error:
             self._fail(batch, error)
         except BaseException as error:  # this thread's top level: otherwise these records would never be finished
-            _logger.exception("a defect of the producer")
-            defect = OutcomeUnknown(f"A defect of the producer: {error!r}")
+            _logger.exception("internal error of the producer")
+            defect = OutcomeUnknown(f"Internal error of the producer: {error!r}")
             defect.__cause__ = error
             self._fail(batch, defect)
         else:
@@ -159,4 +159,4 @@ class SendingThreads:
     def refuse_own_thread(self) -> None:
         """Raise ``RuntimeError`` in a sending thread, which would wait for itself."""
         if threading.current_thread() in self._threads:
-            raise RuntimeError("a delivery callback can't wait for deliveries: it runs in the thread that makes them")
+            raise RuntimeError("a delivery callback can't wait for deliveries: it runs in the thread that delivers")

@@ -79,7 +79,7 @@ class Transaction:
     def not_sent(self) -> TransactionAborted:
         """Return the error for what was sent after the transaction had failed."""
         cause = "." if self.failure is None else f": {self.failure.detail}"
-        error = TransactionAborted(f"This was not sent, since the transaction can't be committed any more{cause}")
+        error = TransactionAborted(f"The record was not sent, since the transaction can no longer be committed{cause}")
         error.__cause__ = self.failure
         return error
 
@@ -94,13 +94,15 @@ def _tell_places(
         _tell_without_places(topic, batches, on_delivery)
         return
     if result is None and counts:
-        gone = UnknownTopic(f"Topic {topic!r} was deleted while the transaction was committed.", topic=topic)
+        gone = UnknownTopic(f"Topic {topic!r} was deleted while the transaction was being committed.", topic=topic)
         for batch in batches:
             _fail(batch, gone, on_delivery)
         return
     ranges = () if result is None else result.partitions
     if Counter({each.partition: each.count for each in ranges}) != counts:
-        strange = UnexpectedAnswer(f"The transaction is committed, but with other records than were sent: {result}.")
+        strange = UnexpectedAnswer(
+            f"The transaction is committed, but the gateway's answer does not match the records sent: {result}."
+        )
         for batch in batches:
             _fail(batch, strange, on_delivery)
         return

@@ -110,7 +110,7 @@ class TransactionChecker(Closing):
                 self.check_once(WAIT_MS)
             except TidelogError as error:
                 if not self._closed.is_set():
-                    _logger.warning("open transactions can't be asked for: %s", error.detail)
+                    _logger.warning("open transactions can't be listed: %s", error.detail)
                 self._closed.wait(PAUSE_S)
 
     def _decided(self, transaction: OpenTransaction) -> bool:
@@ -127,7 +127,7 @@ class TransactionChecker(Closing):
         try:
             end(self._transport, transaction.transaction_id, Deadline(self._timeout_ms))
         except (TransactionNotOpen, FencedProducer, UnknownTransaction) as error:
-            _logger.info("transaction %s was ended otherwise: %s", transaction.transaction_id, error.detail)
+            _logger.info("transaction %s had already ended: %s", transaction.transaction_id, error.detail)
             return False
         except TidelogError as error:
             _logger.warning("transaction %s is not ended yet: %s", transaction.transaction_id, error.detail)

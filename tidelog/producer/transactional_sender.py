@@ -56,7 +56,7 @@ class TransactionalSender(Sender):
         if failure is None:
             transaction.hold(batch)
             return None
-        aborted = TransactionAborted("Another record that was sent with this one failed, and so does the transaction.")
+        aborted = TransactionAborted("Another record of the same batch failed, so the transaction is aborted.")
         aborted.__cause__ = failure
         return [aborted if isinstance(outcome, int) else outcome for outcome in outcomes]
 

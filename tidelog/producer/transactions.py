@@ -169,12 +169,14 @@ class Transactions:
         except TransactionNotOpen as error:
             if was_in_doubt:  # now the commit in doubt is known to have happened
                 raise
-            _logger.info("the transaction was over before it was aborted: %s", error.detail)
+            _logger.info("the transaction had ended before it was aborted: %s", error.detail)
         except GatewayError as error:
             self._note_fencing(error)
             if was_in_doubt or self._fenced is not None:
                 raise
-            _logger.warning("the transaction is left to its time-out: %s: %s", error.code, error.detail)
+            _logger.warning(
+                "the transaction could not be aborted, and ends by its timeout: %s: %s", error.code, error.detail
+            )
         finally:
             if state_after is _State.NONE:
                 self._threads.settle()
@@ -190,7 +192,8 @@ class Transactions:
                 self.abort()
         elif transaction is not None:
             transaction.abort(
-                OutcomeUnknown("The producer was closed before it was known."), self._settings.on_delivery
+                OutcomeUnknown("The producer was closed before the commit's outcome was known."),
+                self._settings.on_delivery,
             )
 
     def _check_none(self) -> None:
@@ -252,7 +255,8 @@ class Transactions:
             return taken
         if taken.epoch > last.epoch + 1 + doubtful_count:
             self._fenced = FencedProducer(
-                f"Another producer used the transactional id {self._transactional_id!r} meanwhile: this one is the older."
+                f"Another producer used the transactional id {self._transactional_id!r} meanwhile: this producer is "
+                "the older one, and is fenced."
             )
             raise self._fenced
         return taken
@@ -263,7 +267,9 @@ class Transactions:
         except GatewayError as error:
             self._note_fencing(error)
             if error.after_doubt and error.code is ErrorCode.UNKNOWN_TRANSACTION:
-                raise OutcomeUnknown(f"A try may have committed it, and it is forgotten now: {error.detail}") from error
+                raise OutcomeUnknown(
+                    f"An attempt may have committed the transaction, which the gateway no longer knows: {error.detail}"
+                ) from error
             raise
 
     def _give_up(self, transaction: Transaction, failure: TidelogError) -> None:
@@ -272,7 +278,9 @@ class Transactions:
             calls.abort(self._transport, transaction.transaction_id, self._deadline())
         except GatewayError as error:
             self._note_fencing(error)
-            _logger.info("the transaction is left to its time-out: %s: %s", error.code, error.detail)
+            _logger.info(
+                "the transaction could not be aborted, and ends by its timeout: %s: %s", error.code, error.detail
+            )
         self._over(transaction, failure)
 
     def _over(self, transaction: Transaction, cause: TidelogError) -> None:

@@ -130,7 +130,7 @@ class QueueRecord:
 
     def _check_unsettled(self) -> None:
         if self._settling is not None:
-            raise RuntimeError(f"{self.topic}/{self.partition} at offset {self.offset} is settled already")
+            raise RuntimeError(f"{self.topic}/{self.partition} at offset {self.offset} is already settled")
 
     def _settle(self, action: str, *, delay_ms: int = -1, reason: str = "") -> Settling:
         with self._lock:

@@ -66,7 +66,9 @@ class Settler:
         settling = Settling()
         with self._changed:
             if self._closed:
-                settling.set_exception(ClientClosed("the client was closed: the record is delivered again"))
+                settling.set_exception(
+                    ClientClosed("the client was closed before the settlement was sent: the record is delivered again")
+                )
                 return settling
             self._waiting.append((settlement, settling))
             if not self._busy:
@@ -120,7 +122,7 @@ class Settler:
             else:
                 one = part.settlement
                 place = f"{one.topic}/{one.partition}/{one.first_offset}"
-                expired = LeaseExpired(f"The lease of {place} is over.", status=409)
+                expired = LeaseExpired(f"The lock of {place} has expired.", status=409)
                 if one.action == "renew":
                     part.settlings[0].set_exception(expired)
                 else:

@@ -34,7 +34,7 @@ class Filter:
         """Conditions in the HTTP API's form, ``name:value``."""
         self.key = key.encode() if isinstance(key, str) else key
         if len(self.headers) > CONDITIONS_MAX:
-            raise ValueError(f"{len(self.headers)} conditions on headers, more than {CONDITIONS_MAX}")
+            raise ValueError(f"{len(self.headers)} conditions on headers; at most {CONDITIONS_MAX} are allowed")
         for name, _ in pairs:
             if ":" in name:
                 raise ValueError(f"header {name!r}: records can't be filtered by a name with a colon")

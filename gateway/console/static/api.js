@@ -14,8 +14,8 @@ export class Problem extends Error {
     const { operation, resource_type: type, resource, retry_after_ms: wait } = this.body;
     if (this.status === 401) return "Sign in with a valid token.";
     if (this.status === 403 && operation) return `You need the right ${operation} on ${type} ${resource}.`;
-    if (this.status === 429) return `The quota ${this.body.quota || ""} is used up. Again in ${Math.ceil((wait || 1000) / 1000)} s.`;
-    if (this.code === "OUTCOME_UNKNOWN") return "It may have happened. Look before you repeat it.";
+    if (this.status === 429) return `The quota ${this.body.quota || ""} is used up. Retry in ${Math.ceil((wait || 1000) / 1000)} s.`;
+    if (this.code === "OUTCOME_UNKNOWN") return "The change may have been made. Check before you repeat it.";
     if (this.body.retryable) return "Try again in a moment.";
     return "";
   }
@@ -49,7 +49,7 @@ export async function request(route, options = {}) {
   }
   if (response.ok) return response;
   const answer = await response.json().catch(() => ({}));
-  if (response.status === 401) signOut(token() ? "The gateway takes your token no more: it has ended, or was revoked. Sign in again." : "");
+  if (response.status === 401) signOut(token() ? "The gateway refused your token: it has expired or was revoked. Sign in again." : "");
   throw new Problem(response.status, answer);
 }
 

@@ -54,17 +54,17 @@ async function logIn() {
   const tokens = await login.ended();
   for (const one of tokens || [])
     try { return await enter(one); } catch (problem) { if (problem.status !== 401) throw problem; }
-  if (tokens) throw new Error("The gateway takes no token of this login: none is for its oidc_audience.");
+  if (tokens) throw new Error("The gateway refuses the tokens of this login: none is for its oidc_audience.");
 }
 
 function SignIn({ why }) {
   return html`<section class="sign-in" aria-labelledby="sign-in">
     <h1 id="sign-in">Sign in</h1>
-    <p>This gateway asks who you are. Your rights decide what the console shows.</p>
+    <p>This gateway requires authentication. Your rights decide what the console shows.</p>
     ${why && html`<p class="warn" role="alert">${why}</p>`}
     ${login.where && html`<${Form} action=${`Log in at ${login.where}`} onSend=${login.begin} />`}
     <${Form} action="Sign in" onSend=${(given) => enter(given.token.trim())}>
-      <${Field} label="Token" name="token" type="password" required hint="It stays in this tab and is forgotten when the tab closes. tidelog tokens create makes one." />
+      <${Field} label="Token" name="token" type="password" required hint="Kept in this tab until it is closed. tidelog token create creates one." />
     <//>
   </section>`;
 }
@@ -99,7 +99,7 @@ function App() {
   const main = useRef();
   const found = match(pages, route.path);
   const here = found && (found.page.under || found.page.path);
-  const title = found ? [...Object.values(found.params), pages.find((page) => page.path === here)?.nav].filter(Boolean).join(" · ") : "Not there";
+  const title = found ? [...Object.values(found.params), pages.find((page) => page.path === here)?.nav].filter(Boolean).join(" · ") : "Not found";
   useEffect(() => {
     get("/v1/whoami").then(known, () => {});
     addEventListener("keydown", focusSearch);
@@ -114,7 +114,7 @@ function App() {
     <main ref=${main} id="main" tabindex="-1">
       ${session.signedOut ? html`<${SignIn} why=${session.why} />`
         : found ? html`<${Page} key=${session.token} found=${found} route=${route} />`
-        : html`<div class="page"><h1>There is no such page</h1><p><a href="#/">To the overview</a></p></div>`}
+        : html`<div class="page"><h1>Page not found</h1><p><a href="#/">To the overview</a></p></div>`}
     </main>
     <${Toasts} />
   </div>`;

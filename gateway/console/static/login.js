@@ -12,7 +12,7 @@ const random = () => base64url(crypto.getRandomValues(new Uint8Array(32)));
 
 async function answer(url, body) {
   const response = await fetch(url, { method: body ? "POST" : "GET", body, cache: "no-store", signal: AbortSignal.timeout(15000) }).catch(() => {
-    throw new Error(`${new URL(url).host} does not answer this page. It must be the issuer's own address, and allow requests of ${location.origin}.`);
+    throw new Error(`${new URL(url).host} does not answer this page. oidc_issuer must be the issuer's own address, and the issuer must allow requests from ${location.origin}.`);
   });
   const said = await response.json().catch(() => ({}));
   if (!response.ok) throw new Error(`${where} refused the login: ${said.error_description || said.error || response.status}`);
@@ -22,7 +22,7 @@ const discovered = () => answer(`${issuer.replace(/\/$/, "")}/.well-known/openid
 
 // Leaves this page for the issuer's.
 export async function begin() {
-  if (!crypto.subtle) throw new Error("A browser logs in on https:// pages only. Paste a token instead.");
+  if (!crypto.subtle) throw new Error("Browsers can log in from https:// pages only. Paste a token instead.");
   const target = new URL((await discovered()).authorization_endpoint);
   const state = random(), verifier = random();
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier));
@@ -39,7 +39,7 @@ export async function ended() {
   const { state, verifier: code_verifier, route = "" } = JSON.parse(sessionStorage.getItem(KEY)) || {};
   sessionStorage.removeItem(KEY);
   history.replaceState(null, "", redirect_uri + route);
-  if (given.state !== state) throw new Error("This login did not begin in this tab. Begin it again.");
+  if (given.state !== state) throw new Error("This login was not started in this tab. Start it again.");
   if (!given.code) throw new Error(`${where} did not log you in: ${given.error_description || given.error}`);
   const { token_endpoint } = await discovered();
   const form = { grant_type: "authorization_code", code: given.code, redirect_uri, client_id: client, code_verifier };

@@ -226,7 +226,7 @@ def _assignor_of(group: Coordinated, wanted: str | None) -> str | None:
         return present
     assignor = ASSIGNORS.get(wanted)
     if assignor is None or present not in (None, assignor):
-        what = "is not one of uniform and range" if assignor is None else f"is not the group's, {present}"
+        what = "is neither uniform nor range" if assignor is None else f"is not the group's, {present}"
         raise UnknownAssignor(f"The assignor {wanted[:100]!r} {what}.", code=ErrorCode.INCONSISTENT_ASSIGNOR)
     return assignor
 

@@ -367,7 +367,7 @@ class ClassicGroup:
 
     def _check_generation(self, generation: int) -> None:
         if generation != self.generation:
-            raise stale_error(self.name, f"generation {generation} is not {self.generation}, the present one")
+            raise stale_error(self.name, f"generation {generation} is not the current one, {self.generation}")
 
     # The table
 

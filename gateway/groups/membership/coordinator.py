@@ -103,7 +103,7 @@ class Coordinator:
         if group is not None and not group.is_lost and state.group(name).epoch == group.row.epoch:
             return self._of_its_kind(group)
         if name not in state.groups and len(state.groups) >= GROUPS_MAX:
-            raise overloaded(f"There are {GROUPS_MAX} consumer groups already.")
+            raise overloaded(f"There are {GROUPS_MAX} consumer groups already, the most.")
         claimed = await self._groups.claim(name)
         # Another call that waited for the claim may have put a group of the other kind in its place.
         return self._of_its_kind(self.known(name) or claimed)
@@ -127,7 +127,7 @@ class Coordinator:
             except CoordinatorFenced:
                 if await self.is_anothers(name):
                     raise
-        raise BackOff(f"Group {name!r} is deleted and made anew again and again.")
+        raise BackOff(f"Group {name!r} keeps being deleted and recreated.")
 
     async def delete(self, name: str) -> None:
         """Delete a group without members. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``), and what ``live`` raises."""

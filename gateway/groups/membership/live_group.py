@@ -198,7 +198,7 @@ class LiveGroup:
         session.is_inherited &= generation is None
         if generation is not None and generation > self.row.generation:
             raise stale_error(
-                self.name, f"generation {generation} was never given out; {self.row.generation} is the newest"
+                self.name, f"generation {generation} was never assigned; the newest is {self.row.generation}"
             )
         if generation == self.row.generation:
             row = await self._acknowledge(member_id, session, generation)
@@ -234,7 +234,11 @@ class LiveGroup:
         acknowledged = self.sessions[member_id].acknowledged
         if generation not in (acknowledged, self.row.generation) and not self._may_recall(member_id, generation):
             raise stale_error(
-                self.name, f"generation {generation} is neither {acknowledged}, its last, nor {self.row.generation}"
+                self.name,
+                (
+                    f"generation {generation} is neither the member's last, {acknowledged}, nor the group's, "
+                    f"{self.row.generation}"
+                ),
             )
 
     @contextmanager

@@ -96,7 +96,7 @@ class Regrouping:
         counted = frozen(row, subscriptions) if is_frozen else subscriptions
         size = sum(counted.counts.values())
         if not is_frozen and size > self._partitions_max:
-            raise overloaded(f"Group {row.group!r} would read {size} partitions; {self._partitions_max} is the most.")
+            raise overloaded(f"Group {row.group!r} would read {size} partitions; the most is {self._partitions_max}.")
         following = await _by_size(size + len(members), lambda: next_row(row, members, counted, assignor))
         return following, subscriptions
 

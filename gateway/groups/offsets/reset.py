@@ -65,7 +65,9 @@ class Reset:
         opened = {topic: await self._incarnations.existing(topic) for topic in names}
         keys += [(topic, number) for topic in topics or () for number in range(opened[topic][1].partition_count)]
         if len(keys) > GROUP_PARTITIONS_MAX:
-            raise RequestRefused(f"{len(keys)} partitions are too many at once: {GROUP_PARTITIONS_MAX} at most.")
+            raise RequestRefused(
+                f"{len(keys)} partitions are too many for one request: the most is {GROUP_PARTITIONS_MAX}."
+            )
         ids = await self._incarnations.ids(group.offsets)
         valid = of_ids(group, ids)
         wanted = []

@@ -73,7 +73,7 @@ def in_python(pattern: str) -> str:
         elif first == ")":
             piece += ")" * len(flags.pop())
             if not flags:
-                raise ValueError("is no regular expression: unexpected )")
+                raise ValueError("is not a valid regular expression: unexpected )")
         found.append(piece)
     return "".join(found) + ")" * len(flags[-1])
 
@@ -104,7 +104,7 @@ def _group(pattern: str, at: int) -> tuple[str, int]:
     found = _GROUP.match(pattern, at)
     name, flags = found.groups() if found else (None, None)
     if found is None or (flags is None and name is None and pattern.startswith("(?", at)):
-        raise ValueError(f"is no regular expression: {pattern[at : at + 4]!r} is not in RE2's syntax")
+        raise ValueError(f"is not a valid regular expression: {pattern[at : at + 4]!r} is not in RE2's syntax")
     if name is not None:
         return f"(?P<{name}>", found.end()
     return ("(" if flags is None else _flagged(flags)), found.end()
@@ -121,9 +121,9 @@ def _flagged(flags: str) -> str:
 def _repeat(pattern: str, found: re.Match[str]) -> tuple[str, int]:
     numbers = [int(one) for one in found.groups() if one]
     if any(one > REPEATS_MAX for one in numbers):
-        raise ValueError(f"is no regular expression: a repeat has at most {REPEATS_MAX}")
+        raise ValueError(f"is not a valid regular expression: a repeat has at most {REPEATS_MAX}")
     if _REPEAT.match(pattern, found.end()):
-        raise ValueError("is no regular expression: a repeat of a repeat")
+        raise ValueError("is not a valid regular expression: a repeat of a repeat")
     return found[0], found.end()
 
 
@@ -135,12 +135,12 @@ def _class(pattern: str, start: int) -> tuple[str, int]:
     parts, first = [], at
     while not (pattern.startswith("]", at) and at > first):
         if at >= len(pattern):
-            raise ValueError("is no regular expression: missing closing ]")
+            raise ValueError("is not a valid regular expression: missing closing ]")
         low, at = _member(pattern, at)
         if len(low) == 1 and pattern.startswith("-", at) and pattern[at + 1 : at + 2] not in ("", "]"):
             high, at = _member(pattern, at + 1)
             if len(high) != 1 or high < low:
-                raise ValueError("is no regular expression: invalid character class range")
+                raise ValueError("is not a valid regular expression: invalid character class range")
             parts.append(f"{_inside(low)}-{_inside(high)}")
         else:
             parts += map(_inside, low)
@@ -153,7 +153,7 @@ def _member(pattern: str, at: int) -> tuple[str, int]:
     """Return the characters of a class's next member, and where it ends."""
     if named := _POSIX_CLASS.match(pattern, at):
         if named[2] not in _POSIX:
-            raise ValueError(f"is no regular expression: {named[0]} is no class of characters")
+            raise ValueError(f"is not a valid regular expression: {named[0]} is not a class of characters")
         return _where(lambda one: (one in _POSIX[named[2]]) != bool(named[1])), named.end()
     if pattern[at] != "\\":
         return pattern[at], at + 1
@@ -180,7 +180,7 @@ def _escaped(pattern: str, at: int) -> tuple[str, int]:
         return _CONTROLS[second], at + 2
     if second and (second == "_" or not second.isascii() or not second.isalnum()):
         return second, at + 2
-    raise ValueError(f"is no regular expression: invalid escape sequence {pattern[at : at + 2]!r}")
+    raise ValueError(f"is not a valid regular expression: invalid escape sequence {pattern[at : at + 2]!r}")
 
 
 @lru_cache(maxsize=256)
@@ -191,7 +191,7 @@ def _of_property(name: str) -> frozenset[str]:
     try:
         matches = regex.compile(rf"\p{{{'gc' if len(name) <= 2 else 'sc'}={name}}}").match
     except regex.error as problem:
-        raise ValueError(f"is no regular expression: {name!r} is no category and no script") from problem
+        raise ValueError(f"is not a valid regular expression: {name!r} is neither a category nor a script") from problem
     return frozenset(filter(matches, _POSIX["ascii"]))
 
 

@@ -35,9 +35,9 @@ def compiled(pattern: str) -> regex.Pattern[str]:
             raise ValueError("is too costly: it has repeats inside repeats inside repeats")
         return regex.compile(pattern, cache_pattern=False)
     except (re.error, regex.error, OverflowError) as problem:
-        raise ValueError(f"is no regular expression: {problem}") from problem
+        raise ValueError(f"is not a valid regular expression: {problem}") from problem
     except RecursionError as problem:
-        raise ValueError("is no regular expression: it is nested too deeply") from problem
+        raise ValueError("is not a valid regular expression: it is nested too deeply") from problem
 
 
 def matching(pattern: str, names: Sequence[str], clock: Clock) -> list[str] | None:
@@ -70,5 +70,5 @@ def _cost_of(kind: Any, value: Any) -> int:
         direction, inner = value
         shortest, longest = inner.getwidth()
         if direction < 0 and shortest != longest:
-            raise ValueError("is no regular expression: look-behind requires fixed-width pattern")
+            raise ValueError("is not a valid regular expression: look-behind requires fixed-width pattern")
     return 1 + _cost(value) * (_REPEAT_COST if "REPEAT" in str(kind) else 1)

@@ -57,6 +57,6 @@ def test_a_directory_that_is_not_there_is_no_empty_store(tmp_path: Path) -> None
         lambda: cached_store(missing),
     )
     for look in looks:
-        with pytest.raises(ValueError, match="no store is there"):
+        with pytest.raises(ValueError, match="there is no store"):
             look()
     assert list(tmp_path.iterdir()) == []

@@ -70,7 +70,7 @@ def test_nothing_that_was_changed_opens(envelope: Envelope) -> None:
     for key in (None, b"user-8", b""):
         with pytest.raises(EnvelopeError):
             envelope.open(record(sealed, headers, key))
-    with pytest.raises(EnvelopeError, match="not sealed"):
+    with pytest.raises(EnvelopeError, match="not encrypted"):
         envelope.open(record(b"plain", [], b"user-7"))
 
 
@@ -89,11 +89,11 @@ def test_keys_are_changed_one_line_at_a_time(tmp_path: Path) -> None:
     resealed, new_headers = both.seal(b"v")
     alone = Envelope(keys(tmp_path, f"new {SECOND}"))
     assert alone.open(record(resealed, new_headers)) == b"v"
-    with pytest.raises(EnvelopeError, match="'old' is not among") as raised:
+    with pytest.raises(EnvelopeError, match="'old' is missing") as raised:
         alone.open(record(sealed, headers))
     assert FIRST not in str(raised.value)
     wrong = Envelope(keys(tmp_path, f"old {SECOND}"))
-    with pytest.raises(EnvelopeError, match="was not wrapped"):
+    with pytest.raises(EnvelopeError, match="can.t be unwrapped"):
         wrong.open(record(sealed, headers))
 
 
@@ -124,7 +124,7 @@ def test_producer_and_consumer_seal_and_open(gateway: FakeGateway, envelope: Env
     with Producer(gateway.url, envelope=envelope, value_serializer=lambda text: text and text.encode()) as producer:
         for value in ("a secret", None):
             producer.send("t", value, key="user-7", headers={"source": "a"}).result(30)
-        with pytest.raises(ValueError, match="sends no tables"):
+        with pytest.raises(ValueError, match="can't send tables"):
             producer.send_table("t", pa.table({"value": [b"plain"]}))
     sealed, tombstone = topic.records[0]
     assert (sealed.key, tombstone.key, tombstone.value) == (b"user-7", b"user-7", None)
@@ -146,11 +146,11 @@ def test_a_consumer_that_can_not_open_says_so_and_stays(
         open_producer.send("t", "plain").result(30)
     with Consumer("t", bootstrap_servers=gateway.url, envelope=other) as consumer:
         for _ in range(2):
-            with pytest.raises(EnvelopeError, match="'first' is not among") as raised:
+            with pytest.raises(EnvelopeError, match="'first' is missing") as raised:
                 consumer.poll(10_000)
             assert raised.value.__notes__ == ["deserializing t/0 at offset 0"]
         consumer.seek(TopicPartition("t", 0), 1)
-        with pytest.raises(EnvelopeError, match="not sealed"):
+        with pytest.raises(EnvelopeError, match="not encrypted"):
             consumer.poll(10_000)
 
 

@@ -127,11 +127,11 @@ def test_several_topics_at_once(gateway: FakeGateway) -> None:
         assert admin.describe_configs(["a"])["a"]["retention.ms"] == 1000
         with pytest.raises(UnknownTopic) as caught:
             admin.delete_topics(["a", "nope", "b"])
-        assert "the 2. of 3; done before it: a." in caught.value.__notes__[0]
+        assert "number 2 of 3; done before it: a." in caught.value.__notes__[0]
         assert [topic.name for topic in admin.list_topics()] == ["b"]
         admin.delete_topics(["a", "b"], missing_ok=True)
         wrong: Any = [TopicPartition("a", 0)]
-        for given, said in (("ab", r"as a list: \['ab'\]"), (wrong, "is its name here")):
+        for given, said in (("ab", r"as a list: \['ab'\]"), (wrong, "is given by its name")):
             with pytest.raises(TypeError, match=said):
                 admin.create_topics(given)
 
@@ -182,7 +182,7 @@ def test_a_whole_topic_by_one_call(gateway: FakeGateway) -> None:
     assert sum(table.num_rows for table in reading) == 10
     with pytest.raises(UnknownTopic):
         read_topic("nope", gateway.url)
-    with pytest.raises(ValueError, match="has no zone"):
+    with pytest.raises(ValueError, match="has no time zone"):
         read_topic("t", gateway.url, start=datetime(2026, 1, 1))  # noqa: DTZ001 - that is the mistake
     with pytest.raises(ValueError, match="'first' is not"):
         read_topic("t", gateway.url, start="first")  # type: ignore[arg-type]

@@ -55,7 +55,7 @@ def test_a_file_of_the_users_that_stands_in_the_way_is_named(tmp_path: Path, for
     done = subprocess.run([sys.executable, str(script)], check=False, capture_output=True, text=True, timeout=60)
     last = done.stderr.strip().splitlines()[-1]
     named = tmp_path / foreign.removesuffix("/__init__.py")
-    assert last == f"ImportError: {named} is imported in place of Tidelog's own package log_format: rename it"
+    assert last == f"ImportError: {named} hides Tidelog's own package log_format: rename it"
     assert done.stdout == ""
 
 

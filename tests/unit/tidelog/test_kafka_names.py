@@ -130,9 +130,9 @@ def test_a_name_that_means_something_else_is_translated(client: Any, given: dict
 def test_a_method_that_is_not_there_is_translated(dead_url: str) -> None:
     """By an AttributeError, so that ``hasattr`` and Python's own words go on working."""
     with tidelog.Producer(dead_url) as producer, tidelog.Consumer(bootstrap_servers=dead_url) as consumer:
-        with pytest.raises(AttributeError, match="here: send"):
+        with pytest.raises(AttributeError, match="instead: send"):
             producer.produce  # type: ignore[attr-defined]  # noqa: B018
-        with pytest.raises(AttributeError, match=r"here: Consumer\(\*topics"):
+        with pytest.raises(AttributeError, match=r"instead: Consumer\(\*topics"):
             consumer.subscribe  # type: ignore[attr-defined]  # noqa: B018
         assert not hasattr(consumer, "nonsense")
 

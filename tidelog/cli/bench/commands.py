@@ -27,16 +27,19 @@ from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.cli.terminal.where import Where, find
 
-app = Commands(help="Measure how fast a gateway takes and gives records. Ends by itself.")
+app = Commands(help="Measure a gateway's throughput and latency. Each measurement ends by itself.")
 
-RecordsOption = Annotated[int, typer.Option("--records", "-n", min=1, help="End after so many records.")]
+RecordsOption = Annotated[int, typer.Option("--records", "-n", min=1, help="Stop after this many records.")]
 SecondsOption = Annotated[
     float,
     typer.Option(
-        "--seconds", metavar="DURATION", parser=in_seconds(least=0.1), help="End after so long, whatever is done."
+        "--seconds",
+        metavar="DURATION",
+        parser=in_seconds(least=0.1),
+        help="Stop after this time, whatever was measured.",
     ),
 ]
-TablesOption = Annotated[bool, typer.Option("--tables", help="Arrow tables instead of records one by one.")]
+TablesOption = Annotated[bool, typer.Option("--tables", help="Use Arrow tables instead of single records.")]
 
 
 @app.command()
@@ -44,16 +47,16 @@ def produce(
     topic: TopicArgument,
     *,
     records: RecordsOption = 100_000,
-    size: Annotated[int, typer.Option(min=0, max=1_000_000, help="Bytes of each value, random.")] = 100,
+    size: Annotated[int, typer.Option(min=0, max=1_000_000, help="Size of each random value in bytes.")] = 100,
     seconds: SecondsOption = 60.0,
     tables: TablesOption = False,
-    compression: Annotated[Compression | None, typer.Option(help="Of requests. Default: none.")] = None,
+    compression: Annotated[Compression | None, typer.Option(help="Compression of requests. Default: none.")] = None,
     url: UrlOption = None,
     token_file: TokenFileOption = None,
     timeout: TimeoutOption = STREAM_TIMEOUT_S,
     as_json: JsonOption = False,
 ) -> None:
-    """Send random records into a topic, which stay there, and measure until all are acknowledged.
+    """Send random records to a topic, and measure until all are acknowledged. The records stay there.
 
     \b
     Examples:

@@ -24,7 +24,7 @@ OperationsArgument = Annotated[
     str,
     typer.Argument(
         metavar="OPERATION[,…]",
-        help="All, Read, Write, Create, Delete, Alter or Describe; several with commas between.",
+        help="All, Read, Write, Create, Delete, Alter or Describe; several separated by commas.",
     ),
 ]
 OperationArgument = Annotated[Operation, typer.Argument(metavar="OPERATION", help="Read, Write, Create, …")]
@@ -35,14 +35,14 @@ NameArgument = Annotated[
     str | None,
     typer.Argument(metavar="NAME", help="The resource's name; '*' for all of its type. Not for the cluster."),
 ]
-PrincipalOption = Annotated[str | None, typer.Option(metavar="PRINCIPAL", help="Those of this principal.")]
-OperationOption = Annotated[Operation | None, typer.Option(help="Those of this operation.")]
-TypeOption = Annotated[ResourceType | None, typer.Option("--type", help="Those of this type of resource.")]
+PrincipalOption = Annotated[str | None, typer.Option(metavar="PRINCIPAL", help="Only ACLs of this principal.")]
+OperationOption = Annotated[Operation | None, typer.Option(help="Only ACLs of this operation.")]
+TypeOption = Annotated[ResourceType | None, typer.Option("--type", help="Only ACLs of this type of resource.")]
 NameOption = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Those of the resource, or prefix, NAME.")
+    str | None, typer.Option("--name", metavar="NAME", help="Only ACLs of the resource, or prefix, NAME.")
 ]
-PatternOption = Annotated[Pattern | None, typer.Option(help="Those of this pattern.")]
-PermissionOption = Annotated[Permission | None, typer.Option(help="Those that allow, or those that deny.")]
+PatternOption = Annotated[Pattern | None, typer.Option(help="Only ACLs of this pattern.")]
+PermissionOption = Annotated[Permission | None, typer.Option(help="Only ACLs that allow, or only those that deny.")]
 
 _OPERATIONS: tuple[Operation, ...] = ("All", "Read", "Write", "Create", "Delete", "Alter", "Describe")
 
@@ -54,11 +54,15 @@ def add(
     resource_type: TypeArgument,
     name: NameArgument = None,
     *,
-    prefix: Annotated[bool, typer.Option("--prefix", help="NAME is how the names begin.")] = False,
-    deny: Annotated[bool, typer.Option("--deny", help="Deny it: that wins over every ACL that allows.")] = False,
+    prefix: Annotated[
+        bool, typer.Option("--prefix", help="NAME is a prefix: the ACL is for all names that begin with it.")
+    ] = False,
+    deny: Annotated[
+        bool, typer.Option("--deny", help="Deny the operations. A denial overrides every ACL that allows.")
+    ] = False,
     call: AdminCall,
 ) -> None:
-    """Allow a principal something, or deny it. Reading, writing, altering and deleting include describing.
+    """Allow operations to a principal, or deny them. Read, Write, Alter and Delete include Describe.
 
     \b
     Examples:
@@ -117,7 +121,7 @@ def list_(
             {"acls": admin.list_acls(**named)},
             _table(),
             _row,
-            none="There are no such ACLs." if any(named.values()) else none,
+            none="No ACL matches." if any(named.values()) else none,
         )
 
 
@@ -133,7 +137,7 @@ def remove(
     yes: YesOption = False,
     call: AdminCall,
 ) -> None:
-    """Remove the ACLs that match all given options. On a terminal it asks first.
+    """Remove the ACLs that match all given options. Asks for confirmation on a terminal.
 
     \b
     Examples:
@@ -158,19 +162,19 @@ def remove(
             typer.confirm(f"Remove {counted(len(found), 'ACL')}?", abort=True, err=True)
         removed = admin.delete_acls(**named)
         said = [f"Removed: {_sentence(each)}" for each in removed]
-        call.tell({"acls": removed}, *(said or ["There are no such ACLs."]))
+        call.tell({"acls": removed}, *(said or ["No ACL matches."]))
 
 
 @app.command("test")
 def try_(
-    principal: Annotated[str, typer.Argument(metavar="User:NAME", help="The user that would ask.")],
+    principal: Annotated[str, typer.Argument(metavar="User:NAME", help="The user to test.")],
     operation: OperationArgument,
     resource_type: TypeArgument,
     name: NameArgument = None,
     *,
     group: Annotated[
         list[str] | None,
-        typer.Option(metavar="Group:NAME", help="A group that the user belongs to; may be given many times."),
+        typer.Option(metavar="Group:NAME", help="A group that the user belongs to; repeatable."),
     ] = None,
     call: AdminCall,
 ) -> None:
@@ -221,11 +225,11 @@ def _operations(text: str) -> list[Operation]:
     try:
         return [known[each.strip().lower()] for each in text.split(",")]
     except KeyError as error:
-        raise ValueError(f"{error.args[0]!r} is no operation: there are {', '.join(_OPERATIONS)}") from None
+        raise ValueError(f"{error.args[0]!r} is not an operation: choose from {', '.join(_OPERATIONS)}") from None
 
 
 def _resource(resource_type: str, name: str | None) -> str:
     """Return the resource's name, which is always the same for the cluster."""
     if name is None and resource_type != "cluster":
-        raise ValueError(f"name the {resource_type}; '*' is all of them")
+        raise ValueError(f"NAME is missing: name the {resource_type}, or '*' for all of them")
     return name or "cluster"

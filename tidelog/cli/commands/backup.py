@@ -15,21 +15,21 @@ TopicOption = Annotated[
     list[str] | None,
     typer.Option(
         "--topic",
-        help="Only this one, without groups' offsets; may be given many times.",
+        help="Only this topic, without groups' offsets; repeatable.",
         autocompletion=complete_topics,
     ),
 ]
 
 
 def backup(
-    target: Annotated[str, typer.Argument(help="Where to copy to: empty, or what an earlier run left.")],
-    store: Annotated[str, typer.Option(envvar="TIDELOG_STORE", help="Where the log lies.")],
+    target: Annotated[str, typer.Argument(help="The store to copy to: empty, or left unfinished by an earlier run.")],
+    store: Annotated[str, typer.Option(envvar="TIDELOG_STORE", help="The store of the log.")],
     topic: TopicOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Copy a log to another store while gateways write to it, and check every topic of the copy.
 
-    Run again, it continues a copy that broke off; until then that can't be restored. A target that was written to by others is
+    A second run continues an interrupted copy, which can't be restored before it is complete. A target that others wrote to is
     refused. Records acknowledged after the copy of their topic began are not copied, nor are transactions under way. Exit code 1
     when a topic of the copy is damaged: run it again, or verify the source.
 
@@ -44,7 +44,7 @@ def backup(
 
 def restore(
     source: Annotated[str, typer.Argument(help="The backup.")],
-    store: Annotated[str, typer.Option(envvar="TIDELOG_STORE", help="Where the log shall lie: empty.")],
+    store: Annotated[str, typer.Option(envvar="TIDELOG_STORE", help="The store to restore into, which must be empty.")],
     topic: TopicOption = None,
     version: Annotated[
         int | None, typer.Option(min=0, help="Stop at this version of the table; with one --topic.")
@@ -88,6 +88,6 @@ def _copy(source: str, target: str, topics: list[str] | None, version: int | Non
                 counts = f"{each.record_count:,} records in {each.segment_count:,} segments"
                 output().print(f"{each.topic}: {counts}", markup=False)
     except StoreError as error:
-        raise CommandFailed(f"The copy broke off, and goes on when it is run again: {error}") from error
+        raise CommandFailed(f"The copy was interrupted; run the command again to continue it: {error}") from error
     if damaged:
         raise typer.Exit(ExitCode.FAILED)

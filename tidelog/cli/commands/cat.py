@@ -30,7 +30,11 @@ def cat(
     *,
     format_: Annotated[
         OutputFormat,
-        typer.Option("--format", "-f", help="raw: the value's bytes. text: everything of it. json: the API's record."),
+        typer.Option(
+            "--format",
+            "-f",
+            help="raw: the value's bytes. text: all fields, for people. json: the record as in the HTTP API.",
+        ),
     ] = OutputFormat.RAW,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     url: UrlOption = None,
@@ -58,10 +62,10 @@ def cat(
         consumer.seek(place, offset)
         found = consumer.poll(0, 1)
         if not found:
-            raise CommandFailed(f"{topic}/{partition} has no record {offset} yet: it would be the next one")
+            raise CommandFailed(f"{topic}/{partition} has no record at offset {offset} yet: the partition ends there")
         if found[0].offset != offset:
             raise CommandFailed(
-                f"{topic}/{partition} has no record {offset} any more; the next one is {found[0].offset}"
+                f"{topic}/{partition} has no record at offset {offset} any more; the next one is at {found[0].offset}"
             )
         sys.stdout.buffer.write(_shown(found[0], chosen))
         sys.stdout.buffer.flush()

@@ -42,44 +42,50 @@ class Start(StrEnum):
 
 
 PatternsArgument = Annotated[
-    list[str], typer.Argument(metavar="PATTERN...", help="Files, or patterns of them in quotes: '/var/log/**/*.log'.")
+    list[str], typer.Argument(metavar="PATTERN...", help="Files, or quoted patterns such as '/var/log/**/*.log'.")
 ]
 TopicOption = Annotated[
     str, typer.Option("--topic", "-t", help="The topic, which must exist.", autocompletion=complete_topics)
 ]
 StateOption = Annotated[
     Path | None,
-    typer.Option(help="Where it remembers how far it is. Default: collect-TOPIC.state in ~/.local/state/tidelog."),
+    typer.Option(
+        help="State file: how far each file was sent. Default: collect-TOPIC.state in ~/.local/state/tidelog."
+    ),
 ]
 FromOption = Annotated[
-    Start, typer.Option("--from", help="Where to begin in files that are there at the very first start.")
+    Start, typer.Option("--from", help="Where to start in files that exist at the very first start.")
 ]
 LinksOption = Annotated[
     bool,
     typer.Option(
         "--follow-links",
-        help="Read what symbolic links lead to. Only where no other user can make a link that the patterns match.",
+        help="Follow symbolic links. Safe only if no other user can create a link that the patterns match.",
     ),
 ]
-OnceOption = Annotated[bool, typer.Option("--once", help="Send what is there now, and exit.")]
+OnceOption = Annotated[bool, typer.Option("--once", help="Send the current content, and exit.")]
 MultilineOption = Annotated[
     str | None,
-    typer.Option(metavar="REGEX", help="A line that matches begins a record; the others belong to the one before."),
+    typer.Option(
+        metavar="REGEX", help="A matching line starts a record; other lines belong to the record before them."
+    ),
 ]
 KeyOption = Annotated[
     str | None,
-    typer.Option(metavar="REGEX", help="What matches in a record is its key: group 'key', else group 1, else all."),
+    typer.Option(
+        metavar="REGEX", help="The match in a record is its key: group 'key', else group 1, else the whole match."
+    ),
 ]
 UnfinishedOption = Annotated[
     float,
     typer.Option(
         metavar="DURATION",
         parser=in_seconds(least=0),
-        help="How long a last line without its end waits before it is sent.",
+        help="How long to wait for the end of an unfinished last line before it is sent.",
     ),
 ]
 HeadersOption = Annotated[bool, typer.Option(help="Send the headers 'file' and 'line' with each record.")]
-CompressionOption = Annotated[Compression | None, typer.Option(help="Of requests. Default: none.")]
+CompressionOption = Annotated[Compression | None, typer.Option(help="Compression of requests. Default: none.")]
 MetricsOption = Annotated[
     int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus on this port of 127.0.0.1.")
 ]
@@ -105,9 +111,9 @@ def collect(
 ) -> None:
     """Follow files and send each of their lines to a topic once, until Ctrl-C or SIGTERM.
 
-    Rotated files (renamed, copied and truncated, compressed) are followed. Killed at any moment, it continues there at the next
-    start. On a terminal it shows its status; else, and with --json, it writes a line of JSON for each event to standard error.
-    docs/collect.md has the details.
+    Rotated files (renamed, copied and truncated, compressed) are followed. Killed at any moment, it continues at the same place
+    after the next start. On a terminal it shows its status; else, and with --json, it writes each event as a line of JSON to
+    standard error. docs/collect.md has the details.
 
     \b
     Examples:
@@ -171,7 +177,7 @@ def _pattern(option: str, text: str | None) -> re.Pattern[bytes] | None:
     try:
         return None if text is None else re.compile(os.fsencode(text))
     except re.error as error:
-        raise ValueError(f"{option} {text!r} is no regular expression: {error}") from error
+        raise ValueError(f"{option} {text!r} is not a valid regular expression: {error}") from error
 
 
 def _state_directory() -> Path:

@@ -49,8 +49,8 @@ FromOption = Annotated[
     typer.Option(
         "--from",
         metavar="WHERE",
-        help="earliest (the default), latest, an offset, -N (so many before each partition's end), "
-        "PARTITION:OFFSET,… as an earlier run named it, a span before now (1h), a time (2025-01-31T08:00:00Z), or @ and "
+        help="earliest (the default), latest, an offset, -N (N records before each partition's end), "
+        "PARTITION:OFFSET,… as printed by an earlier run, a duration before now (1h), a time (2025-01-31T08:00:00Z), or @ and "
         "milliseconds since the epoch.",
     ),
 ]
@@ -60,12 +60,14 @@ UntilOption = Annotated[
         "--until",
         "--to",
         metavar="WHERE",
-        help="End before there: as --from. Default: what is there when the command begins.",
+        help="Where to stop, exclusive; values as for --from. Default: the end when the command starts.",
     ),
 ]
-LastOption = Annotated[int | None, typer.Option("--last", min=1, help="Begin so many before each partition's end.")]
+LastOption = Annotated[
+    int | None, typer.Option("--last", min=1, help="Start this many records before each partition's end.")
+]
 PartitionOption = Annotated[
-    list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one; may be given many times.")
+    list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition; repeatable.")
 ]
 GroupOption = Annotated[
     str | None,
@@ -73,12 +75,12 @@ GroupOption = Annotated[
         "--group",
         "-g",
         autocompletion=complete_groups,
-        help="Share the topic with the other members of this group, begin where it has committed, and commit what is written.",
+        help="Read as a member of this group: share the partitions, start at the committed offsets, and commit what is written.",
     ),
 ]
-MaxOption = Annotated[int | None, typer.Option("--max", "-n", min=1, help="End after so many records.")]
+MaxOption = Annotated[int | None, typer.Option("--max", "-n", min=1, help="Stop after this many records.")]
 FollowOption = Annotated[
-    bool, typer.Option("--follow", help="Go on as records come, until Ctrl-C. Else: up to what is there now.")
+    bool, typer.Option("--follow", help="Keep waiting for new records until Ctrl-C. Default: stop at the current end.")
 ]
 FormatOption = Annotated[
     str,
@@ -86,19 +88,20 @@ FormatOption = Annotated[
         "--format",
         "-f",
         metavar="text|json|raw|TEMPLATE",
-        help="text: the value, what no terminal can show escaped. json: the HTTP API's record, a line each. "
-        "raw: the value's bytes. Or a template as kcat's: %t topic, %p partition, %o offset, %T milliseconds, %k key, %v "
+        help="text: the value, unprintable characters escaped. json: a record per line, as in the HTTP API. "
+        "raw: the value's bytes. Or a template as in kcat: %t topic, %p partition, %o offset, %T milliseconds, %k key, %v "
         "value, %h headers, %K and %S lengths, and \\n, \\t.",
     ),
 ]
 KeyOption = Annotated[
-    str | None, typer.Option("--key-separator", "-k", help="text and raw: write the key and this before the value.")
+    str | None,
+    typer.Option("--key-separator", "-k", help="text and raw: write the key and this separator before the value."),
 ]
 HeadersOption = Annotated[
-    bool, typer.Option("--headers", help="text and raw: write name=value,… and a tab before the rest.")
+    bool, typer.Option("--headers", help="text and raw: write the headers (name=value,…) and a tab first.")
 ]
 DelimiterOption = Annotated[
-    str, typer.Option("--delimiter", help="raw: what is written behind a record. Empty: nothing; \\0: a zero byte.")
+    str, typer.Option("--delimiter", help="raw: text written after each record. Empty: nothing; \\0: a zero byte.")
 ]
 OutputOption = Annotated[
     Path | None,
@@ -106,12 +109,13 @@ OutputOption = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Write there. FILE.parquet: Parquet. FILE.ndjson, .jsonl: JSON. '-': standard output.",
+        help="Write to this file. FILE.parquet: Parquet. FILE.ndjson, .jsonl: JSON. '-': standard output.",
     ),
 ]
-AppendOption = Annotated[bool, typer.Option("--append", help="With --output: add to the file. Not for Parquet.")]
+AppendOption = Annotated[bool, typer.Option("--append", help="With --output: append to the file. Not for Parquet.")]
 RecordsAsJsonOption = Annotated[
-    bool, typer.Option("--json", help="Records as --format json; with --output: the summary as JSON instead.")
+    bool,
+    typer.Option("--json", help="Write records as --format json; with --output: write the summary as JSON instead."),
 ]
 
 
@@ -140,10 +144,10 @@ def consume(
 ) -> None:
     """Write the records of a topic to standard output, a line each, or to a file.
 
-    Records of one partition come in the order of their offsets. A null value is an empty line in text and raw. At the end,
-    also by Ctrl-C, it says where to continue: every record before that was written, and no later one. A new file gets its name
-    when it is complete; with --append it grows line by line. With --group records are committed once they are written (into a
-    file: once it is complete), so after a crash the last of them come again, and none is missing.
+    Records of one partition come in the order of their offsets. A null value is an empty line in text and raw. At the end, and on
+    Ctrl-C, the command prints where to continue: all records before that were written, and no later one. A new file gets its
+    name when it is complete; with --append it grows line by line. With --group records are committed once they are written (in a
+    file: once it is complete), so after a crash the last ones are read again, and none is lost.
 
     \b
     Examples:
@@ -248,19 +252,18 @@ class _Layout:
         compression = None if output is None else compression_of(str(output))
         if compression is not None:
             raise ValueError(
-                f"--output {output}: consume does not compress with {compression}: name it otherwise, or pipe it"
+                f"--output {output}: consume does not compress with {compression}: "
+                "choose a name without that suffix, or pipe the records"
             )
         with_own_places = self.format_ is OutputFormat.JSON or _is_parquet(output)
         if with_own_places and (self.key_separator is not None or self.headers):
             raise ValueError(
-                "--key-separator and --headers are for text and raw: JSON and Parquet have a place for both"
+                "--key-separator and --headers are for text and raw: JSON and Parquet always have key and headers"
             )
         if self.template is not None and (self.key_separator is not None or self.headers or _is_parquet(output)):
-            raise ValueError(
-                "a template says all that is written: --key-separator, --headers and Parquet are without it"
-            )
+            raise ValueError("a template excludes --key-separator, --headers and Parquet: it defines the whole output")
         if append and (output is None or _is_parquet(output)):
-            raise ValueError("--append is for --output, and a Parquet file can't be appended to")
+            raise ValueError("--append needs --output, and a Parquet file can't be appended to")
 
     def sink(self, output: Path | None, *, append: bool) -> Sink:
         """Return the sink for the records. Raises ``CommandFailed``."""
@@ -318,14 +321,16 @@ def _report(copied: Copied, output: Path | None, elapsed_s: float, as_json: bool
     into = "" if output is None else f" in {output}"
     records = counted(copied.record_count, "record")
     if group is not None:
-        note(f"{records}{into}. Group {group} goes on behind them.")
+        note(f"{records}{into}. Group {group} continues after them.")
         return
-    note(f"{records}{into}. Go on with --from {copied.next_offsets()}")
+    note(f"{records}{into}. Continue with --from {copied.next_offsets()}")
 
 
 def _where(from_: str | None, last: int | None, partition: list[int] | None, group: str | None) -> Where:
     if group is not None and (from_ is not None or last is not None or partition):
-        raise ValueError("--group goes on where the group is: --from, --last and --partition are without it")
+        raise ValueError(
+            "--group excludes --from, --last and --partition: reading starts at the group's committed offsets"
+        )
     if last is None:
         return parse_where(from_ or "earliest")
     if from_ is not None:
@@ -337,7 +342,7 @@ def _end(until: str | None, group: str | None, *, follow: bool) -> Where | None:
     if until is None:
         return None
     if group is not None or follow:
-        raise ValueError("--until is without --group and --follow: they say themselves where to end")
+        raise ValueError("--until excludes --group and --follow, which determine the end themselves")
     return parse_where(until, "--until")
 
 
@@ -347,7 +352,7 @@ def _format(given: str) -> tuple[OutputFormat, str | None]:
         return OutputFormat(given), None
     if "%" not in given:
         names = ", ".join(OutputFormat)
-        raise ValueError(f"--format {given!r} is none of {names}, and no template, such as '%k %v\\n'")
+        raise ValueError(f"--format {given!r} is neither one of {names} nor a template such as '%k %v\\n'")
     return OutputFormat.RAW, given
 
 

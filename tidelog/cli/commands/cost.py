@@ -24,18 +24,16 @@ from tidelog.types.topic import Topic
 
 
 def cost(
-    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The topic. Without it: --all.")] = None,
+    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The topic; not with --all.")] = None,
     *,
-    all_: Annotated[bool, typer.Option("--all", help="All topics, and what gateways ask for by themselves.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="All topics, and the gateways' own requests.")] = False,
     seconds: Annotated[
         float,
-        typer.Option(
-            "--seconds", metavar="DURATION", parser=in_seconds(least=1), help="How long to count requests for."
-        ),
+        typer.Option("--seconds", metavar="DURATION", parser=in_seconds(least=1), help="How long to count requests."),
     ] = 10.0,
     call: AdminCall,
 ) -> None:
-    """Predict a month's bill for S3 from what the running gateways count: requests by kind, and what is stored now.
+    """Estimate the monthly bill for S3 from the running gateways' counts: requests by kind, and the bytes stored now.
 
     Not included are machines and traffic (see docs/cost.md), and requests that Spark, maintenance and clients send to the store
     themselves.
@@ -48,7 +46,7 @@ def cost(
     """
     with call.admin() as admin:
         if (topic is None) is not all_:
-            raise CommandFailed("name a topic, or say --all")
+            raise CommandFailed("give either a topic or --all")
         urls = [gateway.url for gateway in admin.cluster().gateways]
         before = _topics(admin, topic)
         requests, passed_s = _counted(urls, call.token_file, call.timeout * 1000, seconds)
@@ -115,20 +113,23 @@ def _show(found: Estimate, bound: FlushBound | None, as_json: bool, *, shares_jo
             }
         )
         return
-    rows = table("request", "of", numbers=["a second", "$ a month"])
+    rows = table("request", "purpose", numbers=["per second", "$ per month"])
     for row in found.rows:
         rows.add_row(row.kind, row.of, f"{row.per_second:,.2f}", f"{row.dollars:,.2f}")
-    rows.add_row("stored now", f"{found.stored_bytes / 10**9:,.2f} GB", "", f"{found.storage_dollars:,.2f}")
-    rows.add_row("together", "", "", f"{found.dollars:,.2f}")
+    rows.add_row("storage, now", f"{found.stored_bytes / 10**9:,.2f} GB", "", f"{found.storage_dollars:,.2f}")
+    rows.add_row("total", "", "", f"{found.dollars:,.2f}")
     console = output()
     console.print(rows)
     if shares_journal:
-        console.print("\nIts records go to a journal, which it shares: --all has that. Here are its drains only.")
+        console.print(
+            "\nThe topic's records go to a shared journal, whose requests only --all includes. "
+            "The table above has the topic's drains only."
+        )
     if bound is not None:
         console.print(
-            f"\nFlushes that begin early add nothing to what flush.ms allows: {bound.per_second:,.2f} flushes a second on"
-            f" average, ${bound.dollars:,.2f} a month for their two PUTs. What is saved, a day's at most, may come on top once."
-            " Flushes of flush.bytes are begun whatever flush.ms is.",
+            f"\nEarly flushes stay within the average that flush.ms allows: {bound.per_second:,.2f} flushes per second,"
+            f" ${bound.dollars:,.2f} per month for their two PUTs. Savings, a day's at most, may be spent on top once."
+            " Flushes at flush.bytes are not limited by flush.ms.",
             markup=False,
         )
     console.print(f"\nS3 Standard in us-east-1, prices of {CHECKED} ({SOURCE}).", markup=False)

@@ -27,7 +27,7 @@ def credentials(
         typer.Option(
             metavar="DURATION",
             parser=in_seconds(least=900, most=3600),
-            help="How long they work: 15m to 1h.",
+            help="How long the credentials are valid: 15m to 1h.",
         ),
     ] = 900,
     call: AdminCall,
@@ -56,6 +56,6 @@ def credentials(
                 sys.stdout.write(f"export {name}={shlex.quote(value)}\n")
         for each in given.topics:
             note(f"{each.topic}  {each.table_uri}")
-        note(f"They end at {time_text(given.expires_at)}.")
+        note(f"They expire at {time_text(given.expires_at)}.")
         if others_may_read(sys.stdout):
-            note("Others can read the file that they went to: 'chmod 600' it now.")
+            note("Other users can read the file with the credentials: run 'chmod 600' on it now.")

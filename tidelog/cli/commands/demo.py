@@ -30,9 +30,9 @@ def demo(
         ),
     ] = None,
     records: Annotated[
-        int | None, typer.Option(min=1, help="Only the first so many flights. Default: all 336,776.")
+        int | None, typer.Option(min=1, help="Send only this many flights. Default: all 336,776.")
     ] = None,
-    rate: Annotated[int, typer.Option(min=0, help="Flights per second; 0: as fast as it goes.")] = 20_000,
+    rate: Annotated[int, typer.Option(min=0, help="Flights per second; 0: as fast as possible.")] = 20_000,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON, and the rest to standard error.")
     ] = False,

@@ -39,21 +39,24 @@ _STYLES = {"good": "green", "poor": "yellow", "bad": "red"}
 
 def doctor(
     store: Annotated[
-        str | None, typer.Option(envvar="TIDELOG_STORE", help="Where the log lies: a directory, s3://bucket/prefix, …")
+        str | None, typer.Option(envvar="TIDELOG_STORE", help="The log's store: a directory, s3://bucket/prefix, …")
     ] = None,
     *,
     is_reader: Annotated[
-        bool, typer.Option("--reader", help="Check only what a job that reads needs; write nothing.")
+        bool, typer.Option("--reader", help="Check only what a reading job needs; write nothing.")
     ] = False,
     security: Annotated[
-        bool, typer.Option("--security", help="Say what is open: the gateway, its settings here, and the store.")
+        bool,
+        typer.Option(
+            "--security", help="Report what is open to others: the gateway, its settings here, and the store."
+        ),
     ] = False,
     repair: Annotated[
         str | None,
         typer.Option(
             metavar="TOPIC",
-            help="Make this topic readable again without what its log or table has lost; system/transactions: end decided "
-            "transactions without staged objects that are lost.",
+            help="Make this topic readable again without its lost data; system/transactions: end decided transactions without "
+            "their lost staged objects.",
         ),
     ] = None,
     yes: YesOption = False,
@@ -64,9 +67,8 @@ def doctor(
 ) -> None:
     """Check a store: permissions, conditional PUT, clock, latency, gateways, and whether its topics are maintained.
 
-    Run it with the credentials, and on the machine, of the gateway that is to use the store. What it writes lies below
-    system/probes/ and is deleted again. A directory must exist already. Exit code 1 when something does not work; warnings are
-    shown, and are no failure.
+    Run it with the credentials, and on the machine, of the gateway that will use the store. It writes only below system/probes/,
+    and deletes that again. A directory must exist already. Exit code 1 if something does not work; warnings do not count.
 
     With --security it reports instead what is open to others, writes nothing, and needs no store. It asks the gateway without a
     token, and with one that may Alter the cluster for tokens and ACLs. If a gateway's variables are set, it checks them too.
@@ -85,7 +87,7 @@ def doctor(
     if repair is not None:
         with reporting(as_json=as_json):
             if store is None:
-                raise ValueError("name the store: --store DIRECTORY")
+                raise ValueError("no store is given: name it with --store DIRECTORY")
             act = end_transactions_in if repair == TRANSACTIONS else partial(repair_in, topic=repair)
             act(store, asks=not (yes or as_json), as_json=as_json)
         return
@@ -94,7 +96,9 @@ def doctor(
             looked = _open_doors(url, token_file, timeout * 1000)
             found: Iterator[Finding] = chain(looked, () if store is None else look_at_store(store))
         elif store is None:
-            raise ValueError("name the store: --store DIRECTORY, or --security for the gateway alone")
+            raise ValueError(
+                "no store is given: name it with --store DIRECTORY, or give --security for the gateway alone"
+            )
         else:
             found = _diagnosed(store, is_reader=is_reader)
         findings = _shown(found, _quiet if as_json else _show)
@@ -126,7 +130,7 @@ def _open_doors(url: str | None, token_file: Path | None, timeout_ms: float) -> 
     try:
         admin = Admin(url, token_file=token_file, timeout_ms=timeout_ms)
     except ValueError as error:
-        said = f"Tokens and ACLs were not looked at: {error}"
+        said = f"Tokens and ACLs were not checked: {error}"
         yield bad("rights", said, "Reach the gateway by https:// or on its own machine.")
         return
     with admin:

@@ -74,26 +74,24 @@ def reset(
         str,
         typer.Option(
             metavar="WHERE",
-            help="earliest, latest, an offset, +N or -N (so many records on or back), a span before now (1h), a time "
+            help="earliest, latest, an offset, +N or -N (N records forward or back), a duration before now (1h), a time "
             "(2025-01-31T08:00:00Z), or @ and milliseconds since the epoch.",
         ),
     ],
     topic: Annotated[
         list[str] | None,
-        typer.Option(
-            "--topic", help="All partitions of this topic; may be given many times.", autocompletion=complete_topics
-        ),
+        typer.Option("--topic", help="All partitions of this topic; repeatable.", autocompletion=complete_topics),
     ] = None,
     partition: Annotated[
         list[str] | None,
-        typer.Option("--partition", "-p", metavar="TOPIC:PARTITION", help="Only this one; may be given many times."),
+        typer.Option("--partition", "-p", metavar="TOPIC:PARTITION", help="Only this partition; repeatable."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing: say where it would go on.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the new offsets without committing them.")] = False,
     call: AdminCall,
 ) -> None:
-    """Move a group's committed offsets, back or ahead. Only while it has no live members. Creates a missing group.
+    """Move a group's committed offsets back or forward. The group must have no live members. A missing group is created.
 
-    Without --topic and --partition: in all topics for which the group has committed.
+    Without --topic and --partition: in all topics for which the group has committed offsets.
 
     \b
     Examples:
@@ -108,15 +106,15 @@ def reset(
         places = [_place(text) for text in partition or ()]
         topics = topic or ([] if places else sorted({place.topic for place in admin.group_offsets(group)}))
         if not topics and not places:
-            raise ValueError(f"group {group!r} has committed nothing: name topics by --topic")
+            raise ValueError(f"group {group!r} has no committed offsets: name its topics with --topic")
         try:
             found = _reset(admin, group, to, topics, places, preview=dry_run)
         except UnknownGroup:
             found = _begin(admin, group, to, topics, places, preview=dry_run)
         wanted = {place: each for place, each in found.items() if place.topic in topics or place in places}
-        goes = "would go" if dry_run else "goes"
+        continues = "would continue" if dry_run else "continues"
         said = [
-            f"{place.topic}/{place.partition} {goes} on at offset {each.offset:,}."
+            f"{place.topic}/{place.partition} {continues} at offset {each.offset:,}."
             for place, each in sorted(wanted.items())
         ]
         call.tell({"offsets": [*wanted.values()]}, *said)
@@ -125,11 +123,13 @@ def reset(
 @app.command()
 def forget(
     group: GroupArgument,
-    topic: Annotated[list[str], typer.Argument(help="Of these topics.", autocompletion=complete_topics)],
+    topic: Annotated[
+        list[str], typer.Argument(help="The topics whose offsets are deleted.", autocompletion=complete_topics)
+    ],
     *,
     call: AdminCall,
 ) -> None:
-    """Delete a group's committed offsets of some topics, which none of its live members may read.
+    """Delete a group's committed offsets for some topics. No live member may be subscribed to them.
 
     \b
     Examples:
@@ -137,7 +137,9 @@ def forget(
     """
     with call.admin() as admin:
         left = admin.delete_group_offsets(group, topics=topic)
-        call.tell({"offsets": [*left.values()]}, f"Group {group} has no offsets of {', '.join(topic)} any more.")
+        call.tell(
+            {"offsets": [*left.values()]}, f"Group {group} has no committed offsets for {', '.join(topic)} any more."
+        )
 
 
 @app.command()
@@ -145,10 +147,10 @@ def delete(
     group: GroupArgument,
     *,
     yes: YesOption = False,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such group.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if the group does not exist.")] = False,
     call: AdminCall,
 ) -> None:
-    """Delete a group without live members, with its offsets. On a terminal it asks first.
+    """Delete a group without live members, with its offsets. Asks for confirmation on a terminal.
 
     \b
     Examples:
@@ -180,7 +182,7 @@ def _reset(
             time_ms = int(to[1:]) if to.startswith("@") else milliseconds(to)
     except ValueError:
         raise ValueError(
-            f"--to {to!r} is not earliest, latest, an offset, +N, -N, a span (1h), a time or @milliseconds"
+            f"--to {to!r} is not earliest, latest, an offset, +N, -N, a duration (1h), a time or @milliseconds"
         ) from None
     return admin.reset_group(group, timestamp_ms=time_ms, **where)
 
@@ -190,7 +192,7 @@ def _begin(
 ) -> dict[TopicPartition, CommittedOffset]:
     """Set the first offsets of a missing group, as ``_reset``, which creates the group. Raises ``ValueError`` for a shift."""
     if _SHIFT.fullmatch(to):
-        raise ValueError(f"group {group!r} has committed nothing that could be moved by {to}")
+        raise ValueError(f"group {group!r} has no committed offsets that {to} could move")
     where = parse_where(to, "--to")
     named = dict.fromkeys(topics) or {
         place.topic: [each.partition for each in places if each.topic == place.topic] for place in places
@@ -217,7 +219,7 @@ def _show(group: Group) -> None:
     if group.members:
         console.print(f"assignor    {group.assignor}", markup=False)
         console.print()
-        members = table("member", "client", "reads")
+        members = table("member", "client", "partitions")
         for member in group.members:
             members.add_row(member.member_id, member.instance_id or member.client_id or "", _reads(member))
         console.print(members)

@@ -23,7 +23,7 @@ def help_(
     while left:
         group: Any = shown.command
         if not hasattr(group, "commands"):
-            raise typer.BadParameter(f"{shown.command_path} has no command {left[0]!r}: it has none below it")
+            raise typer.BadParameter(f"{shown.command_path} has no subcommands, so no {left[0]!r}")
         name, command, left = group.resolve_command(shown, left)
         shown = typer.Context(command, info_name=name, parent=shown)
     typer.echo(shown.get_help())

@@ -24,19 +24,19 @@ from tidelog.types.group import GroupLag
 def lag(
     group: GroupArgument,
     *,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh the result until Ctrl-C.")] = False,
     every: Annotated[
         float,
         typer.Option(
             "--every",
             metavar="DURATION",
             parser=in_seconds(least=0.1),
-            help="With --watch: how often.",
+            help="Interval of --watch.",
         ),
     ] = 2.0,
     call: AdminCall,
 ) -> None:
-    """Show a group's lag: in records, and in time since the first record that it has not committed.
+    """Show a group's lag: in records, and as the age of the first uncommitted record.
 
     On a terminal --watch redraws the table; elsewhere, and with --json, it writes one result after another.
 

@@ -34,31 +34,31 @@ def maintain(
         str, typer.Option(envvar="TIDELOG_STORE", help="A directory, file:///directory or s3://bucket/prefix.")
     ],
     *,
-    topic: Annotated[
-        list[str] | None, typer.Option(help="Only this topic; may be given several times.", metavar="NAME")
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="One round, then end. The default.")] = False,
+    topic: Annotated[list[str] | None, typer.Option(help="Only this topic; repeatable.", metavar="NAME")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Run one round, then exit. The default.")] = False,
     every: Annotated[
         float | None,
         typer.Option(
             metavar="DURATION",
             parser=in_seconds(least=1),
-            help="A round so often (60s, 5m), until Ctrl-C or SIGTERM.",
+            help="Run a round at this interval (60s, 5m), until Ctrl-C or SIGTERM.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")] = False,
     workers: Annotated[
         Workers, typer.Option(help="What rewrites segments: Spark's executors, or this process alone.")
     ] = Workers.SPARK,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each step.")] = False,
     metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus there; with --every.")
+        int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus on this port; needs --every.")
     ] = None,
-    metrics_host: Annotated[str, typer.Option(help="Where metrics are served.", metavar="ADDRESS")] = "127.0.0.1",
+    metrics_host: Annotated[
+        str, typer.Option(help="Address on which metrics are served.", metavar="ADDRESS")
+    ] = "127.0.0.1",
 ) -> None:
     """Maintain the topics of a store: merge small segments, apply retention, compact keys, delete what no reader needs.
 
-    Runs concurrently with gateways, readers and other runs, and may be ended at any time: the next round continues there.
+    Runs concurrently with gateways, readers and other runs. It may be stopped at any time: the next round continues its work.
     Every deletion is reported with its reason before it is done. Exit code 1 when a topic failed.
 
     \b
@@ -70,7 +70,7 @@ def maintain(
         note("--once and --every exclude each other.")
         raise typer.Exit(ExitCode.USAGE)
     if metrics_port is not None and every is None:
-        note("--metrics-port needs --every: a single round has ended before anybody asks.")
+        note("--metrics-port needs --every: a single round ends before Prometheus could ask.")
         raise typer.Exit(ExitCode.USAGE)
     needed = (*NEEDED[workers], *([] if metrics_port is None else [METRICS_NEEDED]))
     missing = [name for name in needed if importlib.util.find_spec(name) is None]

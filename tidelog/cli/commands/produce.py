@@ -59,18 +59,21 @@ class InputFormat(StrEnum):
 _ROWS = frozenset({InputFormat.OBJECTS, InputFormat.CSV, InputFormat.PARQUET})
 _SUFFIXES = {".ndjson": InputFormat.NDJSON, ".csv": InputFormat.CSV, ".parquet": InputFormat.PARQUET}
 
-FilesArgument = Annotated[list[Path] | None, typer.Argument(help="Files to read; none, or '-': standard input.")]
+FilesArgument = Annotated[
+    list[Path] | None, typer.Argument(help="Files to read. Without files, and for '-': standard input.")
+]
 FormatOption = Annotated[
     InputFormat | None,
     typer.Option(
         "--format",
         "-f",
-        help="lines: each is a value. ndjson: each is a record of the HTTP API. objects: each is a JSON object, and a value. "
-        "csv, parquet: each row is a value, as a JSON object. Default: by the files' names, else lines.",
+        help="lines: each line is a value. ndjson: each line is a record as in the HTTP API. "
+        "objects: each line is a JSON object, and a value. "
+        "csv, parquet: each row is a value, as a JSON object. Default: by the files' suffixes, else lines.",
     ),
 ]
 KeySeparatorOption = Annotated[
-    str | None, typer.Option("--key-separator", "-k", help="lines: what stands between key and value.")
+    str | None, typer.Option("--key-separator", "-k", help="lines: the separator between key and value.")
 ]
 KeyFieldOption = Annotated[
     str | None, typer.Option("--key-field", metavar="NAME", help="objects, csv, parquet: the field that is the key.")
@@ -83,38 +86,39 @@ TimestampFieldOption = Annotated[
         help="objects, csv, parquet: the time, in ms since the epoch (--timestamp-unit) or ISO 8601.",
     ),
 ]
-TimestampUnitOption = Annotated[
-    TimeUnit, typer.Option(help="What numbers of --timestamp-field count, since the epoch.")
-]
+TimestampUnitOption = Annotated[TimeUnit, typer.Option(help="Unit of numbers in --timestamp-field, since the epoch.")]
 AllowOldOption = Annotated[
     bool,
-    typer.Option("--allow-old", help="Send times before 2000, and those older than the topic's retention.ms."),
+    typer.Option("--allow-old", help="Accept times before 2000, and times older than the topic's retention.ms."),
 ]
 ValueFieldOption = Annotated[
     str | None,
-    typer.Option("--value-field", metavar="NAME", help="objects, csv, parquet: this is the value, not the whole row."),
+    typer.Option(
+        "--value-field",
+        metavar="NAME",
+        help="objects, csv, parquet: the field that is the value. Default: the whole row.",
+    ),
 ]
 CsvDelimiterOption = Annotated[
-    str, typer.Option("--csv-delimiter", metavar="CHARACTER", help="csv: between two fields; 'tab' for a tab.")
+    str, typer.Option("--csv-delimiter", metavar="CHARACTER", help="csv: the separator of fields; 'tab' for a tab.")
 ]
 KeyOption = Annotated[
     str | None, typer.Option("--key", help="The key of every record that has none of its own. Not for ndjson.")
 ]
 PartitionOption = Annotated[
-    int | None, typer.Option("--partition", "-p", min=0, help="Where all records go. Default: by key, else in turn.")
+    int | None,
+    typer.Option("--partition", "-p", min=0, help="The partition of all records. Default: by key, else round robin."),
 ]
 HeaderOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--header", "-H", metavar="NAME=VALUE", help="On every record; may be given many times. Not for ndjson."
-    ),
+    typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record; repeatable. Not for ndjson."),
 ]
 DeliverAfterOption = Annotated[
     float | None,
     typer.Option(
         metavar="DURATION",
         parser=in_seconds(least=0),
-        help="The records appear so long (90s, 1h) after their receipt. Not for --format ndjson.",
+        help="Delay the records by so much (90s, 1h) after their receipt. Not for --format ndjson.",
     ),
 ]
 
@@ -135,7 +139,7 @@ def produce(
     partition: PartitionOption = None,
     header: HeaderOption = None,
     deliver_after: DeliverAfterOption = None,
-    compression: Annotated[Compression | None, typer.Option(help="Of requests. Default: none.")] = None,
+    compression: Annotated[Compression | None, typer.Option(help="Compression of requests. Default: none.")] = None,
     url: UrlOption = None,
     token_file: TokenFileOption = None,
     timeout: TimeoutOption = STREAM_TIMEOUT_S,
@@ -145,7 +149,7 @@ def produce(
 
     Compressed input (gzip, zstd, bzip2, lz4) is decompressed.
 
-    It stops at the first error and at Ctrl-C, and says how many records are stored, and up to which line without a gap.
+    It stops at the first error and on Ctrl-C, and reports how many records are stored, and up to which line without a gap.
 
     \b
     Examples:
@@ -226,7 +230,9 @@ def _by_name(paths: list[Path]) -> InputFormat:
     plain = [path if compression_of(str(path)) is None else path.with_suffix("") for path in paths]
     found = {_SUFFIXES.get(path.suffix, InputFormat.LINES) for path in plain}
     if len(found) > 1:
-        raise ValueError(f"the files are of several formats ({', '.join(sorted(found))}): say which by --format")
+        raise ValueError(
+            f"the files have different formats ({', '.join(sorted(found))}): choose one with --format, or send them separately"
+        )
     return found.pop()
 
 
@@ -235,12 +241,12 @@ def _check(
 ) -> None:
     """Raise ``ValueError`` for options that the format does not allow."""
     if key_separator is not None and chosen is not InputFormat.LINES:
-        raise ValueError("--key-separator is for --format lines")
+        raise ValueError("--key-separator needs --format lines")
     if key_separator == "":
         raise ValueError("--key-separator is empty")
     if fields.named() and chosen not in _ROWS:
-        hint = ": an NDJSON record names its own key; for other objects there is --format objects"
-        what = "--key-field, --timestamp-field and --value-field are for objects, csv and parquet"
+        hint = ": an NDJSON record has its own key; for other objects use --format objects"
+        what = "--key-field, --timestamp-field and --value-field need --format objects, csv or parquet"
         raise ValueError(what + (hint if chosen is InputFormat.NDJSON else ""))
     if header and chosen is InputFormat.NDJSON:
         raise ValueError("--header is not for --format ndjson: a record has its own")
@@ -250,7 +256,7 @@ def _check(
 
 def _check_added(chosen: InputFormat, deliver_after: float | None, key: str | None, key_separator: str | None) -> None:
     if key is not None and (chosen is InputFormat.NDJSON or key_separator is not None):
-        raise ValueError("--key is without --key-separator and --format ndjson, where each record has its own")
+        raise ValueError("--key excludes --key-separator and --format ndjson, where each record has its own key")
     if deliver_after is not None and chosen is InputFormat.NDJSON:
         raise ValueError("--deliver-after is not for --format ndjson: a record has its own deliver_after_ms")
 
@@ -301,11 +307,11 @@ def _report(tally: Tally, elapsed_s: float, *, as_json: bool, ended: bool) -> No
         delayed = f"{tally.scheduled_count:,} of them {'is' if tally.scheduled_count == 1 else 'are'} delayed"
         note(f"{delayed}: tidelog topic scheduled list {tally.topic}")
     if tally.failed_count:
-        note(f"{tally.failed_count:,} more {'was' if tally.failed_count == 1 else 'were'} sent and not acknowledged.")
+        note(f"{tally.failed_count:,} more {'was' if tally.failed_count == 1 else 'were'} sent but not acknowledged.")
     if tally.failed_at is not None:
-        note(f"The first that failed: {tally.failed_at}.")
+        note(f"First failure: {tally.failed_at}.")
     if not ended and through is not None:
-        note(f"Stored without a gap: up to {through}.")
+        note(f"Stored without a gap up to {through}.")
 
 
 def _place(path: Path, unit: str, number: int) -> dict[str, str | int]:

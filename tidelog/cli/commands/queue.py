@@ -45,26 +45,47 @@ def create(
     start: Annotated[
         str | None,
         typer.Option(
-            metavar="WHERE", help="Where a new queue begins: latest, earliest, a span (1h), a time, @milliseconds."
+            metavar="WHERE",
+            help="Where a new queue starts: latest, earliest, a duration before now (1h), a time or @milliseconds.",
         ),
     ] = None,
     lock_ms: Annotated[
         int | None,
         typer.Option(
-            "--lock-ms", metavar="MS", parser=in_milliseconds(least=0), help="How long a record is locked: 30s."
+            "--lock-ms",
+            metavar="MS",
+            parser=in_milliseconds(least=0),
+            help="How long a received record is locked. Default: 30s.",
         ),
     ] = None,
-    max_deliveries: Annotated[int | None, typer.Option("--max-deliveries", help="Then it is a dead letter: 5.")] = None,
+    max_deliveries: Annotated[
+        int | None,
+        typer.Option("--max-deliveries", help="After so many deliveries a record becomes a dead letter. Default: 5."),
+    ] = None,
     dead_letter_topic: Annotated[
-        str | None, typer.Option("--dead-letter-topic", help="Where those go.", autocompletion=complete_topics)
+        str | None,
+        typer.Option(
+            "--dead-letter-topic",
+            help="The topic for dead letters. Default: they are dropped.",
+            autocompletion=complete_topics,
+        ),
     ] = None,
     backoff_ms: Annotated[
         str,
-        typer.Option("--backoff-ms", metavar="MS,…", help="Pauses before the second delivery, the third, …: 1s,10s"),
+        typer.Option(
+            "--backoff-ms", metavar="MS,…", help="Delays before the second delivery, the third, …, such as 1s,10s."
+        ),
     ] = "",
-    max_in_flight: Annotated[int | None, typer.Option("--max-in-flight", help="Locked at once: 2000.")] = None,
-    order: Annotated[Literal["none", "key"], typer.Option(help="key: one record of a key at a time.")] = "none",
-    expired: Annotated[Literal["drop", "dead_letter"], typer.Option(help="What becomes of expired records.")] = "drop",
+    max_in_flight: Annotated[
+        int | None, typer.Option("--max-in-flight", help="Maximum number of locked records. Default: 2000.")
+    ] = None,
+    order: Annotated[
+        Literal["none", "key"], typer.Option(help="key: deliver one record of a key at a time, in order.")
+    ] = "none",
+    expired: Annotated[
+        Literal["drop", "dead_letter"],
+        typer.Option(help="What to do with records that expire before they are accepted."),
+    ] = "drop",
     filter_: FilterOption = None,
     key: OnlyKeyOption = None,
     call: AdminCall,
@@ -91,7 +112,7 @@ def create(
             expired=expired,
             filter=filter_of(filter_, key),
         )
-        call.tell(made, f"Queue {made.queue} shares the records of {', '.join(made.topics)}.")
+        call.tell(made, f"Queue {made.queue} delivers the records of {', '.join(made.topics)}.")
 
 
 @app.command("list")
@@ -130,11 +151,14 @@ def describe(queue: QueueArgument, call: AdminCall) -> None:
 def receive(
     queue: QueueArgument,
     *,
-    max_: Annotated[int, typer.Option("--max", "-n", min=1, help="At most so many records.")] = 10,
+    max_: Annotated[int, typer.Option("--max", "-n", min=1, help="Maximum number of records.")] = 10,
     wait_ms: Annotated[
         int,
         typer.Option(
-            "--wait-ms", metavar="MS", parser=in_milliseconds(least=0, most=60_000), help="Wait so long for the first."
+            "--wait-ms",
+            metavar="MS",
+            parser=in_milliseconds(least=0, most=60_000),
+            help="How long to wait for the first record.",
         ),
     ] = 0,
     lock_ms: Annotated[
@@ -143,10 +167,10 @@ def receive(
             "--lock-ms",
             metavar="MS",
             parser=in_milliseconds(least=0),
-            help="How long they are locked; else as the queue says.",
+            help="How long the records are locked. Default: the queue's setting.",
         ),
     ] = None,
-    accept: Annotated[bool, typer.Option("--accept", help="Accept them once they are written.")] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept the records once they are written.")] = False,
     call: AdminCall,
 ) -> None:
     """Receive records of a queue, and write them. They are locked until they are settled or the lock expires.
@@ -176,29 +200,32 @@ def receive(
             _tell(wanted, calls.settle(wanted, deadline), as_json=call.as_json, quiet=True)
         elif not call.as_json:
             counted = f"{len(records)} {'record' if len(records) == 1 else 'records'}"
-            note(f"{counted}, locked for {lock_ms:,} ms." if records else "There is nothing to do.")
+            note(f"{counted}, locked for {lock_ms:,} ms." if records else "No records are available.")
 
 
 @app.command()
 def settle(
     queue: QueueArgument,
     action: Annotated[
-        Literal["accept", "release", "reject", "renew"], typer.Argument(help="What becomes of the records.")
+        Literal["accept", "release", "reject", "renew"], typer.Argument(help="What to do with the records.")
     ],
     *,
     delay_ms: Annotated[
         int | None,
         typer.Option(
-            "--delay-ms", metavar="MS", parser=in_milliseconds(least=0), help="release: come again after so long."
+            "--delay-ms", metavar="MS", parser=in_milliseconds(least=0), help="release: delay before the next delivery."
         ),
     ] = None,
     lock_ms: Annotated[
         int | None,
         typer.Option(
-            "--lock-ms", metavar="MS", parser=in_milliseconds(least=1), help="renew: locked for so long from now."
+            "--lock-ms",
+            metavar="MS",
+            parser=in_milliseconds(least=1),
+            help="renew: how long the records stay locked from now.",
         ),
     ] = None,
-    reason: Annotated[str, typer.Option(help="reject: why; a header of the dead letter.")] = "",
+    reason: Annotated[str, typer.Option(help="reject: the reason, stored in a header of the dead letter.")] = "",
     call: AdminCall,
 ) -> None:
     """Settle the records on standard input, one per line, as written by receive --json.
@@ -227,9 +254,10 @@ def redrive(
     queue: QueueArgument,
     *,
     to: Annotated[
-        str | None, typer.Option(help="Into this topic; else each into its own.", autocompletion=complete_topics)
+        str | None,
+        typer.Option(help="The topic to produce to. Default: each record's own topic.", autocompletion=complete_topics),
     ] = None,
-    max_: Annotated[int | None, typer.Option("--max", "-n", min=1, help="At most so many.")] = None,
+    max_: Annotated[int | None, typer.Option("--max", "-n", min=1, help="Maximum number of dead letters.")] = None,
     unproved: Annotated[Literal["stop", "skip", "produce"] | None, typer.Option(help="What has no proof.")] = None,
     call: AdminCall,
 ) -> None:
@@ -243,7 +271,7 @@ def redrive(
     """
     with call.admin() as admin:
         count = admin.redrive_queue(queue, to_topic=to, max_records=max_, unproved=unproved)
-        call.tell({"redriven": count}, f"{count:,} dead letters are produced again.")
+        call.tell({"redriven": count}, f"{counted(count, 'dead letter')} redriven.")
 
 
 @app.command()
@@ -251,17 +279,17 @@ def delete(
     queue: QueueArgument,
     *,
     yes: YesOption = False,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such queue.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if the queue does not exist.")] = False,
     call: AdminCall,
 ) -> None:
-    """Delete a queue; its topics are unchanged. On a terminal it asks first.
+    """Delete a queue; its topics are unchanged. Asks for confirmation on a terminal.
 
     \b
     Examples:
       tidelog queue delete work --yes
     """
     if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete queue {queue}, and what it knows of settled records?", abort=True, err=True)
+        typer.confirm(f"Delete queue {queue} and its record of settlements?", abort=True, err=True)
     with call.admin() as admin:
         admin.delete_queue(queue, missing_ok=if_exists)
         call.tell({"deleted": queue}, f"Queue {queue} is deleted.")
@@ -304,16 +332,17 @@ def _start(text: str | None) -> str | int | None:
     if text in (None, "latest", "earliest"):
         return text
     assert text is not None
-    if text.startswith("@"):
-        return _number(text[1:])
+    if text.startswith("@") and text[1:].isdecimal():
+        return int(text[1:])
     span_ms = duration_ms(text)
-    return milliseconds(text) if span_ms is None else max(0, time.time_ns() // 1_000_000 - span_ms)
-
-
-def _number(text: str) -> int:
-    if not text.strip().isdecimal():
-        raise ValueError(f"{text!r} is not a number of milliseconds")
-    return int(text)
+    if span_ms is not None:
+        return max(0, time.time_ns() // 1_000_000 - span_ms)
+    try:
+        return milliseconds(text)
+    except ValueError:
+        raise ValueError(
+            f"--start {text!r} is not latest, earliest, a duration (1h), a time or @milliseconds"
+        ) from None
 
 
 def _as_json(record: ReceivedRecord) -> dict[str, Any]:
@@ -330,7 +359,7 @@ def _read(line: str) -> Any:
     try:
         return msgspec.json.decode(line)
     except msgspec.DecodeError as error:
-        raise ValueError(f"a line is not JSON: {error}") from None
+        raise ValueError(f"a line of standard input is not JSON: {error}") from None
 
 
 def _settlement(record: Any, action: str) -> Settlement:
@@ -338,7 +367,9 @@ def _settlement(record: Any, action: str) -> Settlement:
         place = {name: record[name] for name in ("topic", "partition", "lease")}
         offset = record["offset"]
     except (KeyError, TypeError):
-        raise ValueError("a line has no topic, partition, offset and lease: it is not of receive --json") from None
+        raise ValueError(
+            "a line of standard input lacks topic, partition, offset or lease: 'tidelog queue receive --json' writes such lines"
+        ) from None
     return Settlement(**place, action=action, first_offset=offset, last_offset=offset)
 
 
@@ -360,7 +391,9 @@ def _tell(
     left = [one for one in shown if not one["settled"]]
     if left:
         places = ", ".join(f"{one['topic']}/{one['partition']}@{one['offset']}" for one in left[:20])
-        raise CommandFailed(f"{len(left)} of {len(shown)} are not settled, their lease is over: {places}")
+        raise CommandFailed(
+            f"{len(left)} of {counted(len(shown), 'record')} not settled, since their locks have expired: {places}"
+        )
     if not as_json:
         note(f"{len(shown):,} {'record is' if len(shown) == 1 else 'records are'} settled.")
 
@@ -371,7 +404,7 @@ def _show(queue: Queue) -> None:
         "queue": queue.queue,
         "topics": ", ".join(queue.topics),
         "lock": f"{queue.lock_ms:,} ms",
-        "deliveries": f"{queue.max_deliveries}, pauses {', '.join(map(str, queue.backoff_ms)) or 'none'} ms",
+        "deliveries": f"at most {queue.max_deliveries}, delays {', '.join(map(str, queue.backoff_ms)) or 'none'} ms",
         "dead letters": queue.dead_letter_topic or "dropped",
         "order": queue.order,
     }
@@ -397,4 +430,4 @@ def _show(queue: Queue) -> None:
         lost.add_row(f"{one.topic}/{one.partition}", offsets, time_text(one.at), one.reason, f"{one.deliveries:,}")
     console.print(lost)
     if queue.dead_letter_topic is None:
-        note("A dead letter topic would keep them: tidelog queue create --help.")
+        note("A dead letter topic would keep such records: see 'tidelog queue create --help'.")

@@ -12,7 +12,7 @@ from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.tables import table
 from tidelog.types.access import Quota
 
-app = Commands(help="Set and list quotas: how much a principal may use.")
+app = Commands(help="Set and list quotas: limits of a principal's usage.")
 
 _NAMES = tuple(field.name for field in dataclasses.fields(Quota) if field.name != "principal")
 _NONE = "none"
@@ -33,8 +33,8 @@ def set_(
     fetch_bytes_per_s: Annotated[str | None, _limit("Bytes of records read in a second")] = None,
     requests_per_s: Annotated[str | None, _limit("Requests in a second")] = None,
     partitions_created_per_minute: Annotated[str | None, _limit("Partitions created in a minute")] = None,
-    connections: Annotated[str | None, _limit("Connections at once")] = None,
-    event_streams: Annotated[str | None, _limit("Event streams at once")] = None,
+    connections: Annotated[str | None, _limit("Concurrent connections")] = None,
+    event_streams: Annotated[str | None, _limit("Concurrent event streams")] = None,
     call: AdminCall,
 ) -> None:
     """Change a principal's quota; limits that are not given are unchanged. They apply to all gateways together.
@@ -56,7 +56,7 @@ def set_(
     with call.admin() as admin:
         changes = {name: _number(name, text) for name, text in given.items() if text is not None}
         if not changes:
-            raise ValueError("there is nothing to change: name a limit")
+            raise ValueError("there is nothing to change: give at least one limit")
         stored = admin.set_quota(Quota(**dataclasses.asdict(admin.describe_quota(principal)) | changes))
         call.tell(stored, f"{stored.principal}: {_said(stored)}.")
 
@@ -78,7 +78,7 @@ def list_(call: AdminCall) -> None:
             {"quotas": admin.list_quotas()},
             quotas,
             _row,
-            none="There are no quotas: each principal may use what there is.",
+            none="There are no quotas: usage is not limited.",
         )
 
 

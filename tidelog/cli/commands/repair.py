@@ -33,14 +33,15 @@ def repair_in(store: str, topic: str, *, asks: bool, as_json: bool) -> None:
     plan = repair_topic(opened, topic, clock, random_id, is_dry_run=True)
     if asks:
         if not plan.is_needed:
-            note(f"Topic {topic} lacks nothing that its log names.")
+            note(f"Topic {topic} has lost nothing: all objects that its log names exist.")
             return
         _show(plan)
-        typer.confirm(f"Make topic {topic} whole without that?", abort=True, err=True)
+        typer.confirm(f"Repair topic {topic} without the lost data?", abort=True, err=True)
     wait_ms = plan.producers_from_ms - clock.now_ms()
     if wait_ms > 0:
         note(
-            f"Waiting {wait_ms / 1000:.0f} s: the topic refuses producers that start before a minute has passed since the loss."
+            f"Waiting {wait_ms / 1000:.0f} s: producers that start within a minute of the loss are refused, "
+            "so the repair begins after that."
         )
         clock.sleep_ms(wait_ms)
     made = repair_topic(opened, topic, clock, random_id)
@@ -50,11 +51,13 @@ def repair_in(store: str, topic: str, *, asks: bool, as_json: bool) -> None:
     if not asks:
         _show(made)
     if made.version is None:
-        note(f"Topic {topic} lacks nothing that its log names.")
+        note(f"Topic {topic} has lost nothing: all objects that its log names exist.")
     elif made.exists:
-        note(f"Topic {topic} is whole again from version {made.version} on. Gateways read it at their next look.")
+        note(
+            f"Topic {topic} is repaired as of version {made.version}. Gateways see it when they next read the topic's log."
+        )
     else:
-        note(f"Nothing was left of topic {topic}: its name can be used again.")
+        note(f"Nothing is left of topic {topic}: its name can be used again.")
 
 
 def end_transactions_in(store: str, *, asks: bool, as_json: bool) -> None:
@@ -80,7 +83,7 @@ def end_transactions_in(store: str, *, asks: bool, as_json: bool) -> None:
             who = f" of {each.row.transactional_id}" if each.row.transactional_id else ""
             _lines(f"Transaction {each.row.transaction_id}{who} is decided and lacks", each.lost)
     if found and asks:
-        typer.confirm("Commit what is left of them?", abort=True, err=True)
+        typer.confirm("Commit these transactions without the lost objects?", abort=True, err=True)
     ended = []
     for each in found:
         row = finishing.decide(plan_commit_without_lost(opened, each, random_id))
@@ -90,10 +93,10 @@ def end_transactions_in(store: str, *, asks: bool, as_json: bool) -> None:
     if as_json:
         print_json({"transactions": ended})
     elif not found:
-        note("No decided transaction lacks anything that it staged.")
+        note("No decided transaction has lost staged objects.")
     else:
         waiting = sum(one["state"] == "committing" for one in ended)
-        note(f"{len(ended) - waiting} ended; {waiting} are left to a gateway, which ends them within seconds.")
+        note(f"{len(ended) - waiting} ended; a gateway ends the other {waiting} within seconds.")
 
 
 def _show(found: Repair) -> None:
@@ -103,7 +106,7 @@ def _show(found: Repair) -> None:
     spans = [f"partition {gap.partition}: [{gap.start_offset}, {gap.end_offset})" for gap in found.gaps]
     _lines(f"Records lost: {counted(offsets, 'offset')}", spans)
     if found.is_made_anew:
-        note("The topic gets another id: groups and other readers begin at its start.")
+        note("The topic gets a new id: groups and other readers start at its beginning.")
     if not found.has_settings and found.exists:
         note("Its settings are lost: it keeps all records until you set them again (tidelog topic alter).")
 

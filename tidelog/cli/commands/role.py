@@ -55,10 +55,10 @@ def list_(call: AdminCall) -> None:
 def remove(
     role: RoleArgument,
     *,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such role.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if the role does not exist.")] = False,
     call: AdminCall,
 ) -> None:
-    """Remove a role. ACLs of Role:NAME stay, and apply to no one until the role is put again.
+    """Remove a role. ACLs of Role:NAME remain, without effect until the role is put again.
 
     \b
     Examples:

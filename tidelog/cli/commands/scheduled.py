@@ -15,14 +15,14 @@ from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.cli.terminal.tables import counted, table
 
-app = Commands(help="List and cancel delayed records that wait.")
+app = Commands(help="List and cancel delayed records.")
 
 
 @app.command("list")
 def list_(
     topic: TopicArgument,
     *,
-    limit: Annotated[int, typer.Option(min=1, help="The most records shown.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of records shown.")] = 100,
     call: AdminCall,
 ) -> None:
     """List a topic's delayed records that are not delivered yet.
@@ -44,7 +44,7 @@ def list_(
             print_json({"scheduled": entries})
             return
         if not shown:
-            note(f"No delayed record of {topic} waits.")
+            note(f"Topic {topic} has no delayed records.")
             return
         waiting = table("id", "deliver at", "key")
         for each in shown:
@@ -64,7 +64,7 @@ def cancel(
     *,
     call: AdminCall,
 ) -> None:
-    """Cancel delayed records, so that they are never delivered. It stops at the first that can't be cancelled.
+    """Cancel delayed records, so that they are never delivered. Stops at the first one that can't be cancelled.
 
     \b
     Examples:

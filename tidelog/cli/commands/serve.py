@@ -39,7 +39,7 @@ WorkersOption = Annotated[
         min=1,
         max=64,
         envvar="TIDELOG_WORKERS",
-        help="Gateways behind the port, each in a process with a core of its own. SIGHUP replaces them one by one.",
+        help="Number of gateway processes behind the port, each using a core. SIGHUP replaces them one by one.",
     ),
 ]
 
@@ -48,7 +48,7 @@ KafkaOption = Annotated[
     typer.Option(
         metavar="HOST:PORT",
         envvar="TIDELOG_KAFKA_LISTEN",
-        help="Listen there for Kafka's own clients, too. Needs tidelog[kafka].",
+        help="Also listen on this address for Kafka's own clients. Needs tidelog[kafka].",
     ),
 ]
 
@@ -84,7 +84,7 @@ def serve(
             metavar="URL",
             envvar="TIDELOG_ADVERTISED_URL",
             help="http://HOST:PORT, by which clients and other gateways reach this one. Default: from --host and --port, "
-            "which is right for none of them where --host is 0.0.0.0.",
+            "which others can't reach if --host is 0.0.0.0.",
         ),
     ] = None,
     workers: WorkersOption = 1,
@@ -92,16 +92,17 @@ def serve(
     registry: RegistryOption = None,
     log_level: Annotated[
         LogLevel,
-        typer.Option(envvar="TIDELOG_LOG_LEVEL", help="Least level that is logged. info: a line for each request."),
+        typer.Option(envvar="TIDELOG_LOG_LEVEL", help="Lowest level that is logged. info: a line for each request."),
     ] = LogLevel.INFO,
     log_format: Annotated[
         LogFormat,
         typer.Option(
-            envvar="TIDELOG_LOG_FORMAT", help="Of the log, on standard error. auto: text on a terminal, else JSON."
+            envvar="TIDELOG_LOG_FORMAT",
+            help="Format of the log on standard error. auto: text on a terminal, else JSON.",
         ),
     ] = LogFormat.AUTO,
 ) -> None:
-    """Serve a store over HTTP, until Ctrl-C or SIGTERM, which let requests under way finish first.
+    """Serve a store over HTTP, until Ctrl-C or SIGTERM; requests under way finish first.
 
     Further options (memory, timeouts, threads) are passed to the gateway: 'tidelog serve --store ./log -- --help' lists them. The
     exit code is the gateway's: 0 after finishing all requests, 1 when some could not be finished, 2 for wrong settings or an

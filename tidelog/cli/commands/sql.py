@@ -43,14 +43,14 @@ _ROWS_AT_ONCE: Final = 1_000
 
 
 def sql(
-    query: Annotated[str, typer.Argument(help="SQL as DuckDB has it. Topics are its tables.")],
+    query: Annotated[str, typer.Argument(help="A query in DuckDB's SQL. Its tables are topics.")],
     *,
     from_: FromOption = None,
     until: UntilOption = None,
     memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="What DuckDB may hold in memory; the rest goes to temporary files.")
+        str, typer.Option(metavar="SIZE", help="DuckDB's limit of memory; what exceeds it goes to temporary files.")
     ] = "1GB",
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object for each row, a line each.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write each row as a line of JSON.")] = False,
     url: UrlOption = None,
     token_file: TokenFileOption = None,
     timeout: TimeoutOption = STREAM_TIMEOUT_S,

@@ -29,11 +29,15 @@ from tidelog.consumer.consumer import Consumer
 
 FollowOption = Annotated[
     bool,
-    typer.Option("--follow", "-f", help="It follows anyway, unless --until ends it: for fingers that type tail -f."),
+    typer.Option(
+        "--follow",
+        "-f",
+        help="No effect: tail always follows unless --until ends it. Accepted out of habit of tail -f.",
+    ),
 ]
 LinesOption = Annotated[
     int | None,
-    typer.Option("--lines", "-l", min=0, help="Begin with so many of each partition's last records. Default: 10."),
+    typer.Option("--lines", "-l", min=0, help="Start with this many of each partition's last records. Default: 10."),
 ]
 
 
@@ -42,21 +46,21 @@ def tail(
     *,
     lines: LinesOption = None,
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="WHERE", help="Begin there, as consume --from.")
+        str | None, typer.Option("--from", metavar="WHERE", help="Where to start; values as for consume --from.")
     ] = None,
     follow: FollowOption = False,
     until: UntilOption = None,
     filter_: FilterOption = None,
     key: OnlyKeyOption = None,
-    max_: Annotated[int | None, typer.Option("--max", "-n", min=1, help="End after so many records.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The HTTP API's record and its topic, a line each.")] = False,
+    max_: Annotated[int | None, typer.Option("--max", "-n", min=1, help="Stop after this many records.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write each record and its topic as a line of JSON.")] = False,
     url: UrlOption = None,
     token_file: TokenFileOption = None,
     timeout: TimeoutOption = STREAM_TIMEOUT_S,
 ) -> None:
-    """Follow all partitions of some topics, until Ctrl-C or --until: place, time (UTC), key and value in a line.
+    """Follow all partitions of some topics, until Ctrl-C or --until. Each line has place, time (UTC), key and value.
 
-    Coloured on a terminal, unless NO_COLOR is set. To continue later where it ended, use consume.
+    The output is coloured on a terminal, unless NO_COLOR is set. To continue later at the same place, use consume.
 
     \b
     Examples:

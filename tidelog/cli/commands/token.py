@@ -28,31 +28,31 @@ OutputOption = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Write the token there, for its owner's eyes alone (mode 0600), and not to standard output.",
+        help="Write the token to this file (mode 0600) instead of standard output.",
     ),
 ]
 ExpiresOption = Annotated[
     str | None,
     typer.Option(
-        metavar="WHEN", help="From now (30d, 12h) or a time in ISO 8601; within 366 days. Default: in 90 days."
+        metavar="WHEN", help="A duration from now (30d, 12h) or a time in ISO 8601, within 366 days. Default: 90d."
     ),
 ]
 
 
 @app.command()
 def create(
-    principal: Annotated[str, typer.Argument(metavar="User:NAME", help="Whose token it is.")],
+    principal: Annotated[str, typer.Argument(metavar="User:NAME", help="The owner of the token.")],
     *,
     group: Annotated[
         list[str] | None,
-        typer.Option(metavar="Group:NAME", help="A group that its bearer belongs to; may be given many times."),
+        typer.Option(metavar="Group:NAME", help="A group that the token's bearer belongs to; repeatable."),
     ] = None,
-    description: Annotated[str, typer.Option(help="What it is for; it is shown in lists.")] = "",
+    description: Annotated[str, typer.Option(help="The token's purpose, shown in lists.")] = "",
     expires: ExpiresOption = None,
     output_: OutputOption = None,
     call: AdminCall,
 ) -> None:
-    """Create a token, and write it as the only line to standard output. It can't be shown again.
+    """Create a token, and write it as the only line to standard output. It can't be displayed again.
 
     \b
     Examples:
@@ -94,7 +94,7 @@ def rotate(
     *,
     overlap: Annotated[
         str | None,
-        typer.Option(metavar="SPAN", help="How long the secret before this one still works: up to 7d. Default: 24h."),
+        typer.Option(metavar="SPAN", help="How long the previous secret stays valid: up to 7d. Default: 24h."),
     ] = None,
     expires: ExpiresOption = None,
     output_: OutputOption = None,
@@ -119,7 +119,7 @@ def rotate(
 def revoke(
     token_id: IdArgument,
     *,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such token.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if the token does not exist.")] = False,
     call: AdminCall,
 ) -> None:
     """Revoke a token: every gateway refuses it within 5 seconds.
@@ -153,13 +153,16 @@ def _hand_over(made: NewAccessToken, write: Callable[[str], None] | None, path: 
         print_json(shown)
         return
     until = time_text(made.secrets[0].expires_at) if made.secrets else "it is revoked"
-    note(f"Token {made.id} of {made.principal}, until {until}. Its secret is shown this once.")
+    note(f"Token {made.id} of {made.principal}, valid until {until}. Its secret is shown only now.")
     if write is not None:
         note(f"It is in {path}; use it with --token-file {path}.")
         return
     sys.stdout.write(made.token + "\n")
     if others_may_read(sys.stdout):
-        note("Others can read the file that it went to: 'chmod 600' it now; --output FILE would have made it so.")
+        note(
+            "Other users can read the file with the token: run 'chmod 600' on it now. "
+            "--output FILE creates such a file with mode 0600."
+        )
 
 
 def _row(token: AccessToken) -> list[str]:

@@ -33,7 +33,7 @@ ConfigOption = Annotated[
         "-c",
         metavar="NAME=VALUE",
         autocompletion=complete_settings,
-        help="A setting; may be given many times. Units: 7d, 1h30m, 512KiB, 1GB.",
+        help="A setting; repeatable. Units: 7d, 1h30m, 512KiB, 1GB.",
     ),
 ]
 
@@ -42,11 +42,11 @@ ConfigOption = Annotated[
 def create(
     name: NameArgument,
     *,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="How many partitions.")] = 1,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="Number of partitions.")] = 1,
     config: ConfigOption = None,
     if_not_exists: Annotated[
         bool,
-        typer.Option("--if-not-exists", help="Be content with a topic that exists; what it has otherwise is said."),
+        typer.Option("--if-not-exists", help="Succeed if the topic exists; its differences are reported."),
     ] = False,
     call: AdminCall,
 ) -> None:
@@ -75,7 +75,7 @@ def create(
 
 @app.command("list")
 def list_(
-    prefix: Annotated[str | None, typer.Option(help="Only topics whose name begins so.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Only topics whose names begin with this.")] = None,
     *,
     call: AdminCall,
 ) -> None:
@@ -117,20 +117,25 @@ def describe(name: TopicArgument, call: AdminCall) -> None:
 def alter(
     name: TopicArgument,
     *,
-    partitions: Annotated[int | None, typer.Option("--partitions", "-p", min=1, help="More partitions.")] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option("--partitions", "-p", min=1, help="The new number of partitions, above the current one."),
+    ] = None,
     config: ConfigOption = None,
     reset_config: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A setting to give its default back; may be given many times.",
+            help="A setting to reset to its default; repeatable.",
             autocompletion=complete_setting_names,
         ),
     ] = None,
     yes: YesOption = False,
     call: AdminCall,
 ) -> None:
-    """Add partitions or change settings, all or nothing. It asks first if the change would expire half of the records or more.
+    """Add partitions or change settings, all or nothing.
+
+    Asks for confirmation if the change would expire half of the records or more.
 
     \b
     Examples:
@@ -145,7 +150,7 @@ def alter(
         removed = None if yes else removed_at_once(admin, name, changes)
         if removed is not None:
             if not sys.stdin.isatty():
-                raise CommandFailed(f"{removed}. Nothing was changed: give --yes where that is meant")
+                raise CommandFailed(f"{removed}. Nothing was changed. Give --yes to change it all the same")
             typer.confirm(f"{removed}. Change it?", abort=True, err=True)
         _show(admin.alter_topic(name, partition_count=partitions, config=changes or None), call.as_json)
 
@@ -155,10 +160,10 @@ def delete(
     name: TopicArgument,
     *,
     yes: YesOption = False,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content when there is no such topic.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if the topic does not exist.")] = False,
     call: AdminCall,
 ) -> None:
-    """Delete a topic with all its records. On a terminal it asks first.
+    """Delete a topic with all its records. Asks for confirmation on a terminal.
 
     \b
     Examples:
@@ -178,7 +183,8 @@ def delete_records(
     before: Annotated[
         list[str],
         typer.Option(
-            metavar="PARTITION:OFFSET", help="Up to where; 'end': everything there is. May be given many times."
+            metavar="PARTITION:OFFSET",
+            help="Delete the partition's records below this offset; 'end': all of them. Repeatable.",
         ),
     ],
     call: AdminCall,
@@ -232,7 +238,7 @@ def _show(topic: Topic, as_json: bool) -> None:
 
 def _commits(commit: TopicCommit) -> str:
     """Describe the destination of a topic's commits: since when, why, and how far the table lags behind."""
-    where = "its own" if commit.journal is None else f"by journal {commit.journal}"
+    where = "to the table directly" if commit.journal is None else f"through journal {commit.journal}"
     said = f"{where} since {time_text(commit.since)} ({commit.reason})" if commit.reason else where
     if not commit.undrained_records:
         return said
@@ -241,12 +247,12 @@ def _commits(commit: TopicCommit) -> str:
 
 
 def _flushes(commit: TopicCommit) -> str:
-    """Describe when flushes begin, and the time saved up for early ones."""
+    """Describe when flushes begin, and the savings for early ones."""
     saved_ms = (commit.flush_savings_ms or 0) // 1000 * 1000
-    saved = f"saved: {in_words('flush.ms', saved_ms)} ms, at the gateway that was asked"
+    savings = f"savings of the gateway that answered: {in_words('flush.ms', saved_ms)} ms"
     if commit.savings_spent:
-        return f"wait for flush.ms: what was saved for early ones is spent until senders pause ({saved})"
-    return f"begin at once where all who send wait ({saved})"
+        return f"after flush.ms, since the savings for early flushes are spent until senders pause ({savings})"
+    return f"early, whenever all senders wait ({savings})"
 
 
 def _differences(topic: Topic, partitions: int, settings: Mapping[str, int | str]) -> str:
@@ -257,8 +263,8 @@ def _differences(topic: Topic, partitions: int, settings: Mapping[str, int | str
         f"{name} is {has.get(name)}, not {value}" for name, value in asked.items() if str(has.get(name)) != str(value)
     ]
     if not found:
-        return f"with settings that were not asked for: 'tidelog topic describe {topic.name}' shows them"
-    return f"and differs from what was asked for: {'; '.join(found)}"
+        return f"with further settings: 'tidelog topic describe {topic.name}' shows them"
+    return f"and differs from the request: {'; '.join(found)}"
 
 
 def _settings(config: list[str] | None) -> dict[str, int | str]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def verify(
     store: Annotated[
-        str, typer.Option(envvar="TIDELOG_STORE", help="Where the log lies: a directory, s3://bucket/prefix, …")
+        str, typer.Option(envvar="TIDELOG_STORE", help="The log's store: a directory, s3://bucket/prefix, …")
     ],
     topic: Annotated[
         str | None, typer.Argument(help="The topic's name.", autocompletion=complete_topics, show_default=False)
@@ -43,7 +43,8 @@ def verify(
 
     Checks that every segment named by a commit exists, with the commit's size, checksums and rows; that offsets have no gaps from
     the log start on, including records that only a journal has, and no duplicates; that the statistics by which other readers
-    choose files are right. Objects that no commit names are counted, and are no fault. Exit code 1 when anything is wrong.
+    choose files are right. Objects that no commit names (orphans) are counted, and are not a fault. Exit code 1 if anything
+    is wrong.
 
     \b
     Examples:
@@ -137,4 +138,4 @@ def _conclude(what: str, problems: Sequence[str]) -> None:
     if problems:
         console.print(f"{what} is damaged: {counted(len(problems), 'problem')}.", style="red", markup=False)
     else:
-        console.print(f"{what} is whole: every record that was committed is there, once.", style="green", markup=False)
+        console.print(f"{what} is intact: every committed record is there exactly once.", style="green", markup=False)

@@ -35,22 +35,22 @@ def look_at_gateway(url: str, credentials: Credentials) -> Iterator[Finding]:
     try:
         status, body = _anonymous(url, "/v1/whoami", credentials)
     except (NeverSent, AnswerLost, ValueError) as error:
-        yield bad(what, f"The gateway gives no answer: {error}.", "Check the address, and that the gateway runs.")
+        yield bad(what, f"The gateway does not answer: {error}.", "Check the address, and that the gateway runs.")
         return
     if status == 401:
-        yield good(what, f"{url} asks everyone for a token or certificate.")
+        yield good(what, f"{url} requires a token or certificate from everyone.")
         status, _ = _anonymous(url, "/metrics", credentials)
         if status == 200:
-            advice = "Serve it on the operations listener alone (ops_host, ops_port)."
-            yield poor("metrics", f"{url}/metrics names topics and counts to every client that asks.", advice)
+            advice = "Serve metrics only on the operations listener (ops_host, ops_port)."
+            yield poor("metrics", f"{url}/metrics shows topics and counts to every client.", advice)
         return
     if status == 200 and b'"none"' in body:
-        said = f"{url} runs with auth=off: every client that reaches it may do everything."
-        advice = "Set auth=on and bootstrap_token_file, then make tokens: docs/security.md has the ten lines."
+        said = f"{url} runs with auth=off: every client that can reach it may do everything."
+        advice = "Set auth=on and bootstrap_token_file, then create tokens (docs/security.md)."
         yield (poor if is_private(url) and not url.startswith("https") else bad)(what, said, advice)
         return
     advice = "Check the address: a gateway of this release answers 200 or 401 there."
-    yield bad(what, f"{url} answers {status} to GET /v1/whoami: that is no gateway with authentication.", advice)
+    yield bad(what, f"{url} answers {status} to GET /v1/whoami: it is not a gateway with authentication.", advice)
 
 
 def look_at_rights(admin: Admin, url: str) -> Iterator[Finding]:
@@ -64,13 +64,13 @@ def look_at_rights(admin: Admin, url: str) -> Iterator[Finding]:
         yield _super_users(admin, tokens)
         yield from _wide(admin.list_acls(permission="allow"))
     except Unauthenticated:
-        said = f"Tokens and ACLs of {url} were not looked at: no token was given, or not a good one."
-        yield poor("rights", said, "Give one that may Alter the cluster: --token-file, TIDELOG_TOKEN_FILE.")
+        said = f"Tokens and ACLs of {url} were not checked: no valid token was given."
+        yield poor("rights", said, "Give a token that may Alter the cluster: --token-file, TIDELOG_TOKEN_FILE.")
     except Unauthorized as error:
-        said = f"Tokens and ACLs of {url} were not looked at: this token may not {error.operation} the {error.resource_type}."
-        yield poor("rights", said, "Give one that may Alter the cluster.")
+        said = f"Tokens and ACLs of {url} were not checked: this token may not {error.operation} the {error.resource_type}."
+        yield poor("rights", said, "Give a token that may Alter the cluster.")
     except (TidelogError, msgspec.DecodeError) as error:
-        yield poor("rights", f"Tokens and ACLs of {url} could not be asked for: {error}", "Try again.")
+        yield poor("rights", f"Tokens and ACLs of {url} could not be listed: {error}", "Try again.")
 
 
 def _anonymous(url: str, path: str, credentials: Credentials) -> tuple[int, bytes]:
@@ -98,13 +98,13 @@ def _ends(tokens: list[AccessToken], now_ms: int) -> Iterator[Finding]:
     long = [names[token] for token, end in last.items() if end > now_ms + LONG_MS]
     soon = [names[token] for token, end in last.items() if now_ms < end <= now_ms + SOON_MS]
     if long:
-        advice = "Rotate them with a nearer end: tidelog token rotate ID --expires 90d."
-        yield poor(what, f"Tokens live for more than {LONG_MS // _DAY_MS} days still: {some(long)}.", advice)
+        advice = "Rotate them with an earlier expiry: tidelog token rotate ID --expires 90d."
+        yield poor(what, f"Tokens are valid for more than {LONG_MS // _DAY_MS} further days: {some(long)}.", advice)
     if soon:
-        advice = "Rotate them before they stop their programs: tidelog token rotate ID."
-        yield poor(what, f"Tokens end within {SOON_MS // _DAY_MS} days: {some(soon)}.", advice)
+        advice = "Rotate them before their programs are refused: tidelog token rotate ID."
+        yield poor(what, f"Tokens expire within {SOON_MS // _DAY_MS} days: {some(soon)}.", advice)
     if not long and not soon:
-        yield good(what, f"Of {len(tokens):,} tokens none lives long, and none ends within days.")
+        yield good(what, f"None of {len(tokens):,} tokens is valid for long, and none expires within days.")
 
 
 def _super_users(admin: Admin, tokens: list[AccessToken]) -> Finding:
@@ -113,10 +113,12 @@ def _super_users(admin: Admin, tokens: list[AccessToken]) -> Finding:
     asked = principals[:PRINCIPALS_MAX]
     mighty = [each for each in asked if admin.test_access(each, "Alter", "cluster", "cluster").reason == "super_user"]
     if mighty:
-        advice = "Take them out of super_users, and allow them what they need by ACLs."
-        return poor(what, f"No ACL binds these users: {some(mighty)}.", advice)
+        advice = "Remove them from super_users, and add ACLs for what they need."
+        return poor(what, f"These token owners are super users, whom no ACL restricts: {some(mighty)}.", advice)
     left = len(principals) - len(asked)
-    return good(what, "No token is a super user's" + (f" (of {left:,} more users it was not asked)." if left else "."))
+    return good(
+        what, "No token belongs to a super user" + (f" ({left:,} more users were not checked)." if left else ".")
+    )
 
 
 def _wide(acls: list[Acl]) -> Iterator[Finding]:
@@ -135,12 +137,12 @@ def _wide(acls: list[Acl]) -> Iterator[Finding]:
         advice = "Name the users, groups or roles that need it: tidelog acl remove --principal '*'."
         yield bad(what, f"Everyone with a token may change things: {some(changing)}.", advice)
     if reading:
-        advice = "Name the users, groups or roles that need it, unless it is meant."
+        advice = "Name the users, groups or roles that need it, unless this is intended."
         yield poor(what, f"Everyone with a token may read: {some(reading)}.", advice)
     if everything:
         yield poor(what, f"These may do everything: {some(everything)}.", "Allow the operations that they need.")
     if not changing and not reading and not everything:
-        yield good(what, f"Of {len(acls):,} ACLs none allows something to everyone, or everything.")
+        yield good(what, f"None of {len(acls):,} ACLs allows something to everyone, or everything to someone.")
 
 
 def _named(acl: Acl) -> str:

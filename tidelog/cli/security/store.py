@@ -28,14 +28,16 @@ def look_at_store(uri: str) -> Iterator[Finding]:
         yield _directory(Path(unquote(parsed.path)) if parsed.scheme else Path(uri))
     else:
         yield poor(
-            "store", f"{uri} is no directory and no bucket: nothing was looked at.", "Look at its rights yourself."
+            "store",
+            f"{uri} is neither a directory nor a bucket: nothing was checked.",
+            "Check its permissions yourself.",
         )
 
 
 def _directory(root: Path) -> Finding:
     what = "directory"
     if not root.is_dir():
-        return bad(what, f"{root} is no directory.", "Check --store.")
+        return bad(what, f"{root} is not a directory.", "Check --store.")
     written, read = [], []
     for path in islice(_below(root), FILES_MAX):
         mode = path.lstat().st_mode
@@ -49,7 +51,7 @@ def _directory(root: Path) -> Finding:
         return bad(what, f"Every user of this machine may change {some(written)}.", f"chmod -R o-rwx {root}")
     key = root / layout.CLUSTER_KEY
     if root.stat().st_mode & stat.S_IXOTH and str(key) in read:
-        said = f"Every user of this machine can read {key}, with which the gateways sign."
+        said = f"Every user of this machine can read {key}, the key by which gateways authenticate each other."
         return bad(what, said, f"chmod -R o-rwx {root}")
     if read:
         return poor(what, f"Every user of this machine can read {some(read)}.", f"chmod -R o-rwx {root}")
@@ -67,12 +69,12 @@ def _bucket(bucket: str) -> Iterator[Finding]:
         import boto3  # noqa: PLC0415 - an extra
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
     except ModuleNotFoundError:
-        yield poor("bucket", "It was not asked: boto3 is not installed.", "pip install 'tidelog[s3]'")
+        yield poor("bucket", "The bucket was not checked: boto3 is not installed.", "pip install 'tidelog[s3]'")
         return
     try:
         client: Any = boto3.client("s3")
     except (BotoCoreError, ValueError) as error:
-        yield poor("bucket", f"It could not be asked: {error}.", "Check the AWS settings.")
+        yield poor("bucket", f"The bucket could not be checked: {error}.", "Check the AWS settings.")
         return
 
     def asked(call: Callable[[], Any], absent: str) -> tuple[Any, str]:
@@ -99,8 +101,8 @@ def _bucket(bucket: str) -> Iterator[Finding]:
 
 def _unknown(what: str, bucket: str, refused: str) -> Finding:
     rights = "s3:GetBucketPolicy, s3:GetBucketPublicAccessBlock, s3:GetEncryptionConfiguration"
-    advice = f"Look at it in the console, or allow {rights}."
-    return poor(what, f"Bucket {bucket} does not say ({refused}).", advice)
+    advice = f"Check it in AWS's console, or allow {rights}."
+    return poor(what, f"Bucket {bucket} does not show this setting ({refused}).", advice)
 
 
 def _public_block(bucket: str, answer: Any, refused: str) -> Finding:
@@ -126,7 +128,7 @@ def _policy(bucket: str, answer: Any, refused: str) -> Iterator[Finding]:
         each for each in (statements if isinstance(statements, list) else [statements]) if isinstance(each, dict)
     ]
     if any(_is_public(each) for each in statements):
-        said = f"The policy of bucket {bucket} allows everyone in the world."
+        said = f"The policy of bucket {bucket} allows access to everyone in the world."
         yield bad("bucket policy", said, "Name the roles that need it as Principal.")
     if any(_refuses_unconditional(each) for each in statements):
         yield good("conditional PUT", f"Bucket {bucket} refuses commits that could overwrite another.")

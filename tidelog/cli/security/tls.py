@@ -23,10 +23,10 @@ def look_at_address(url: str, credentials: Credentials) -> Iterator[Finding]:
     """Yield findings about TLS, its versions, and the certificate. Raises nothing."""
     if not url.lower().startswith("https://"):
         if is_private(url):
-            yield good("address", f"{url} is plain HTTP on this machine alone.")
+            yield good("address", f"{url} is plain HTTP, reachable on this machine only.")
             return
-        advice = "Give the gateway tls_cert and tls_key, or put a proxy that speaks TLS before it."
-        yield bad("address", f"{url} is plain HTTP: tokens and records can be read on the way.", advice)
+        advice = "Give the gateway tls_cert and tls_key, or put a proxy with TLS in front of it."
+        yield bad("address", f"{url} is plain HTTP: tokens and records can be read on the network.", advice)
         return
     parsed = parse_url(url)
     address = ((parsed.host or "").strip("[]"), parsed.port or 443)
@@ -44,24 +44,26 @@ def _certificate(url: str, address: tuple[str, int], credentials: Credentials) -
             until = str((tls.getpeercert() or {}).get("notAfter", ""))
             spoken = tls.version()
     except ssl.SSLCertVerificationError as error:
-        advice = "Give its authority's file as TIDELOG_CA_FILE, or the gateway a certificate for this name."
+        advice = "Set TIDELOG_CA_FILE to its authority's file, or give the gateway a certificate for this name."
         return bad(what, f"{url} has a certificate that is not trusted: {error.verify_message}.", advice)
     except (OSError, ValueError) as error:
         return bad(what, f"{url} can't be reached by TLS: {error}.", "Check the address, and that the gateway runs.")
     left_s = ssl.cert_time_to_seconds(until) - time.time() if until else float("inf")
     if left_s < _CERTIFICATE_S_MIN:
-        advice = "Renew it: gateways read changed files by themselves."
-        return poor(what, f"{url} has a certificate that ends in {max(0, left_s) / 86_400:.0f} days ({until}).", advice)
-    return good(what, f"{url} speaks {spoken}, and its certificate holds until {until or 'its end'}.")
+        advice = "Renew it: gateways read changed files automatically."
+        return poor(
+            what, f"{url} has a certificate that expires in {max(0, left_s) / 86_400:.0f} days ({until}).", advice
+        )
+    return good(what, f"{url} speaks {spoken}, and its certificate is valid until {until or 'its end'}.")
 
 
 def _versions(url: str, address: tuple[str, int]) -> Finding:
     what = "TLS versions"
     taken = [version.name for version in _OLD if _takes(address, version)]
     if taken:
-        advice = "Allow TLS 1.2 and 1.3 alone: gateways do; a balancer or proxy before them has a policy for it."
-        return bad(what, f"{url} still takes {' and '.join(taken)}.", advice)
-    return good(what, f"{url} takes no TLS below 1.2.")
+        advice = "Allow only TLS 1.2 and 1.3, as gateways do: change the policy of the load balancer or proxy in front of them."
+        return bad(what, f"{url} still accepts {' and '.join(taken)}.", advice)
+    return good(what, f"{url} accepts no TLS below 1.2.")
 
 
 def _takes(address: tuple[str, int], version: ssl.TLSVersion) -> bool:

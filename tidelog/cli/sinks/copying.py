@@ -59,7 +59,7 @@ class Fetching:
             if self._gone_since_s is None:
                 self._gone_since_s = now_s
                 if self.follows:
-                    note(f"{gone.detail} Waiting {MADE_ANEW_S} s for one.")
+                    note(f"{gone.detail} Waiting up to {MADE_ANEW_S} s for it to be recreated.")
             if not self.follows or now_s - self._gone_since_s > MADE_ANEW_S:
                 raise
             time.sleep(_GONE_PAUSE_S)

@@ -24,16 +24,20 @@ class OutputFile:
         self._append = append
         if not append and path.exists():
             advice = (
-                "--append adds to it" if may_grow else "name another file, or move it away: Parquet can't be added to"
+                "add to it with --append"
+                if may_grow
+                else "name another file, since a Parquet file can't be appended to"
             )
-            raise CommandFailed(f"{path} is there already: {advice}")
+            raise CommandFailed(f"{path} exists already: {advice}")
         self._written = path if append else path.with_name(f".{path.name}.{os.getpid()}.part")
         self.file: BinaryIO = self._written.open("ab+" if append else "xb")
         if append and self.file.seek(0, os.SEEK_END) > 0:
             self.file.seek(-1, os.SEEK_END)
             if self.file.read(1) != b"\n":
                 self.file.close()
-                raise CommandFailed(f"{path} does not end with a line break: its last line is not whole")
+                raise CommandFailed(
+                    f"{path} does not end with a line break: complete or remove its last line before appending"
+                )
 
     def close(self) -> None:
         """Make everything durable, under the file's final name."""

@@ -43,7 +43,7 @@ def template_writer(template: str, *, for_terminal: bool) -> Writer:
         if name == "%":
             parts.append(b"%")
         elif name is not None and name not in FIELDS:
-            raise ValueError(f"--format {template!r}: %{name} is no field; there are %{', %'.join(FIELDS)}")
+            raise ValueError(f"--format {template!r}: %{name} is not a field; the fields are %{', %'.join(FIELDS)}")
         elif name is not None:
             shown = for_terminal and name in _FROM_CLIENTS
             parts.append(_escaped(FIELDS[name]) if shown else FIELDS[name])

@@ -51,16 +51,16 @@ def _file(feed: _Feed, fields: Fields, delimiter: str) -> Iterator[Rows]:
 
 def _header(row: list[str], fields: Fields) -> list[str]:
     if len(set(row)) < len(row):
-        raise ValueError("a column's name is there twice")
+        raise ValueError("a column's name occurs twice")
     for name in fields.named():
         if name not in row:
-            raise ValueError(f"there is no column {name!r}; the first line names {', '.join(row)}")
+            raise ValueError(f"there is no column {name!r}; the first line has {', '.join(row)}")
     return row
 
 
 def _row(names: list[str], row: list[str], fields: Fields) -> Row:
     if len(row) != len(names):
-        raise ValueError(f"it has {len(row)} fields, and the first line names {len(names)}")
+        raise ValueError(f"it has {len(row)} fields, and the first line has {len(names)}")
     found = dict(zip(names, row, strict=True))
     value = msgspec.json.encode(found) if fields.value is None else as_bytes(found[fields.value])
     key = None if fields.key is None else as_bytes(found[fields.key])

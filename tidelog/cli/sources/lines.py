@@ -52,7 +52,7 @@ def sources(files: list[Path] | None) -> list[Path]:
     chosen = files or [STANDARD_STREAM]
     for path in chosen:
         if path != STANDARD_STREAM and not path.exists():
-            raise FileNotFoundError(f"there is no file {path}")
+            raise FileNotFoundError(f"file {path} does not exist")
     return chosen
 
 
@@ -96,7 +96,9 @@ def read_lines(paths: Iterable[Path]) -> Iterator[Lines]:
             for index, line in enumerate((*lines, rest) if len(rest) + len(block) > REQUEST_BYTES_MAX else lines):
                 if len(line) > REQUEST_BYTES_MAX:
                     place = Place(path=path, number=first + index)
-                    raise CommandFailed(f"{place} has more than {REQUEST_BYTES_MAX} bytes")
+                    raise CommandFailed(
+                        f"{place} has more than {REQUEST_BYTES_MAX} bytes, the most that a request may have"
+                    )
             if lines:
                 yield Lines(path=path, first=first, lines=lines)
                 first += len(lines)

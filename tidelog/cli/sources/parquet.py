@@ -46,11 +46,9 @@ def read_parquet(paths: Iterable[Path], fields: Fields) -> Iterator[Rows]:
 
     for path in paths:
         if path == STANDARD_STREAM:
-            raise CommandFailed("a Parquet file can't be read from standard input: name it")
+            raise CommandFailed("a Parquet file can't be read from standard input: give its name")
         if compression_of(str(path)) is not None:
-            raise CommandFailed(
-                f"{path}: a Parquet file is read at any place, so not while it is compressed: unpack it first"
-            )
+            raise CommandFailed(f"{path}: a compressed Parquet file can't be read: decompress it first")
         try:
             with pq.ParquetFile(path) as file:
                 yield from _file(path, file, fields)

@@ -150,7 +150,7 @@ class _producer(contextlib.AbstractContextManager[Producer]):  # noqa: N801 - us
 def _keyed(line: bytes, separator: bytes, place: Place) -> tuple[bytes, bytes]:
     key, found, value = line.partition(separator)
     if not found:
-        raise CommandFailed(f"{place} has no key: {separator.decode()!r} is not in it")
+        raise CommandFailed(f"{place} has no key: the separator {separator.decode()!r} is missing")
     return key, value
 
 

@@ -47,13 +47,13 @@ class Times:
         if isinstance(value, str):
             value = int(value) if is_number else milliseconds(value)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise ValueError(f"{given!r} is no time since the epoch")
+            raise ValueError(f"{given!r} is not a time since the epoch")
         if is_number:
             times, per = _MS[self.unit]
             value = value * times // per
         if not 0 <= value <= TIMESTAMP_MS_MAX:
-            hint = f": --timestamp-unit says what numbers count, here {self.unit}" if is_number else ""
-            raise ValueError(f"{given!r} is no time from 1970 to 9999{hint}")
+            hint = f", read in {self.unit}: set --timestamp-unit" if is_number else ""
+            raise ValueError(f"{given!r} is not a time from 1970 to 9999{hint}")
         self._check_age(given, value, is_number=is_number)
         return int(value)
 
@@ -62,8 +62,8 @@ class Times:
             return
         at = f"{given!r} is {datetime.fromtimestamp(value_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
         if value_ms < _YEAR_2000_MS:
-            units = "--timestamp-unit s, us or ns where numbers are no milliseconds, or " if is_number else ""
-            raise ValueError(f"{at}, before 2000: give {units}--allow-old where that is meant")
+            units = "--timestamp-unit s, us or ns if numbers are not milliseconds, or " if is_number else ""
+            raise ValueError(f"{at}, before 2000: give {units}--allow-old to send it all the same")
         if 0 <= self.retention_ms < self.now_ms - value_ms:
             raise ValueError(
                 f"{at}, older than the topic keeps records (retention.ms={self.retention_ms}), so it would soon be "

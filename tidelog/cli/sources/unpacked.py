@@ -27,7 +27,7 @@ def unpacked(path: Path, name: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
         named = compression_of(str(path))
         if named is not None and head:
             raise CommandFailed(
-                f"{name} has the suffix of {named}, and is no {named}: give it another name, or a whole file"
+                f"{name} has the suffix of {named} but is not {named}: rename it, or check that the file is complete"
             )
         if head:
             yield head
@@ -39,7 +39,7 @@ def unpacked(path: Path, name: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
             yield block
     except Damaged as error:
         raise CommandFailed(
-            f"{name} is damaged: behind {stream.taken_bytes:,} bytes it does not decompress as {compression} ({error})"
+            f"{name} is damaged: after {stream.taken_bytes:,} bytes it does not decompress as {compression} ({error})"
         ) from None
     except ModuleNotFoundError as error:
         raise CommandFailed(f"{name} is compressed with {compression}, and {error.name} is not installed") from None

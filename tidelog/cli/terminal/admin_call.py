@@ -31,7 +31,7 @@ from tidelog.cli.terminal.console import (
 
 ItemT = TypeVar("ItemT")
 
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask, on a terminal.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

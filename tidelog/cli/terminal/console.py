@@ -39,7 +39,7 @@ TokenFileOption = Annotated[
     typer.Option(
         "--token-file",
         metavar="FILE",
-        help="A file with the token that says who you are. Default: what TIDELOG_TOKEN_FILE names, or TIDELOG_TOKEN itself.",
+        help="File with your token. Default: the file that TIDELOG_TOKEN_FILE names, else the token in TIDELOG_TOKEN.",
     ),
 ]
 TimeoutOption = Annotated[
@@ -49,7 +49,7 @@ TimeoutOption = Annotated[
         metavar="DURATION",
         parser=in_seconds(least=0.1),
         envvar="TIDELOG_TIMEOUT",
-        help="How long to go on trying while no gateway can be reached, or it asks to come back later. Also 500ms, 3s, 1h.",
+        help="How long to retry while no gateway can be reached, or it asks to come back later. Also 500ms, 3s, 1h.",
     ),
 ]
 ADMIN_TIMEOUT_S = 10.0
@@ -188,13 +188,13 @@ def _report_error(error: TidelogError, as_json: bool) -> None:
         **error.fields,
     }
     meant = None if as_json else alike(error)
-    said = sentence(error) if meant is None else f"{sentence(error)} Is {meant!r} meant?"
+    said = sentence(error) if meant is None else f"{sentence(error)} Did you mean {meant!r}?"
     lines = [f"{said} [{error.code}]", *(f"  {each}" for each in places(error))]
     if isinstance(error, GatewayError) and error.request_id is not None:
         problem["request_id"] = error.request_id
         lines.append(f"  request id: {error.request_id}")
     if error.may_have_happened:
-        lines.append("  It may have happened all the same: look before you repeat it.")
+        lines.append("  The change may have been made nevertheless: check before you repeat the command.")
     if exit_code_for(error) is ExitCode.UNREACHABLE:
         lines.append("  Is a gateway running there? 'tidelog serve --store DIRECTORY' starts one; --url names another.")
     _report("\n".join(lines), as_json, {"error": problem})

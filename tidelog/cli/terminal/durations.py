@@ -56,7 +56,7 @@ def span_ms(text: str, option: str) -> int:
     """Return a duration such as ``30d``, ``12h`` or ``1h30m`` in milliseconds. Raises ``ValueError``."""
     value = setting_value(f"{option}.ms", text)
     if text.isdecimal() or not value.isdecimal():
-        raise ValueError(f"{option} {text!r} is no span: write 30d, 12h, 45m or 90s")
+        raise ValueError(f"{option} {text!r} is not a duration: write 30d, 12h, 45m or 90s")
     return int(value)
 
 
@@ -71,10 +71,10 @@ def time_ms(text: str, option: str) -> int:
         return milliseconds(text)
     except ValueError:
         raise ValueError(
-            f"{option} {text!r} is neither a span (30d, 12h) nor a time such as 2026-12-31T12:00:00Z"
+            f"{option} {text!r} is neither a duration (30d, 12h) nor a time such as 2026-12-31T12:00:00Z"
         ) from None
 
 
 def _refused(given: Any, unit: str, least: str, most: str) -> typer.BadParameter:
     ends = f"at least {least}" if most.startswith("inf") else f"{least} to {most}"
-    return typer.BadParameter(f"{str(given)!r} is no duration of {ends} (500ms, 3s, 1h, or a number of {unit})")
+    return typer.BadParameter(f"{str(given)!r} is not a duration of {ends} (500ms, 3s, 1h, or a number of {unit})")

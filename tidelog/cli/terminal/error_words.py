@@ -14,16 +14,14 @@ _MEMBERS: Final = {"/partition_count": "--partitions", "/name": "NAME"}
 _CONFIG: Final = "/config/"
 _OF_A_RECORD: Final = re.compile(r"/records/[0-9]+/(\w+): ")
 """Pointer to a record in the request, dropped because the command itself says which record of the input is meant."""
-_TOKEN = "--token-file names the file with your token; so does TIDELOG_TOKEN_FILE."  # noqa: S105 - a hint
+_TOKEN = "Name the file with your token by --token-file or TIDELOG_TOKEN_FILE."  # noqa: S105 - a hint
 
 
 def sentence(error: TidelogError) -> str:
     """Return what is wrong, and what to type about it."""
     topic = error.fields.get("topic")
     if error.code is ErrorCode.UNKNOWN_TOPIC and topic is not None:
-        return (
-            f"Topic {topic!r} does not exist. 'tidelog topic create {topic}' makes it, 'tidelog topic list' shows all."
-        )
+        return f"Topic {topic!r} does not exist. 'tidelog topic create {topic}' creates it, 'tidelog topic list' lists all."
     if error.code is ErrorCode.CORRUPT_SEGMENT:
         return f"{error.detail} {repair_of(topic or 'TOPIC')}"
     if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -31,17 +29,17 @@ def sentence(error: TidelogError) -> str:
     if error.code is ErrorCode.UNAUTHENTICATED:
         return f"{error.detail.rstrip('.')}. {_TOKEN}"
     if error.code is ErrorCode.NOT_FOUND:
-        return "There is nothing of that name. Is a name empty, or the gateway older than this command?"
+        return "The gateway does not know this request. Is a name empty, or the gateway older than this command?"
     if isinstance(error, Unauthorized) and error.resource is not None:
         kind = "" if error.resource_type == "cluster" else f"{error.resource_type} "
-        return f"You may not {error.operation} {kind}{error.resource!r}. 'tidelog whoami' says who you are."
+        return f"You may not {error.operation} {kind}{error.resource!r}. 'tidelog whoami' shows who you are."
     return _in_options(error)
 
 
 def repair_of(topic: str) -> str:
     """Return the advice for a topic with lost or damaged data."""
     return (
-        "Bring the object back from a backup, or do without what is lost: "
+        "Restore the object from a backup, or repair the topic without the lost data: "
         f"'tidelog doctor --store STORE --repair {topic}' (docs/operations.md, Restoring)."
     )
 

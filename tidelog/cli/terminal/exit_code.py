@@ -23,8 +23,8 @@ class ExitCode(IntEnum):
 
 
 EPILOG = (
-    "Exit codes: 0 done; 1 failed, or the check did not hold; 2 wrong usage; 3 no gateway could be reached; "
-    "4 the gateway refused, and nothing changed; 5 it is unknown whether it happened; 130 interrupted by Ctrl-C."
+    "Exit codes: 0 done; 1 failed, or a check failed; 2 wrong usage; 3 no gateway could be reached; "
+    "4 the gateway refused, and nothing changed; 5 unknown whether the change was made; 130 interrupted by Ctrl-C."
 )
 
 

@@ -40,7 +40,7 @@ def removed_at_once(admin: Admin, topic: str, changes: Mapping[str, int | str | 
         removed = _older(admin, found, limit) if name == "retention.ms" else _beyond(found, limit)
         if removed and removed * 2 >= records:
             return (
-                f"{name}={in_words(name, limit)} removes about {removed:,} of {counted(records, 'record')} of topic {topic} "
+                f"{name}={in_words(name, limit)} would remove about {removed:,} of {counted(records, 'record')} of topic {topic} "
                 "at the next round of maintenance"
             )
     return None

@@ -52,7 +52,7 @@ class Command(TyperCommand):
             switch = _switch_with_value(given, super().get_params(ctx))
             if switch is None:
                 raise
-            said = f"{switch} takes no value: write it for yes, leave it out for no"
+            said = f"{switch} takes no value: give it alone to switch it on"
             raise _UsageError(said, ctx=ctx) from error
 
 

@@ -68,12 +68,12 @@ class _Reader:
         """Return the defaults of the commands in a group, by name."""
         for name in given:
             if name not in command.commands:
-                raise self._refused((*names, name), "is no setting and no command")
+                raise self._refused((*names, name), "is neither a setting nor a command")
         found = {}
         for name, below in command.commands.items():
             table = given.get(name, {})
             if not isinstance(table, dict):
-                raise self._refused((*names, name), "is a command, and its settings are a table")
+                raise self._refused((*names, name), "is a command, so its settings must be a table")
             read = self.group if hasattr(below, "commands") else self._command
             found[name] = read(below, table, (*names, name))
         return found
@@ -84,7 +84,7 @@ class _Reader:
         for name, value in {**{name: self._shared[name] for name in self._shared if name in options}, **given}.items():
             option = options.get(name.replace("_", "-"))
             if option is None:
-                raise self._refused((*names, name), "is no setting of this command")
+                raise self._refused((*names, name), "is not a setting of this command")
             try:
                 if option.multiple != isinstance(value, list):
                     raise typer.BadParameter("a list is expected" if option.multiple else "one value is expected")

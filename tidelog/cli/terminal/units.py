@@ -59,7 +59,7 @@ def _sum(name: str, text: str, units: dict[str, int]) -> int:
         size = units.get(unit if unit in units else unit.lower())
         if size is None:
             known = _DURATIONS_MS if units is _DURATIONS_MS else _SIZES
-            raise ValueError(f"{name}={text}: {unit!r} is no unit; there are {', '.join(known)}")
+            raise ValueError(f"{name}={text}: {unit!r} is not a unit; the units are {', '.join(known)}")
         total += Decimal(number) * size
     return round(total)
 

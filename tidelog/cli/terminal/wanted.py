@@ -13,7 +13,7 @@ FilterOption = Annotated[
     typer.Option(
         "--filter",
         metavar="NAME=VALUE",
-        help="Only records with this header; '*': any value. All of many must hold. The gateway filters.",
+        help="Only records with this header; '*': any value. Repeatable: all must match. The gateway filters.",
     ),
 ]
 OnlyKeyOption = Annotated[str | None, typer.Option("--key", help="Only records with this key.")]
@@ -27,6 +27,6 @@ def filter_of(conditions: list[str] | None, key: str | None) -> Filter | None:
     for condition in conditions or ():
         name, equals, value = condition.partition("=")
         if not equals:
-            raise ValueError(f"--filter {condition}: must be NAME=VALUE")
+            raise ValueError(f"--filter {condition!r} is not NAME=VALUE")
         pairs.append((name, value))
     return Filter(headers=pairs, key=key)

@@ -79,7 +79,7 @@ def parse_where(text: str, option: str = "--from") -> Where:
         return Where(timestamp_ms=milliseconds(text))
     except ValueError:
         raise ValueError(
-            f"{option} {text!r} is not earliest, latest, an offset, -N, PARTITION:OFFSET,…, a span (1h), a time or "
+            f"{option} {text!r} is not earliest, latest, an offset, -N, PARTITION:OFFSET,…, a duration (1h), a time or "
             "@milliseconds"
         ) from None
 
@@ -99,7 +99,7 @@ def find(admin: Admin, topic: str, where: Where, partitions: Iterable[int] | Non
     offsets = admin.offsets(topic, wanted, timestamp_ms=where.timestamp_ms)
     if where.positions is not None and not where.positions.keys() <= offsets.keys():
         unknown = min(where.positions.keys() - offsets.keys())
-        raise ValueError(f"--from names partition {unknown}, which is not among those that are read")
+        raise ValueError(f"--from names partition {unknown}, which the topic lacks or --partition excludes")
     begin = {TopicPartition(topic, each): where.offset_in(each, found) for each, found in offsets.items()}
     end = {TopicPartition(topic, each): found.high_watermark for each, found in offsets.items()}
     if until is not None:

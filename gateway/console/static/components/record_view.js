@@ -22,9 +22,9 @@ function Value({ record }) {
   const found = Object.keys(forms).filter((name) => name === "Hex" || forms[name](record) !== null);
   const name = chosen || found[0];
   const cut = bytes.length > (name === "Hex" ? HEX_MAX : TEXT_MAX);
-  return html`<div class="tabs" role="group" aria-label="Shown as">${found.map((one) => html`<button aria-pressed=${String(one === name)} onClick=${() => choose(one)}>${one}</button>`)}</div>
+  return html`<div class="tabs" role="group" aria-label="Format">${found.map((one) => html`<button aria-pressed=${String(one === name)} onClick=${() => choose(one)}>${one}</button>`)}</div>
     <pre class="box" tabindex="0" aria-label="Value">${forms[name](record)}</pre>
-    <p class="muted small">${size(bytes.length)}${cut && "; only the beginning is shown"}</p>`;
+    <p class="muted small">${size(bytes.length)}${cut && "; only the start is shown"}</p>`;
 }
 
 export function RecordDialog({ topic, partition, offset, onClose }) {
@@ -33,7 +33,7 @@ export function RecordDialog({ topic, partition, offset, onClose }) {
     return found.records.find((one) => one.offset === offset) || null;
   }, [partition, offset]);
   return html`<${Dialog} wide title=${`Partition ${partition}, offset ${count(offset)}`} onClose=${onClose}>
-    <${Loaded} from=${load} lines=${8}>${(record) => record === null ? html`<p>This record is there no more: a newer one of its key has replaced it.</p>` : html`
+    <${Loaded} from=${load} lines=${8}>${(record) => record === null ? html`<p>This record no longer exists: compaction kept a newer one with its key.</p>` : html`
       <div class="page">
         <dl class="facts"><dt>Time</dt><dd>${timeExact(record.timestamp)}</dd>
           <dt>Key</dt><dd class="value">${preview(record, "key", 2000) ?? html`<${Null} />`}</dd>

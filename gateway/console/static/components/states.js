@@ -9,12 +9,12 @@ export const Empty = ({ title, children }) => html`<div class="empty"><p><strong
 
 export function ProblemBox({ problem, retry }) {
   return html`<div class="problem" role="alert">
-    <p><strong>${problem.status === 403 ? "Not allowed" : problem.status === 404 ? "Not there" : "That did not work"}</strong></p>
+    <p><strong>${problem.status === 403 ? "Not allowed" : problem.status === 404 ? "Not found" : "Failed"}</strong></p>
     <p>${problem.message}</p>
     ${problem.errors?.length > 1 && html`<ul>${problem.errors.map((one) => html`<li><code>${one.where}</code> ${one.what}</li>`)}</ul>`}
     ${problem.advice && html`<p>${problem.advice}</p>`}
     ${problem.code && html`<p class="muted"><code>${problem.code}</code></p>`}
-    ${retry && html`<button onClick=${retry}>Try again</button>`}
+    ${retry && html`<button onClick=${retry}>Retry</button>`}
   </div>`;
 }
 

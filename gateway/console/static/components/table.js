@@ -3,7 +3,7 @@ import { Empty } from "./states.js";
 
 // `columns`: [{name, label, cell(row), value(row)?, number?, minor?}]: `value` makes it sortable, `number` sets it right, `minor`
 // hides it on a narrow screen. The first column is the row's head. `rowKey(row)`. `sort`: the first order, ["name", 1 or -1].
-export function Table({ label, columns, rows, rowKey, sort, empty = "Nothing here" }) {
+export function Table({ label, columns, rows, rowKey, sort, empty = "No entries" }) {
   const [order, setOrder] = useState(sort || null);
   const by = order && columns.find((column) => column.name === order[0]);
   const shown = by ? [...rows].sort((a, b) => order[1] * compared(by.value(a), by.value(b))) : rows;

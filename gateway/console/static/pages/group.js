@@ -33,13 +33,13 @@ function Lag({ lag, members }) {
   const columns = [
     text("partition", "Partition", { value: keyOf, cell: (row) => html`<a class="value" href=${withQuery(link`/topics/${row.topic}/messages`, { partition: row.partition, from: "offset", offset: row.committed_offset })}>${keyOf(row)}</a>` }),
     number("lag", "Lag"),
-    number("lag_ms", "Behind by", { cell: (row) => duration(row.lag_ms) }),
+    number("lag_ms", "Time lag", { cell: (row) => duration(row.lag_ms) }),
     number("committed_offset", "Next offset"),
     number("high_watermark", "End", minor),
-    text("member", "Read by", { ...minor, value: (row) => readers.get(keyOf(row)) }),
+    text("member", "Member", { ...minor, value: (row) => readers.get(keyOf(row)) }),
     text("plot", "Plot", { value: null, cell: (row) => html`<input type="checkbox" aria-label=${`Plot ${keyOf(row)}`} checked=${drawn.includes(keyOf(row))} onChange=${() => toggle(keyOf(row))} />` }),
   ];
-  if (!rows.length) return html`<${Empty} title="Nothing to read"><p>The group has committed no offsets, and no topic that it subscribes to is there.</p><//>`;
+  if (!rows.length) return html`<${Empty} title="No partitions"><p>The group has no committed offsets, and no existing topic is subscribed.</p><//>`;
   return html`<section class="card"><${Plot} title="Lag while this page is open" times=${times} series=${series} format=${count} /></section>
     <h2>Partitions</h2>
     <${PagedTable} label="Lag by partition" what="partition" columns=${columns} rows=${rows} rowKey=${keyOf} />`;
@@ -50,7 +50,7 @@ const MEMBERS = [
   text("member_id", "Member", minor),
   text("instance_id", "Instance", minor),
   text("topics", "Topics", { ...minor, value: (row) => row.topics.join(", ").slice(0, 200) }),
-  text("assignment", "Reads", { value: (row) => row.assignment.map(keyOf).join(", ").slice(0, 200) }),
+  text("assignment", "Assignment", { value: (row) => row.assignment.map(keyOf).join(", ").slice(0, 200) }),
   number("partitions", "Partitions", { value: (row) => row.assignment.length }),
 ];
 
@@ -85,6 +85,6 @@ export default function ({ params: { group: name } }) {
       <${Table} label="Members" columns=${MEMBERS} rows=${group.members} rowKey=${(row) => row.member_id} empty="No live members" />`}<//>
     ${asked === "reset" && html`<${ResetDialog} group=${name} lag=${lag} members=${group.members.length} onClose=${close} onDone=${found.reload} />`}
     ${asked === "delete" && html`<${DeleteDialog} what="group" name=${name} onClose=${close} onDelete=${drop}>
-      <p>Its committed offsets go with it. Live members must stop first.</p><//>`}
+      <p>Its committed offsets are deleted. Stop live members first.</p><//>`}
   </div>`;
 }

@@ -1,6 +1,6 @@
 import { Dialog, Field, Form, html, minor, number, PagedTable, path, plural, post, text, toast, useState } from "../parts.js";
 
-const TARGETS = [["earliest", "the earliest record"], ["latest", "the end"], ["timestamp", "a time"], ["offset", "an offset"], ["shift", "forwards or backwards by records"]];
+const TARGETS = [["earliest", "the earliest record"], ["latest", "the end"], ["timestamp", "a time"], ["offset", "an offset"], ["shift", "a shift by records"]];
 
 const target = ({ to, at }) => to === "timestamp" ? { timestamp: Date.parse(at) } : at ? { [to]: Number(at) } : to;
 
@@ -13,9 +13,9 @@ function changes(lag, offsets) {
 }
 
 const effect = ({ before, after }) =>
-  before === null ? "begins here" : after < before ? `${plural(before - after, "record")} again` : `${plural(after - before, "record")} skipped`;
+  before === null ? "starts here" : after < before ? `${plural(before - after, "record")} read again` : `${plural(after - before, "record")} skipped`;
 
-const COLUMNS = [text("key", "Partition"), text("effect", "Effect", { number: true, cell: effect, value: null }), number("before", "Now", minor), number("after", "Then")];
+const COLUMNS = [text("key", "Partition"), text("effect", "Effect", { number: true, cell: effect, value: null }), number("before", "Current", minor), number("after", "New")];
 
 export function ResetDialog({ group, lag, members, onClose, onDone }) {
   const topics = lag.topics.map(({ topic }) => topic);
@@ -29,24 +29,24 @@ export function ResetDialog({ group, lag, members, onClose, onDone }) {
   };
   const reset = async () => {
     await post(route, plan.body);
-    toast(`The offsets of ${plural(plan.rows.length, "partition")} are reset.`);
+    toast(`Offsets of ${plural(plan.rows.length, "partition")} reset.`);
     onDone();
     onClose();
   };
   const many = plan && plural(plan.rows.length, "partition");
   return html`<${Dialog} title="Reset offsets" wide onClose=${onClose}>
-    ${members > 0 && html`<p class="warn">The group has ${plural(members, "live member")}. Stop them first: while they read, a reset is refused.</p>`}
+    ${members > 0 && html`<p class="warn">The group has ${plural(members, "live member")}. Stop them first: with live members a reset is refused.</p>`}
     ${plan === null
       ? html`<${Form} key="wish" action="Preview" onSend=${preview} onCancel=${onClose} disabled=${!topics.length}>
-          <${Field} label="Of" name="topic" options=${[["", "all topics of the group"], ...topics]} />
+          <${Field} label="Topics" name="topic" options=${[["", "all topics of the group"], ...topics]} />
           <${Field} label="To" name="to" value=${to} options=${TARGETS} onInput=${(event) => aim(event.target.value)} />
-          ${to === "timestamp" && html`<${Field} label="First record from this time on" name="at" type="datetime-local" step="0.001" required hint="In this browser's time zone" />`}
+          ${to === "timestamp" && html`<${Field} label="First record at or after" name="at" type="datetime-local" step="0.001" required hint="In this browser's time zone" />`}
           ${to === "offset" && html`<${Field} label="Offset" name="at" type="number" min="0" required hint="At most the end of each partition" />`}
-          ${to === "shift" && html`<${Field} label="Records" name="at" type="number" required hint="-100: the last hundred again" />`}
+          ${to === "shift" && html`<${Field} label="Records" name="at" type="number" required hint="-100: read the last hundred again" />`}
         <//>`
       : html`<${Form} key="plan" action=${`Reset ${many}`} danger disabled=${!plan.rows.length} onSend=${reset} onCancel=${() => show(null)}>
-          <p role="status">${plan.rows.length ? `This changes ${many}:` : "Nothing would change: every offset is there already."}</p>
-          ${plan.rows.length > 0 && html`<${PagedTable} label="What changes" what="partition" each=${50} columns=${COLUMNS} rows=${plan.rows} rowKey=${(row) => row.key} />`}
+          <p role="status">${plan.rows.length ? `This changes ${many}:` : "No offset would change."}</p>
+          ${plan.rows.length > 0 && html`<${PagedTable} label="Changes" what="partition" each=${50} columns=${COLUMNS} rows=${plan.rows} rowKey=${(row) => row.key} />`}
         <//>`}
   <//>`;
 }

@@ -37,8 +37,8 @@ function Groups({ from: { entries, more }, search }) {
     number("generation", "Generation", minor),
   ];
   if (!entries.length)
-    return html`<${Empty} title="No groups yet"><p>A consumer that joins one makes it:</p><p><code>tidelog consume TOPIC --group NAME</code></p><//>`;
-  return html`<${PagedTable} label="Groups" what="group" note=${more ? ", and more that are not listed" : ""} columns=${columns} rows=${rows}
+    return html`<${Empty} title="No groups yet"><p>The first consumer that joins a group creates it:</p><p><code>tidelog consume TOPIC --group NAME</code></p><//>`;
+  return html`<${PagedTable} label="Groups" what="group" note=${more ? ", and more not listed" : ""} columns=${columns} rows=${rows}
     rowKey=${(row) => row.group} sort=${["group", 1]} empty=${`No group has “${search}” in its name`} />`;
 }
 

@@ -35,7 +35,7 @@ const offsetAt = async (topic, partition, time, signal) =>
 async function positions(topic, query, signal) {
   const described = await get(path`/v1/topics/${topic}`, { signal });
   const all = query.partition ? described.partitions.filter((one) => String(one.partition) === query.partition) : described.partitions;
-  if (!all.length) throw new Error(`${topic} has the partitions 0 to ${described.partition_count - 1}.`);
+  if (!all.length) throw new Error(`Partition ${query.partition} does not exist: ${topic} has partitions 0 to ${described.partition_count - 1}.`);
   const from = query.from || "latest", back = share(filterOf(query), all.length);
   const at = async ({ partition, log_start_offset: start, high_watermark: end }) => {
     if (from === "earliest") return start;
@@ -46,7 +46,7 @@ async function positions(topic, query, signal) {
     if (from === "time") return await offsetAt(topic, partition, query.time, signal) ?? end;
     return from === "end" ? end : Math.max(start, end - back);
   };
-  if (from === "time" && all.length > SINGLY_MAX) throw new Error(`Choose a partition: a time is looked up in ${SINGLY_MAX} at most.`);
+  if (from === "time" && all.length > SINGLY_MAX) throw new Error(`Choose a partition: times are looked up in at most ${SINGLY_MAX} partitions.`);
   return new Map(await Promise.all(all.map(async (one) => [one.partition, await at(one)])));
 }
 
@@ -77,8 +77,8 @@ function Browse({ topic, query, open, made }) {
   const load = useLoad(async (signal) => fetched(topic, at || { from: await positions(topic, query, signal) }, filterOf(query), signal), [at, JSON.stringify(query), made]);
   return html`<${Loaded} from=${load} lines=${12}>${({ records, next, older }) => html`
     <${Table} label="Messages" columns=${columns(open)} rows=${newest ? [...records].reverse() : records} rowKey=${(row) => `${row.partition}:${row.offset}`}
-      empty=${html`<${Empty} title="No message here"><p>${next ? "None of those looked at passes the filter. The next ones may." : older ? "None of those looked at. Older ones were not." : "New ones appear with Live."}</p><//>`} />
-    <${Pager} text=${plural(records.length, "message") + (older && given(filterOf(query)).filter ? "; older ones were not looked at" : "")} onBack=${steps.length > 0 && (() => step(steps.slice(0, -1)))} onNext=${next && (() => step([...steps, next]))}>
+      empty=${html`<${Empty} title="No messages"><p>${next ? "None of the messages searched matches the filter. Later ones were not searched." : older ? "None of the messages searched matches. Older ones were not searched." : "New ones appear with Live."}</p><//>`} />
+    <${Pager} text=${plural(records.length, "message") + (older && given(filterOf(query)).filter ? "; older ones were not searched" : "")} onBack=${steps.length > 0 && (() => step(steps.slice(0, -1)))} onNext=${next && (() => step([...steps, next]))}>
       ${older && html`<button onClick=${() => step([...steps, older])}>Older</button>`}<//>`}<//>`;
 }
 
@@ -108,14 +108,14 @@ function Live({ topic, query, open }) {
     return () => { over = true; end(); clearInterval(draw); clearInterval(look); };
   }, [paused]);
   return html`${shown.state instanceof Error && html`<${ProblemBox} problem=${shown.state} />`}
-    <div class="bar"><p class="muted grow" role="status">${count(shown.total)} received${shown.total > LIVE_SHOWN && `, the newest ${LIVE_SHOWN} shown`}${late > 1000 ? `; ${count(late)} more wait in the log, and come in turn` : ""}${shown.state === "waiting" ? "; connecting again" : ""}</p>
-      <button onClick=${() => pause(!paused)}>${paused ? "Go on" : "Pause"}</button></div>
+    <div class="bar"><p class="muted grow" role="status">${count(shown.total)} received${shown.total > LIVE_SHOWN && `, the newest ${LIVE_SHOWN} shown`}${late > 1000 ? `; ${count(late)} more are in the log and will follow` : ""}${shown.state === "waiting" ? "; reconnecting" : ""}</p>
+      <button onClick=${() => pause(!paused)}>${paused ? "Resume" : "Pause"}</button></div>
     <${Table} label="Messages, newest first" columns=${columns(open)} rows=${shown.records} rowKey=${(row) => `${row.partition}:${row.offset}`} empty=${html`<${Empty} title="Waiting for messages" />`} />`;
 }
 
 function Produce({ topic, onClose, onDone }) {
   const send = async ({ key, value, headers, partition, tombstone }, form) => {
-    const listed = headers.split("\n").filter(Boolean).map((line) => { const [name, ...rest] = line.split(":"); if (!rest.length) throw new Error(`A header is written name: value, and not ${line}`); return { key: name.trim(), value: rest.join(":").trim() }; });
+    const listed = headers.split("\n").filter(Boolean).map((line) => { const [name, ...rest] = line.split(":"); if (!rest.length) throw new Error(`Write a header as name: value, not ${line}`); return { key: name.trim(), value: rest.join(":").trim() }; });
     const record = { key: key || null, value: tombstone ? null : value, headers: listed, ...(partition ? { partition: Number(partition) } : {}) };
     const { partitions: [at] } = await post(path`/v1/topics/${topic}/records`, { records: [record] });
     toast(`Stored in partition ${at.partition} at offset ${at.base_offset}.`);
@@ -127,7 +127,7 @@ function Produce({ topic, onClose, onDone }) {
     <${Field} label="Value" name="value" rows="6" />
     <${Field} label="Headers" name="headers" rows="2" placeholder="name: value" />
     <${Field} label="Partition" name="partition" type="number" min="0" hint="Empty: by the key" />
-    <${Field} label="A tombstone: the value is null" name="tombstone" type="checkbox" />
+    <${Field} label="Tombstone: the value is null" name="tombstone" type="checkbox" />
   <//>`;
 }
 
@@ -135,7 +135,7 @@ function Produce({ topic, onClose, onDone }) {
 async function download(topic, query, [[partition, offset]], until, accept, ending) {
   const end = (until.time ? await offsetAt(topic, partition, until.time) : until.offset && Number(until.offset)) ?? Infinity;
   const records = (accept, max_records) => request(path`/v1/topics/${topic}/partitions/${partition}/records`, { accept, query: { offset, ...inQuery(filterOf(query)), max_records, max_bytes: 64 << 20 } });
-  const most = Math.min(100000, end - offset), none = new Error("No record is before that end.");
+  const most = Math.min(100000, end - offset), none = new Error("There is no record before this end.");
   if (most < 1) throw none;
   let answer = await records(accept, most);
   const next = Number(answer.headers.get("tidelog-next-offset"));
@@ -158,9 +158,9 @@ function Take({ topic, query, onClose }) {
   const texts = load.data && code(location.origin, { ...query, topic, from: [...load.data], header: filterOf(query).headers?.[0], signed: Boolean(token()) });
   const save = (...kind) => download(topic, query, load.data, until, ...kind).then(() => tell(null), tell);
   return html`<${Dialog} wide title="Copy or download" onClose=${onClose}><${Loaded} from=${load}>${() => html`<div class="page">
-    <section><h3>Download</h3><p class="muted">From here on: up to 64 MiB of ${query.partition ? `partition ${query.partition}` : "the first partition; choose another one on the page"}.</p>
+    <section><h3>Download</h3><p class="muted">From this position: up to 64 MiB of ${query.partition ? `partition ${query.partition}` : "the first partition; choose another one on the page"}.</p>
       <div class="bar"><${Field} label="Until" options=${[["", "64 MiB or the end"], ...FROM.slice(2)]} value=${until.kind} onChange=${(event) => bound({ kind: event.target.value })} />
-        ${until.kind && html`<${Field} key=${until.kind} label="Without it and what follows" type=${until.kind === "time" ? "datetime-local" : "number"} min="0" step="1"
+        ${until.kind && html`<${Field} key=${until.kind} label="Exclusive end" type=${until.kind === "time" ? "datetime-local" : "number"} min="0" step="1"
           onChange=${(event) => bound({ kind: until.kind, [until.kind]: event.target.value })} />`}</div>
       <div class="actions">${FORMATS.map(([name, ...kind]) => html`<button onClick=${() => save(...kind)}>${name}</button>`)}</div>
       ${problem && html`<${ProblemBox} problem=${problem} />`}</section>

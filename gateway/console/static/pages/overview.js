@@ -30,15 +30,15 @@ async function look(signal) {
 function alarms({ cluster, hour, ready }) {
   const found = (hour.alarms || []).map((one) => ({ bad: one.severity === "bad", said: one.said }));
   if (ready.problem) found.unshift({ bad: true, said: ready.problem.message });
-  if (cluster.journals.held_back) found.push({ said: `No further topic may go to a journal: ${cluster.journals.held_back}` });
+  if (cluster.journals.held_back) found.push({ said: `No further topic can use a journal: ${cluster.journals.held_back}` });
   return found;
 }
 
 function Hour({ hour }) {
-  if (hour.problem?.status === 403) return html`<${Empty} title="The last hour is for operators"><p>It needs the right Describe on the cluster.</p><//>`;
-  if (hour.problem) return html`<${Empty} title="The last hour is not known"><p>${hour.problem.message}</p><//>`;
+  if (hour.problem?.status === 403) return html`<${Empty} title="The last hour is shown to operators only"><p>You need the right Describe on the cluster.</p><//>`;
+  if (hour.problem) return html`<${Empty} title="The last hour is not available"><p>${hour.problem.message}</p><//>`;
   const { points } = hour;
-  if (points.at.length < 2) return html`<${Empty} title="The first minute"><p>Rates of gateway <span class="value">${hour.gateway}</span> appear here in a few seconds.</p><//>`;
+  if (points.at.length < 2) return html`<${Empty} title="Collecting data"><p>Rates of gateway <span class="value">${hour.gateway}</span> appear here in a few seconds.</p><//>`;
   return html`<div class="cards">${PLOTS.map((plot) => html`<div class="card" key=${plot.title}>
     <${Plot} title=${plot.title} format=${plot.format} times=${points.at} series=${plot.series.map(([label, name]) => ({ label, values: points[name] }))} />
   </div>`)}</div>`;
@@ -56,7 +56,7 @@ export default function Overview() {
         <section class="page" aria-label="State">
           <ul class="alarms" aria-live="polite">${found.length
             ? found.map((one) => html`<li class=${one.bad ? "bad" : ""}>${one.said}</li>`)
-            : html`<li class="ok">${hour.problem ? "The store answers." : "The store answers, and nothing is amiss."}</li>`}</ul>
+            : html`<li class="ok">${hour.problem ? "The store answers." : "The store answers, and there are no alarms."}</li>`}</ul>
           <${Figures} of=${[
             ["Gateways", html`${count(cluster.gateways.length)} ${zones.size > 0 && html`<small>in ${plural(zones.size, "zone")}</small>`}`],
             ["Journals in use", html`${count(cluster.journals.in_use)} <small>${plural(cluster.journals.topics, "topic")}</small>`],
@@ -65,7 +65,7 @@ export default function Overview() {
           ]} />
         </section>
         <section class="page" aria-labelledby="hour">
-          <h2 id="hour">Last hour${hour.gateway && html` <small class="muted">of gateway <span class="value">${hour.gateway}</span>, which answers here</small>`}</h2>
+          <h2 id="hour">Last hour${hour.gateway && html` <small class="muted">of gateway <span class="value">${hour.gateway}</span>, which serves this page</small>`}</h2>
           <${Hour} hour=${hour} />
         </section>
         <section class="page" aria-labelledby="gateways">

@@ -10,11 +10,11 @@ const CUT = 200;
 
 const PARTITIONS = [
   text("partition", "Partition", { value: (row) => `${row.topic}/${row.partition}`, cell: (row) => html`<a class="value" href=${link`/topics/${row.topic}`}>${row.topic}/${row.partition}</a>` }),
-  number("lag", "Left"),
+  number("lag", "Backlog"),
   number("in_flight", "In flight"),
   number("delayed", "Delayed"),
-  number("start_offset", "Settled before", minor),
-  number("blocked_ms", "Held up for", { ...minor, cell: (row) => row.blocked_ms ? duration(row.blocked_ms) : "–" }),
+  number("start_offset", "Settled up to", minor),
+  number("blocked_ms", "Stalled", { ...minor, cell: (row) => row.blocked_ms ? duration(row.blocked_ms) : "–" }),
 ];
 
 const header = (name) => (row) => row.headers.find(({ key }) => key === `tidelog-dlq-${name}`)?.value;
@@ -22,7 +22,7 @@ const DEAD = [
   text("from", "Record", { value: (row) => `${header("topic")(row)}/${header("partition")(row)} @ ${header("offset")(row)}` }),
   text("reason", "Reason", { value: header("reason") }),
   number("deliveries", "Deliveries", { ...minor, value: (row) => Number(header("deliveries")(row)) }),
-  since("timestamp", "Died"),
+  since("timestamp", "Dead since"),
   text("value", "Value", { ...minor, value: (row) => row.value === null ? "null" : (row.value ?? `base64 ${row.value_base64}`).slice(0, CUT) }),
 ];
 
@@ -39,7 +39,7 @@ async function lettersOf(queue, topic, signal) {
 function DeadLetters({ queue, topic }) {
   const letters = useLoad((signal) => lettersOf(queue, topic, signal), [queue, topic], 10000);
   return html`<h2>Dead letters</h2>
-    <p class="muted">The newest in <a class="value" href=${link`/topics/${topic}/messages`}>${topic}</a>. Those that were redriven stay in its log.</p>
+    <p class="muted">The newest ones in <a class="value" href=${link`/topics/${topic}/messages`}>${topic}</a>. Redriven ones stay in its log.</p>
     <${Loaded} from=${letters}>${(rows) => html`<${Table} label="Dead letters" columns=${DEAD} rows=${rows} rowKey=${(row) => `${row.partition}/${row.offset}`} empty="No dead letters" />`}<//>`;
 }
 
@@ -52,18 +52,18 @@ function RedriveDialog({ queue, onClose, onDone }) {
     onClose();
   };
   return html`<${FormDialog} title="Redrive dead letters" onClose=${onClose} action="Redrive" onSend=${send}>
-    <p>Each dead letter of this queue is produced again, once.</p>
-    <${Field} label="To topic" name="to_topic" hint="Empty: to the topic that it came from" />
-    <${Field} label="At most" name="max_records" type="number" min="1" hint="Empty: all of them" />
-    <${Field} label="Unproved" name="unproved" options=${[["stop", "end at it"], ["skip", "pass it"], ["produce", "take it for a dead letter"]]} hint="A record that only says that this queue put it there" />
+    <p>Each dead letter of this queue is produced again exactly once.</p>
+    <${Field} label="Target topic" name="to_topic" hint="Empty: each record's original topic" />
+    <${Field} label="Maximum records" name="max_records" type="number" min="1" hint="Empty: all" />
+    <${Field} label="Unproved" name="unproved" options=${[["stop", "stop there"], ["skip", "skip them"], ["produce", "redrive them"]]} hint="Records that claim to be this queue's dead letters, without proof" />
   <//>`;
 }
 
 const Facts = ({ of }) => html`<dl class="facts">${[
-  ["Topics", of.topics.join(", ")], ["Began at", typeof of.start === "object" ? `time ${of.start.timestamp}` : of.start], ["Lock", duration(of.lock_ms)],
-  ["Deliveries at most", count(of.max_deliveries)], ["Dead letter topic", of.dead_letter_topic || "none: dead records are dropped"],
-  ["Pauses", of.backoff_ms.map(duration).join(", ") || "none"], ["In flight at most", `${count(of.max_in_flight)} of each partition`],
-  ["Order", of.order === "key" ? "one record of a key at a time" : "none"], ["Expired records", of.expired === "drop" ? "are dropped" : "are dead letters"],
+  ["Topics", of.topics.join(", ")], ["Started at", typeof of.start === "object" ? `time ${of.start.timestamp}` : of.start], ["Lock", duration(of.lock_ms)],
+  ["Maximum deliveries", count(of.max_deliveries)], ["Dead letter topic", of.dead_letter_topic || "none: dead letters are dropped"],
+  ["Delivery delays", of.backoff_ms.map(duration).join(", ") || "none"], ["Maximum in flight", `${count(of.max_in_flight)} per partition`],
+  ["Order", of.order === "key" ? "one record of a key at a time" : "none"], ["Expired records", of.expired === "drop" ? "dropped" : "dead letters"],
   ["Filter", of.filter ? JSON.stringify(of.filter) : "none"],
   ["Dropped", of.dropped.records ? `${plural(of.dropped.records, "record")}, the newest ${of.dropped.newest.slice(-3).map((one) => `${one.topic}/${one.partition} @ ${one.first_offset} (${one.reason})`).join(", ")}` : "none"],
 ].map(([name, value]) => html`<dt key=${name}>${name}</dt><dd class="value">${value}</dd>`)}</dl>`;
@@ -91,17 +91,17 @@ export default function ({ params: { queue: name } }) {
     </div>
     <${Loaded} from=${found} lines=${8}>${() => html`
       <${Figures} of=${[
-        ["Left to do", html`${count(sum("lag"))}<small>records</small>`],
+        ["Backlog", html`${count(sum("lag"))}<small>records</small>`],
         ["In flight", count(sum("in_flight"))],
         ["Delayed", count(sum("delayed"))],
       ]} />
       <h2>Partitions</h2>
-      <${PagedTable} label="Partitions" what="partition" columns=${PARTITIONS} rows=${queue.partitions} rowKey=${(row) => `${row.topic}/${row.partition}`} empty="None of its topics is there" />
+      <${PagedTable} label="Partitions" what="partition" columns=${PARTITIONS} rows=${queue.partitions} rowKey=${(row) => `${row.topic}/${row.partition}`} empty="None of its topics exists" />
       ${queue.dead_letter_topic && html`<${DeadLetters} queue=${name} topic=${queue.dead_letter_topic} />`}
       <section class="card"><h2>Settings</h2><${Facts} of=${queue} /></section>`}<//>
     ${asked === "redrive" && html`<${RedriveDialog} queue=${name} onClose=${close} onDone=${found.reload} />`}
     ${asked === "settings" && html`<${QueueDialog} queue=${queue} onClose=${close} onDone=${found.reload} />`}
     ${asked === "delete" && html`<${DeleteDialog} what="queue" name=${name} onClose=${close} onDelete=${drop}>
-      <p>Its topics stay as they are. What it has settled is forgotten.</p><//>`}
+      <p>Its topics are unchanged. Its settlements are deleted.</p><//>`}
   </div>`;
 }

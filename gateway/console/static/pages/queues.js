@@ -16,8 +16,8 @@ export default function () {
   return html`<div class="page">
     <div class="head"><h1>Queues</h1>${!readonly && html`<button onClick=${() => make(true)}>Create queue</button>`}</div>
     <${Loaded} from=${queues} lines=${6}>${({ entries, more }) => html`
-      <${PagedTable} label="Queues" what="queue" note=${more ? ", and more that are not listed" : ""} columns=${COLUMNS} rows=${entries} rowKey=${(row) => row.queue} sort=${["queue", 1]}
-        empty=${html`<${Empty} title="No queues yet"><p>A queue shares the records of topics one by one: each is locked, delivered, and settled by itself.</p><//>`} />`}<//>
+      <${PagedTable} label="Queues" what="queue" note=${more ? ", and more not listed" : ""} columns=${COLUMNS} rows=${entries} rowKey=${(row) => row.queue} sort=${["queue", 1]}
+        empty=${html`<${Empty} title="No queues yet"><p>A queue delivers the records of topics one by one: each is locked and settled individually.</p><//>`} />`}<//>
     ${making && html`<${QueueDialog} onClose=${() => make(false)} />`}
   </div>`;
 }

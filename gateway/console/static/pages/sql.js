@@ -17,9 +17,9 @@ function Answer({ of: { columns, rows, more, topics } }) {
   const shown = columns.map(({ name, type }, i) => ({
     name: i, label: html`${name} <small>${type}</small>`, number: NUMBERS.test(type), cell: ({ cells }) => html`<${Cell} of=${cells[i]} />`,
   }));
-  return html`<section class="page" aria-labelledby="answer"><h2 id="answer">Answer</h2>
+  return html`<section class="page" aria-labelledby="answer"><h2 id="answer">Result</h2>
     <ul class="muted" role="status">${topics.map((one) => html`<li><span class="value">${one.topic}</span>: ${one.whole ? "all of its" : "the newest"} ${plural(one.records, "record")} read, ${bytes(one.bytes)}</li>`)}</ul>
-    <${PagedTable} label="Rows" what="row" note=${more ? ", and more that were not sent" : ""} columns=${shown} rows=${rows.map((cells, i) => ({ cells, i }))} rowKey=${(row) => row.i} empty="No row" />
+    <${PagedTable} label="Rows" what="row" note=${more ? ", and more not sent" : ""} columns=${shown} rows=${rows.map((cells, i) => ({ cells, i }))} rowKey=${(row) => row.i} empty="No rows" />
   </section>`;
 }
 
@@ -41,8 +41,8 @@ export default function ({ query: { topic } }) {
     <div class="head"><h1>SQL</h1></div>
     <${Form} class="card" action="Run" onSend=${ask}>
       <${Field} label="Statement" name="sql" rows="6" required onKeyDown=${press} value=${topic && `select * from "${topic}" order by timestamp desc limit 20`}
-        hint="A SELECT as DuckDB has it; topics are its tables. Ctrl-Enter runs it." />
-      <${Field} label="Of each topic" name="most" value="10000" options=${NEWEST} /><//>
+        hint="A SELECT in DuckDB's SQL, with topics as tables. Ctrl-Enter runs it." />
+      <${Field} label="Rows per topic" name="most" value="10000" options=${NEWEST} /><//>
     ${answer && html`<${Answer} of=${answer} />`}
   </div>`;
 }

@@ -10,8 +10,8 @@ const columns = (ask) => [
   text("id", "Id", minor),
   text("description", "Description", minor),
   text("groups", "Groups", { ...minor, value: (row) => row.groups.join(", ") }),
-  since("created_at", "Made", minor),
-  text("ends", "Ends", { number: true, value: (row) => Math.max(0, ...row.secrets.map((one) => one.expires_at)), cell: (row) => row.secrets.length ? ago(row.secrets[0].expires_at) : html`<span class="tag bad">ended</span>` }),
+  since("created_at", "Created", minor),
+  text("ends", "Expires", { number: true, value: (row) => Math.max(0, ...row.secrets.map((one) => one.expires_at)), cell: (row) => row.secrets.length ? ago(row.secrets[0].expires_at) : html`<span class="tag bad">expired</span>` }),
   ...(readonly ? [] : [text("change", "Change", { value: null, cell: (row) => html`<div class="actions">
     <button aria-label=${`Rotate ${row.id}`} onClick=${() => ask({ rotate: row })}>Rotate</button>
     <button aria-label=${`Revoke ${row.id}`} onClick=${() => ask({ revoke: row })}>Revoke</button></div>` })]),
@@ -22,11 +22,11 @@ function Secret({ made, onClose }) {
     const field = event.target.closest("dialog").querySelector("input");
     field.select();
     await navigator.clipboard?.writeText(made.token); // absent without TLS: then it is selected at least
-    toast(navigator.clipboard ? "Copied." : "Selected: copy it by the keyboard.");
+    toast(navigator.clipboard ? "Copied." : "Selected: copy it with the keyboard.");
   };
   return html`<${Dialog} title="The token" wide onClose=${onClose}>
     <div class="page">
-      <p>This is its only showing: the gateway keeps no copy. Store it now.</p>
+      <p>This token is shown only once: the gateway keeps no copy. Store it now.</p>
       <${Field} label=${`Token of ${made.principal}`} readonly value=${made.token} />
       <div class="actions"><button class="primary" onClick=${copy}>Copy</button><button onClick=${onClose}>I have stored it</button></div>
     </div>
@@ -47,19 +47,19 @@ export function Tokens() {
     toast(`Token ${asked.revoke.id} is revoked.`);
     tokens.reload();
   };
-  const days = html`<${Field} label="Days until it ends" name="days" type="number" min="1" max="366" hint="Empty: 90" />`;
-  return html`<div class="bar">${!readonly && html`<button onClick=${() => ask({ make: true })}>Make token</button>`}</div>
+  const days = html`<${Field} label="Expires in days" name="days" type="number" min="1" max="366" hint="Empty: 90" />`;
+  return html`<div class="bar">${!readonly && html`<button onClick=${() => ask({ make: true })}>Create token</button>`}</div>
     <${Loaded} from=${tokens}>${({ entries }) => html`<${PagedTable} label="Tokens" what="token" columns=${columns(ask)} rows=${entries} rowKey=${(row) => row.id} empty="No tokens yet" />`}<//>
-    ${asked.make && html`<${FormDialog} title="Make token" onClose=${close} action="Make" onSend=${make}>
+    ${asked.make && html`<${FormDialog} title="Create token" onClose=${close} action="Create" onSend=${make}>
       <${Field} label="Principal" name="principal" required value="User:" />
-      <${Field} label="Groups" name="groups" hint="Group:…, with commas between them" />
+      <${Field} label="Groups" name="groups" hint="Group:…, separated by commas" />
       <${Field} label="Description" name="description" maxlength="1024" />
       ${days}<//>`}
     ${asked.rotate && html`<${FormDialog} title="Rotate token" onClose=${close} action="Rotate" onSend=${rotate}>
-      <p>Token <span class="value">${asked.rotate.id}</span> of <span class="value">${asked.rotate.principal}</span> gets a new text.</p>
-      <${Field} label="Hours that the old one lives on" name="hours" type="number" min="0" max="168" step="any" required value="24" />
+      <p>Token <span class="value">${asked.rotate.id}</span> of <span class="value">${asked.rotate.principal}</span> gets a new secret.</p>
+      <${Field} label="Old secret stays valid for hours" name="hours" type="number" min="0" max="168" step="any" required value="24" />
       ${days}<//>`}
     ${asked.revoke && html`<${DeleteDialog} what="token" action="Revoke" name=${asked.revoke.id} onDelete=${revoke} onClose=${close}>
-      <p>Programs of <span class="value">${asked.revoke.principal}</span> that use it are refused at once.</p><//>`}
+      <p>Programs of <span class="value">${asked.revoke.principal}</span> that use it are refused within seconds.</p><//>`}
     ${asked.made && html`<${Secret} made=${asked.made} onClose=${close} />`}`;
 }

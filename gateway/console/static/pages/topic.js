@@ -11,7 +11,7 @@ const messages = (topic, query) => withQuery(link`/topics/${topic}/messages`, qu
 const READERS = [
   text("group", "Group", { cell: (row) => html`<${GroupLink} of=${row.group} />` }),
   number("member_count", "Members"),
-  number("lag", "Lag", { cell: (row) => row.lag === null ? html`<span class="muted">nothing committed</span>` : count(row.lag) }),
+  number("lag", "Lag", { cell: (row) => row.lag === null ? html`<span class="muted">no committed offset</span>` : count(row.lag) }),
 ];
 const partitions = (topic) => [
   number("partition", "Partition", { number: false, cell: (row) => html`<a href=${messages(topic, { partition: row.partition })}>${row.partition}</a>` }),
@@ -29,8 +29,8 @@ const SEGMENTS = [
 const COMMITS = [
   number("version", "Version", { number: false }),
   number("at", "Time", { number: false, cell: (row) => time(row.at) }),
-  text("operation", "What"),
-  text("by", "By", minor),
+  text("operation", "Operation"),
+  text("by", "Committed by", minor),
   number("records", "New records"),
   number("files", "Segments", { ...minor, ...unsorted, cell: (row) => `+${row.added} −${row.removed}` }),
 ];
@@ -46,10 +46,10 @@ async function readers(topic, signal) {
 }
 
 function Readers({ read: { groups, group_count: total, others, queues } }) {
-  return html`<section class="card" aria-labelledby="readers"><h2 id="readers">Read by</h2>
-    <${Table} label="Groups that read it" columns=${READERS} rows=${groups} rowKey=${(row) => row.group} sort=${["lag", -1]} empty="No group reads it" />
+  return html`<section class="card" aria-labelledby="readers"><h2 id="readers">Consumer groups</h2>
+    <${Table} label="Consumer groups" columns=${READERS} rows=${groups} rowKey=${(row) => row.group} sort=${["lag", -1]} empty="Unread: no group reads this topic" />
     ${total > groups.length && html`<p class="muted">and ${plural(total - groups.length, "more group")}</p>`}
-    ${queues.length > 0 && html`<p>Shared by ${queues.slice(0, SHOWN).map(({ queue }, i) => html`${i > 0 && ", "}<a class="value" href=${link`/queues/${queue}`}>${queue}</a>`)}</p>`}
+    ${queues.length > 0 && html`<p>Queues: ${queues.slice(0, SHOWN).map(({ queue }, i) => html`${i > 0 && ", "}<a class="value" href=${link`/queues/${queue}`}>${queue}</a>`)}</p>`}
     ${others.length > 0 && html`<details><summary>${plural(others.length, "group does", "groups do")} not read it</summary>
       <p>${others.slice(0, SHOWN).map((one, i) => html`${i > 0 && ", "}<${GroupLink} of=${one.group} />`)}${others.length > SHOWN && " …"}</p></details>`}
   </section>`;
@@ -73,11 +73,11 @@ function Timeline({ topic }) {
   return html`<section class="card" aria-labelledby="timeline"><div class="head"><h2 id="timeline">Segments and commits</h2>
       ${topic.partition_count > 1 && html`<${Field} label="Partition" type="number" min="0" max=${topic.partition_count - 1} value=${where.partition} onChange=${(event) => see({ partition: event.target.value || 0, offset: "earliest", shown: 10 })} />`}</div>
     <${Commits} topic=${topic.name} />
-    <p class="muted">${topic.commit.undrained_records > 0 && `${plural(topic.commit.undrained_records, "record")} at journal ${topic.commit.journal} will follow.`}
-      ${keep < 0 ? " Nothing is deleted by age." : ` Records go ${duration(keep)} after their time.`}</p>
+    <p class="muted">${topic.commit.undrained_records > 0 && `${plural(topic.commit.undrained_records, "record")} not drained from journal ${topic.commit.journal} yet.`}
+      ${keep < 0 ? " No retention by time." : ` Records are deleted ${duration(keep)} after their timestamps.`}</p>
     <${Loaded} from=${plan}>${({ segments, next_offset: next, high_watermark: end }) => html`
       ${segments.length > 0 && html`<${Strip} segments=${segments} />`}
-      <${Table} label="Segments" columns=${SEGMENTS} rows=${segments.slice(-where.shown).reverse()} rowKey=${(row) => row.key} empty="No segment from here on" />
+      <${Table} label="Segments" columns=${SEGMENTS} rows=${segments.slice(-where.shown).reverse()} rowKey=${(row) => row.key} empty="No segments from here on" />
       <div class="actions">${segments.length > where.shown && html`<button onClick=${() => see({ ...where, shown: segments.length })}>Show all ${segments.length}</button>`}
         ${segments.length > 0 && next < end && html`<button onClick=${() => see({ ...where, offset: next })}>Later segments</button>`}</div>`}<//>
   </section>`;
@@ -87,7 +87,7 @@ function Commits({ topic }) {
   const [before, turn] = useState(undefined);
   const page = useLoad((signal) => get(path`/v1/topics/${topic}/commits`, { query: { before, limit: 10 }, signal }), [before]);
   return html`<${Loaded} from=${page}>${({ commits, next }) => html`
-    <${Table} label="Commits" columns=${COMMITS} rows=${commits} rowKey=${(row) => row.version} empty="The log has no older ones" />
+    <${Table} label="Commits" columns=${COMMITS} rows=${commits} rowKey=${(row) => row.version} empty="No older commits" />
     <div class="actions">${before && html`<button onClick=${() => turn(undefined)}>Newest commits</button>`}${next && html`<button onClick=${() => turn(next)}>Older commits</button>`}</div>`}<//>`;
 }
 
@@ -99,7 +99,7 @@ function Settings({ topic, fixed, onChange }) {
     const change = { config };
     if (values.partitions && Number(values.partitions) !== topic.partition_count) change.partition_count = Number(values.partitions);
     await patch(path`/v1/topics/${topic.name}`, change);
-    toast("The settings are changed.");
+    toast("Settings changed.");
     onChange();
   };
   const names = [...new Set([...Object.keys(DEFAULTS), ...Object.keys(topic.config)])];
@@ -109,9 +109,9 @@ function Settings({ topic, fixed, onChange }) {
     return html`<${Field} key=${name} label=${name} name=${name} value=${value} options=${CHOICES[name]?.map((one) => [one, one || "none"])} disabled=${fixed} hint=${hint(name, value)} />`;
   });
   return html`<section class="card" aria-labelledby="settings"><h2 id="settings">Settings</h2>
-    <${Form} action="Change" disabled=${fixed} onSend=${send}>
-      <div class="fields">${fields}<${Field} label="Partitions" name="partitions" type="number" min=${topic.partition_count} max="10000" value=${topic.partition_count} disabled=${fixed} hint="They can only become more" /></div>
-      <p class="muted">Units are taken: 7d, 1h30m, 1GiB. An empty field takes the default.</p><//>
+    <${Form} action="Save" disabled=${fixed} onSend=${send}>
+      <div class="fields">${fields}<${Field} label="Partitions" name="partitions" type="number" min=${topic.partition_count} max="10000" value=${topic.partition_count} disabled=${fixed} hint="Can only be increased" /></div>
+      <p class="muted">Units: 7d, 1h30m, 1GiB. An empty field resets to the default.</p><//>
   </section>`;
 }
 
@@ -120,12 +120,12 @@ function Dialogs({ asked, topic, onClose, reload }) {
     await remove(path`/v1/topics/${topic.name}`);
     toast(`Topic ${topic.name} is deleted.`);
     go("#/topics");
-  }}><p>All of its ${plural(records(topic), "record")} go with it, and the offsets that groups committed.</p><//>`;
+  }}><p>All of its ${plural(records(topic), "record")} and the committed offsets of groups are deleted.</p><//>`;
   if (asked === "empty") return html`<${DeleteDialog} what="topic" action="Empty" name=${topic.name} onClose=${onClose} onDelete=${async () => {
     await post(path`/v1/topics/${topic.name}:delete-records`, { before: topic.partitions.map(({ partition }) => ({ partition, offset: -1 })) });
     toast(`Topic ${topic.name} is empty.`);
     reload();
-  }}><p>All of its ${plural(records(topic), "record")} go. Settings and offsets stay.</p><//>`;
+  }}><p>All of its ${plural(records(topic), "record")} are deleted. Settings and offsets stay.</p><//>`;
   return null;
 }
 
@@ -154,7 +154,7 @@ export default function Topic({ params }) {
           ["Size", bytes(size(topic))],
           ["Rate", perSecond(rate)],
           ["Commits", html`${topic.commit.mode} <small>${topic.commit.mode === "shared" ? `journal ${topic.commit.journal}, ` : ""}since ${time(topic.commit.since)}: ${topic.commit.reason}</small>`],
-          ["A month", html`${money(price.storage + (price.puts || 0))} <small>storage ${money(price.storage)}, ${price.puts === undefined ? "commits are being counted" : `commits as now ${money(price.puts)}`}${topic.commit.mode === "shared" ? " and its part of the journal's" : ""}</small>`],
+          ["Cost per month", html`${money(price.storage + (price.puts || 0))} <small>storage ${money(price.storage)}, ${price.puts === undefined ? "counting commits" : `commits at the current rate ${money(price.puts)}`}${topic.commit.mode === "shared" ? " plus its share of the journal's" : ""}</small>`],
         ]} />
         <${Readers} read=${read} />
         <section class="card" aria-labelledby="partitions"><h2 id="partitions">Partitions</h2>
@@ -162,7 +162,7 @@ export default function Topic({ params }) {
           ${!more && topic.partition_count > SHOWN && html`<button onClick=${() => showMore(true)}>Show all ${count(topic.partition_count)}</button>`}</section>
         <${Timeline} topic=${topic} />
         <${Settings} topic=${topic} fixed=${!mayAlter} key=${changes} onChange=${() => load.reload().then(() => noteChange(changes + 1))} />
-        <section class="card" aria-labelledby="table"><h2 id="table">As a table</h2><dl class="facts">
+        <section class="card" aria-labelledby="table"><h2 id="table">Table</h2><dl class="facts">
           <dt>Delta table</dt><dd class="value">${topic.table_uri}</dd>
           <dt>Created</dt><dd>${time(topic.created_at)}, ${ago(topic.created_at)}</dd></dl></section>
         <${Dialogs} asked=${asked} topic=${topic} onClose=${() => ask(null)} reload=${load.reload} />`;

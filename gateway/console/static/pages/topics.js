@@ -16,11 +16,11 @@ const COLUMNS = [
   number("size", "Size", { value: size, cell: (row) => bytes(size(row)) }),
   number("rate", "Rate", { cell: (row) => perSecond(row.rate) }),
   number("lag", "Lag", { value: (row) => lagOf(row.readers) }),
-  text("readers", "Read by", { ...minor, value: (row) => row.readers?.group_count || 0, cell: (row) => html`<${Groups} readers=${row.readers} />` }),
+  text("readers", "Groups", { ...minor, value: (row) => row.readers?.group_count || 0, cell: (row) => html`<${Groups} readers=${row.readers} />` }),
 ];
 
 function Groups({ readers }) {
-  if (!readers) return html`<span class="muted">no group</span>`;
+  if (!readers) return html`<span class="muted">none</span>`;
   const [first, second, ...others] = readers.groups;
   const more = readers.group_count - 2;
   return html`${[first, second].filter(Boolean).map((one, i) => html`${i > 0 && ", "}<${GroupLink} of=${one.group} />`)}
@@ -31,13 +31,13 @@ function Create({ onClose }) {
   const send = async ({ name, partitions, mode }) => {
     const config = mode ? { "commit.mode": mode } : {};
     await post("/v1/topics", { name, partition_count: Number(partitions), config });
-    toast(`Topic ${name} is there.`);
+    toast(`Topic ${name} is created.`);
     go(link`/topics/${name}`);
   };
-  return html`<${FormDialog} title="Create a topic" onClose=${onClose} action="Create" onSend=${send}>
+  return html`<${FormDialog} title="Create topic" onClose=${onClose} action="Create" onSend=${send}>
     <${Field} label="Name" name="name" required hint="Letters, digits, dot, underscore, hyphen" />
     <${Field} label="Partitions" name="partitions" type="number" min="1" max="10000" value="1" />
-    <${Field} label="Commits" name="mode" options=${[["", "as the gateway finds best"], ["own", "its own: least latency"], ["shared", "with other topics: cheapest"]]} />
+    <${Field} label="Commits" name="mode" options=${[["", "default (auto)"], ["own", "own: lowest latency"], ["shared", "shared with other topics: lowest cost"]]} />
   <//>`;
 }
 
@@ -73,21 +73,21 @@ export default function Topics({ query }) {
   }, [search, query.after, query.read, query.group], chosen ? 0 : 5000);
   const turn = (after, before) => { setBack(before); replaceQuery({ after }); };
   return html`<div class="page">
-    <div class="head"><h1>Topics</h1>${!readonly && html`<button class="primary" onClick=${() => create(true)}>Create a topic</button>`}</div>
+    <div class="head"><h1>Topics</h1>${!readonly && html`<button class="primary" onClick=${() => create(true)}>Create topic</button>`}</div>
     <div class="bar" role="search">
-      <${Field} class="grow" label="Search" type="search" placeholder="A part of the name" value=${query.search || ""}
+      <${Field} class="grow" label="Search" type="search" placeholder="Part of the name" value=${query.search || ""}
         onInput=${(event) => { setBack([]); replaceQuery({ search: event.target.value, after: undefined }); }} />
-      <${Field} label="Which" value=${query.read || ""} onChange=${(event) => replaceQuery({ read: event.target.value })}
-        options=${[["", "all"], ["none", "read by no group"], ["by", "read by a group"], ["not", "not read by a group"]]} />
+      <${Field} label="Filter" value=${query.read || ""} onChange=${(event) => replaceQuery({ read: event.target.value })}
+        options=${[["", "all"], ["none", "unread: by no group"], ["by", "read by group"], ["not", "not read by group"]]} />
       ${["by", "not"].includes(query.read) && html`<${Field} label="Group" value=${query.group || ""} onInput=${(event) => replaceQuery({ group: event.target.value })} />`}
     </div>
     <${Loaded} from=${topics} lines=${12}>${({ rows, damaged, next }) => {
       const empty = search || query.read || query.after
-        ? html`<${Empty} title="No topic fits"><p>Search for another part of the name.</p><//>`
-        : html`<${Empty} title="No topics yet"><p>Make one here, or with <code>tidelog topic create orders</code>.</p><//>`;
+        ? html`<${Empty} title="No matching topics"><p>Change the search or the filter.</p><//>`
+        : html`<${Empty} title="No topics yet"><p>Create one here, or with <code>tidelog topic create orders</code>.</p><//>`;
       return html`
         ${damaged.map((one) => html`<p class="warn" role="alert">${one.name} is damaged: ${one.detail}
-          ${one.error_code === "CORRUPT_SEGMENT" && html`Bring the object back from a backup, or do without what is lost: <code>tidelog doctor --store STORE --repair ${one.name}</code>`}</p>`)}
+          ${one.error_code === "CORRUPT_SEGMENT" && html`Restore the object from a backup, or repair the topic without the lost data: <code>tidelog doctor --store STORE --repair ${one.name}</code>`}</p>`)}
         <${Table} label="Topics" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.name} sort=${["name", 1]} empty=${empty} />
         <${Pager} text=${`${plural(rows.length, "topic")} on this page`}
           onBack=${query.after && (() => turn(back[back.length - 1], back.slice(0, -1)))}

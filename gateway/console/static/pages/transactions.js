@@ -8,7 +8,7 @@ const STATES = { open: "warn", committing: "warn", committed: "ok", aborted: "ba
 const columns = (abort) => [
   text("transactional_id", "Transactional id"),
   text("state", "State", { cell: (row) => html`<span class=${`tag ${STATES[row.state]}`}>${row.state}</span>` }),
-  since("began_at", "Began"),
+  since("began_at", "Begun"),
   number("expires_at", "Times out", { cell: (row) => row.state === "open" ? ago(row.expires_at) : "–" }),
   number("checks", "Checks", minor),
   number("epoch", "Epoch", minor),
@@ -32,14 +32,14 @@ export default function ({ query: { state = "open", prefix = "" } }) {
     <div class="head"><h1>Transactions</h1></div>
     <div class="bar">
       <${Field} label="State" value=${state} options=${["open", "committing", "committed", "aborted", "all"]} onInput=${look("state")} />
-      <${Field} class="grow" label="Transactional id begins with" type="search" value=${prefix} onInput=${look("prefix")} />
+      <${Field} class="grow" label="Prefix of the transactional id" type="search" value=${prefix} onInput=${look("prefix")} />
     </div>
     <${Loaded} from=${found} lines=${6}>${({ transactions, next }) => html`
       <${Table} label="Transactions" columns=${columns(ask)} rows=${transactions} rowKey=${(row) => row.transaction_id}
-        empty=${html`<${Empty} title=${state === "open" ? "No open transactions" : "No such transactions"}><p>Ended ones are remembered for a day.</p><//>`} />
+        empty=${html`<${Empty} title=${state === "open" ? "No open transactions" : "No matching transactions"}><p>Ended transactions are kept for a day.</p><//>`} />
       ${(next || before.length > 0) && html`<${Pager} text=${`Page ${before.length + 1}`} onBack=${before.length > 0 && (() => turn(before.slice(0, -1)))} onNext=${next && (() => turn([...before, next]))} />`}`}<//>
     ${asked && html`<${FormDialog} title="Abort transaction" onClose=${() => ask(null)} action="Abort" danger onSend=${abort}>
-      <p>Nothing of the open transaction of <bdi><strong class="value">${asked.transactional_id}</strong></bdi> will ever appear.</p>
+      <p>No record of the open transaction of <bdi><strong class="value">${asked.transactional_id}</strong></bdi> will ever appear.</p>
       <p class="muted value">${asked.transaction_id}</p>
     <//>`}
   </div>`;

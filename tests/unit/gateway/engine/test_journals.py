@@ -353,7 +353,7 @@ async def test_a_journal_that_nobody_drains_refuses_records() -> None:
     topic = await gateway.topic("t", **SHARED)
     for number in range(4):
         await gateway.append(topic, [b"%d" % number])
-    with pytest.raises(BackOff, match="takes no more"):
+    with pytest.raises(BackOff, match="accepts no more"):
         await gateway.append(topic, [b"refused"])
     await topic.moving.drain_all()
     await gateway.engine.journals.get(0).commit_entries()

@@ -155,7 +155,7 @@ def test_an_answer_is_cut_and_says_so() -> None:
     found = answered(f"select repeat('x', {ANSWER_BYTES_MAX})")
     assert (rows(found), found.more) == ([], True)
     error = answered("select " + ", ".join(f'1 as "{"x" * 80}{n}"' for n in range(13_000))).error
-    assert error == "The names of its columns are longer than an answer may be."
+    assert error == "The names of its columns exceed the limit of an answer."
 
 
 @pytest.mark.parametrize(
@@ -181,5 +181,5 @@ def test_values_are_as_json_has_them(expression: str, value: object) -> None:
 
 def test_what_does_not_fit_into_memory_is_said() -> None:
     """In words that do not tell a caller to change a setting."""
-    assert answered("select * from range(100000000) order by random()").error == "It takes more memory than it may."
+    assert answered("select * from range(100000000) order by random()").error == "It exceeds its memory limit."
     assert "Binder Error" in str(answered("select nothing from t").error)

@@ -57,7 +57,7 @@ def test_nothing_is_written_that_nobody_would_read(bench: TopicBench) -> None:
     """A commit above the bound is refused before it is there, for certain."""
     gateway = bench.create(1)
     committer = Committer(gateway.log, new_id=bench.new_id, commit_bytes_max=100)
-    with pytest.raises(BackOff, match="more than a reader takes") as refused:
+    with pytest.raises(BackOff, match="more than readers accept") as refused:
         committer.commit(Append([bench.batch(gateway, {0: [b"x"]})], bench.new_id))
     assert refused.value.may_have_happened is False
     assert bench.gateway().log.refresh().version == gateway.log.state.version

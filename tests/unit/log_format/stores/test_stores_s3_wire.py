@@ -193,7 +193,7 @@ def test_credentials_that_are_not_to_be_had(server: FakeS3) -> None:
     server.answers = [Answer()]
     store.put(KEY, b"x")
     session._session._credentials = Failing("a", "b")  # type: ignore[attr-defined]
-    with pytest.raises(StoreUnavailable, match="can't be had") as raised:
+    with pytest.raises(StoreUnavailable, match="can't be obtained") as raised:
         store.put_if_absent(KEY, b"x")
     assert raised.value.may_have_happened is False
     assert raised.value.may_pass is True

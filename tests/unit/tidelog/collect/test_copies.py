@@ -34,7 +34,7 @@ NAMES = [
 
 
 def _left_out(bench: Workbench) -> list[str]:
-    return [fields["file"] for _, event, fields in bench.journal.told if event.startswith("File is left out")]
+    return [fields["file"] for _, event, fields in bench.journal.told if event.startswith("File is skipped")]
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -44,7 +44,7 @@ def test_lines_up_to_the_damage_are_sent(bench: Workbench, suffix: str) -> None:
     assert len(values) >= len(LINES) - (0 if suffix != ".lz4" else 20)
     assert b"other" in bench.values()
     [(event, fields)] = [(event, fields) for _, event, fields in bench.journal.told if event in bench.journal.errors()]
-    assert event == "File is damaged: it is read up to there"
+    assert event == "File is damaged: it was read up to the damage"
     assert fields["file"] == str(path)
     assert lost == [fields["lost_bytes"]]
     assert 70 <= lost[0] <= len(whole) + 70
@@ -66,7 +66,7 @@ def test_a_stream_that_ends_too_early_is_told_when_it_stays_so(bench: Workbench,
     for _ in range(2):
         bench.pass_time(70)
         bench.run()
-    assert bench.journal.errors() == ["File ends in the middle of its compressed stream: it is read up to there"]
+    assert bench.journal.errors() == ["File ends in the middle of its compressed stream: it was read up to there"]
     bench.write(f"a.log{suffix}", packed[len(packed) // 2 :])
     bench.run()
     bench.run()

@@ -63,7 +63,7 @@ def test_bytes_that_are_gone_are_named_when_they_were_not_stored(bench: Workbenc
     bench.run()
     assert bench.values() == [b"3"]
     [(_, event, fields)] = [told for told in bench.journal.told if told[1] in bench.journal.errors()]
-    assert event == "Bytes are missing: they were not stored, and can't be read again"
+    assert event == "Bytes are lost: they were not stored, and can't be read again"
     assert fields["ranges"] == [f"{path}[0:4]"]
     assert bench.counts.lost_bytes == 4
 
@@ -87,9 +87,7 @@ def test_bytes_that_are_all_gone_may_be_missing(bench: Workbench) -> None:
     bench.write("b.log", b"3\n")
     bench.run()
     assert bench.values() == [b"1", b"2", b"3"]
-    assert bench.journal.errors() == [
-        "Bytes are in doubt: they were sent, no answer came, and they can't be read again"
-    ]
+    assert bench.journal.errors() == ["Bytes are in doubt: they were sent without an answer, and can't be read again"]
 
 
 @pytest.mark.parametrize("doubt", [False, True])
@@ -107,7 +105,9 @@ def test_a_forgotten_producer(bench: Workbench, doubt: bool, monkeypatch: pytest
     path = bench.write("a.log", b"2\n")
     bench.run()
     assert bench.values() == [b"1", b"2"]
-    told = [fields["ranges"] for _, event, fields in bench.journal.told if event.startswith("Records may be twice")]
+    told = [
+        fields["ranges"] for _, event, fields in bench.journal.told if event.startswith("Records may be duplicated")
+    ]
     assert told == ([[f"{path}[2:4]"]] if doubt else [])
 
 

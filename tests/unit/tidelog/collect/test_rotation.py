@@ -167,7 +167,7 @@ def test_a_damaged_compressed_file_holds_up_nothing(bench: Workbench) -> None:
     bench.run()
     assert bench.values() == [b"1"]
     assert [event for _, event, fields in bench.journal.told if fields.get("file", "").endswith("a.log.gz")] == [
-        "File is damaged: it is read up to there"
+        "File is damaged: it was read up to the damage"
     ]
 
 

@@ -1,4 +1,4 @@
-"""A member that is not asked for records leaves its group, and joins again with the next call, as in Kafka."""
+"""A member that is not asked for records leaves its group, and rejoins with the next call, as in Kafka."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_consumer_that_never_polls_again_leaves(gateway: FakeGateway, caplog: 
         assert len(_read(consumer, 10)) == 10
         until(lambda: "leave m0" in gateway.groups["g"].events)
         assert "max_poll_interval_ms (300 ms)" in caplog.text
-        assert "joins again" in caplog.text
+        assert "rejoins" in caplog.text
         assert consumer.ready() == []
         assert lost == []
         again = _read(consumer, 10)

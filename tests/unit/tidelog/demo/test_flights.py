@@ -163,7 +163,7 @@ def test_half_a_batch_is_never_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("summary", "said"),
     [
-        (Summary(1, 10, 3), "gave 1 records, 2 were"),
+        (Summary(1, 10, 3), "returned 1 records; 2 were"),
         (Summary(2, 11, 3), "not the same"),
         (Summary(2, 10, 2), "not the same"),
     ],
@@ -193,7 +193,7 @@ def test_wrong_delays_are_a_failure_too() -> None:
 
 def test_the_report_says_the_verdict_and_the_figures() -> None:
     """What a person reads is what the JSON says."""
-    for outcome, words in ((result(), "All ways agree"), (result(delays_agree=False), "They do not agree")):
+    for outcome, words in ((result(), "All readers agree"), (result(delays_agree=False), "The readers disagree")):
         shown = StringIO()
         report(Console(file=shown, width=200), outcome)
         assert words in shown.getvalue()
@@ -222,4 +222,4 @@ def test_what_maintenance_did_is_the_sum_of_its_rounds(tmp_path: Path, monkeypat
     )
     console = Console(record=True, width=200, file=StringIO())
     report(console, result(upkeep=upkeep))
-    assert "64 small segments became 16 (1.5 MB), while everybody read on" in console.export_text()
+    assert "64 small segments became 16 (1.5 MB), while readers and writers continued" in console.export_text()

@@ -99,5 +99,5 @@ def test_files_that_can_not_be_used_are_named(authority: Authority, tmp_path: Pa
         Admin(url, cert_file="nowhere", key_file=key)
     with pytest.raises(ValueError, match="without cert_file"):
         Admin(url, key_file=key)
-    with pytest.raises(ValueError, match="no certificate and key"):
+    with pytest.raises(ValueError, match="not a usable certificate and key"):
         Admin(url, cert_file=cert, key_file=locked)

@@ -238,12 +238,12 @@ def test_what_is_no_token(bad: str, tmp_path: Path) -> None:
     """It is refused with the source's name, and is not in the error."""
     file = tmp_path / "token"
     file.write_text(bad)
-    with pytest.raises(Unauthenticated, match="gives no token") as raised:
+    with pytest.raises(Unauthenticated, match="has no valid token|has no token|can.t be read") as raised:
         Transport("http://127.0.0.1:9", token_file=file).call(READ, Deadline(100))
     assert str(file) in raised.value.detail
     if bad.strip():
         assert bad not in "".join(traceback.format_exception(raised.value))
-        with pytest.raises(ValueError, match="gives no token"):
+        with pytest.raises(ValueError, match="has no valid token"):
             Admin("http://127.0.0.1:9", token=bad)
 
 
@@ -256,7 +256,7 @@ def test_what_a_callable_raises_is_told_without_its_words(guarded: FakeGateway) 
     with Producer(guarded.url, token=give) as producer:
         error = producer.send("t", b"v").exception(30)
         assert isinstance(error, Unauthenticated)
-        assert error.detail == "the callable given as token gives no token: RuntimeError"
+        assert error.detail == "the callable given as token can't be read: RuntimeError"
         assert isinstance(error.__cause__, RuntimeError)
         with pytest.raises(DeliveryFailed):
             producer.flush()

@@ -75,5 +75,5 @@ def test_what_a_pattern_of_re2_matches(pattern: str, found: list[str]) -> None:
 )
 def test_what_re2_refuses_is_refused(pattern: str) -> None:
     """As by a broker, in words."""
-    with pytest.raises(ValueError, match="is no regular expression"):
+    with pytest.raises(ValueError, match="is not a valid regular expression"):
         in_python(pattern)

@@ -76,7 +76,7 @@ def test_once_tells_what_it_leaves_out(once: Run, gateway: FakeGateway, tmp_path
     events = [json.loads(line) for line in ended.stderr.splitlines()]
     assert ended.exit_code == 0
     assert sum(map(len, topic.records)) == 21
-    told = [event["file"] for event in events if event["event"].startswith("File is left out")]
+    told = [event["file"] for event in events if event["event"].startswith("File is skipped")]
     assert (told, events[-1]["left_out_files"]) == ([str(tmp_path / "a.1.log")], 1)
 
 
@@ -92,7 +92,7 @@ def test_once_fails_where_a_file_could_not_be_read_to_its_end(
     for _ in range(2):
         ended = once("--unfinished-after", "0s", tmp_path / "b.log.gz")
         assert ended.exit_code == ExitCode.FAILED
-        assert "not everything was sent: files that can't be read to their end: 1" in ended.stderr
+        assert "not everything was sent: files that can't be read completely: 1" in ended.stderr
         [summary] = [json.loads(line) for line in ended.stderr.splitlines() if '"Ended"' in line]
         assert summary["unread_files"] == 1
         assert (summary["lost_bytes"] > 0) == (fault == "damaged")
@@ -147,6 +147,6 @@ def test_a_signal_ends_it_in_order(gateway: FakeGateway, tmp_path: Path) -> None
 def test_without_a_gateway_it_waits_and_can_be_stopped(dead_url: str, tmp_path: Path) -> None:
     """It says once that no gateway answers, goes on trying, and leaves at once when it is told to."""
     with agent(dead_url, tmp_path) as process:
-        assert _event(process, "No gateway takes requests")["level"] == "warning"
+        assert _event(process, "No gateway accepts requests")["level"] == "warning"
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0

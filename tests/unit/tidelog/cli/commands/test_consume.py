@@ -96,7 +96,7 @@ def test_where_to_end(run: Run, filled: FakeGateway, until: str, offsets: Any) -
     """An end is said as a beginning is, and records at it and behind it are left; the summary names where to go on."""
     result = run("consume", "t", "--from", "2", "--until", until, "-p", "1")
     assert result.stdout.split() == [f"1-{offset}" for offset in offsets]
-    assert result.stderr.endswith(f"Go on with --from 1:{2 + len(offsets)}\n")
+    assert result.stderr.endswith(f"Continue with --from 1:{2 + len(offsets)}\n")
     assert run("consume", "t", "--from", "2", "--to", until, "-p", "1").stdout == result.stdout
 
 
@@ -123,7 +123,11 @@ def test_a_template_says_all_that_is_written(run: Run, filled: FakeGateway) -> N
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [(["-f", "%q"], "%q is no field"), (["-f", "xml"], "no template"), (["-f", "%v", "--headers"], "without it")],
+    [
+        (["-f", "%q"], "%q is not a field"),
+        (["-f", "xml"], "nor a template"),
+        (["-f", "%v", "--headers"], "a template excludes"),
+    ],
 )
 def test_a_template_that_says_nothing(run: Run, filled: FakeGateway, given: list[str], said: str) -> None:
     """An unknown field, a format that is none, and options that a template has a field for."""
@@ -207,7 +211,7 @@ def test_following_until_ctrl_c(run: Run, filled: FakeGateway) -> None:
     finally:
         process.kill()
         process.wait()
-    assert (out, error, process.returncode) == (b"", b"1 record. Go on with --from 0:11,1:10\nInterrupted.\n", 130)
+    assert (out, error, process.returncode) == (b"", b"1 record. Continue with --from 0:11,1:10\nInterrupted.\n", 130)
 
 
 def test_a_reader_that_has_enough(filled: FakeGateway) -> None:

@@ -84,7 +84,7 @@ def test_a_decided_transaction_that_lacks_objects_is_found_and_ended(run: Run, t
     assert ended["lost"] == [f"system/transactions/staged/{transaction_id}/{name}"]
     assert finishing.log.refresh().transactions[transaction_id].lost == 1
     assert run("doctor", "--store", str(tmp_path)).exit_code == ExitCode.OK
-    assert "lacks anything" in run(*repair).stderr
+    assert "has lost staged objects" in run(*repair).stderr
 
 
 def test_a_repair_waits_until_new_producers_are_taken(run: Run, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_no_token_is_sent_or_shown_where_others_read_along(run: Run) -> None:
     """A plain address elsewhere is asked without the token."""
     ended = run("doctor", "--security", "--url", "http://192.0.2.1:9", "--timeout", "0.2", TIDELOG_TOKEN=SECRET)
     assert ended.exit_code == ExitCode.FAILED
-    assert "read on the way" in ended.stdout
+    assert "read on the network" in ended.stdout
     assert SECRET not in ended.output
 
 

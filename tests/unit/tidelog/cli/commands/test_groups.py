@@ -88,7 +88,7 @@ def test_a_new_group_begins_where_one_says(run: Run, gateway: FakeGateway, monke
     gateway.groups.clear()
     tried = run("group", "reset", "new", "--to", "2", "--partition", "t:0", "--dry-run")
     assert tried.exit_code == 0, tried.stderr
-    assert "t/0 would go on at offset 2" in tried.stderr
+    assert "t/0 would continue at offset 2" in tried.stderr
     assert not gateway.groups
     assert run("group", "reset", "new", "--to", "2", "--partition", "t:0").exit_code == 0
     assert run("group", "reset", "new", "--to", "-1", "--topic", "t").exit_code == 2

@@ -76,7 +76,7 @@ def test_produce_says_what_did_not_arrive(run: Run, gateway: FakeGateway, dead_u
     result = run("produce", "t", "--url", dead_url, "--timeout", "0.3", given=b"x\n")
     assert result.exit_code == ExitCode.UNREACHABLE
     assert "0 records stored" in result.stderr
-    assert "1 more was sent and not acknowledged" in result.stderr
+    assert "1 more was sent but not acknowledged" in result.stderr
     assert run("produce", "t", str(tmp_path / "none")).exit_code == ExitCode.FAILED
     gateway.create("t")
     gateway.misbehave("POST .*/records", gateway.lose(done=True))

@@ -18,7 +18,7 @@ def fill(gateway: FakeGateway, run: Run, *options: str) -> None:
     """A topic ``t`` of four records, and a queue ``q`` over it."""
     gateway.create("t").records[0] = [Record("t", 0, at, 0, b"k", b"%d" % at) for at in range(4)]
     result = run("queue", "create", "q", "t", "--start", "earliest", *options)
-    assert (result.exit_code, result.stderr) == (0, "Queue q shares the records of t.\n")
+    assert (result.exit_code, result.stderr) == (0, "Queue q delivers the records of t.\n")
 
 
 def test_queues_from_creation_to_deletion(run: Run, gateway: FakeGateway) -> None:
@@ -79,8 +79,8 @@ def test_records_are_taken_and_settled(run: Run, gateway: FakeGateway) -> None:
     plain = run("queue", "receive", "q", "--accept")
     assert plain.stdout.splitlines() == ["t/0@2  delivery 1  2", "t/0@3  delivery 1  3"]
     assert gateway.queues["q"].settled == {("t", 0, 0): "reject"} | {("t", 0, at): "accept" for at in (1, 2, 3)}
-    assert "nothing to do" in run("queue", "receive", "q").stderr
-    assert run("queue", "redrive", "q").stderr == "1 dead letters are produced again.\n"
+    assert "No records are available" in run("queue", "receive", "q").stderr
+    assert run("queue", "redrive", "q").stderr == "1 dead letter redriven.\n"
     assert json.loads(run("queue", "receive", "q", "--json").stdout)["value"] == "0"
 
 
@@ -90,6 +90,8 @@ def test_wrong_usage(run: Run, gateway: FakeGateway) -> None:
     for given in ("{", "[]", '{"topic":"t"}'):
         assert run("queue", "settle", "q", "accept", given=given).exit_code == ExitCode.USAGE
     assert run("queue", "create", "q", "t", "--backoff-ms", "1,x").exit_code == ExitCode.USAGE
-    assert run("queue", "create", "q", "t", "--start", "soon").exit_code == ExitCode.USAGE
+    for given in ("soon", "@soon"):
+        refused = run("queue", "create", "q", "t", "--start", given)
+        assert (refused.exit_code, f"--start '{given}' is not latest, " in refused.stderr) == (ExitCode.USAGE, True)
     assert run("queue", "redrive", "q").exit_code == ExitCode.REFUSED
     assert gateway.queues["q"].settled == {}

@@ -46,11 +46,11 @@ def test_a_description_says_where_a_topics_commits_go(run: Run, gateway: FakeGat
     assert run("topic", "create", "orders", "--config", "commit.mode=shared").exit_code == 0
     assert gateway.topics["orders"].config == {"commit.mode": "shared"}
     shown = run("topic", "describe", "orders").stdout
-    assert "commits  its own since 2025-11-21T00:00:00+00:00 (created so)\n" in shown
+    assert "commits  to the table directly since 2025-11-21T00:00:00+00:00 (created so)\n" in shown
     place = {"mode": "shared", "journal": 0, "since": 1763683200000, "reason": "commit.mode is shared"}
     gateway.topics["orders"].commit = {**place, "undrained_records": 1200, "drained_until_ms": 1763683260000}
     shown = run("topic", "describe", "orders").stdout
-    assert "commits  by journal 0 since 2025-11-21T00:00:00+00:00 (commit.mode is shared); " in shown
+    assert "commits  through journal 0 since 2025-11-21T00:00:00+00:00 (commit.mode is shared); " in shown
     assert "1,200 records not in the table yet, since 2025-11-21T00:01:00+00:00" in shown.replace("\n", " ")
     assert "flushes " not in shown
     told = json.loads(run("topic", "describe", "orders", "--json").stdout)["commit"]
@@ -64,17 +64,19 @@ def test_a_description_says_what_is_saved_for_early_flushes(run: Run, gateway: F
     run("topic", "create", "orders")
     gateway.topics["orders"].commit = {"mode": "own", "flush_savings_ms": 3_599_876, "savings_spent": False}
     shown = " ".join(run("topic", "describe", "orders").stdout.split())
-    assert "flushes begin at once where all who send wait (saved: 3599000 (59m59s) ms, at the gateway that was" in shown
+    assert (
+        "flushes early, whenever all senders wait (savings of the gateway that answered: 3599000 (59m59s) ms" in shown
+    )
     gateway.topics["orders"].commit = {"mode": "own", "flush_savings_ms": 120, "savings_spent": True}
     shown = " ".join(run("topic", "describe", "orders").stdout.split())
-    assert "flushes wait for flush.ms: what was saved for early ones is spent until senders pause" in shown
+    assert "flushes after flush.ms, since the savings for early flushes are spent until senders pause" in shown
 
 
 def test_a_gateway_before_journals_is_understood(run: Run, gateway: FakeGateway) -> None:
     """It does not say where commits go: they are the topic's own."""
     run("topic", "create", "orders")
     gateway.topics["orders"].commit = {}
-    assert "commits  its own\n" in run("topic", "describe", "orders").stdout
+    assert "commits  to the table directly\n" in run("topic", "describe", "orders").stdout
     assert "journals none in use\n" in run("cluster").stdout
 
 
@@ -84,7 +86,7 @@ def test_the_cluster_says_what_is_at_journals(run: Run, gateway: FakeGateway) ->
     assert "journals 2 in use, with 10,007 topics\n" in run("cluster").stdout
     gateway.journals["held_back"] = "this gateway has the setting journals=off"
     said = run("cluster").stdout.replace("\n", " ")
-    assert "10,007 topics; no topic may go to one: this gateway has the setting journals=off " in said
+    assert "10,007 topics; no further topic can use one: this gateway has the setting journals=off " in said
     assert json.loads(run("cluster", "--json").stdout)["journals"] == gateway.journals
 
 

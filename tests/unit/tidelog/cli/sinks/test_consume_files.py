@@ -40,7 +40,7 @@ def test_a_file_can_be_gone_on_with(filled: FakeGateway, run: Run, tmp_path: Pat
     path = tmp_path / "t.ndjson"
     first = run("consume", "t", "--output", str(path), "--max", "7")
     assert first.exit_code == 0
-    where = re.search(r"^7 records in .* Go on with --from (\S+)$", first.stderr, re.MULTILINE)
+    where = re.search(r"^7 records in .* Continue with --from (\S+)$", first.stderr, re.MULTILINE)
     assert where is not None
     second = run("consume", "t", "--output", str(path), "--append", "--from", where.group(1), "--json")
     assert json.loads(second.stdout)["next_offsets"] == [{"partition": 0, "offset": 10}, {"partition": 1, "offset": 10}]

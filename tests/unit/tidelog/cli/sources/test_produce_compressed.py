@@ -62,7 +62,7 @@ def test_what_is_before_the_damage_is_sent(
 def test_a_name_that_is_wrong_is_refused(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
     """Text under a compressed file's name, and Parquet inside one; an empty file is empty."""
     gateway.create("t")
-    for name, word in [("x.gz", "is no gzip"), ("x.parquet.gz", "unpack it first")]:
+    for name, word in [("x.gz", "is not gzip"), ("x.parquet.gz", "decompress it first")]:
         (tmp_path / name).write_bytes(b"text\n")
         result = run("produce", "t", tmp_path / name)
         assert result.exit_code == ExitCode.FAILED

@@ -105,7 +105,7 @@ def test_a_bad_line_is_named_and_those_before_it_are_stored(
     assert result.exit_code == ExitCode.FAILED
     assert place in result.stderr
     assert "2 records stored" in result.stderr
-    assert "Stored without a gap: up to line" in result.stderr
+    assert "Stored without a gap up to line" in result.stderr
     assert [key for key, _, _ in sent(gateway)] == [b"1", b"2"]
 
 
@@ -119,7 +119,7 @@ def test_what_the_gateway_refuses_is_named_by_its_line(gateway: FakeGateway, run
     result = run("produce", "t", str(path))
     assert result.exit_code == ExitCode.REFUSED
     assert f"{path}, line 5, value: is too large" in result.stderr
-    assert f"The first that failed: {path}, line 5." in result.stderr
+    assert f"First failure: {path}, line 5." in result.stderr
     assert "0 records stored" in result.stderr
 
 

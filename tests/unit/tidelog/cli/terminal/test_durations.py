@@ -64,7 +64,7 @@ def test_milliseconds(text: str, found_ms: int) -> None:
 @pytest.mark.parametrize("text", ["5x", "soon", "nan", "inf", "-3s", "0", "2h", ""])
 def test_what_is_no_duration_is_refused_with_what_is(text: str) -> None:
     """A typing error, and what is out of range, never becomes a wait."""
-    with pytest.raises(typer.BadParameter, match=r"is no duration of 0\.1 s to 3600 s \(500ms, 3s, 1h"):
+    with pytest.raises(typer.BadParameter, match=r"is not a duration of 0\.1 s to 3600 s \(500ms, 3s, 1h"):
         in_seconds(least=0.1, most=3600)(text)
     with pytest.raises(typer.BadParameter, match="or a number of milliseconds"):
         in_milliseconds(least=1, most=3_600_000)(text)
@@ -78,7 +78,7 @@ def test_at_the_shell(run: Run, gateway: FakeGateway, dead_url: str) -> None:
     assert run("topic", "list", "--url", dead_url, "--timeout", "300ms").exit_code == ExitCode.UNREACHABLE
     refused = run("topic", "list", "--timeout", "5x")
     assert refused.exit_code == ExitCode.USAGE
-    assert "'5x' is no duration" in refused.stderr
+    assert "'5x' is not a duration" in refused.stderr
     assert "Value error" not in refused.stderr
     assert run("queue", "create", "q", "t", "--lock-ms", "1m", "--backoff-ms", "1s,10s").exit_code == ExitCode.OK
     assert gateway.queues["q"].settings["lock_ms"] == 60_000

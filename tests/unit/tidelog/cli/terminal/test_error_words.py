@@ -21,8 +21,8 @@ def test_waiting_for_a_gateway_is_told_at_once(run: Run, dead_url: str, command:
     ended = run(*arguments, given=b"x\n")
     assert ended.exit_code == ExitCode.UNREACHABLE
     first = ended.stderr.splitlines()[0]
-    assert re.fullmatch(rf"{dead_url}: Connection refused\. Trying again for up to \d+ s\.", first)
-    assert ended.stderr.count("Trying again") == 1
+    assert re.fullmatch(rf"{dead_url}: Connection refused\. Retrying for up to \d+ s\.", first)
+    assert ended.stderr.count("Retrying") == 1
     ended = run(*arguments, "--json", given=b"x\n")
     assert len(ended.stderr.splitlines()) == 1
     assert json.loads(ended.stderr)["error"]["retryable"]
@@ -33,7 +33,7 @@ def test_the_end_of_the_wait_is_told(run: Run, gateway: FakeGateway) -> None:
     gateway.misbehave("GET /v1/topics", gateway.lose(done=False))
     ended = run("topic", "list")
     assert ended.exit_code == ExitCode.OK
-    assert "Trying again" in ended.stderr
+    assert "Retrying" in ended.stderr
     assert f"{gateway.url} answers." in ended.stderr
 
 
@@ -128,7 +128,7 @@ def test_a_store_that_is_not_there_is_not_made(run: Run, tmp_path: Path, command
     """A misspelt directory is said to be none."""
     ended = run(*command, "--store", str(tmp_path / "lgo"))
     assert ended.exit_code == ExitCode.USAGE
-    assert f"no store is there: the directory {tmp_path / 'lgo'} does not exist" in ended.stderr
+    assert f"there is no store: the directory {tmp_path / 'lgo'} does not exist" in ended.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -136,6 +136,6 @@ def test_the_name_that_was_meant(run: Run, gateway: FakeGateway) -> None:
     """Of a topic or a group, where one is like what was typed; programs get the gateway's own words."""
     gateway.create("orders")
     said = run("consume", "oders").stderr
-    assert "Is 'orders' meant? [UNKNOWN_TOPIC]" in said
+    assert "Did you mean 'orders'? [UNKNOWN_TOPIC]" in said
     assert "meant" not in run("consume", "zebra").stderr
     assert "meant" not in run("consume", "oders", "--json").stderr

@@ -32,7 +32,7 @@ def test_paragraphs_are_as_wide_as_the_terminal(run: Run) -> None:
     """The line breaks of the source are not those of the help, but for examples."""
     lines = [line.strip() for line in run("doctor", "--help").stdout.splitlines()]
     (sentence,) = [line for line in lines if line.startswith("Run it with the credentials")]
-    assert "What it writes lies below system/probes/ and is deleted again." in sentence
+    assert "It writes only below system/probes/, and deletes that again." in sentence
     assert "tidelog doctor --store ./log --reader --json" in lines
 
 

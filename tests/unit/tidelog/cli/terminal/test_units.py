@@ -35,7 +35,7 @@ def test_a_value_with_a_unit_becomes_the_number(name: str, text: str, value: str
 @pytest.mark.parametrize(("name", "text"), [("retention.ms", "7w"), ("retention.bytes", "1d"), ("flush.ms", "1h5x")])
 def test_an_unknown_unit_is_named_with_those_that_there_are(name: str, text: str) -> None:
     """A typing error never becomes a setting."""
-    with pytest.raises(ValueError, match=r"is no unit; there are "):
+    with pytest.raises(ValueError, match=r"is not a unit; the units are "):
         setting_value(name, text)
 
 
