@@ -99,9 +99,9 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
 class Journals(msgspec.Struct, frozen=True, kw_only=True):
     """Journals in use, as known to the gateway that was asked. ``held_back``: why no further topic may move to a journal."""
 
-    count_in_use: int = 0
+    in_use: int = 0
     topics: int = 0
-    refusal_reason: str | None = None
+    held_back: str | None = None
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):

@@ -93,7 +93,7 @@ def test_keys_are_changed_one_line_at_a_time(tmp_path: Path) -> None:
         alone.open(record(sealed, headers))
     assert FIRST not in str(raised.value)
     wrong = Envelope(keys(tmp_path, f"old {SECOND}"))
-    with pytest.raises(EnvelopeError, match="can.t be unwrapped"):
+    with pytest.raises(EnvelopeError, match=r"can.t be unwrapped"):
         wrong.open(record(sealed, headers))
 
 

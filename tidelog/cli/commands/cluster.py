@@ -40,7 +40,5 @@ def cluster(call: AdminCall) -> None:
 
 def _said_of(journals: Journals) -> str:
     """Describe how many journals are in use, by how many topics, and why there can't be more."""
-    said = (
-        f"{journals.count_in_use:,} in use, with {journals.topics:,} topics" if journals.count_in_use else "none in use"
-    )
-    return said if journals.refusal_reason is None else f"{said}; no topic may go to one: {journals.refusal_reason}"
+    said = f"{journals.in_use:,} in use, with {journals.topics:,} topics" if journals.in_use else "none in use"
+    return said if journals.held_back is None else f"{said}; no further topic can use one: {journals.held_back}"

@@ -238,7 +238,7 @@ def test_what_is_no_token(bad: str, tmp_path: Path) -> None:
     """It is refused with the source's name, and is not in the error."""
     file = tmp_path / "token"
     file.write_text(bad)
-    with pytest.raises(Unauthenticated, match="has no valid token|has no token|can.t be read") as raised:
+    with pytest.raises(Unauthenticated, match=r"has no valid token|has no token|can.t be read") as raised:
         Transport("http://127.0.0.1:9", token_file=file).call(READ, Deadline(100))
     assert str(file) in raised.value.detail
     if bad.strip():
