@@ -70,7 +70,7 @@ def test_records_are_taken_and_settled(run: Run, gateway: FakeGateway) -> None:
     taken = run("queue", "receive", "q", "--max", "2", "--json").stdout
     assert [json.loads(line)["delivery_count"] for line in taken.splitlines()] == [1, 1]
     first = taken.splitlines()[0]
-    assert run("queue", "settle", "q", "reject", "--reason", "bad", given=first).stderr == "1 record is settled.\n"
+    assert run("queue", "settle", "q", "reject", "--reason", "bad", given=first).stderr == "1 record settled.\n"
     assert [reason for _, reason in gateway.queues["q"].dead] == ["bad"]
     again = run("queue", "settle", "q", "accept", "--json", given=taken)
     assert again.exit_code == ExitCode.FAILED
