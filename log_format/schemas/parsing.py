@@ -8,12 +8,15 @@ from log_format.schemas.parsed import TEXTS_BYTES_MAX, InvalidSchema, ParsedSche
 from log_format.schemas.schema import SCHEMA_BYTES_MAX, Schema, SchemaType
 
 
-def parse(schema: Schema, references: Sequence[tuple[str, str]] = ()) -> ParsedSchema:
+def parse(schema: Schema, references: Sequence[tuple[str, str]] = (), *, is_new: bool = True) -> ParsedSchema:
     """Parse a schema. It takes up to seconds of a processor for a hostile one: call it in a thread.
 
     Args:
         schema: The schema. Its own list of references is not looked at.
         references: Name and text of each schema that it refers to, directly or not; what others refer to comes first.
+        is_new: Whether defaults of Avro are checked, and ``SCHEMA_BYTES_MAX``. Registries of before took defaults as they came,
+            and a normalized text may be longer than what was sent; so it is false for what is registered already, or comes from
+            another registry with its id.
 
     Returns:
         The parsed schema: an ``AvroSchema``, ``JsonSchema`` or ``ProtobufSchema``.
@@ -21,20 +24,21 @@ def parse(schema: Schema, references: Sequence[tuple[str, str]] = ()) -> ParsedS
     Raises:
         InvalidSchema: The text, or one of the references, is no such schema, or is beyond a bound.
     """
-    _check_size("The schema", schema.text, SCHEMA_BYTES_MAX)
+    if is_new:
+        _check_size("The schema", schema.text, SCHEMA_BYTES_MAX)
     _check_size("The schema with its references", schema.text, TEXTS_BYTES_MAX, *(text for _, text in references))
-    parsed = _parsed(schema, references)
-    _check_size("The canonical text of the schema", parsed.canonical, SCHEMA_BYTES_MAX)
-    _check_size("The normalized text of the schema", parsed.normalized, SCHEMA_BYTES_MAX)
+    parsed = _parsed(schema, references, is_new=is_new)
+    if is_new:
+        _check_size("The canonical text of the schema", parsed.canonical, SCHEMA_BYTES_MAX)
     return parsed
 
 
-def _parsed(schema: Schema, references: Sequence[tuple[str, str]]) -> ParsedSchema:
+def _parsed(schema: Schema, references: Sequence[tuple[str, str]], *, is_new: bool) -> ParsedSchema:
     match schema.type:
         case SchemaType.AVRO:
             from log_format.schemas.parsing_avro import parse_avro  # noqa: PLC0415 - only what is used is imported
 
-            return parse_avro(schema.text, references)
+            return parse_avro(schema.text, references, is_new=is_new)
         case SchemaType.JSON:
             from log_format.schemas.parsing_json import parse_json  # noqa: PLC0415
 

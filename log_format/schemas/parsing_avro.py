@@ -44,8 +44,8 @@ class AvroSchema(ParsedSchema):
         super().__init__(SchemaType.AVRO, canonical, normalized_text(root, known), self.inlined)
 
 
-def parse_avro(text: str, references: Sequence[tuple[str, str]]) -> AvroSchema:
-    """Parse an Avro schema. Raises ``InvalidSchema``."""
+def parse_avro(text: str, references: Sequence[tuple[str, str]], *, is_new: bool = True) -> AvroSchema:
+    """Parse an Avro schema. ``is_new``: its defaults and those of its references are checked. Raises ``InvalidSchema``."""
     parser = _Parser(Steps())
     for name, reference in references:
         try:
@@ -54,7 +54,8 @@ def parse_avro(text: str, references: Sequence[tuple[str, str]]) -> AvroSchema:
             raise InvalidSchema(error.detail, place=f"reference {name!r}") from error
     referenced = list(parser.names.values())
     root = parser.parse(decoded(text), "", "")
-    parser.check_defaults()
+    if is_new:
+        parser.check_defaults()
     return AvroSchema(root, referenced)
 
 

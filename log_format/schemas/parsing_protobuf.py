@@ -142,7 +142,10 @@ def _decoded(text: str) -> str:
         raise InvalidSchema("This is neither a text of Protobuf nor a descriptor in base64.") from error
     if file.syntax not in {"", "proto2", "proto3"}:
         raise InvalidSchema(f"The syntax {file.syntax[:50]!r} is neither proto2 nor proto3.")
-    return text_of(file)
+    try:
+        return text_of(file)
+    except (LookupError, TypeError, ValueError, RecursionError) as error:  # no order of bytes is a file by itself
+        raise InvalidSchema("The descriptor is damaged: it refers to what it has not.") from error
 
 
 class _Linker:

@@ -148,6 +148,17 @@ def test_an_error_of_a_reference_names_it() -> None:
         _parsed('"int"', ("b.Q", {"type": "recor", "name": "Q"}))
 
 
+def test_what_is_registered_is_read_whatever_its_defaults() -> None:
+    """Registries of before did not look at defaults: such a schema is refused when it is new, and read when it is registered."""
+    schema = Schema(text=json.dumps(_record({"name": "f", "type": "int", "default": "none"})))
+    with pytest.raises(InvalidSchema):
+        parse(schema)
+    assert (
+        parse(schema, is_new=False).canonical
+        == '{"type":"record","name":"R","fields":[{"name":"f","type":"int","default":"none"}]}'
+    )
+
+
 HOSTILE = {
     "too large": '"' + "a" * SCHEMA_BYTES_MAX + '"',
     "many brackets": "[" * SCHEMA_BYTES_MAX,
@@ -185,6 +196,8 @@ def test_many_fields_are_no_harm() -> None:
     parsed = _parsed(text)
     assert len(parsed.root.fields) == 33_000
     assert parsed.canonical == text
+    assert len(parsed.normalized) > SCHEMA_BYTES_MAX
+    assert parse(Schema(text=parsed.normalized), is_new=False).normalized == parsed.normalized
 
 
 def test_a_lone_surrogate_is_refused() -> None:

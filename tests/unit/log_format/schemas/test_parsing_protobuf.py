@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
+from random import Random
 from typing import Any
 
 import pytest
@@ -215,6 +216,26 @@ def test_an_error_of_a_reference_names_it() -> None:
     """Whoever registers a schema learns which of its references is wrong."""
     with pytest.raises(InvalidSchema, match=r"reference 'other\.proto': "):
         _parsed("message M {}", ("other.proto", "mesage M {}"))
+
+
+@pytest.mark.parametrize("by_protoc", [PROTO3_BY_PROTOC, PROTO2_BY_PROTOC], ids=BOTH)
+def test_a_damaged_descriptor_is_a_schema_or_invalid(by_protoc: str) -> None:
+    """Whatever bytes of a descriptor change, it is understood or refused; what is understood has a text that is, too."""
+    random = Random(1)
+    outcomes = set()
+    for _ in range(600):
+        damaged = bytearray(base64.b64decode(by_protoc))
+        for _ in range(random.randint(1, 3)):
+            at = random.randrange(len(damaged))
+            damaged[at] = random.choice([random.randrange(256), (damaged[at] + 1) % 256, (damaged[at] - 1) % 256])
+        try:
+            parsed = _parsed(base64.b64encode(damaged).decode())
+        except InvalidSchema:
+            outcomes.add("invalid")
+        else:
+            outcomes.add("a schema")
+            assert _parsed(parsed.canonical).canonical == parsed.canonical
+    assert outcomes == {"invalid", "a schema"}
 
 
 HOSTILE = {
