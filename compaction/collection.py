@@ -114,11 +114,11 @@ def plan_staged(stored: Iterable[ObjectInfo], *, committing: Collection[str], no
     return [
         Deletion(key=info.key, size_bytes=info.size_bytes, why=DeletionReason.STAGED)
         for info in stored
-        if now_ms - info.modified_at_ms > limits.ORPHAN_GRACE_MS and transaction_of(info) not in committing
+        if now_ms - info.modified_at_ms > limits.ORPHAN_GRACE_MS and parse_transaction_id(info) not in committing
     ]
 
 
-def transaction_of(staged: ObjectInfo | Deletion) -> str:
+def parse_transaction_id(staged: ObjectInfo | Deletion) -> str:
     """Return the id of the transaction for which an object is staged."""
     return staged.key.removeprefix(f"{layout.TRANSACTIONS_ROOT}staged/").partition("/")[0]
 

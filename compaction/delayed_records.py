@@ -100,5 +100,5 @@ def _is_over(
     if not is_dry_run and calendar.look().until_ms < last_due:
         if calendar.newest.closing_ms < last_due:
             calendar.plan(list_due(store, calendar.newest.closing_ms), last_due)
-        calendar.decided(last_due)
+        calendar.plan_until(last_due)
     return True

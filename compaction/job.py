@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Final
 
 from compaction.abandoned_transactions import finish_abandoned
-from compaction.collection import Deletion, plan_probes, plan_staged, transaction_of
+from compaction.collection import Deletion, parse_transaction_id, plan_probes, plan_staged
 from compaction.delayed_records import ObjectWithoutNotice, find_without_notice, plan_scheduled
 from compaction.deletions import delete_all
 from compaction.journals import JournalUpkeep
@@ -66,21 +66,21 @@ class Job:
             # Before the topics, so that drained records are merged in the same round.
             journal = self._journal(number)
             run = partial(journal.run, totals, collect=collect, only=frozenset(self.only))
-            self._guarded(f"journal {number}", totals, run)
+            self._run_and_report(f"journal {number}", totals, run)
         names = list(self.only) or list(self.store.list_directories(layout.TOPICS))
         names.sort(key=lambda name: -self._topics[name].segment_count if name in self._topics else -1)
         for done, name in enumerate(names):
             if on_topic is not None:
                 on_topic(done, len(names))
-            self._guarded(name, totals, partial(self._run_topic, name, totals, collect=collect, strays=is_daily))
+            self._run_and_report(name, totals, partial(self._run_topic, name, totals, collect=collect, strays=is_daily))
             totals.topics += 1
         if collect and not self.only:
             self._collect_system(totals)
             if is_daily:
-                self._guarded("delayed records", totals, lambda: self._collect_scheduled(totals))
+                self._run_and_report("delayed records", totals, lambda: self._collect_scheduled(totals))
         return totals
 
-    def _guarded(self, what: str, totals: Totals, act: Callable[[], None]) -> None:
+    def _run_and_report(self, what: str, totals: Totals, act: Callable[[], None]) -> None:
         try:
             act()
         except (TidelogError, StoreError) as problem:
@@ -136,15 +136,15 @@ class Job:
     def _collect_system(self, totals: Totals) -> None:
         """Delete leftovers of transactions, and old files and commits of the system tables. A failure is reported, and the rest
         goes on."""
-        self._guarded("staged records", totals, lambda: self._collect_staged(totals))
-        self._guarded("probes", totals, lambda: self._collect_probes(totals))
+        self._run_and_report("staged records", totals, lambda: self._collect_staged(totals))
+        self._run_and_report("probes", totals, lambda: self._collect_probes(totals))
         rest = (self.clock, self.new_id)
         for table, folders in TABLES:
             plan = partial(plan_table, self.store, table, folders, *rest, is_dry_run=self.is_dry_run)
-            self._guarded(table.label, totals, partial(self._collect, plan, totals))
+            self._run_and_report(table.label, totals, partial(self._collect, plan, totals))
         for number in self._journals:
             plan = partial(plan_journal, self.store, number, *rest, is_dry_run=self.is_dry_run)
-            self._guarded(f"journal {number}", totals, partial(self._collect, plan, totals))
+            self._run_and_report(f"journal {number}", totals, partial(self._collect, plan, totals))
 
     def _collect_staged(self, totals: Totals) -> None:
         now_ms = self.clock.now_ms()
@@ -157,7 +157,7 @@ class Job:
             self.clock,
             self.new_id,
             self.report,
-            to_forbid=dict.fromkeys(map(transaction_of, old)),
+            to_forbid=dict.fromkeys(map(parse_transaction_id, old)),
             is_dry_run=self.is_dry_run,
         )
         committing = {name for name, row in state.transactions.items() if not row.has_ended}
@@ -167,7 +167,7 @@ class Job:
         names = self.store.list_directories(layout.TOPICS)
         found = sorted(find_without_notice(self.store, names, self.clock.now_ms()), key=lambda each: each.topic)
         for topic, some in groupby(found, key=lambda each: each.topic):
-            self._guarded(topic, totals, partial(self._collect_without_notice, topic, list(some), totals))
+            self._run_and_report(topic, totals, partial(self._collect_without_notice, topic, list(some), totals))
 
     def _collect_without_notice(self, topic: str, found: Sequence[ObjectWithoutNotice], totals: Totals) -> None:
         log = TopicLog(self.store, topic, self.clock)

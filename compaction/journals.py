@@ -9,10 +9,11 @@ from collections.abc import Collection
 from typing import Final
 
 from compaction.report import Reporter, Totals
-from log_format.checkpoints.checkpoint import hinted_checkpoint, is_checkpoint_due, write_table_checkpoint
+from log_format.checkpoints.checkpoint import is_checkpoint_due, write_table_checkpoint
 from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
+from log_format.delta.checkpoint_hint import read_hinted_version
 from log_format.errors import StoreError, TidelogError
 from log_format.ids import NewId
 from log_format.journal.entries import Entry, Release
@@ -105,7 +106,7 @@ class JournalUpkeep:
 
     def _write_checkpoint(self, state: JournalState, totals: Totals) -> None:
         root = self._log.table.root
-        newest = hinted_checkpoint(self._store, root)
+        newest = read_hinted_version(self._store, root)
         if self._is_dry_run or not is_checkpoint_due(state.version, newest, state.runs.file_count()):
             return
         write_table_checkpoint(self._store, root, state.version, self._clock.now_ms())

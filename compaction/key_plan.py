@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compaction.merge_plan import by_partition
+from compaction.merge_plan import group_by_partition
 from compaction.policy import Policy
 from log_format.topic.live_segments import LiveSegment
 
@@ -52,7 +52,7 @@ def plan_key_compactions(
         now_ms: present time, in ms since the epoch.
     """
     plans = []
-    for partition, row in sorted(by_partition(segments).items()):
+    for partition, row in sorted(group_by_partition(segments).items()):
         compactable = _compactable(row, now_ms - min_compaction_lag_ms if min_compaction_lag_ms > 0 else None)
         total = sum(each.segment.size_bytes for each in compactable)
         dirty = sum(each.segment.size_bytes for each in compactable if _is_dirty(each))

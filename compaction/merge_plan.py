@@ -102,7 +102,7 @@ def _adjacent_in_time(segments: Sequence[LiveSegment]) -> Iterator[list[LiveSegm
 def _merges_of_tiers(
     segments: Sequence[LiveSegment], policy: Policy, span_ms: int | None, now_ms: int
 ) -> Iterator[Merge]:
-    for row in by_partition(segments).values():
+    for row in group_by_partition(segments).values():
         is_quiet = now_ms - max(each.modification_time_ms for each in row) >= policy.quiet_ms
         tier: list[LiveSegment] = []
         for segment in [*row, None]:
@@ -115,7 +115,7 @@ def _merges_of_tiers(
             tier = [segment] if segment is not None and _is_mergeable(segment, policy) else []
 
 
-def by_partition(segments: Iterable[LiveSegment]) -> dict[int, list[LiveSegment]]:
+def group_by_partition(segments: Iterable[LiveSegment]) -> dict[int, list[LiveSegment]]:
     """Return the segments of each partition, in order of offset."""
     rows: dict[int, list[tuple[int, LiveSegment]]] = {}
     for segment in segments:

@@ -91,7 +91,7 @@ def rewrite(store: ObjectStore, task: RewriteTask, newest: Offsets | None = None
         for table in _scan(store, task, source):
             records = table if newest is None else _drop_older_records(table, newest, tombstones_go=tombstones_go)
             kept_count += records.num_rows
-            for partition, part in _by_partition(records):
+            for partition, part in _split_by_partition(records):
                 if partition not in writers:
                     writers[partition] = SegmentWriter(compression=task.compression, columns=task.columns)
                 writers[partition].add(part)
@@ -138,7 +138,7 @@ def _drop_older_records(table: pa.Table, newest: Offsets, *, tombstones_go: bool
     return table.filter(stays)
 
 
-def _by_partition(records: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+def _split_by_partition(records: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     partitions = records.column("partition").to_numpy()
     if len(partitions) == 0:
         return

@@ -21,7 +21,7 @@ from log_format.checkpoints import checkpoint
 from log_format.checkpoints.journal_log import journal_table
 from log_format.clock import Clock
 from log_format.delta.actions import plain_path
-from log_format.delta.checkpoint_schema import present
+from log_format.delta.checkpoint_schema import select_actions
 from log_format.delta.cleaned_log import note_cleaned
 from log_format.delta.committer import Committer
 from log_format.delta.fence import Fence, store_time_ms
@@ -88,10 +88,10 @@ def plan_table(
     commits = list(store.list(layout.table_log_prefix(table.root)))
     if before == NO_LOG:
         return ()
-    files = _unneeded(log, stored, retention_ms)
+    files = _find_unneeded(log, stored, retention_ms)
     if any(deletion.why is DeletionReason.ORPHAN for deletion in files) and not is_dry_run:
         fenced = Committer(log, new_id=new_id, engine="tidelog-maintenance").commit(Fence(version=before)).state.version
-        files = _unneeded(log, stored, retention_ms, store_time_ms(store, table.root, fenced))
+        files = _find_unneeded(log, stored, retention_ms, store_time_ms(store, table.root, fenced))
     superseded = plan_log(
         commits,
         retention_ms=retention_ms,
@@ -104,18 +104,18 @@ def plan_table(
     return (*files, *superseded)
 
 
-def _unneeded(
+def _find_unneeded(
     log: TableLog[Any], stored: Sequence[ObjectInfo], retention_ms: int, store_ms: int | None = None
 ) -> list[Deletion]:
     """Return those of the stored files that the table does not need at its head. ``store_ms``: the store's time, if known."""
     store, root, now_ms = log.store, log.table.root, log.clock.now_ms()
-    reconciled = checkpoint.reconciled_table(store, root, log.refresh().version, now_ms)
+    reconciled = checkpoint.reconcile_table(store, root, log.refresh().version, now_ms)
     if reconciled is None:
         return []  # another process wrote a later checkpoint: the next round tries again
     return plan_segments(
         stored,
         root,
-        live={plain_path(path) for path in pc.struct_field(present(reconciled, "add"), "path").to_pylist()},
+        live={plain_path(path) for path in pc.struct_field(select_actions(reconciled, "add"), "path").to_pylist()},
         removed_at_ms={each.path: each.removed_at_ms for each in removed_segments(reconciled)},
         deletable_before_ms=now_ms - retention_ms,
         now_ms=now_ms if store_ms is None else min(now_ms, store_ms),

@@ -296,10 +296,10 @@ class TopicUpkeep:
         stored += [info for below in more for info in self._store.list(f"{root}{below}") if _is_stray(info.key, root)]
         if before == NO_LOG:
             return
-        segments = self._unneeded(stored)
+        segments = self._find_unneeded(stored)
         if any(deletion.why is DeletionReason.ORPHAN for deletion in segments) and not self._is_dry_run:
             fenced = self._committer.commit(Fence(version=before)).state.version
-            segments = self._unneeded(stored, store_time_ms(self._store, root, fenced))
+            segments = self._find_unneeded(stored, store_time_ms(self._store, root, fenced))
         config, now_ms = self._log.state.config, self._clock.now_ms()
         commits = plan_log(
             self._store.list(layout.log_prefix(self.topic)),
@@ -321,7 +321,7 @@ class TopicUpkeep:
                 is_dry_run=self._is_dry_run,
             )
 
-    def _unneeded(self, stored: Sequence[ObjectInfo], store_ms: int | None = None) -> list[Deletion]:
+    def _find_unneeded(self, stored: Sequence[ObjectInfo], store_ms: int | None = None) -> list[Deletion]:
         """Return stored segments that the table does not need at its head. ``store_ms``: the store's time, if known."""
         state, reconciled = self._look()
         retention_ms = state.config.integer("deleted.file.retention.ms")
@@ -360,7 +360,7 @@ class TopicUpkeep:
         """Return the head, as a state and as a reconciled log."""
         for _ in range(limits.LOAD_ATTEMPTS_MAX):
             state = self._log.refresh()
-            reconciled = checkpoint.reconciled_log(self._store, self.topic, state.version, self._clock.now_ms())
+            reconciled = checkpoint.reconcile_log(self._store, self.topic, state.version, self._clock.now_ms())
             if reconciled is not None:
                 return state, reconciled
         raise BackOff(f"The log of topic {self.topic!r} grows faster than it can be read.", topic=self.topic)

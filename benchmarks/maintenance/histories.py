@@ -47,8 +47,8 @@ from log_format.topic.segment_tags import (
     TAG_RUNS,
     Rewritten,
     add_segment,
-    rewritten_of_add,
-    segment_of_add,
+    decode_rewritten,
+    decode_segment_tags,
 )
 from log_format.version import __version__
 
@@ -281,9 +281,9 @@ class _Writer:
             key = layout.table_commit_key(layout.topic_root(TOPIC), version)
             for add in decode_commit(self._store.get(key), key).adds:
                 tags = add.tags or {}
-                _, runs = segment_of_add(add.path, add.size, tags.get(TAG_RUNS), "[0,0]")
+                _, runs = decode_segment_tags(add.path, add.size, tags.get(TAG_RUNS), "[0,0]")
                 count = sum(run.record_count for run in runs)
-                times = rewritten_of_add(add.path, tags.get(TAG_REWRITTEN)).times
+                times = decode_rewritten(add.path, tags.get(TAG_REWRITTEN)).times
                 flushed, written = (flushed, written + count) if times else (flushed + count, written)
                 most = max(most, times)
         return written / flushed, most

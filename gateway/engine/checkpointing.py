@@ -15,8 +15,9 @@ from typing import Generic
 from gateway.engine.bounds import CHECKPOINT_RETRY_MS, EngineBounds
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
-from log_format.checkpoints.checkpoint import hinted_checkpoint, is_checkpoint_due, write_table_checkpoint
+from log_format.checkpoints.checkpoint import is_checkpoint_due, write_table_checkpoint
 from log_format.clock import Clock
+from log_format.delta.checkpoint_hint import read_hinted_version
 from log_format.delta.log import TableLog
 from log_format.delta.table import NO_LOG, StateT
 from log_format.errors import BackOff, CorruptData, StoreUnavailable
@@ -85,7 +86,7 @@ class Checkpointing(Generic[StateT]):
         try:
             if not self._looked:
                 # Other gateways write checkpoints too, and this gateway may have just started.
-                self._newest = await self._pool.run(hinted_checkpoint, self._log.store, self._log.table.root)
+                self._newest = await self._pool.run(read_hinted_version, self._log.store, self._log.table.root)
                 self._looked = True
                 if not self._is_due(state):
                     return

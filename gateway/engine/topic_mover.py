@@ -22,7 +22,7 @@ from gateway.engine.tail_cache import TailCache
 from log_format.delta.change import TableChange
 from log_format.delta.committer import Committed
 from log_format.errors import BackOff, StoreUnavailable, UnknownTopic
-from log_format.journal.drain import Drain, drained_entry, plan_drain
+from log_format.journal.drain import Drain, make_drained_entry, plan_drain
 from log_format.journal.entries import Close, Release
 from log_format.journal.reader import JournalReader, JournalRunPlace
 from log_format.journal.undrained import UndrainedRun
@@ -184,7 +184,7 @@ class TopicMover:
                 committed = await self._table.commit(Drain(known, records, ends, self._parts.access.new_id))
             if not committed.result:
                 return False
-            entry = drained_entry(known, ends, at.modification_time_ms)
+            entry = make_drained_entry(known, ends, at.modification_time_ms)
             if entry is not None:
                 journal.writer.note(entry)
             return committed.attempts > 0 or bool((ends != known.next_offsets).any())

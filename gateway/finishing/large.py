@@ -35,7 +35,7 @@ from log_format.topic.state import TopicState
 from log_format.transactions.finishing import to_places
 from log_format.transactions.pieces import Piece, PieceWriter, Placement, place_pieces, split_pieces
 from log_format.transactions.row import Place, TransactionRow
-from log_format.transactions.staged_index import IndexedBatch, by_topic
+from log_format.transactions.staged_index import IndexedBatch, group_by_topic
 
 ResultT = TypeVar("ResultT")
 
@@ -103,7 +103,7 @@ class LargeAppends:
         writing = PieceWriter(access.store, access.clock, access.new_id, access.fetch_all, row)
         stamp = TransactionStamp(row.transaction_id, row.decided_version, floor)
         places: list[Place] = []
-        for batches in by_topic(await self.staging.index(row.transaction_id, name)):
+        for batches in group_by_topic(await self.staging.index(row.transaction_id, name)):
             (first,) = await access.write_pool.run(writing.read, batches[:1])
             try:
                 topic = await self.topics.fresh(first.topic, access.clock.monotonic_ms())

@@ -35,7 +35,13 @@ from log_format import limits
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
 from log_format.scheduled.calendar import NONE, Calendar, Window
 from log_format.scheduled.due import Due, Listing, list_due_now, put_due
-from log_format.scheduled.publication import NUMBERS_PER_WINDOW, Part, PublicationCutter, epoch_of, publication_batch
+from log_format.scheduled.publication import (
+    NUMBERS_PER_WINDOW,
+    Part,
+    PublicationCutter,
+    publication_batch,
+    publication_epoch,
+)
 from log_format.scheduled.scheduled_object import ScheduledObject, next_due
 from log_format.store import ObjectStore
 from log_format.topic.producer_id import PUBLISHER
@@ -219,10 +225,12 @@ class Publishing:
             gets = [partial(self._objects.get, calendar.object_key(name)) for name in names]
             for name, one in zip(names, await self._side_by_side(gets), strict=True):
                 for parts in () if one is None else cutting.take(name, one):
-                    await self._append(topic, calendar.topic_id, window, parts, (epoch_of(number, count), published))
+                    await self._append(
+                        topic, calendar.topic_id, window, parts, (publication_epoch(number, count), published)
+                    )
                     count += 1
         if parts := cutting.rest():
-            await self._append(topic, calendar.topic_id, window, parts, (epoch_of(number, count), published))
+            await self._append(topic, calendar.topic_id, window, parts, (publication_epoch(number, count), published))
 
     async def _append(
         self, topic: OpenTopic, topic_id: str, window: Window, parts: Sequence[Part], epochs: tuple[int, int]

@@ -24,7 +24,7 @@ from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY, fingerprint
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
 from log_format.topic.append import Batch
-from log_format.topic.producer_id import TRANSACTIONAL, numbered, split_partition
+from log_format.topic.producer_id import TRANSACTIONAL, format_number, split_partition
 from log_format.transactions.damaged_transactions import require_undamaged
 from log_format.transactions.kafka_producers import BeginNext, InitProducer, given_up_error, row_of_epoch
 from log_format.transactions.row import TransactionRow
@@ -45,7 +45,7 @@ class TransactionalProducer(NamedTuple):
     @property
     def text(self) -> str:
         """Producer id in the form of rows."""
-        return numbered(self.producer_id)
+        return format_number(self.producer_id)
 
 
 class KafkaTransactions:
@@ -71,7 +71,7 @@ class KafkaTransactions:
         return await self._transactions.begun(
             InitProducer(
                 transactional_id=transactional_id,
-                new_producer_id=numbered(self._producer_ids.issue_number()),
+                new_producer_id=format_number(self._producer_ids.issue_number()),
                 timeout_ms=timeout_ms,
                 owner=fingerprint(owner),
                 asked=None if asked is None else (asked.text, asked.epoch),

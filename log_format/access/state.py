@@ -55,7 +55,7 @@ class AccessState(SystemTableState):
 
     def with_adds(self, adds: Iterable[Add]) -> Self:
         """Return the state after the changes in the tags of these ``add``. Raises ``CorruptData``."""
-        return self.after(one for add in adds for one in changes_of(add.path, add.tags or {}))
+        return self.after(one for add in adds for one in decode_changes(add.path, add.tags or {}))
 
     def after(self, changes: Iterable[AccessChanges]) -> Self:
         """Return the state after these changes; version and files stay."""
@@ -119,7 +119,7 @@ def access_table() -> Table[AccessState]:
     return system_table(layout.ACCESS_ROOT, "the access table", AccessState)
 
 
-def changes_of(path: str, tags: Mapping[str, str | None]) -> list[AccessChanges]:
+def decode_changes(path: str, tags: Mapping[str, str | None]) -> list[AccessChanges]:
     """Return the changes in an ``add``. Raises ``CorruptData``."""
     return decode_add_tag(NAME, path, tags, TAG_ACCESS, decode_tag)
 

@@ -30,8 +30,15 @@ from log_format.delta.checkpoint_file import (
     is_own_checkpoint,
     large_checkpoint_lock,
 )
-from log_format.delta.checkpoint_hint import hinted_version
-from log_format.delta.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present, refuse_features
+from log_format.delta.checkpoint_hint import read_hinted_version
+from log_format.delta.checkpoint_schema import (
+    SCHEMA,
+    as_corrupt,
+    check_required,
+    conforming,
+    refuse_features,
+    select_actions,
+)
 from log_format.delta.cleaned_log import cleaned_below
 from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData, ObjectExists, ObjectMissing, StoreUnavailable, UnsupportedTable
@@ -42,12 +49,7 @@ from log_format.store import ObjectStore, read_bounded
 
 def last_checkpoint_version(store: ObjectStore, topic: str) -> int | None:
     """Return the version in a topic's hint; None without a readable hint. Raises ``StoreUnavailable``."""
-    return hinted_checkpoint(store, layout.topic_root(topic))
-
-
-def hinted_checkpoint(store: ObjectStore, root: str) -> int | None:
-    """Return the version in the hint of the table at ``root``; None without a readable hint. Raises ``StoreUnavailable``."""
-    return hinted_version(store, layout.table_last_checkpoint_key(root))
+    return read_hinted_version(store, layout.topic_root(topic))
 
 
 def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) -> None:
@@ -72,7 +74,7 @@ def write_table_checkpoint(
     could change its tombstones, which depend on the time of writing, and a reader by ranges (S3A) would then fail. Raises
     ``StoreUnavailable``, ``CorruptData``.
     """
-    hint = hinted_checkpoint(store, root)
+    hint = read_hinted_version(store, root)
 
     def put(found: AdvancedCheckpoint) -> None:
         if not found.reconciliation.awaits_restore:
@@ -103,7 +105,7 @@ Seen = Callable[[int, Commit], None]
 """Callback with the version and content of each commit read after the checkpoint; perhaps several times for one commit."""
 
 
-def reconciled_log(
+def reconcile_log(
     store: ObjectStore, topic: str, version: int, now_ms: int, *, seen: Seen | None = None
 ) -> pa.Table | None:
     """Return a topic's log up to ``version``, reconciled (``SCHEMA``); None if there is a checkpoint of a later version.
@@ -111,18 +113,18 @@ def reconciled_log(
     Tombstones are left out if their files may have been deleted a while before ``now_ms``. Raises ``StoreUnavailable``,
     ``CorruptData``.
     """
-    return reconciled_table(store, layout.topic_root(topic), version, now_ms, seen=seen)
+    return reconcile_table(store, layout.topic_root(topic), version, now_ms, seen=seen)
 
 
-def reconciled_table(
+def reconcile_table(
     store: ObjectStore, root: str, version: int, now_ms: int, *, seen: Seen | None = None
 ) -> pa.Table | None:
-    """Return the reconciled log of the table at ``root``, like ``reconciled_log``."""
+    """Return the reconciled log of the table at ``root``, like ``reconcile_log``."""
 
     def whole(found: AdvancedCheckpoint) -> pa.Table:
         return pa.concat_tables([SCHEMA.empty_table(), *found.rows()]).replace_schema_metadata(found.metadata())
 
-    return _retry_without_damaged(whole, store, root, version, now_ms, hint=hinted_checkpoint(store, root), seen=seen)
+    return _retry_without_damaged(whole, store, root, version, now_ms, hint=read_hinted_version(store, root), seen=seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,17 +197,17 @@ def _advance_newest(
 
     Raises ``StoreUnavailable``, ``CorruptData``.
     """
-    listed = _listed_versions(store, root, hint)
+    listed = _list_versions(store, root, hint)
     for _ in range(limits.LOAD_ATTEMPTS_MAX):
         found, missing = None, ""
         try:
             base = _newest_own(store, root, listed, damaged)
             if base is not None and base.version > version:
                 return None
-            found = _reconciled(store, root, base, version, now_ms, seen=seen, journal=journal)
+            found = _reconcile(store, root, base, version, now_ms, seen=seen, journal=journal)
         except ObjectMissing as problem:
             missing = problem.key
-        newest = _listed_versions(store, root, hint)
+        newest = _list_versions(store, root, hint)
         if newest == listed:
             if found is None:
                 raise CorruptData(f"The log of {root} lacks {missing}.", object=missing)
@@ -215,7 +217,7 @@ def _advance_newest(
     raise StoreUnavailable(prefix, "the log grows faster than it can be read", may_have_happened=False)
 
 
-def _listed_versions(store: ObjectStore, root: str, hint: int | None) -> list[int]:
+def _list_versions(store: ObjectStore, root: str, hint: int | None) -> list[int]:
     """Return the versions of checkpoints, newest first; or only one with all commits after it, if listing reads the whole log.
 
     ``hint`` only says where to look first; it may be stale.
@@ -295,7 +297,7 @@ def _newest_own(
             return opened
     if not listed:
         return None
-    every = _listed_versions(store, root, None)
+    every = _list_versions(store, root, None)
     if every != list(listed):
         return _newest_own(store, root, every, damaged)
     # Without the first commit another program's checkpoint may be all that is left of the log's beginning.
@@ -314,7 +316,7 @@ def _exists(store: ObjectStore, key: str) -> bool:
     return True
 
 
-def _reconciled(
+def _reconcile(
     store: ObjectStore,
     root: str,
     base: OpenedCheckpoint | None,
@@ -357,12 +359,12 @@ def _commits(store: ObjectStore, root: str, versions: range, seen: Seen | None) 
 
 def live_segments(table: pa.Table) -> Iterator[tuple[SegmentRef, list[Run]]]:
     """Yield the segments of a checkpoint's table (``SCHEMA``) with their runs. Raises ``CorruptData``."""
-    return decode_segments(present(table, "add"))
+    return decode_segments(select_actions(table, "add"))
 
 
 def removed_paths(table: pa.Table) -> set[str]:
     """Return the paths of the tombstones of a checkpoint's table (``SCHEMA``)."""
-    return {plain_path(path) for path in pc.struct_field(present(table, "remove"), "path").to_pylist()}
+    return {plain_path(path) for path in pc.struct_field(select_actions(table, "remove"), "path").to_pylist()}
 
 
 def is_checkpoint_due(

@@ -9,7 +9,7 @@ from log_format.checkpoints.checkpoint import decode_checkpoint
 from log_format.checkpoints.memory import decode_memory
 from log_format.clock import Clock
 from log_format.delta.actions import Add
-from log_format.delta.checkpoint_schema import present
+from log_format.delta.checkpoint_schema import select_actions
 from log_format.delta.log import Map, TableLog
 from log_format.delta.table import Table
 from log_format.errors import CorruptData
@@ -94,6 +94,6 @@ def _adds(table: pa.Table) -> list[Add]:
             data_change=False,
             tags=dict(row["tags"] or ()),
         )
-        for row in present(table, "add").to_pylist()
+        for row in select_actions(table, "add").to_pylist()
     ]
     return sorted(adds, key=lambda add: add.modification_time)

@@ -18,7 +18,12 @@ import pyarrow.compute as pc
 from log_format.delta.actions import Commit
 from log_format.journal.content import JOURNAL_TABLE_PROPERTY, decode_content
 from log_format.journal.topics import NO_TOPICS, JournalTopics, decode_topics
-from log_format.topic.applied_transactions import NO_TRANSACTIONS, AppliedTransactions, applied_by_txns, decode_applied
+from log_format.topic.applied_transactions import (
+    NO_TRANSACTIONS,
+    AppliedTransactions,
+    decode_applied,
+    rebuild_from_txns,
+)
 from log_format.topic.config import TopicConfig
 from log_format.topic.producers import NO_PRODUCERS, Producers, decode_producers
 from log_format.topic.state import DELETED_PROPERTY, producers_after
@@ -47,7 +52,7 @@ class TopicMemory(NamedTuple):
         if configuration.get(DELETED_PROPERTY) == "true":
             return NO_MEMORY
         if configuration.get(JOURNAL_TABLE_PROPERTY) == "true":
-            return self._replace(journal=decode_content(commit).applied_to(self.journal))
+            return self._replace(journal=decode_content(commit).apply_to(self.journal))
         transactions = self.transactions.after(commit)
         config = TopicConfig.from_properties(configuration)
         return TopicMemory(producers_after(commit, self.producers, config), transactions)
@@ -74,7 +79,7 @@ def decode_memory(table: pa.Table) -> TopicMemory:
     journal = metadata.get(JOURNAL_KEY)
     return TopicMemory(
         _forgotten_producers(table) if producers is None else decode_producers(_decompress(producers)),
-        applied_by_txns(_txns(table)) if transactions is None else decode_applied(_decompress(transactions)),
+        rebuild_from_txns(_txns(table)) if transactions is None else decode_applied(_decompress(transactions)),
         NO_TOPICS if journal is None else decode_topics(_decompress(journal)),
     )
 

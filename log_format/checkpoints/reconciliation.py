@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from log_format import limits
 from log_format.checkpoints.memory import NO_MEMORY, add_memory, decode_memory
 from log_format.delta.actions import Add, Commit, MetaData, Protocol, Remove
-from log_format.delta.checkpoint_schema import ADD, METADATA, PROTOCOL, REMOVE, SCHEMA, TXN, present
+from log_format.delta.checkpoint_schema import ADD, METADATA, PROTOCOL, REMOVE, SCHEMA, TXN, select_actions
 from log_format.delta.foreign import NOTHING_FOREIGN
 from log_format.journal.topics import JournalTopics
 from log_format.topic.config import TopicConfig
@@ -39,7 +39,7 @@ class Reconciliation:
         self._protocol = _last(head, "protocol")
         self._metadata = _last(head, "metaData")
         self._memory = decode_memory(head)
-        self._txns = {txn["appId"]: txn for txn in present(head, "txn").to_pylist()}
+        self._txns = {txn["appId"]: txn for txn in select_actions(head, "txn").to_pylist()}
         self._adds: dict[str, dict[str, Any]] = {}
         self._removes: dict[str, dict[str, Any]] = {}
         self._gone: set[str] = set()
@@ -70,11 +70,11 @@ class Reconciliation:
         # An Arrow array, since there may be hundreds of thousands of tombstones.
         named = pa.array(list(self._gone | self._back), pa.string())
         for piece in adds_before():
-            yield from _rows("add", _without(present(piece, "add"), named))
+            yield from _rows("add", _without(select_actions(piece, "add"), named))
         yield from _rows("add", pa.array(list(self._adds.values()), ADD))
         oldest_ms = self._tombstones_from_ms()
         for piece in removes_before():
-            yield from _rows("remove", _younger(_without(present(piece, "remove"), named), oldest_ms))
+            yield from _rows("remove", _younger(_without(select_actions(piece, "remove"), named), oldest_ms))
         yield from _rows("remove", _younger(pa.array(list(self._removes.values()), REMOVE), oldest_ms))
 
     def _tombstones_from_ms(self) -> int:
@@ -138,7 +138,7 @@ def _tombstones_kept_ms(configuration: Mapping[str, str]) -> int:
 
 
 def _last(table: pa.Table, name: str) -> dict[str, Any] | None:
-    values = present(table, name)
+    values = select_actions(table, name)
     return values[-1].as_py() if len(values) else None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from log_format import layout, limits
-from log_format.checkpoints.checkpoint import advance_checkpoint, hinted_checkpoint, put_checkpoint
+from log_format.checkpoints.checkpoint import advance_checkpoint, put_checkpoint
 from log_format.checkpoints.journal_log import JournalLogs, list_journals
 from log_format.checkpoints.salvage import Gap, SalvagedState, read_parts
 from log_format.checkpoints.topic_log import TopicLog
@@ -27,6 +27,7 @@ from log_format.delta.actions import (
     encode_commit,
 )
 from log_format.delta.change import Proposal
+from log_format.delta.checkpoint_hint import read_hinted_version
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
 from log_format.errors import BackOff, CorruptData, ObjectExists, UnknownTopic, UnsupportedTable
@@ -256,7 +257,7 @@ class _Plan:
                 return False
         commits = [*(commit for _, commit in self._parts.commits), as_decoded_commit(info, [*actions, *removes])]
         moved_on = advance_checkpoint(self._parts.base, commits, root, self._now_ms)
-        put_checkpoint(self._store, root, version, hinted_checkpoint(self._store, root), moved_on)
+        put_checkpoint(self._store, root, version, read_hinted_version(self._store, root), moved_on)
         self.repair = replace(self.repair, version=version)
         return True
 

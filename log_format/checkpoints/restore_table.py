@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import limits
-from log_format.checkpoints.checkpoint import reconciled_log
+from log_format.checkpoints.checkpoint import reconcile_log
 from log_format.delta.actions import Action, Add, Remove, plain_path
 from log_format.delta.change import Proposal
-from log_format.delta.checkpoint_schema import present
+from log_format.delta.checkpoint_schema import select_actions
 from log_format.store import ObjectStore
 from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import moved_metadata
@@ -54,10 +54,10 @@ class RestoreTable:
         paths = sorted(state.foreign.touched)[: self._files_max]
         live = [path for path in paths if _is_live(state, path)]
         if live:
-            table = reconciled_log(self._store, self._topic, state.version, now_ms)
+            table = reconcile_log(self._store, self._topic, state.version, now_ms)
             if table is None:
                 return  # there is a checkpoint of a later version: the next look reads from that
-            adds = present(table, "add")
+            adds = select_actions(table, "add")
             named = pc.is_in(pc.struct_field(adds, "path"), pa.array(live, pa.string()))
             self._rows = {row["path"]: _add(row) for row in adds.filter(named).to_pylist()}
         self._looked = paths

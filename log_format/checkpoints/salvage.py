@@ -19,14 +19,14 @@ from log_format.checkpoints.checkpoint import OpenedCheckpoint, open_checkpoint
 from log_format.checkpoints.segments import decode_segments
 from log_format.checkpoints.state import decode_metadata, iterate_adds
 from log_format.delta.actions import Commit, MetaData, decode_commit, plain_path
-from log_format.delta.checkpoint_schema import as_corrupt, present
+from log_format.delta.checkpoint_schema import as_corrupt, select_actions
 from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData, ObjectMissing, UnsupportedTable
 from log_format.segments.run import Run, SegmentRef
 from log_format.store import ObjectStore, read_bounded
 from log_format.topic.applied_transactions import NO_TRANSACTIONS
-from log_format.topic.segment_tags import added_segment
-from log_format.topic.state import DELETED_PROPERTY, KEYS_COMPACTED_APP_ID, LOG_START_APP_ID, stamped_requests
+from log_format.topic.segment_tags import decode_segment_add
+from log_format.topic.state import DELETED_PROPERTY, KEYS_COMPACTED_APP_ID, LOG_START_APP_ID, decode_stamped_requests
 
 _DIGITS_MAX: Final = 10
 _COMMITS_MISSING_MAX: Final = 1_000
@@ -111,8 +111,8 @@ def _read_commit(store: ObjectStore, key: str) -> Commit | None:
     try:
         commit = decode_commit(read_bounded(store, key, limits.COMMIT_BYTES_MAX), key)
         for add in commit.adds:
-            added_segment(add)
-        stamped_requests(commit)
+            decode_segment_add(add)
+        decode_stamped_requests(commit)
         NO_TRANSACTIONS.after(commit)
     except UnsupportedTable:
         raise
@@ -195,7 +195,7 @@ class SalvagedState:
     def _begin(self, topic: str, base: OpenedCheckpoint) -> None:
         with as_corrupt(layout.topic_root(topic), base.version, topic=topic):
             self.metadata = decode_metadata(base.head)
-            for txn in present(base.head, "txn").to_pylist():
+            for txn in select_actions(base.head, "txn").to_pylist():
                 self._note(txn["appId"], txn["version"])
             for adds in iterate_adds(base.file):
                 for ref, runs in decode_segments(adds):
@@ -208,7 +208,7 @@ class SalvagedState:
             if self.is_deleted or (known is not None and known.id != commit.metadata.id):
                 self._forget()
             self.metadata, self.is_recreated = commit.metadata, False
-        added = [(*added_segment(add), add) for add in commit.adds]
+        added = [(*decode_segment_add(add), add) for add in commit.adds]
         begun = [run for _, runs, add in added if add.data_change for run in runs]
         if begun and (self.is_deleted or any(run.base_offset < self.ends.get(run.partition, 0) for run in begun)):
             self._forget()

@@ -19,7 +19,7 @@ from log_format.layout import COMPACTED, SEGMENTS
 from log_format.manifest.manifest import RunBatch
 from log_format.manifest.segment_rows import DASHED, SegmentColumns
 from log_format.segments.run import Run, SegmentRef
-from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS, segment_of_add
+from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS, decode_segment_tags
 
 _PATH: Final = (
     rf"^({SEGMENTS}|{COMPACTED})"
@@ -39,7 +39,7 @@ def decode_segments(adds: pa.StructArray) -> Iterator[tuple[SegmentRef, list[Run
     tags = pc.struct_field(adds, "tags")
     runs_tags, footer_tags = (pc.map_lookup(tags, tag, "first").to_pylist() for tag in (TAG_RUNS, TAG_FOOTER))
     for path, size, runs_tag, footer_tag in zip(paths, sizes, runs_tags, footer_tags, strict=True):
-        yield segment_of_add(path, size, runs_tag, footer_tag)
+        yield decode_segment_tags(path, size, runs_tag, footer_tag)
 
 
 def decode_segment_columns(adds: pa.StructArray) -> tuple[SegmentColumns, RunBatch] | None:

@@ -16,7 +16,14 @@ from log_format.checkpoints.memory import decode_memory
 from log_format.checkpoints.segments import decode_segment_columns, decode_segments
 from log_format.delta.actions import MetaData
 from log_format.delta.checkpoint_file import CheckpointFile, large_checkpoint_lock
-from log_format.delta.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, present, refuse_features
+from log_format.delta.checkpoint_schema import (
+    SCHEMA,
+    as_corrupt,
+    check_required,
+    conforming,
+    refuse_features,
+    select_actions,
+)
 from log_format.delta.features import FEATURE
 from log_format.errors import CorruptData
 from log_format.topic.state import TopicState
@@ -39,11 +46,11 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
         refuse_features(table, layout.table_checkpoint_key(root, version))
         memory = decode_memory(table)
         metadata = decode_metadata(table)
-        txns = {txn["appId"]: txn["version"] for txn in present(table, "txn").to_pylist()}
-        newest_ms = pc.max(pc.struct_field(present(table, "add"), "modificationTime")).as_py() or 0
+        txns = {txn["appId"]: txn["version"] for txn in select_actions(table, "txn").to_pylist()}
+        newest_ms = pc.max(pc.struct_field(select_actions(table, "add"), "modificationTime")).as_py() or 0
     if metadata is None:
         raise CorruptData(f"The checkpoint {version} of topic {topic!r} has no metaData.", topic=topic)
-    protocols = present(table, "protocol").to_pylist()
+    protocols = select_actions(table, "protocol").to_pylist()
     state = TopicState.absent(topic, version).with_reconciled(
         metadata,
         txns,
@@ -64,7 +71,7 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
 
 def decode_metadata(table: pa.Table) -> MetaData | None:
     """Return the ``metaData`` in a checkpoint's head; None without one."""
-    rows = present(table, "metaData")
+    rows = select_actions(table, "metaData")
     if not len(rows):
         return None
     row: dict[str, Any] = rows[-1].as_py()
@@ -82,7 +89,7 @@ def iterate_adds(file: CheckpointFile) -> Iterator[pa.StructArray]:
     for piece in file.pieces(_COLUMNS, with_tombstones=False):
         table = conforming(piece, _FIELDS)
         check_required(table)
-        if len(adds := present(table, "add")):
+        if len(adds := select_actions(table, "add")):
             yield adds
 
 

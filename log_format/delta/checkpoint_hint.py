@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from log_format import limits
+from log_format import layout, limits
 from log_format.errors import ObjectMissing, ObjectTooLarge
 from log_format.store import ObjectStore
 
@@ -20,8 +20,9 @@ class _Hint(msgspec.Struct):
 _decode: Final = msgspec.json.Decoder(_Hint).decode
 
 
-def hinted_version(store: ObjectStore, key: str) -> int | None:
-    """Return the version in the hint under ``key``; None without a readable hint. Raises ``StoreUnavailable``."""
+def read_hinted_version(store: ObjectStore, root: str) -> int | None:
+    """Return the version in the hint of the table at ``root``; None without a readable hint. Raises ``StoreUnavailable``."""
+    key = layout.table_last_checkpoint_key(root)
     try:
         return _decode(store.get(key, bytes_max=limits.CLUSTER_BYTES_MAX)).version
     except (ObjectMissing, ObjectTooLarge, msgspec.DecodeError):

@@ -93,16 +93,16 @@ def conforming(table: pa.Table, fields: Sequence[pa.Field] = tuple(SCHEMA)) -> p
 def check_required(table: pa.Table) -> None:
     """Raise ``ValueError`` if an action lacks a required field."""
     for column, name in REQUIRED:
-        if column in table.column_names and pc.struct_field(present(table, column), name).null_count:
+        if column in table.column_names and pc.struct_field(select_actions(table, column), name).null_count:
             raise ValueError(f"{column}.{name} is null")
 
 
 def refuse_features(table: pa.Table, key: str) -> None:
     """Raise ``UnsupportedTable`` if ``protocol`` or ``metaData`` has a feature that no table of Tidelog has."""
-    for protocol in present(table, "protocol").to_pylist():
+    for protocol in select_actions(table, "protocol").to_pylist():
         versions = protocol["minReaderVersion"] or 0, protocol["minWriterVersion"] or 0
         refuse_protocol(key, *versions, protocol["writerFeatures"] or ())
-    for metadata in present(table, "metaData").to_pylist():
+    for metadata in select_actions(table, "metaData").to_pylist():
         refuse_metadata(key, metadata["partitionColumns"] or (), dict(metadata["configuration"] or ()))
 
 
@@ -123,7 +123,7 @@ def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=list(field.type), mask=column.is_null())
 
 
-def present(table: pa.Table, name: str) -> pa.Array:
+def select_actions(table: pa.Table, name: str) -> pa.Array:
     """Return the actions of one kind."""
     column = table.column(name).combine_chunks()
     column = column.chunk(0) if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1 else column

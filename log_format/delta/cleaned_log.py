@@ -16,12 +16,12 @@ from log_format.store import ObjectStore
 
 def cleaned_below(store: ObjectStore, root: str) -> int:
     """Return the version below which commits of the table may have been deleted; 0 if none was. Raises ``StoreUnavailable``."""
-    return max(_noted(store, root), default=0)
+    return max(_list_notes(store, root), default=0)
 
 
 def note_cleaned(store: ObjectStore, root: str, version: int) -> None:
     """Note that commits below ``version`` are about to be deleted. Durable on return. Raises ``StoreUnavailable``."""
-    noted = _noted(store, root)
+    noted = _list_notes(store, root)
     if version > max(noted, default=0):
         store.put(layout.table_cleaned_key(root, version), b"{}")
         noted.append(version)
@@ -29,6 +29,6 @@ def note_cleaned(store: ObjectStore, root: str, version: int) -> None:
         store.delete(layout.table_cleaned_key(root, other))
 
 
-def _noted(store: ObjectStore, root: str) -> list[int]:
+def _list_notes(store: ObjectStore, root: str) -> list[int]:
     names = (info.key.rpartition("/")[2] for info in store.list(layout.table_cleaned_prefix(root)))
     return [int(name) for name in names if name.isdecimal()]

@@ -85,14 +85,14 @@ class ForeignWrites:
 
     def after_properties(self, properties: Mapping[str, str]) -> ForeignWrites:
         """Return the state after a commit of Tidelog that gives the table these properties."""
-        last = foreign_of(properties) or (None if self.is_reverted else self.last)
+        last = parse_foreign_commit(properties) or (None if self.is_reverted else self.last)
         return self if last == self.last else replace(self, last=last)
 
 
 NOTHING_FOREIGN: Final = ForeignWrites()
 
 
-def foreign_of(properties: Mapping[str, str]) -> ForeignCommit | None:
+def parse_foreign_commit(properties: Mapping[str, str]) -> ForeignCommit | None:
     """Return the foreign commit that a table's properties name; None if they name none, or one that can't be read."""
     try:
         return _decode_property(properties.get(FOREIGN_PROPERTY, ""))

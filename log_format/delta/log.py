@@ -23,7 +23,7 @@ from log_format import layout, limits
 from log_format.clock import Clock
 from log_format.delta.actions import Commit, decode_commit
 from log_format.delta.checkpoint_file import is_own_checkpoint
-from log_format.delta.checkpoint_hint import hinted_version
+from log_format.delta.checkpoint_hint import read_hinted_version
 from log_format.delta.cleaned_log import cleaned_below
 from log_format.delta.table import NO_LOG, StateT, TableDescription
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, UnsupportedTable
@@ -195,9 +195,9 @@ class TableLog(Generic[StateT]):
         )
 
     def _replay(self) -> StateT:
-        hint = hinted_version(self.store, layout.table_last_checkpoint_key(self.table.root))
+        hint = read_hinted_version(self.store, self.table.root)
         if hint is not None and not self.store.lists_from_key:
-            probed = self._probed(hint)
+            probed = self._probe_head(hint)
             if probed is not None:
                 return probed
         state, listed = self._newest_checkpoint(hint)
@@ -225,7 +225,7 @@ class TableLog(Generic[StateT]):
         key = layout.table_commit_key(self.table.root, version)
         return CorruptData(f"The log of {self.table.label} lacks version {version}.", object=key, **self.table.fields)
 
-    def _probed(self, hint: int) -> StateT | None:
+    def _probe_head(self, hint: int) -> StateT | None:
         """Return the state at the head, by probing commits after checkpoint ``hint``; None if only a listing can tell."""
         try:
             data = self._checkpoint_bytes(hint)
@@ -282,7 +282,7 @@ class TableLog(Generic[StateT]):
                     data = self._checkpoint_bytes(newest)
                     if not is_own_checkpoint(data):
                         continue
-                    state, after = self._at_checkpoint(data, newest, commits)
+                    state, after = self._load_at_checkpoint(data, newest, commits)
                 except UnsupportedTable:
                     raise
                 except CorruptData as problem:
@@ -293,10 +293,10 @@ class TableLog(Generic[StateT]):
         if damage is not None and (not commits or commits[0] != 0):
             raise damage
         if found and (not commits or commits[0] != 0):
-            return self._at_checkpoint(self._checkpoint_bytes(max(found)), max(found), commits)
+            return self._load_at_checkpoint(self._checkpoint_bytes(max(found)), max(found), commits)
         return self.table.absent(), commits
 
-    def _at_checkpoint(self, data: bytes, version: int, commits: list[int]) -> tuple[StateT, list[int]]:
+    def _load_at_checkpoint(self, data: bytes, version: int, commits: list[int]) -> tuple[StateT, list[int]]:
         return self.table.read_checkpoint(data, version), [one for one in commits if one > version]
 
     def _get_commit(self, version: int) -> Commit | None:

@@ -59,13 +59,13 @@ def share_texts(row: OffsetRow, other: OffsetRow | None) -> OffsetRow:
     return msgspec.structs.replace(
         row,
         group=other.group,
-        topic=_one_of(row.topic, other.topic),
-        topic_id=_one_of(row.topic_id, other.topic_id),
-        member=None if row.member is None else _one_of(row.member, other.member),
+        topic=_share_text(row.topic, other.topic),
+        topic_id=_share_text(row.topic_id, other.topic_id),
+        member=None if row.member is None else _share_text(row.member, other.member),
     )
 
 
-def _one_of(text: str, other: str | None) -> str:
+def _share_text(text: str, other: str | None) -> str:
     return other if text == other and other is not None else text
 
 

@@ -71,7 +71,7 @@ class GroupsState(SystemTableState):
 
     def with_adds(self, adds: Iterable[Add]) -> Self:
         """Return the state after the changes in the tags of these ``add``. Raises ``CorruptData``."""
-        return self.after(*(one for add in adds for one in changes_of(add.path, add.tags or {})))
+        return self.after(*(one for add in adds for one in decode_changes(add.path, add.tags or {})))
 
     def after(self, *all_changes: GroupChanges) -> Self:
         """Return the state after these changes, with the same version and files."""
@@ -206,7 +206,7 @@ def consumer_offsets_table() -> Table[GroupsState]:
     return system_table(layout.CONSUMER_OFFSETS_ROOT, "the consumers' offsets", GroupsState)
 
 
-def changes_of(path: str, tags: Mapping[str, str | None]) -> list[GroupChanges]:
+def decode_changes(path: str, tags: Mapping[str, str | None]) -> list[GroupChanges]:
     """Return the changes in an ``add``. Raises ``CorruptData``."""
     return decode_add_tag(NAME, path, tags, TAG_GROUPS, decode_tag)
 

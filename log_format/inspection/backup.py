@@ -99,7 +99,7 @@ def copy_log(
     """
     if version is not None and len(topics or ()) != 1:
         raise RequestRefused("A version needs one topic: each table counts its own.")
-    _refuse_another_log(source, target, _tables_of(target) if topics is None else map(layout.topic_root, topics))
+    _refuse_another_log(source, target, _list_tables(target) if topics is None else map(layout.topic_root, topics))
     target.put(layout.COPYING, b"{}")
     if any(source.list(layout.COPYING)):
         target.delete(layout.COPYING)
@@ -243,7 +243,7 @@ def _begin_transactions(
     skip_versions(target, max(floors, default=0) - 1, clock)
 
 
-def _tables_of(store: ObjectStore) -> Iterator[str]:
+def _list_tables(store: ObjectStore) -> Iterator[str]:
     """Yield the roots of the tables that may be copied."""
     yield from (*SYSTEM_TABLES, layout.SCHEMAS_ROOT)
     yield from map(layout.topic_root, store.list_directories(layout.TOPICS))

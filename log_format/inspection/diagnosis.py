@@ -18,7 +18,7 @@ from log_format import layout, limits
 from log_format.checkpoints.journal_log import journal_table, list_journals
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
-from log_format.delta.checkpoint_hint import hinted_version
+from log_format.delta.checkpoint_hint import read_hinted_version
 from log_format.delta.log import TableLog
 from log_format.errors import CorruptData, ObjectExists, StoreError, UnsupportedTable
 from log_format.ids import NewId
@@ -257,7 +257,7 @@ def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
     what = f"topic {name}"
     try:
         state = TopicLog(store, name, clock).refresh()
-        checkpoint = hinted_version(store, layout.last_checkpoint_key(name))
+        checkpoint = read_hinted_version(store, layout.topic_root(name))
     except StoreError as error:
         return _refused(store, what, "Its log can't be read", "s3:GetObject below the prefix", error)
     except UnsupportedTable as error:
@@ -306,7 +306,7 @@ def _journal(store: ObjectStore, clock: Clock, number: int) -> Finding:
     try:
         log = TableLog(store, journal_table(number), clock)
         state = log.refresh()
-        checkpoint = hinted_version(store, layout.table_last_checkpoint_key(log.table.root))
+        checkpoint = read_hinted_version(store, log.table.root)
     except StoreError as error:
         return _refused(store, what, "Its log can't be read", "s3:GetObject below the prefix", error)
     except (CorruptData, UnsupportedTable) as error:

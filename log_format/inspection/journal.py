@@ -173,12 +173,12 @@ def _read_log(
         state = log.refresh()
         if state.version == NO_LOG:
             return state, [], set(), [f"There is no {log.table.label}."]
-        reconciled = checkpoint.reconciled_table(store, log.table.root, state.version, clock.now_ms())
+        reconciled = checkpoint.reconcile_table(store, log.table.root, state.version, clock.now_ms())
         if reconciled is None:
             continue  # the log went on, and a newer checkpoint covers this version
         objects = live_objects(reconciled)
         problems = []
-        if _known(decode_memory(reconciled).journal) != _known(state.topics):
+        if _comparable_state(decode_memory(reconciled).journal) != _comparable_state(state.topics):
             problems.append(f"Two ways to replay the log of {log.table.label} give different topics.")
         if len(objects) != state.runs.file_count():
             problems.append(f"Two ways to replay the log of {log.table.label} give different objects.")
@@ -186,7 +186,7 @@ def _read_log(
     raise StoreUnavailable(log.table.root, "the log grows faster than it can be read", may_have_happened=False)
 
 
-def _known(topics: JournalTopics) -> dict[str, tuple[object, ...]]:
+def _comparable_state(topics: JournalTopics) -> dict[str, tuple[object, ...]]:
     """Return what two ways to replay the log must agree on."""
     return {
         topic.topic_id: (

@@ -28,7 +28,7 @@ from log_format.checkpoints.repair import stored_paths
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock, SystemClock
 from log_format.delta.actions import Commit
-from log_format.delta.checkpoint_schema import present
+from log_format.delta.checkpoint_schema import select_actions
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, UnknownTopic
 from log_format.inspection.add_checks import check_statistics, find_times_going_back
 from log_format.inspection.journal import VerifiedTail, verify_tail
@@ -231,13 +231,13 @@ def _read_log(store: ObjectStore, topic: str, clock: Clock) -> _Log:
             if commit.adds or commit.txns:
                 ids[version] = commit.commit_id
 
-        table = checkpoint.reconciled_log(store, topic, state.version, clock.now_ms(), seen=note)
+        table = checkpoint.reconcile_log(store, topic, state.version, clock.now_ms(), seen=note)
         if table is None:
             continue  # the log went on, and a newer checkpoint covers this version
         segments = list(checkpoint.live_segments(table))
         if {segment.path for segment, _ in segments} != {segment.path for segment in log.state.manifest.segments()}:
             raise CorruptData(f"Two ways to replay the log of topic {topic!r} give different segments.", topic=topic)
-        adds = present(table, "add")
+        adds = select_actions(table, "add")
         return _Log(
             state=state,
             segments=segments,
@@ -272,7 +272,7 @@ def _verify_segment(
             return
         footer = decode_footer(store.get_range(key, segment.footer_start, segment.size_bytes), segment)
         check_magic(store.get_range(key, 0, 4), segment)
-        if (held := _runs_of(footer)) != runs:
+        if (held := _runs_from_footer(footer)) != runs:
             other = next(
                 iter([run for run in held if run not in runs] + [run for run in runs if run not in held]), None
             )
@@ -289,7 +289,7 @@ def _verify_segment(
         finding.damaged(segment, problem.detail)
 
 
-def _runs_of(footer: Footer) -> list[Run]:
+def _runs_from_footer(footer: Footer) -> list[Run]:
     """Return the runs that a footer's row groups make up."""
     runs: dict[int, Run] = {}
     for group in footer.row_groups:

@@ -22,7 +22,7 @@ class JournalCommit(NamedTuple):
     objects: Sequence[CommittedObject]
     commit_ms: int
 
-    def applied_to(self, topics: JournalTopics) -> JournalTopics:
+    def apply_to(self, topics: JournalTopics) -> JournalTopics:
         """Return the topics after the commit. Raises ``CorruptData`` if the commit contradicts them."""
         try:
             return topics.after(self.entries, self.objects, self.commit_ms)

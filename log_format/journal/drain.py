@@ -68,7 +68,7 @@ def plan_drain(
     return ends, parts
 
 
-def drained_entry(known: JournalTopic, ends: Offsets, whole_at_ms: int) -> Drained | None:
+def make_drained_entry(known: JournalTopic, ends: Offsets, whole_at_ms: int) -> Drained | None:
     """Return the entry that tells the journal of a drain up to ``ends``; None if the journal knows. ``whole_at_ms``: newest
     object's time."""
     offsets = [(partition, int(end)) for partition, end in enumerate(ends) if end > known.drained[partition]]

@@ -142,7 +142,7 @@ class JournalState:
         if version != self.version + 1:
             raise ValueError(f"commit {version} does not follow version {self.version}")
         content = decode_content(commit)
-        topics = content.applied_to(self.topics)
+        topics = content.apply_to(self.topics)
         for topic_id in dict.fromkeys(entry.topic_id for entry in content.entries):
             before, after = self.topics.by_id.get(topic_id), topics.by_id.get(topic_id)
             if before is not None and (after is None or after.drained is not before.drained):

@@ -23,7 +23,7 @@ from log_format.delta.table import StateT
 from log_format.errors import BackOff, StoreUnavailable, TidelogError, UnknownTopic
 from log_format.ids import NewId
 from log_format.journal.append import JournalAppend, RoutedBatch
-from log_format.journal.drain import DRAIN_BYTES_MAX, Drain, drained_entry, plan_drain
+from log_format.journal.drain import DRAIN_BYTES_MAX, Drain, make_drained_entry, plan_drain
 from log_format.journal.entries import Close, Drained, Entry, Release
 from log_format.journal.notes import JournalNotes
 from log_format.journal.reader import JournalReader, JournalRunPlace
@@ -85,7 +85,7 @@ class TopicWriter:
             _look(log)
         if log.state.attachment is not None and batch.nbytes >= self._direct_bytes_min:
             return self._append_directly(log, batch)
-        return self._appended(log, batch)
+        return self._append_anywhere(log, batch)
 
     def drain(self, log: TableLog[TopicState]) -> Drained | None:
         """Drain the topic's journal into its table. Return the entry that tells the journal, None if nothing is new.
@@ -109,13 +109,13 @@ class TopicWriter:
                 return None
             if (ends == known.next_offsets).all():
                 break
-        return drained_entry(known, ends, at.modification_time_ms)
+        return make_drained_entry(known, ends, at.modification_time_ms)
 
     def note(self, journal: int, entries: Sequence[Entry]) -> JournalState:
         """Commit the entries that are new, and remove objects that no topic needs. Raises the same errors as ``append``."""
         return self._committer(self._journal_of(journal)).commit(JournalNotes(entries)).state
 
-    def _appended(self, log: TableLog[TopicState], batch: Batch) -> AppendOutcome:
+    def _append_anywhere(self, log: TableLog[TopicState], batch: Batch) -> AppendOutcome:
         """Append wherever the topic is, once it accepts appends."""
         closed: Attachment | None = None
         closed_ms = 0
@@ -154,7 +154,7 @@ class TopicWriter:
         """
         before = self._leave(log)
         try:
-            return self._appended(log, batch)
+            return self._append_anywhere(log, batch)
         finally:
             if before is not None:
                 with suppress(TidelogError):

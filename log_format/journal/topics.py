@@ -189,7 +189,7 @@ class TopicsEdit:
             topic = self.by_id.get(entry.topic_id)
             match entry:
                 case Attach():
-                    self.put(self._attached(entry, topic))
+                    self.put(self._attach(entry, topic))
                 case Close():
                     self._close(entry, topic)
                 case Drained() if topic is not None:
@@ -204,7 +204,7 @@ class TopicsEdit:
                 case _:
                     raise ValueError(f"{entry} contradicts what the journal knows of that topic")
 
-    def _attached(self, entry: Attach, topic: JournalTopic | None) -> JournalTopic:
+    def _attach(self, entry: Attach, topic: JournalTopic | None) -> JournalTopic:
         if topic is None and entry.number <= self.closed_number(entry.topic_id):
             raise ValueError(f"topic {entry.name!r} is attached under {entry.number}, which is closed")
         if topic is not None and (topic.is_open or entry.number <= topic.number):
@@ -216,20 +216,20 @@ class TopicsEdit:
                 topic,
                 number=entry.number,
                 is_open=True,
-                settings=_shared(entry.settings),
-                next_offsets=_grown(topic.next_offsets, entry.partition_count),
-                drained=_grown(topic.drained, entry.partition_count),
+                settings=_intern_settings(entry.settings),
+                next_offsets=_extend_offsets(topic.next_offsets, entry.partition_count),
+                drained=_extend_offsets(topic.drained, entry.partition_count),
             )
         if len(entry.next_offsets) > entry.partition_count:
             raise ValueError(f"topic {entry.name!r} has {entry.partition_count} partitions, and offsets of more")
-        offsets = _grown(np.array(entry.next_offsets, np.int64), entry.partition_count)
+        offsets = _extend_offsets(np.array(entry.next_offsets, np.int64), entry.partition_count)
         return JournalTopic(
             topic_id=entry.topic_id,
             name=entry.name,
             number=entry.number,
             first=entry.first,
             is_open=True,
-            settings=_shared(entry.settings),
+            settings=_intern_settings(entry.settings),
             next_offsets=offsets,
             drained=offsets,
             producers=decode_producers(bytes(entry.producers)),
@@ -328,9 +328,9 @@ def _topic(row: _Row) -> JournalTopic:
         number=row.number,
         first=row.first,
         is_open=row.is_open,
-        settings=_shared(row.settings),
-        next_offsets=_grown(next_offsets, 0),
-        drained=_grown(drained, 0),
+        settings=_intern_settings(row.settings),
+        next_offsets=_extend_offsets(next_offsets, 0),
+        drained=_extend_offsets(drained, 0),
         producers=decode_producers(bytes(row.producers)),
         transactions=decode_applied(bytes(row.transactions)),
         undrained_since_ms=row.undrained_since_ms,
@@ -338,7 +338,7 @@ def _topic(row: _Row) -> JournalTopic:
 
 
 @lru_cache(maxsize=1_000)
-def _shared(settings: tuple[int, int, int]) -> tuple[int, int, int]:
+def _intern_settings(settings: tuple[int, int, int]) -> tuple[int, int, int]:
     """Return one object for all topics with these settings."""
     return settings
 
@@ -349,7 +349,7 @@ def _closed_number(topic: JournalTopic | None, closed: int) -> int:
     return topic.number - 1 if topic.is_open else topic.number
 
 
-def _grown(offsets: Offsets, count: int) -> Offsets:
+def _extend_offsets(offsets: Offsets, count: int) -> Offsets:
     """Return the offsets of ``count`` partitions, new ones at 0; read-only."""
     grown = np.concatenate([offsets, np.zeros(max(0, count - len(offsets)), np.int64)])
     grown.flags.writeable = False

@@ -131,9 +131,9 @@ class OverlaidManifest(Manifest):
         """Return the stored bytes, as ``Manifest.size_bytes`` does."""
         return self._own.size_bytes(partition) + self._over.stored_bytes(partition, self._past(partition, 0))
 
-    def retained_from(self, partition: int, *, oldest_ms: int | None, bytes_max: int | None) -> int:
-        """Return the offset for the topic's own table, as ``Manifest.retained_from`` does."""
-        return self._own.retained_from(partition, oldest_ms=oldest_ms, bytes_max=bytes_max)
+    def retention_start(self, partition: int, *, oldest_ms: int | None, bytes_max: int | None) -> int:
+        """Return the offset for the topic's own table, as ``Manifest.retention_start`` does."""
+        return self._own.retention_start(partition, oldest_ms=oldest_ms, bytes_max=bytes_max)
 
     def has_all(self, paths: Iterable[str]) -> bool:
         """Return the answer for the topic's own table, as ``Manifest.has_all`` does."""

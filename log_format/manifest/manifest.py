@@ -117,7 +117,7 @@ class Manifest:
                 runs.forget(gone)
                 self._run_count -= before - len(runs)
             del gone
-            numbers = self._segments.renumbered()
+            numbers = self._segments.renumber_if_crowded()
             if numbers is not None:
                 for runs in self._partitions.values():
                     runs.renumber(numbers)
@@ -188,7 +188,7 @@ class Manifest:
             runs = self._partitions.get(partition)
             return 0 if runs is None else int(np.asarray(runs.sizes).sum(dtype=np.int64))
 
-    def retained_from(self, partition: int, *, oldest_ms: int | None, bytes_max: int | None) -> int:
+    def retention_start(self, partition: int, *, oldest_ms: int | None, bytes_max: int | None) -> int:
         """Return the partition's start after dropping its oldest runs, whole ones only; 0 if none is dropped.
 
         A run is dropped if all its timestamps are before ``oldest_ms``, or if ``bytes_max`` stored bytes remain without it.

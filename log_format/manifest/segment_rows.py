@@ -4,8 +4,8 @@ For a path that Tidelog chose (``layout.segment_path`` or ``compacted_path`` of 
 A segment with another path, or with numbers too large for the columns, is kept as an object in a dictionary. A hash table of row
 numbers (open addressing) finds a path. So adding a segment costs O(1), amortized.
 
-Rows are numbered in the order in which they joined. A removed segment's number stays until ``renumbered`` closes the gaps;
-callers that keep row numbers must then renumber them. Not thread-safe.
+Rows are numbered in the order in which they joined. A removed segment's number stays until ``renumber_if_crowded`` closes the
+gaps; callers that keep row numbers must then renumber them. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class SegmentRows:
         """Return an iterator over the listed segments, in the order in which they joined."""
         return (self.segment(row) for row, kind in enumerate(self._kinds) if kind != _GONE)
 
-    def renumbered(self) -> Rows | None:
+    def renumber_if_crowded(self) -> Rows | None:
         """Close the gaps if there are many, and return each row's new number; None if nothing changed. Amortized O(1) per
         removal."""
         if self._gone * 4 < len(self._kinds) or self._gone < _GONE_MIN:

@@ -93,7 +93,7 @@ class QueuesState(SystemTableState):
 
     def with_adds(self, adds: Iterable[Add]) -> Self:
         """Return the state after the changes in the tags of these ``add``. Raises ``CorruptData``."""
-        return self.after(*(one for add in adds for one in changes_of(add.path, add.tags or {})))
+        return self.after(*(one for add in adds for one in decode_changes(add.path, add.tags or {})))
 
     def after(self, *all_changes: QueueChanges) -> Self:
         """Return the state after these changes, with the same version and files."""
@@ -198,7 +198,7 @@ def queues_table() -> Table[QueuesState]:
     return system_table(layout.QUEUES_ROOT, "the queues", QueuesState)
 
 
-def changes_of(path: str, tags: Mapping[str, str | None]) -> list[QueueChanges]:
+def decode_changes(path: str, tags: Mapping[str, str | None]) -> list[QueueChanges]:
     """Return the changes in an ``add``. Raises ``CorruptData``."""
     return decode_add_tag(NAME, path, tags, TAG_QUEUES, decode_tag)
 

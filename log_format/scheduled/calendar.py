@@ -148,7 +148,7 @@ class Calendar:
             return False  # everything known to be due is in a window
         return self.plan(notices if complete_ms >= closed_ms else list_due(self.store, closed_ms), closing_ms)
 
-    def decided(self, until_ms: int) -> Window:
+    def plan_until(self, until_ms: int) -> Window:
         """Return the newest window, after windows cover everything up to ``until_ms``, which must be closed.
 
         Raises ``StoreUnavailable``, ``CorruptData``, ``OutcomeUnknown``.

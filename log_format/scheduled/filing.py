@@ -108,7 +108,7 @@ def find_missed(calendar: Calendar, filed: Sequence[FiledRequest]) -> list[Filed
         newest = calendar.look()
         if newest.closing_ms < first_due:
             return list(filed)
-        calendar.decided(newest.closing_ms)
+        calendar.plan_until(newest.closing_ms)
         windows = calendar.windows_from(first_due)
     except StoreUnavailable as problem:
         raise OutcomeUnknown(

@@ -81,7 +81,7 @@ def cancel(calendar: Calendar, wanted: str) -> None:
     newest = calendar.look()
     is_new = newest.until_ms < due_ms and _put_cancelled(calendar, one)
     try:
-        _cancelled(calendar, wanted, one, is_new=is_new)
+        _check_cancelled(calendar, wanted, one, is_new=is_new)
     except StoreUnavailable as problem:
         if not is_new:
             raise
@@ -114,7 +114,7 @@ def _unknown(problem: StoreUnavailable) -> OutcomeUnknown:
     return OutcomeUnknown(f"It is unknown whether the delayed record was cancelled: {problem.detail}.")
 
 
-def _cancelled(calendar: Calendar, wanted: str, one: Cancellation, *, is_new: bool) -> None:
+def _check_cancelled(calendar: Calendar, wanted: str, one: Cancellation, *, is_new: bool) -> None:
     """Raise unless the cancellation, which is in the store, came in time and is this call's. ``is_new``: it may be."""
     if calendar.look().closing_ms < one.due_ms:
         if not is_new:
@@ -188,7 +188,7 @@ def _is_cancelled(calendar: Calendar, one: Cancellation) -> bool:
 
 def _outcome(calendar: Calendar, one: Cancellation) -> RecordOutcome:
     """Return the outcome of a record whose time is closed."""
-    calendar.decided(one.due_ms)
+    calendar.plan_until(one.due_ms)
     try:
         windows = calendar.windows_from(one.due_ms)
     except OutcomeUnknown:

@@ -55,7 +55,7 @@ class PublicationCutter:
         return parts
 
 
-def epoch_of(number: int, publication: int) -> int:
+def publication_epoch(number: int, publication: int) -> int:
     """Return the epoch of a window's publication."""
     assert publication < NUMBERS_PER_WINDOW
     return number * NUMBERS_PER_WINDOW + publication

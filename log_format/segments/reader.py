@@ -120,7 +120,7 @@ class SegmentReader:
                     opened.footer, indices, start_offset, bytes_max - bytes_count, records_max - record_count
                 )
                 indices = indices[len(span) :]
-                for decoded in self._decoded(opened, span):
+                for decoded in self._decode_span(opened, span):
                     part = _slice_offsets(decoded, start_offset, end)
                     if not part.num_rows:
                         continue  # frees the table that it was cut from
@@ -193,14 +193,14 @@ class SegmentReader:
                     return int(offsets[found[0]])
             return None
 
-    def _decoded(self, opened: _OpenSegment, span: range) -> Iterator[pa.Table]:
+    def _decode_span(self, opened: _OpenSegment, span: range) -> Iterator[pa.Table]:
         """Yield the records of ``span``: one table, or several if its only row group is too large to be decoded as a whole."""
         if not self._is_heavy(opened.footer, span[0]):
             yield opened.decode(span)
             return
         # One thread at a time: decoding one record of such a row group may take a hundred megabytes.
         with self._heavy:
-            yield from decode_parts(opened.footer, span[0], opened.bytes_of(span), self._decoded_bytes_max // 8)
+            yield from decode_parts(opened.footer, span[0], opened.read_bytes(span), self._decoded_bytes_max // 8)
 
     def _is_heavy(self, footer: Footer, index: int) -> bool:
         return estimate_decoded_bytes(footer, index) > self._decoded_bytes_max
@@ -212,7 +212,7 @@ class SegmentReader:
         ``start_offset`` counts only with its share after it. An estimate that is too low costs another request, one that is too
         high costs bytes.
         """
-        start, _ = _bytes_of(footer, indices)
+        start, _ = _byte_range(footer, indices)
         bytes_expected = records_expected = 0.0
         for count, index in enumerate(indices):
             group = footer.row_groups[index]
@@ -254,18 +254,18 @@ class _OpenSegment:
 
     def decode(self, indices: range, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the records of adjacent row groups."""
-        return decode_row_groups(self.footer, indices, self.bytes_of(indices), columns=columns)
+        return decode_row_groups(self.footer, indices, self.read_bytes(indices), columns=columns)
 
-    def bytes_of(self, indices: range) -> memoryview:
+    def read_bytes(self, indices: range) -> memoryview:
         """Return the bytes of adjacent row groups in the form that ``decode_row_groups`` takes."""
-        start, end = _bytes_of(self.footer, indices)
+        start, end = _byte_range(self.footer, indices)
         if self.body is not None:
             return self.body[:end]
         # The first row group begins right after the magic. If the magic is read with it, nothing has to be copied.
         return memoryview(self.store.get_range(self.key, 0 if start == len(MAGIC) else start, end))
 
 
-def _bytes_of(footer: Footer, indices: range) -> tuple[int, int]:
+def _byte_range(footer: Footer, indices: range) -> tuple[int, int]:
     return footer.row_groups[indices[0]].start, footer.row_groups[indices[-1]].end
 
 

@@ -20,7 +20,7 @@ _DIRECTORY: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_C
 
 
 @contextmanager
-def parent_of(root: StrPath, key: str) -> Iterator[tuple[int, str]]:
+def open_parent(root: StrPath, key: str) -> Iterator[tuple[int, str]]:
     """Open the directory of object ``key``; yield its descriptor, for ``dir_fd`` only, and the object's name in it.
 
     Raises ``OSError``: ``ELOOP`` if a directory on the way is a symbolic link.
@@ -36,7 +36,7 @@ def parent_of(root: StrPath, key: str) -> Iterator[tuple[int, str]]:
 def open_beneath(root: StrPath, directory: str, *, to_sync: bool) -> int:
     """Return a descriptor of ``directory`` below ``root`` (empty: the root itself), which the caller must close.
 
-    It is for ``dir_fd``, and with ``to_sync`` also for ``fsync``. Raises the same ``OSError`` as ``parent_of``.
+    It is for ``dir_fd``, and with ``to_sync`` also for ``fsync``. Raises the same ``OSError`` as ``open_parent``.
     """
     names = [name for name in directory.split("/") if name]
     return _open_directory(root, names, _READABLE if to_sync else _DIRECTORY)

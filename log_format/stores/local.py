@@ -29,7 +29,7 @@ from typing import Final
 from log_format.errors import ObjectExists, ObjectMissing, ObjectTooLarge, StoreUnavailable
 from log_format.limits import DIRECTORY_ATTEMPTS_MAX, TEMPORARY_FILE_AGE_MAX_MS
 from log_format.store import ObjectInfo
-from log_format.stores.beneath import link_error, open_beneath, parent_of
+from log_format.stores.beneath import link_error, open_beneath, open_parent
 from log_format.stores.durable_directory import DurableDirectories
 from log_format.stores.keys import TEMPORARY, check_directory, check_key, check_prefix, check_range
 from log_format.stores.local_list import list_directories, list_objects
@@ -159,7 +159,7 @@ class LocalStore:
         """Delete the object, as ``ObjectStore.delete`` specifies."""
         path = self._path(key)
         try:
-            with parent_of(self._base, key) as (descriptor, name):
+            with open_parent(self._base, key) as (descriptor, name):
                 if stat.S_ISDIR(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
                     return
                 os.unlink(name, dir_fd=descriptor)
@@ -183,14 +183,14 @@ class LocalStore:
         return f"{self._base}/{check_key(key)}"
 
     def _status(self, key: str) -> os.stat_result:
-        with parent_of(self._base, key) as (parent, name):
+        with open_parent(self._base, key) as (parent, name):
             return os.stat(name, dir_fd=parent, follow_symlinks=False)
 
     def _read(self, key: str, read: Callable[[int, int], bytes]) -> bytes:
         path = self._path(key)
         try:
             self._directories.settle(_above(path))
-            with parent_of(self._base, key) as (parent, name):
+            with open_parent(self._base, key) as (parent, name):
                 # Non-blocking, so that a pipe with the object's name can't stop the reader.
                 descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
             try:
@@ -292,7 +292,7 @@ class LocalStore:
 
     def _remove_stale(self) -> None:
         oldest = time.time() - TEMPORARY_FILE_AGE_MAX_MS / 1000
-        with suppress(OSError), parent_of(self._base, f"{TEMPORARY}/any") as (descriptor, _):
+        with suppress(OSError), open_parent(self._base, f"{TEMPORARY}/any") as (descriptor, _):
             for name in os.listdir(self._temporary):  # noqa: PTH208 - names alone
                 with suppress(OSError):
                     if os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mtime < oldest:

@@ -312,7 +312,7 @@ class S3Store:
     def _read(self, key: str, request: Callable[[], T]) -> T:
         def attempt() -> T:
             try:
-                return _translated(request)
+                return _translate_errors(request)
             except RequestFailed as failure:
                 cause = failure.__cause__
                 if isinstance(cause, botocore.exceptions.ClientError) and _code(cause) in {"NoSuchKey", "404"}:
@@ -322,7 +322,7 @@ class S3Store:
         return self._retry.run(key, attempt, repeatable=True, changes=False)
 
     def _change(self, key: str, request: Callable[[], object], *, repeatable: bool) -> None:
-        self._retry.run(key, lambda: _translated(request), repeatable=repeatable)
+        self._retry.run(key, lambda: _translate_errors(request), repeatable=repeatable)
 
 
 def _in_range(found: ReceivedObject, start: int, end: int) -> bytes:
@@ -344,7 +344,7 @@ def _parameters(headers: Mapping[str, str]) -> Any:
     return {name.replace("-", ""): value for name, value in headers.items()}
 
 
-def _translated(request: Callable[[], T]) -> T:
+def _translate_errors(request: Callable[[], T]) -> T:
     """Return the result of ``request``. Turns each of boto3's errors into ``RequestFailed``; other errors pass."""
     try:
         return request()

@@ -151,7 +151,7 @@ class S3Wire:
                 named[AUTHORIZATION] = authorization("PUT", target, named, signer)
                 answer = learned.exchange.answer("PUT", target, named, data)
                 if answer is not None:
-                    return self._judged("PutObject", answer)
+                    return self._judge_answer("PutObject", answer)
         sent = self._send("PUT", key, headers, data, stream_output=False)
         return None if sent is None else Answer(sent.status_code, sent.headers, sent.content)
 
@@ -177,10 +177,10 @@ class S3Wire:
             return answer
         body = _body(answer).read() if stream_output else answer.content
         operation = "PutObject" if method == "PUT" else "GetObject"
-        self._judged(operation, Answer(answer.status_code, answer.headers, body))
+        self._judge_answer(operation, Answer(answer.status_code, answer.headers, body))
         return None
 
-    def _judged(self, operation: str, answer: Answer) -> Answer | None:
+    def _judge_answer(self, operation: str, answer: Answer) -> Answer | None:
         """Return the answer, None if boto3 must send the request elsewhere. Raises ``ClientError``."""
         if answer.status < 300:
             return answer

@@ -212,7 +212,7 @@ class Append:
             if verdict is None and batch.stamp is not None:
                 same = taken.get(request_key(batch.stamp, batch.counts))
                 verdict = same if same is not None else check.judge(batch.stamp, batch.counts)
-                if verdict is None and not batch.counts and self._has_empty_one_of(batch.stamp.producer_id, taken):
+                if verdict is None and not batch.counts and self._has_empty_request(batch.stamp.producer_id, taken):
                     # A commit's txn actions can name one empty request per producer; the next one waits for the next commit.
                     verdict = out_of_order_error(batch.stamp, batch.stamp.sequence - 1)
             if verdict is None and batch.transaction is not None:
@@ -236,7 +236,7 @@ class Append:
             verdicts.append(verdict)
         return verdicts
 
-    def _has_empty_one_of(self, producer_id: str, taken: dict[tuple[ProducerStamp, Counts], int]) -> bool:
+    def _has_empty_request(self, producer_id: str, taken: dict[tuple[ProducerStamp, Counts], int]) -> bool:
         return any(one.producer_id == producer_id and not self.batches[i].counts for (one, _), i in taken.items())
 
     def _stage(self, standing: Sequence[int], state: TopicState, next_offsets: Offsets) -> StagedSegment:

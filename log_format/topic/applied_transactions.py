@@ -79,7 +79,7 @@ class AppliedTransactions:
         for add in commit.adds:
             tag = (add.tags or {}).get(TAG_APPLIED)
             if add.data_change and tag is not None:
-                newer = _decoded(tag, add.path)
+                newer = _decode_tag(tag, add.path)
                 by_id |= newer.by_id
                 floor = max(floor, newer.floor)
         return self if by_id == self.by_id else _above(by_id, floor)
@@ -97,7 +97,7 @@ class AppliedTransactions:
 
     def encoded(self) -> bytes:
         """Return the memory as JSON, for a checkpoint."""
-        return _encoded(self.floor, [(one, *known) for one, known in self.by_id.items()])
+        return _encode_tag(self.floor, [(one, *known) for one, known in self.by_id.items()])
 
 
 NO_TRANSACTIONS: Final = AppliedTransactions(MappingProxyType({}), -1)
@@ -115,7 +115,7 @@ def tag_with_transactions(
         return add
     floor = max(floor_before, *(stamp.floor for stamp in applied))
     rows = [(stamp.transaction_id, stamp.decided_version, offset_ranges) for stamp, offset_ranges in applied.items()]
-    tag = _encoded(floor, rows)
+    tag = _encode_tag(floor, rows)
     return msgspec.structs.replace(add, tags={**(add.tags or {}), TAG_APPLIED: tag.decode()})
 
 
@@ -139,7 +139,7 @@ def decode_applied(data: bytes) -> AppliedTransactions:
     return _above({one: AppliedTransaction(version, _decode_ranges(plain)) for one, version, plain in rows}, floor)
 
 
-def applied_by_txns(versions: Mapping[str, int]) -> AppliedTransactions:
+def rebuild_from_txns(versions: Mapping[str, int]) -> AppliedTransactions:
     """Rebuild the memory from ``txn`` versions by appId; the offset ranges of the records are missing from it."""
     by_id = {
         app_id.removeprefix(TRANSACTION_APP_ID): AppliedTransaction(version, ())
@@ -154,14 +154,14 @@ def _above(by_id: dict[str, AppliedTransaction], floor: int) -> AppliedTransacti
     return AppliedTransactions(MappingProxyType(kept), floor)
 
 
-def _decoded(tag: str, path: str) -> AppliedTransactions:
+def _decode_tag(tag: str, path: str) -> AppliedTransactions:
     try:
         return decode_applied(tag.encode())
     except ValueError as problem:
         raise CorruptData(f"The log's entry for segment {path} can't be used: {problem}.", segment=path) from problem
 
 
-def _encoded(floor: int, rows: Iterable[tuple[str, int, tuple[AppendedRange, ...]]]) -> bytes:
+def _encode_tag(floor: int, rows: Iterable[tuple[str, int, tuple[AppendedRange, ...]]]) -> bytes:
     plain = [
         (one, version, [(place.partition, place.base_offset, place.count) for place in offset_ranges])
         for one, version, offset_ranges in rows

@@ -198,7 +198,7 @@ class TopicConfig:
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> TopicConfig:
         """Return the settings among a table's properties, ignoring unknown and unreadable ones."""
-        return _config_of(tuple(properties.get(property_name) for property_name in _PROPERTIES))
+        return _shared_config(tuple(properties.get(property_name) for property_name in _PROPERTIES))
 
     def altered(self, given: Mapping[str, object], *, request_bytes_max: int = limits.REQUEST_BYTES_MAX) -> TopicConfig:
         """Return these settings with some changed; ``None`` restores the default. Raises like ``parse``."""
@@ -297,7 +297,7 @@ _PROPERTIES: Final = tuple(PROPERTY_PREFIX + name for name in SETTINGS)
 
 
 @lru_cache(maxsize=1_000)
-def _config_of(texts: tuple[str | None, ...]) -> TopicConfig:
+def _shared_config(texts: tuple[str | None, ...]) -> TopicConfig:
     """Return the config with these values of ``_PROPERTIES``: the same object for all topics with equal ones."""
     overrides: dict[str, ConfigValue] = {}
     for (name, setting), text in zip(SETTINGS.items(), texts, strict=True):

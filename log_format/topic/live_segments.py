@@ -11,14 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format.delta.actions import plain_path
+from log_format.delta.checkpoint_schema import select_actions
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.segment_tags import (
     TAG_FOOTER,
     TAG_REWRITTEN,
     TAG_RUNS,
     Rewritten,
-    rewritten_of_add,
-    segment_of_add,
+    decode_rewritten,
+    decode_segment_tags,
 )
 
 
@@ -47,20 +48,20 @@ class RemovedSegment:
 
 def live_segments(reconciled: pa.Table) -> list[LiveSegment]:
     """Return the segments of a reconciled log (``checkpoint.SCHEMA``), sorted by modification time. Raises ``CorruptData``."""
-    adds = _present(reconciled, "add")
+    adds = select_actions(reconciled, "add")
     paths, sizes, times = (adds.field(name).to_pylist() for name in ("path", "size", "modificationTime"))
     tags = [
         pc.map_lookup(adds.field("tags"), tag, "first").to_pylist() for tag in (TAG_RUNS, TAG_FOOTER, TAG_REWRITTEN)
     ]
     found = []
     for path, size, time_ms, runs_tag, footer_tag, rewritten_tag in zip(paths, sizes, times, *tags, strict=True):
-        segment, runs = segment_of_add(path, size, runs_tag, footer_tag)
+        segment, runs = decode_segment_tags(path, size, runs_tag, footer_tag)
         found.append(
             LiveSegment(
                 segment=segment,
                 runs=tuple(runs),
                 modification_time_ms=time_ms,
-                rewritten=rewritten_of_add(path, rewritten_tag),
+                rewritten=decode_rewritten(path, rewritten_tag),
             )
         )
     return sorted(found, key=lambda live: (live.modification_time_ms, live.segment.path))
@@ -68,14 +69,9 @@ def live_segments(reconciled: pa.Table) -> list[LiveSegment]:
 
 def removed_segments(reconciled: pa.Table) -> list[RemovedSegment]:
     """Return the tombstones of a reconciled log (``checkpoint.SCHEMA``)."""
-    removes = _present(reconciled, "remove")
+    removes = select_actions(reconciled, "remove")
     paths, times = (removes.field(name).to_pylist() for name in ("path", "deletionTimestamp"))
     return [
         RemovedSegment(path=plain_path(path), removed_at_ms=time_ms or 0)
         for path, time_ms in zip(paths, times, strict=True)
     ]
-
-
-def _present(table: pa.Table, name: str) -> pa.StructArray:
-    column = table.column(name).drop_null()
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -21,7 +21,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 
 from log_format import limits
-from log_format.topic.producer_id import issued_ms, number_of, numbered
+from log_format.topic.producer_id import format_number, issued_ms, parse_number
 
 SEQUENCES: Final = 2**31
 """Number of sequences: they go from 0 to one less, and then begin at 0 again."""
@@ -269,7 +269,7 @@ EncodedRow = tuple[str, _Epoch, _Count, list[tuple[_Count, _Epoch, _Batches]]]
 EncodedSpent = tuple[str, _Epoch]
 
 
-def numbered_of_rows(rows: Iterable[EncodedRow], spent: Iterable[EncodedSpent]) -> NumberedProducers:
+def decode_numbered(rows: Iterable[EncodedRow], spent: Iterable[EncodedSpent]) -> NumberedProducers:
     """Decode the producers of a checkpoint. Raises ``ValueError`` for damaged ids."""
     edit = _Edit(NO_NUMBERED)
     for producer_id, spent_epoch, last_used_ms, lanes in rows:
@@ -314,5 +314,5 @@ def sequence_difference(sequence: int, expected: int) -> int:
 
 
 def _check(producer_id: str) -> None:
-    if producer_id != numbered(number_of(producer_id)):
+    if producer_id != format_number(parse_number(producer_id)):
         raise ValueError(f"{producer_id!r} names a partition")

@@ -85,7 +85,7 @@ def issue_number(issued_ms: int, randomness: str) -> int:
     return (issued_ms << _NUMBER_RANDOM_BITS) | (int(digits, 16) & ((1 << _NUMBER_RANDOM_BITS) - 1))
 
 
-def numbered(number: int, partition: int | None = None) -> str:
+def format_number(number: int, partition: int | None = None) -> str:
     """Return a Kafka client's id (``number``: 0 to 2**63 - 1) as text; with a partition, as in a stamp."""
     text = f"{KAFKA}{number:016x}"
     return text if partition is None else f"{text}-{partition}"
@@ -101,7 +101,7 @@ def has_partition(producer_id: str) -> bool:
     return is_numbered(producer_id) and len(producer_id) > _NUMBER_LENGTH
 
 
-def number_of(producer_id: str) -> int:
+def parse_number(producer_id: str) -> int:
     """Return the number of a Kafka client's id. Raises ``ValueError`` for any other text."""
     if _NUMBER.fullmatch(producer_id) is None:
         raise ValueError(f"{producer_id!r} is no Kafka client's producer id")

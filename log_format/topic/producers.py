@@ -31,7 +31,7 @@ from log_format.topic.numbered_producers import (
     NumberedProducers,
     RememberedBatch,
     add_to_sequence,
-    numbered_of_rows,
+    decode_numbered,
     sequence_difference,
 )
 from log_format.topic.producer_id import PUBLISHER, has_partition, is_numbered, issued_ms, split_partition
@@ -206,7 +206,7 @@ _TAG_DECODER: Final = msgspec.json.Decoder(list[tuple[str, int, int, _RangeTuple
 def decode_producers(data: bytes) -> Producers:
     """Decode the result of ``Producers.encoded``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
     found = _CHECKPOINT_DECODER.decode(data)
-    of_kafka = numbered_of_rows(found.numbered, found.spent) if found.numbered or found.spent else NO_NUMBERED
+    of_kafka = decode_numbered(found.numbered, found.spent) if found.numbered or found.spent else NO_NUMBERED
     if not found.rows and found.forgotten_issued_ms == NO_PRODUCERS.forgotten_issued_ms and of_kafka is NO_NUMBERED:
         return NO_PRODUCERS
     by_id = {
@@ -278,7 +278,7 @@ class SequenceCheck:
             for remembered in known.newest:
                 if remembered.sequence == sequence:
                     return Duplicate(remembered.offset_ranges)
-        return self._in_turn(stamp)
+        return self._check_order(stamp)
 
     def _judge_numbered(self, stamp: ProducerStamp, counts: Counts) -> Duplicate | TidelogError | None:
         producer_id, partition = split_partition(stamp.producer_id)
@@ -294,9 +294,9 @@ class SequenceCheck:
         for sequence, base_offset, count in lane.newest if lane is not None and lane.epoch == stamp.epoch else ():
             if sequence == stamp.sequence and counts == ((partition, count),):
                 return Duplicate((AppendedRange(partition, base_offset, count),))
-        return self._in_turn(stamp)
+        return self._check_order(stamp)
 
-    def _in_turn(self, stamp: ProducerStamp) -> TidelogError | None:
+    def _check_order(self, stamp: ProducerStamp) -> TidelogError | None:
         producer_id, epoch, _ = stamp
         expected = self._next.get((producer_id, epoch))
         if expected is None:

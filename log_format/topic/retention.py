@@ -59,7 +59,7 @@ def expired_offsets(state: TopicState, now_ms: int) -> dict[int, int]:
         return {}
     moved = {}
     for partition in range(state.partition_count):
-        offset = state.manifest.retained_from(
+        offset = state.manifest.retention_start(
             partition,
             oldest_ms=now_ms - retention_ms if retention_ms >= 0 else None,
             bytes_max=retention_bytes if retention_bytes >= 0 else None,

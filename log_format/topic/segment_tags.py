@@ -125,7 +125,7 @@ _RUNS_DECODER: Final = msgspec.json.Decoder(list[_RunTuple])
 _FOOTER_DECODER: Final = msgspec.json.Decoder(tuple[_Count, _Count])
 
 
-def segment_of_add(
+def decode_segment_tags(
     path: str, size_bytes: int, tag_runs: str | None, tag_footer: str | None
 ) -> tuple[SegmentRef, list[Run]]:
     """Return the segment and runs that an ``add`` names.
@@ -149,13 +149,13 @@ def segment_of_add(
     return SegmentRef(plain, size_bytes, footer_start, footer_crc32), runs
 
 
-def added_segment(add: Add) -> tuple[SegmentRef, list[Run]]:
-    """Return the segment and runs of an ``add``, like ``segment_of_add``."""
+def decode_segment_add(add: Add) -> tuple[SegmentRef, list[Run]]:
+    """Return the segment and runs of an ``add``, like ``decode_segment_tags``."""
     tags = add.tags or {}
-    return segment_of_add(add.path, add.size, tags.get(TAG_RUNS), tags.get(TAG_FOOTER))
+    return decode_segment_tags(add.path, add.size, tags.get(TAG_RUNS), tags.get(TAG_FOOTER))
 
 
-def rewritten_of_add(path: str, tag: str | None) -> Rewritten:
+def decode_rewritten(path: str, tag: str | None) -> Rewritten:
     """Decode the ``tidelog.rewritten`` of an ``add``; None stands for records as flushed. Raises ``CorruptData``."""
     try:
         return Rewritten(0) if tag is None else _decode_rewritten(tag)
@@ -164,7 +164,7 @@ def rewritten_of_add(path: str, tag: str | None) -> Rewritten:
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
 
 
-def stamped_batches(path: str, tags: Mapping[str, str | None]) -> list[StampedBatch]:
+def decode_stamped_batches(path: str, tags: Mapping[str, str | None]) -> list[StampedBatch]:
     """Return the idempotent requests in an ``add`` with these tags. Raises ``CorruptData``."""
     tag = tags.get(TAG_PRODUCERS)
     try:
@@ -174,7 +174,7 @@ def stamped_batches(path: str, tags: Mapping[str, str | None]) -> list[StampedBa
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
 
 
-def spent_producers(tags: Mapping[str, str]) -> list[tuple[str, int]]:
+def decode_spent_producers(tags: Mapping[str, str]) -> list[tuple[str, int]]:
     """Return the spent (id, epoch) of Kafka clients' producers in a commit with these tags. Raises ``CorruptData``."""
     try:
         return decode_spent(tags.get(TAG_SPENT, "[]"))

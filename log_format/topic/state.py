@@ -40,9 +40,9 @@ from log_format.topic.producer_id import is_numbered
 from log_format.topic.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
 from log_format.topic.segment_tags import (
     TAG_FORGOTTEN,
-    added_segment,
-    spent_producers,
-    stamped_batches,
+    decode_segment_add,
+    decode_spent_producers,
+    decode_stamped_batches,
 )
 from log_format.topic.table_columns import parse_typed_columns
 
@@ -192,7 +192,7 @@ class TopicState:
         for action in commit.adds:
             if action.path in foreign.touched and self.manifest.has_all([plain_path(action.path)]):
                 continue  # named again after a foreign commit that touched it
-            segment, runs = added_segment(action)
+            segment, runs = decode_segment_add(action)
             for run in runs:
                 state._check_partition(run.partition, segment.path)
                 if action.data_change and run.base_offset != expected[run.partition]:
@@ -334,7 +334,7 @@ class TopicState:
 
 def producers_after(commit: Commit, producers: Producers, config: TopicConfig) -> Producers:
     """Return the memory of producers after a commit to a topic with this ``config``. Raises ``CorruptData``."""
-    stamped, spent = stamped_requests(commit), spent_producers(commit.tags)
+    stamped, spent = decode_stamped_requests(commit), decode_spent_producers(commit.tags)
     producers = producers.with_spent(spent) if spent else producers
     if stamped:
         times = [*(add.modification_time for add in commit.adds), *(txn.last_updated for txn in commit.txns)]
@@ -344,10 +344,12 @@ def producers_after(commit: Commit, producers: Producers, config: TopicConfig) -
     return producers.with_forgotten(int(forgotten)) if _TIME.fullmatch(forgotten) else producers
 
 
-def stamped_requests(commit: Commit) -> list[StampedBatch]:
+def decode_stamped_requests(commit: Commit) -> list[StampedBatch]:
     """Return the idempotent requests in a commit, with and without records. Raises ``CorruptData``."""
-    stamped = stamped_batches("", commit.tags)
-    stamped += [batch for add in commit.adds if add.data_change for batch in stamped_batches(add.path, add.tags or {})]
+    stamped = decode_stamped_batches("", commit.tags)
+    stamped += [
+        batch for add in commit.adds if add.data_change for batch in decode_stamped_batches(add.path, add.tags or {})
+    ]
     for txn in commit.txns:
         if txn.app_id.startswith(EMPTY_REQUEST_APP_ID):
             producer_id, _, epoch = txn.app_id.removeprefix(EMPTY_REQUEST_APP_ID).rpartition("-")

@@ -11,13 +11,13 @@ import uuid
 
 from log_format.checkpoints.checkpoint import (
     advance_checkpoint,
-    hinted_checkpoint,
     open_checkpoint,
     put_checkpoint,
     write_table_checkpoint,
 )
 from log_format.clock import Clock
 from log_format.delta.actions import PROTOCOL, CommitInfo, as_decoded_commit
+from log_format.delta.checkpoint_hint import read_hinted_version
 from log_format.delta.log import TableLog
 from log_format.delta.system_table import table_metadata
 from log_format.delta.table import NO_LOG
@@ -43,4 +43,4 @@ def skip_versions(store: ObjectStore, version: int, clock: Clock) -> None:
         write_table_checkpoint(store, table.root, head, now_ms)
     base = None if head == NO_LOG else open_checkpoint(store, table.root, head)
     found = advance_checkpoint(base, commits, table.root, now_ms)
-    put_checkpoint(store, table.root, version, hinted_checkpoint(store, table.root), found)
+    put_checkpoint(store, table.root, version, read_hinted_version(store, table.root), found)

@@ -105,7 +105,7 @@ def find_damaged(store: ObjectStore, state: TransactionsState, now_ms: int) -> I
     """
     for row in state.transactions.values():
         if row.state == "committing" and now_ms - row.recorded_at_ms > LEFT_ALONE_MS:
-            found = _looked_at(store, row)
+            found = _find_lost(store, row)
             if found.lost:
                 yield found
 
@@ -123,7 +123,7 @@ def plan_commit_without_lost(store: ObjectStore, found: DamagedTransaction, new_
     return CommitWithoutLost(seen_row=found.row, staged=tuple(left), lost=len(found.lost))
 
 
-def _looked_at(store: ObjectStore, row: TransactionRow) -> DamagedTransaction:
+def _find_lost(store: ObjectStore, row: TransactionRow) -> DamagedTransaction:
     lost: list[str] = []
     left: list[str] = []
     indexed: dict[str, Sequence[IndexedBatch]] = {}

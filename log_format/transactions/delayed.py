@@ -43,7 +43,7 @@ def file_delayed(
             indices=np.arange(len(times), dtype=np.int64),
         )
         is_later = times > row.recorded_at_ms
-        at_once.append(_staged(request, records.where(~is_later)))
+        at_once.append(_with_records(request, records.where(~is_later)))
         later.append(records.where(is_later))
     delayed = DelayedRecords.joined(later)
     first = requests[0]
@@ -57,11 +57,11 @@ def file_delayed(
             if clock.now_ms() - int(delayed.deliver_at.min()) < limits.WINDOWS_KEPT_MS:
                 raise
             (one,) = found  # its windows are gone: only an earlier try can have filed it, in time
-        at_once.append(_staged(first, one.late))
+        at_once.append(_with_records(first, one.late))
     return [request for request in at_once if request.records.num_rows]
 
 
-def _staged(request: StagedRecords, records: DelayedRecords) -> StagedRecords:
+def _with_records(request: StagedRecords, records: DelayedRecords) -> StagedRecords:
     return StagedRecords(
         topic=request.topic, topic_id=request.topic_id, records=records.records, partitions=records.partitions
     )

@@ -75,7 +75,7 @@ async def finish(row: TransactionRow, means: FinishingOperations) -> Transaction
         return row
     try:
         applied: list[Sequence[Place]] = [
-            *await means.each(lambda names: _append_records(row, names, means), _by_topic(row)),
+            *await means.each(lambda names: _append_records(row, names, means), _group_by_topic(row)),
             *await means.each(lambda name: means.append_indexed(row, name), [*filter(is_index, row.staged)]),
         ]
         if offsets := staged_offset_names(row):
@@ -114,7 +114,7 @@ def staged_offset_names(row: TransactionRow) -> list[str]:
     return [name for name in row.staged if name.endswith(SUFFIX)]
 
 
-def _by_topic(row: TransactionRow) -> list[list[str]]:
+def _group_by_topic(row: TransactionRow) -> list[list[str]]:
     """Return the names of each topic's staged objects, in order. Raises ``CorruptData``."""
     topics: dict[str, list[str]] = {}
     for name in row.staged:

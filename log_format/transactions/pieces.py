@@ -86,7 +86,7 @@ class PieceWriter(NamedTuple):
 
     def written(self, piece: Piece, placement: Placement, state: TopicState) -> UploadedSegment:
         """Read the piece's batches, and put its segment. Raises ``BackOff``, ``CorruptData``."""
-        encoded = self._encoded(piece, placement, state)
+        encoded = self._encode(piece, placement, state)
         ref = encoded.ref(segment_path(self.new_id()))
         started_ms = self.clock.monotonic_ms()
         try:
@@ -109,7 +109,7 @@ class PieceWriter(NamedTuple):
         except StoreUnavailable as problem:
             raise BackOff(f"The store did not return staged records: {problem.detail}.") from problem
 
-    def _encoded(self, piece: Piece, placement: Placement, state: TopicState) -> EncodedSegment:
+    def _encode(self, piece: Piece, placement: Placement, state: TopicState) -> EncodedSegment:
         requests = self.read(piece.batches)
         batch = transaction_batch(self.row, requests, floor=0, now_ms=placement.append_time_ms or 0)
         of = {(one.topic, one.topic_id) for one in requests}

@@ -60,7 +60,7 @@ def decode_index(data: bytes, key: str) -> list[IndexedBatch]:
     return found
 
 
-def by_topic(batches: Iterable[IndexedBatch]) -> list[list[IndexedBatch]]:
+def group_by_topic(batches: Iterable[IndexedBatch]) -> list[list[IndexedBatch]]:
     """Return the batches of each topic, in order."""
     topics: dict[str, list[IndexedBatch]] = {}
     for batch in batches:

@@ -13,10 +13,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from log_format import limits
-from log_format.checkpoints.checkpoint import hinted_checkpoint, is_checkpoint_due, write_table_checkpoint
+from log_format.checkpoints.checkpoint import is_checkpoint_due, write_table_checkpoint
 from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
+from log_format.delta.checkpoint_hint import read_hinted_version
 from log_format.delta.committer import Committer
 from log_format.delta.log import Map, TableLog
 from log_format.errors import BackOff, CorruptData, ObjectMissing, OutcomeUnknown, StoreUnavailable, TidelogError
@@ -81,7 +82,7 @@ class TransactionFinisher:
 
         Raises the decision's refusal; ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``.
         """
-        (outcome,) = self._tried(lambda: self._committer.commit(Decide([decision], self._new_id)).result)
+        (outcome,) = self._retry(lambda: self._committer.commit(Decide([decision], self._new_id)).result)
         if isinstance(outcome, TidelogError):
             raise outcome
         return outcome
@@ -95,7 +96,7 @@ class TransactionFinisher:
         if row.state == "committing" and (staged_offset_names(row) or any(map(is_index, row.staged))):
             what = "is large, or has offsets of a group"
             raise BackOff(f"Transaction {row.transaction_id} {what}: a gateway brings it to its end.")
-        return _result_of(finish(row, self))
+        return _run_synchronously(finish(row, self))
 
     def delete_staged(self, transaction_id: str) -> None:
         """Delete the transaction's staged objects, best effort: maintenance collects what is left."""
@@ -110,7 +111,9 @@ class TransactionFinisher:
         if len(self.log.state.files) >= FILES_MIN:
             self._committer.commit(Compact(self._new_id, files_min=FILES_MIN))
         version, root = self.log.state.version, self.log.table.root
-        if is_checkpoint_due(version, None, 0) and is_checkpoint_due(version, hinted_checkpoint(self._store, root), 0):
+        if is_checkpoint_due(version, None, 0) and is_checkpoint_due(
+            version, read_hinted_version(self._store, root), 0
+        ):
             write_table_checkpoint(self._store, root, version, self._clock.now_ms())
 
     # ``Means``: none of these coroutines waits
@@ -127,11 +130,11 @@ class TransactionFinisher:
         self, row: TransactionRow, requests: Sequence[StagedRecords]
     ) -> Sequence[AppendedRange] | Duplicate:
         """Append one topic's records, as ``Means.append`` specifies."""
-        requests = self._tried(lambda: file_delayed(row, requests, self._store, self._clock, self._new_id))
+        requests = self._retry(lambda: file_delayed(row, requests, self._store, self._clock, self._new_id))
         if not requests:
             return ()
         batch = transaction_batch(row, requests, self.log.state.floor, self._clock.now_ms())
-        outcome = self._tried(lambda: self._topics.append(self._log_of(requests[0].topic), batch))
+        outcome = self._retry(lambda: self._topics.append(self._log_of(requests[0].topic), batch))
         if isinstance(outcome, TidelogError):
             raise outcome
         return outcome
@@ -167,7 +170,7 @@ class TransactionFinisher:
         except StoreUnavailable as problem:
             raise BackOff(f"The store does not serve staged records: {problem.detail}.") from problem
 
-    def _tried(self, commit: Callable[[], ResultT]) -> ResultT:
+    def _retry(self, commit: Callable[[], ResultT]) -> ResultT:
         """Return the result of ``commit``, with retries, which are safe: the same commit is in the log once, whatever earlier
         tries did."""
         for attempt in range(1, ATTEMPTS_MAX):
@@ -178,7 +181,7 @@ class TransactionFinisher:
         return commit()
 
 
-def _result_of(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+def _run_synchronously(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Run work that never waits, and return its result."""
     try:
         work.send(None)

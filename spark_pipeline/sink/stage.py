@@ -76,7 +76,7 @@ def new_attempt() -> Attempt:
     return Attempt(uuid.uuid4().hex, SystemClock().now_ms())
 
 
-def transaction_id_of(attempt: Attempt, batch: BatchName | None, options: SinkOptions) -> str:
+def make_transaction_id(attempt: Attempt, batch: BatchName | None, options: SinkOptions) -> str:
     """Return the transaction id of this attempt of the batch. Raises ``StoreUnavailable``, ``CorruptData``."""
     name = "" if batch is None else f"{batch.writer}/{batch.number}"
     randomness = hashlib.sha256(f"{attempt.token}/{name}".encode()).hexdigest()
@@ -89,7 +89,7 @@ def stage(
     """Stage the rows as objects. Raises ``OptionRefused``, ``RequestRefused``, ``StoreUnavailable``, ``CorruptData``."""
     context = TaskContext.get()
     task = 0 if context is None else context.partitionId()
-    transaction_id = transaction_id_of(attempt, batch, options)
+    transaction_id = make_transaction_id(attempt, batch, options)
     objects: list[StagedObject] = []
     waiting: dict[str, list[StagedRecords]] = {}
     sizes: dict[str, int] = {}

@@ -14,7 +14,7 @@ from spark_pipeline.sink.batch_name import BatchName, job_batch_name, stream_bat
 from spark_pipeline.sink.carry import CarriedTask, carry
 from spark_pipeline.sink.commit import commit_staged, drop_staged
 from spark_pipeline.sink.options import SinkOptions
-from spark_pipeline.sink.stage import Attempt, StagedTask, new_attempt, stage, transaction_id_of
+from spark_pipeline.sink.stage import Attempt, StagedTask, make_transaction_id, new_attempt, stage
 
 Messages = Sequence[WriterCommitMessage | None]
 
@@ -40,7 +40,7 @@ class BatchWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's
         """Delete all staged objects, including those of failed tasks."""
         if not self._options.gateways:
-            drop_staged(transaction_id_of(self._attempt, job_batch_name(self._options), self._options), self._options)
+            drop_staged(make_transaction_id(self._attempt, job_batch_name(self._options), self._options), self._options)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):

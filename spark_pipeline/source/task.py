@@ -77,7 +77,7 @@ def _tables(
     If a part's segment is gone, the task searches for the records elsewhere.
     """
     reader = part_reader(store)
-    columns = [*columns, *(name for name in _filtered_by(task) if name not in columns)]
+    columns = [*columns, *(name for name in _filter_columns(task) if name not in columns)]
     parts = deque((part, 0) for part in task.parts)
     while parts:
         part, looks = parts.popleft()
@@ -105,7 +105,7 @@ def _tables(
                 _log.warning("%s Going on without it (failOnDataLoss is false).", problem.detail)
 
 
-def _filtered_by(task: ReadTask) -> Iterator[str]:
+def _filter_columns(task: ReadTask) -> Iterator[str]:
     """Yield the columns that the task's filters read."""
     if any(wanted.key is not None for wanted in task.filters):
         yield "key"

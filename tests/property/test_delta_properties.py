@@ -24,7 +24,7 @@ from log_format.delta.actions import (
 )
 from log_format.errors import CorruptData
 from log_format.segments.run import Run, SegmentRef
-from log_format.topic.segment_tags import add_segment, segment_of_add
+from log_format.topic.segment_tags import add_segment, decode_segment_tags
 from log_format.topic.state import TopicState
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "commits").glob("*.json"))
@@ -69,7 +69,7 @@ def test_a_segment_survives_its_commit(segment: SegmentRef, held: list[Run], tim
     assert commit.adds == (add,)
     tags = commit.adds[0].tags
     assert tags is not None
-    read = segment_of_add(commit.adds[0].path, commit.adds[0].size, tags["tidelog.runs"], tags["tidelog.footer"])
+    read = decode_segment_tags(commit.adds[0].path, commit.adds[0].size, tags["tidelog.runs"], tags["tidelog.footer"])
     assert read == (segment, held)
     assert add.path.isascii()
     assert json.loads(add.stats or "")["numRecords"] == sum(run.record_count for run in held)
@@ -179,7 +179,7 @@ def test_any_tags_are_a_segment_or_corrupt(path: str, size: int, tag_runs: str |
     """Whatever the tags of an ``add`` say, they name a segment or are corrupt."""
     assert Add(path=path, size=size, modification_time=1, data_change=True).size == size
     try:
-        segment, held = segment_of_add(path, size, tag_runs, tag_footer)
+        segment, held = decode_segment_tags(path, size, tag_runs, tag_footer)
     except CorruptData:
         return
     assert segment.size_bytes == size

@@ -222,7 +222,7 @@ def test_an_attachment_is_a_property(journal: int, number: int, first: int) -> N
 
 def test_content_needs_no_tags() -> None:
     """A fence, for example, says nothing about topics."""
-    assert decode_content(commit_with({})).applied_to(NO_TOPICS) == NO_TOPICS
+    assert decode_content(commit_with({})).apply_to(NO_TOPICS) == NO_TOPICS
 
 
 def _damaged(text: str) -> st.SearchStrategy[str]:

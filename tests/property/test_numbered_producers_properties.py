@@ -22,12 +22,12 @@ from log_format.topic.numbered_producers import (
 from log_format.topic.producer_id import (
     KAFKA,
     PLAIN,
+    format_number,
     issue,
     issue_number,
     issued_ms,
     kind_of,
-    number_of,
-    numbered,
+    parse_number,
     split_partition,
 )
 from log_format.topic.producers import (
@@ -75,7 +75,7 @@ sent_batches = st.lists(
 
 
 def stamp_of(number: int, partition: int, epoch: int, sequence: int) -> ProducerStamp:
-    return ProducerStamp(numbered(number, partition), epoch, sequence)
+    return ProducerStamp(format_number(number, partition), epoch, sequence)
 
 
 def one(stamp: ProducerStamp, base_offset: int, count: int) -> StampedBatch:
@@ -105,7 +105,7 @@ def test_no_batch_is_accepted_twice_whatever_is_forgotten(batches: list[Sent], s
     log: dict[tuple[ProducerStamp, int], int] = {}
     for one_sent in batches:
         now_ms += one_sent.passed_ms
-        lane = numbered(NUMBERS[one_sent.which], one_sent.partition)
+        lane = format_number(NUMBERS[one_sent.which], one_sent.partition)
         expected = journal.expected_sequence(lane, one_sent.epoch)
         stamp = ProducerStamp(lane, one_sent.epoch, max(0, expected + one_sent.distance))
         verdict = judged(journal, stamp, one_sent.record_count, now_ms)
@@ -192,8 +192,8 @@ def test_a_forgotten_producer_goes_on_in_its_next_epoch() -> None:
     old, other = stamp_of(NUMBERS[0], 0, 0, 0), stamp_of(NUMBERS[3], 0, 0, 0)
     producers = NO_PRODUCERS.with_batches([one(old, 0, 1)], 1, EXPIRATION_MS)
     producers = producers.with_batches([one(other, 1, 1)], 1 + EXPIRATION_MS + 1, EXPIRATION_MS)
-    assert list(producers.numbered.by_id) == [numbered(NUMBERS[3])]
-    assert dict(producers.numbered.spent) == {numbered(NUMBERS[0]): 0}
+    assert list(producers.numbered.by_id) == [format_number(NUMBERS[3])]
+    assert dict(producers.numbered.spent) == {format_number(NUMBERS[0]): 0}
     assert code_of(judged(producers, old, 1)) is ErrorCode.UNKNOWN_PRODUCER
     assert code_of(judged(producers, stamp_of(NUMBERS[0], 5, 0, 0), 1)) is ErrorCode.UNKNOWN_PRODUCER
     again = stamp_of(NUMBERS[0], 5, 1, 0)
@@ -208,7 +208,7 @@ def test_beyond_the_bound_the_first_issued_spent_id_goes_and_ids_as_old_are_refu
     producers = bounded(Bounds(spent_max=1))
     producers = producers.with_batches([one(stamp_of(n, 0, 0, 0), i, 1) for i, n in enumerate(NUMBERS)], 1, 10)
     producers = producers.with_batches([one(stamp_of(NUMBERS[3], 0, 0, 1), 9, 1)], 100, 10)
-    assert list(producers.numbered.spent) == [numbered(NUMBERS[2])]
+    assert list(producers.numbered.spent) == [format_number(NUMBERS[2])]
     assert producers.forgotten_issued_ms == 10
     assert code_of(judged(producers, stamp_of(NUMBERS[0], 0, 9, 0), 1)) is ErrorCode.UNKNOWN_PRODUCER
     assert judged(producers, stamp_of(NUMBERS[2], 0, 1, 0), 1) is None
@@ -229,9 +229,12 @@ def test_a_number_is_positive_and_tells_its_age(issued: int, randomness: int) ->
     """Until the year 2109."""
     number = issue_number(issued, f"{randomness:06x}")
     assert 0 <= number < 2**63
-    assert issued_ms(numbered(number)) == issued_ms(numbered(number, 9)) == issued
-    assert kind_of(numbered(number, 0)) == KAFKA
-    assert (number_of(numbered(number, 3)), split_partition(numbered(number, 3))) == (number, (numbered(number), 3))
+    assert issued_ms(format_number(number)) == issued_ms(format_number(number, 9)) == issued
+    assert kind_of(format_number(number, 0)) == KAFKA
+    assert (parse_number(format_number(number, 3)), split_partition(format_number(number, 3))) == (
+        number,
+        (format_number(number), 3),
+    )
 
 
 @pytest.mark.parametrize(

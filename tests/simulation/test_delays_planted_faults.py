@@ -80,7 +80,9 @@ class Planted:
 _CALENDAR, _PUBLISHING = "log_format.scheduled.calendar", "gateway.scheduled.publishing"
 
 PLANTED: dict[str, Planted] = {
-    "numbers publications without the windows": Planted(FAULTY, ((f"{_PUBLISHING}.epoch_of", _numbered_by_itself),)),
+    "numbers publications without the windows": Planted(
+        FAULTY, ((f"{_PUBLISHING}.publication_epoch", _numbered_by_itself),)
+    ),
     "publishes what is due soon": Planted(CROWDED, ((f"{_CALENDAR}.Calendar.plan", _closes_ahead),), first_seed=16),
     "plans from a listing before the last window": Planted(
         STORMY, ((f"{_CALENDAR}.Calendar.is_recent_enough", _plans_from_any_listing),), first_seed=12

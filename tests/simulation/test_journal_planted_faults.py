@@ -32,7 +32,7 @@ from tests.simulation.simulated_journals.world import MEDDLED, RESTLESS, simulat
 SEEDS_MAX = 120
 
 _check = TopicMove.check
-_attached, _topic_row = TopicsEdit._attached, "log_format.journal.topics._row"
+_attach, _topic_row = TopicsEdit._attach, "log_format.journal.topics._row"
 
 
 def _attaches_what_is_closed(edit: TopicsEdit, topic_id: str, number: int) -> bool:
@@ -110,7 +110,7 @@ def _lets_go_of_all(self: JournalRuns, count_max: int) -> list[tuple[str, int]]:
 
 def _believes_every_attach(self: TopicsEdit, entry: Attach, topic: JournalTopic | None) -> JournalTopic:
     """Takes the state that an attach brings also within a stay, in which only the journal knows it."""
-    return _attached(self, entry, None if topic is None else msgspec.structs.replace(topic, first=0))
+    return _attach(self, entry, None if topic is None else msgspec.structs.replace(topic, first=0))
 
 
 def _releases_what_is_closed(self: Gateway, number: int) -> None:
@@ -159,7 +159,7 @@ PLANTED: dict[str, Planted] = {
     "a drain loses stamps": Planted(f"{_CORE}.drain.Drain._stamped", _drains_no_stamps, FAULTY),
     "a drain loses Kafka's stamps": Planted(f"{_NUMBERED}.NumberedProducers.unseen_by", lambda *_: iter(()), FAULTY),
     "a checkpoint loses Kafka's stamps": Planted(
-        f"{_PRODUCERS}.numbered_of_rows", lambda *_: NO_NUMBERED, FAULTY, first_seed=18
+        f"{_PRODUCERS}.decode_numbered", lambda *_: NO_NUMBERED, FAULTY, first_seed=18
     ),
     "a commit ignores Kafka's sequences": Planted(
         f"{_PRODUCERS}.SequenceCheck._judge_numbered", lambda *_: None, FAULTY
@@ -178,7 +178,7 @@ PLANTED: dict[str, Planted] = {
     "lets go of an object": Planted(f"{_CORE}.state.JournalRuns.unneeded", _lets_go_of_all, CROWDED),
     "releases what is there": Planted(f"{_GATEWAY}.Gateway.tidy", _releases_what_is_closed, CROWDED),
     "an attach brings an old state": Planted(
-        f"{_CORE}.topics.TopicsEdit._attached", _believes_every_attach, CROWDED, first_seed=10
+        f"{_CORE}.topics.TopicsEdit._attach", _believes_every_attach, CROWDED, first_seed=10
     ),
     "leaves undrained": Planted(f"{_GATEWAY}.Gateway.drain_whole", lambda *_: None, CROWDED),
     "does not stop an older release": Planted("log_format.topic.changes._protocol", lambda _attachment: [], CROWDED),

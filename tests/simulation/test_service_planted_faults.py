@@ -64,7 +64,7 @@ _commit_flush = Writer._commit
 _propose = Append.propose
 _take_tail = TailCache.add
 _judge_stamp = SequenceCheck.judge
-_by_topic = finishing._by_topic
+_by_topic = finishing._group_by_topic
 _append_decided = finisher._Means.append
 _proposed: dict[Append, Any] = {}
 
@@ -154,7 +154,7 @@ PLANTED: dict[str, Planted] = {
         "G5", "log_format.checkpoints.memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=336
     ),
     "forgets producers at a takeover": Planted(
-        "G5", "log_format.topic.state.stamped_requests", lambda _commit: [], FAULTY
+        "G5", "log_format.topic.state.decode_stamped_requests", lambda _commit: [], FAULTY
     ),
     "appends duplicates": Planted(
         "G5", "log_format.topic.producers.SequenceCheck.judge", _appends_duplicates, FAULTY, first_seed=4
@@ -163,7 +163,7 @@ PLANTED: dict[str, Planted] = {
         "G6", "log_format.transactions.finishing.Batch", _unnamed, FAULTY, first_seed=2
     ),
     "applies a decided transaction in part": Planted(
-        "G6", "log_format.transactions.finishing._by_topic", _first_topic_only, CALM
+        "G6", "log_format.transactions.finishing._group_by_topic", _first_topic_only, CALM
     ),
     "commits into whatever has the name": Planted(
         "G6", "gateway.finishing.finisher._Means.append", _appends_to_whatever_has_the_name, ASLEEP, first_seed=61

@@ -296,7 +296,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def read_every_row(self) -> list[list[tuple[int, bytes | None, bytes | None]]]:
         """As a Delta reader does: all live files, ordered by their modification times, whatever the log starts are."""
         self.log.refresh()
-        table = checkpoint.reconciled_log(self.store, "t", self.log.state.version, self.clock.now_ms())
+        table = checkpoint.reconcile_log(self.store, "t", self.log.state.version, self.clock.now_ms())
         assert table is not None
         rows: list[list[tuple[int, bytes | None, bytes | None]]] = [[] for _ in range(PARTITIONS)]
         for live in live_segments(table):

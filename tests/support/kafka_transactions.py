@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.transactions.of_kafka import TransactionalProducer
 from log_format.errors import TidelogError
-from log_format.topic.producer_id import number_of, numbered
+from log_format.topic.producer_id import format_number, parse_number
 from log_format.topic.producers import ProducerStamp
 from tests.support.engine import Gateway, values_of
 from tests.support.records import batch_of
@@ -19,7 +19,7 @@ async def begun(gateway: Gateway, timeout_ms: int = 60_000) -> TransactionalProd
     """A topic with two partitions, and an epoch whose first transaction is open."""
     await gateway.topic("t", 2, flush_ms=0)
     row = await gateway.engine.kafka_transactions.init_producer(MINE, timeout_ms)
-    producer = TransactionalProducer(MINE, number_of(row.producer_id), row.epoch)
+    producer = TransactionalProducer(MINE, parse_number(row.producer_id), row.epoch)
     await gateway.engine.kafka_transactions.begin(producer)
     return producer
 
@@ -29,7 +29,7 @@ async def stage(
 ) -> TidelogError | None:
     """Stage a batch of these values in topic ``t``; the refusal, where it is refused."""
     state = (await gateway.engine.open_topic("t")).state
-    stamp = ProducerStamp(numbered(producer.producer_id, partition), producer.epoch, sequence)
+    stamp = ProducerStamp(format_number(producer.producer_id, partition), producer.epoch, sequence)
     batch = batch_of(state.topic_id, values, partition, stamp=stamp)
     (outcome,) = await gateway.engine.kafka_transactions.stage(producer, [("t", batch)])
     return outcome

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from log_format.stores.beneath import parent_of
+from log_format.stores.beneath import open_parent
 from tidelog.unpacking import compression_of
 
 _WILDCARD: Final = re.compile(r"[*?[]")
@@ -96,7 +96,7 @@ def _described(named: Sequence[tuple[str, str]], follow_links: bool, links: list
 def _status(path: str, directory: str) -> os.stat_result:
     """Return the file's status. Raises ``OSError``, with ``ELOOP`` if a directory below ``directory`` is a link."""
     below = "/".join(name for name in path[len(directory) :].split("/") if name)
-    with parent_of(Path(directory), below) as (parent, name):
+    with open_parent(Path(directory), below) as (parent, name):
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
 
 

@@ -12,7 +12,7 @@ from gateway.kafka.errors import kafka_error
 from gateway.kafka.wire.batch_head import NO_PRODUCER, BatchHead
 from gateway.transactions.of_kafka import TransactionalProducer
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
-from log_format.topic.producer_id import numbered
+from log_format.topic.producer_id import format_number
 from log_format.topic.producers import ProducerStamp
 
 LOG_START_NEXT_EPOCH: Final = -2
@@ -52,7 +52,7 @@ def batch_origin(call: KafkaCall, transactional_id: str | None, partition: int, 
         return NO_ORIGIN
     if head.producer_id < 0 or head.producer_epoch < 0 or head.base_sequence < 0:
         raise RequestRefused("A batch of a producer has an id, an epoch and a sequence.", code=ErrorCode.INVALID_RECORD)
-    stamp = ProducerStamp(numbered(head.producer_id, partition), head.producer_epoch, head.base_sequence)
+    stamp = ProducerStamp(format_number(head.producer_id, partition), head.producer_epoch, head.base_sequence)
     call.engine.producer_ids.check_number(stamp)
     if not head.is_transactional or transactional_id is None:
         return BatchOrigin(stamp)

@@ -19,7 +19,7 @@ from gateway.kafka.calls.coordinator import map_names
 from gateway.kafka.errors import COORDINATOR, kafka_error
 from gateway.transactions.of_kafka import NO_PRODUCER
 from log_format.errors import TidelogError
-from log_format.topic.producer_id import is_numbered, number_of
+from log_format.topic.producer_id import is_numbered, parse_number
 from log_format.transactions.row import RowState, TransactionRow
 
 _STATES: Final[Mapping[RowState, str]] = MappingProxyType(
@@ -101,4 +101,4 @@ async def _describe(call: KafkaCall, name: str) -> dict[str, Any]:
 
 
 def _number(row: TransactionRow) -> int:
-    return number_of(row.producer_id) if is_numbered(row.producer_id) else NO_PRODUCER
+    return parse_number(row.producer_id) if is_numbered(row.producer_id) else NO_PRODUCER

@@ -14,7 +14,7 @@ from gateway.kafka.call import Answer, KafkaCall
 from gateway.kafka.errors import kafka_error
 from log_format.errors import TidelogError
 from log_format.topic.numbered_producers import SEQUENCES
-from log_format.topic.producer_id import number_of
+from log_format.topic.producer_id import parse_number
 from log_format.topic.state import TopicState
 
 _NONE: Final = -1
@@ -55,7 +55,7 @@ def _active_producers(wanted: Collection[int], state: TopicState) -> Mapping[int
             if index in wanted:
                 found.setdefault(index, []).append(
                     {
-                        "producer_id": number_of(producer_id),
+                        "producer_id": parse_number(producer_id),
                         "producer_epoch": lane.epoch,
                         "last_sequence": (lane.next_sequence - 1) % SEQUENCES,
                         "last_timestamp": producer.last_used_ms,

@@ -24,7 +24,7 @@ from log_format import limits
 from log_format.errors import BackOff, ErrorCode, TidelogError
 from log_format.groups.changes import unknown_member_error
 from log_format.groups.row import NO_EPOCH, belongs_to_another
-from log_format.topic.producer_id import number_of
+from log_format.topic.producer_id import parse_number
 from log_format.transactions.changes import NotFinished
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 
@@ -66,7 +66,7 @@ async def _init_transactional(call: KafkaCall, request: Any) -> Answer:
         error = _error(refusal, is_fencing=call.version >= 4)
     return call.answer(
         error_code=error,
-        producer_id=NO_PRODUCER if row is None else number_of(row.producer_id),
+        producer_id=NO_PRODUCER if row is None else parse_number(row.producer_id),
         producer_epoch=-1 if row is None else row.epoch,
     )
 

@@ -85,7 +85,7 @@ class Clients:
         bound: str | None = None
         for _ in range(world.profile.turns):
             world.think()
-            stamp = ProducerStamp(producer_id.numbered(number, 0), epoch, sequence)
+            stamp = ProducerStamp(producer_id.format_number(number, 0), epoch, sequence)
             request = Request(name, self._values(), stamp=stamp)
             request.topic_id = bound
             request.routes = dict.fromkeys(request.values, 0)

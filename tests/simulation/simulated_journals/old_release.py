@@ -13,7 +13,7 @@ from log_format.checkpoints.topic_log import topic_table
 from log_format.clock import Clock
 from log_format.delta.actions import Commit, Protocol
 from log_format.delta.change import Proposal
-from log_format.delta.checkpoint_schema import present
+from log_format.delta.checkpoint_schema import select_actions
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
 from log_format.delta.table import Table
@@ -80,7 +80,7 @@ def _table(topic: str):  # type: ignore[no-untyped-def]
 
     def read_checkpoint(data: bytes, version: int) -> TopicState:
         rows = decode_checkpoint(data, layout.topic_root(topic), version)
-        if present(rows, "protocol")[-1].as_py()["minWriterVersion"] > WRITER_VERSION:
+        if select_actions(rows, "protocol")[-1].as_py()["minWriterVersion"] > WRITER_VERSION:
             raise UnsupportedTable(f"checkpoint {version} asks for a newer release")
         return _old(table.read_checkpoint(data, version))
 

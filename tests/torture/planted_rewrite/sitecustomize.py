@@ -5,5 +5,5 @@
 
 from compaction import rewrite
 
-_whole = rewrite._by_partition
-rewrite._by_partition = lambda records: ((partition, part.slice(1)) for partition, part in _whole(records))
+_whole = rewrite._split_by_partition
+rewrite._split_by_partition = lambda records: ((partition, part.slice(1)) for partition, part in _whole(records))

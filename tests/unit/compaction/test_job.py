@@ -341,7 +341,7 @@ def live(bench: MaintenanceBench) -> Any:
     from log_format.topic.live_segments import live_segments
 
     state = bench.log.refresh()
-    return live_segments(checkpoint.reconciled_log(bench.store, "t", state.version, bench.clock.now_ms()))
+    return live_segments(checkpoint.reconcile_log(bench.store, "t", state.version, bench.clock.now_ms()))
 
 
 def test_a_worker_refuses_a_segment_with_other_records_than_the_log_says(bench: MaintenanceBench) -> None:

@@ -111,7 +111,7 @@ class BusyTopic:
 
     def named(self) -> set[str]:
         version = self.bench.log.refresh().version
-        table = checkpoint.reconciled_log(self.bench.store, "t", version, self.bench.clock.now_ms())
+        table = checkpoint.reconcile_log(self.bench.store, "t", version, self.bench.clock.now_ms())
         assert table is not None
         return checkpoint.removed_paths(table)
 

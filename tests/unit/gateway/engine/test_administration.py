@@ -139,7 +139,7 @@ async def test_a_topic_of_many_segments_is_deleted_by_several_commits() -> None:
     assert topic.state.log_start(0) == 11
     gateway.store.come_back()
     await gateway.engine.administration.delete("t")
-    log = checkpoint.reconciled_log(gateway.store.objects, "t", topic.state.version, 0)
+    log = checkpoint.reconcile_log(gateway.store.objects, "t", topic.state.version, 0)
     assert log is not None
     assert list(live_segments(log)) == []
     for version in range(before + 1, topic.state.version + 1):

@@ -7,7 +7,7 @@ import pytest
 from gateway.groups.calls.groups import Joining
 from gateway.transactions.of_kafka import TransactionalProducer
 from log_format.errors import BackOff, ErrorCode, TidelogError
-from log_format.topic.producer_id import number_of
+from log_format.topic.producer_id import parse_number
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 from tests.support.all_allowed import all_allowed
 from tests.support.clocks import LaterClock
@@ -20,7 +20,7 @@ async def begun(gateway: Gateway, timeout_ms: int = 60_000) -> TransactionalProd
     """An epoch whose first transaction is open."""
     await gateway.topic("t", 2, flush_ms=0)
     row = await gateway.engine.kafka_transactions.init_producer("mine", timeout_ms)
-    producer = TransactionalProducer("mine", number_of(row.producer_id), row.epoch)
+    producer = TransactionalProducer("mine", parse_number(row.producer_id), row.epoch)
     await gateway.engine.kafka_transactions.begin(producer)
     return producer
 

@@ -10,7 +10,7 @@ from gateway.transactions.of_kafka import TransactionalProducer
 from log_format.clock import SystemClock
 from log_format.errors import ErrorCode, TidelogError
 from log_format.topic.append_outcome import Duplicate
-from log_format.topic.producer_id import numbered
+from log_format.topic.producer_id import format_number
 from log_format.topic.producers import ProducerStamp
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 from tests.support.all_allowed import all_allowed
@@ -192,7 +192,7 @@ async def test_an_idempotent_batch_is_in_the_log_once_and_waits_for_the_one_befo
     assert number < gateway.engine.producer_ids.issue_number()
 
     async def send(sequence: int, *some: bytes, partition: int = 0, wait_ms: int = 1_000) -> object:
-        stamp = ProducerStamp(numbered(number, partition), 0, sequence)
+        stamp = ProducerStamp(format_number(number, partition), 0, sequence)
         batch = batch_of(topic.state.topic_id, some, partition, stamp=stamp)
         reservation = gateway.request_memory.reserve(0)
         pending = await topic.submit_in_order(batch, reservation, gateway.engine.clock.monotonic_ms() + wait_ms)
@@ -215,9 +215,9 @@ def test_a_number_of_the_future_is_refused() -> None:
     gateway = make_gateway()
     ids = gateway.engine.producer_ids
     now_ms = SystemClock().now_ms()
-    ids.check_number(ProducerStamp(numbered(now_ms << 21, 0), 0, 0))
+    ids.check_number(ProducerStamp(format_number(now_ms << 21, 0), 0, 0))
     with pytest.raises(TidelogError) as caught:
-        ids.check_number(ProducerStamp(numbered((now_ms + 120_000) << 21, 0), 0, 0))
+        ids.check_number(ProducerStamp(format_number((now_ms + 120_000) << 21, 0), 0, 0))
     assert caught.value.code is ErrorCode.UNKNOWN_PRODUCER
 
 

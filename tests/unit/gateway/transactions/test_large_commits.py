@@ -14,7 +14,7 @@ from log_format.errors import ErrorCode, OutcomeUnknown, StoreUnavailable, Tidel
 from log_format.store import ObjectStore
 from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import MoveTopic
-from log_format.topic.producer_id import numbered
+from log_format.topic.producer_id import format_number
 from log_format.topic.producers import ProducerStamp
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets
 from tests.support.all_allowed import all_allowed
@@ -105,7 +105,7 @@ async def test_a_large_transaction_may_have_several_topics() -> None:
     producer = await staged(gateway)
     other = await gateway.topic("u", 1, flush_ms=0)
     for number in range(COUNT):
-        stamp = ProducerStamp(numbered(producer.producer_id, 0), producer.epoch, number)
+        stamp = ProducerStamp(format_number(producer.producer_id, 0), producer.epoch, number)
         batch = batch_of(other.state.topic_id, [value(7, number)], 0, stamp=stamp)
         assert await gateway.engine.kafka_transactions.stage(producer, [("u", batch)]) == [None]
     await end(gateway, producer)
@@ -360,7 +360,7 @@ async def test_a_staged_batch_that_is_not_what_its_name_says_is_never_applied() 
     objects = gateway.store.objects
     keys = [info.key for info in objects.list("system/transactions/staged/")]
     state = (await gateway.engine.open_topic("t")).state
-    stamp = ProducerStamp(numbered(producer.producer_id, 0), producer.epoch, COUNT)
+    stamp = ProducerStamp(format_number(producer.producer_id, 0), producer.epoch, COUNT)
     two = batch_of(state.topic_id, [b"a", b"b"], 0, stamp=stamp)
     await gateway.engine.kafka_transactions.stage(producer, [("t", two)])
     (forged,) = {info.key for info in objects.list("system/transactions/staged/")} - set(keys)

@@ -12,7 +12,7 @@ from log_format.clock import SystemClock
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable
 from log_format.ids import random_id
 from log_format.store import ObjectStore
-from log_format.topic.producer_id import numbered
+from log_format.topic.producer_id import format_number
 from log_format.transactions.damaged_transactions import (
     LEFT_ALONE_MS,
     TransactionDamaged,
@@ -122,7 +122,7 @@ async def test_a_large_one_ends_with_what_is_left(what: str, lost: int, left: li
         await end(make_gateway(objects=objects), producer)
     assert await kafka_transactions.values(other) == left
     next_one = TransactionalProducer(kafka_transactions.MINE, producer.producer_id, producer.epoch)
-    assert (await other.engine.kafka_transactions.begin(next_one)).producer_id == numbered(producer.producer_id)
+    assert (await other.engine.kafka_transactions.begin(next_one)).producer_id == format_number(producer.producer_id)
 
 
 async def end(gateway: Gateway, producer: TransactionalProducer) -> None:

@@ -14,7 +14,7 @@ import pytest
 from log_format.access.acls import Acl, Pattern
 from log_format.access.changes import AddAcls, CreateToken, Decide, DeleteToken, PutQuota, PutRole, RotateToken
 from log_format.access.row import CredentialRow, QuotaRow, RoleRow, Secret, decode_tag
-from log_format.access.state import access_table, changes_of
+from log_format.access.state import access_table, decode_changes
 from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
@@ -88,9 +88,9 @@ def test_a_second_rotation_ends_the_oldest_secret() -> None:
 def test_a_damaged_tag_is_corrupt(tag: str) -> None:
     """Rights are never read from what is not whole."""
     with pytest.raises(CorruptData):
-        changes_of("rows/x.parquet", {"tidelog.access": tag})
+        decode_changes("rows/x.parquet", {"tidelog.access": tag})
     with pytest.raises(CorruptData):
-        changes_of("rows/x.parquet", {})
+        decode_changes("rows/x.parquet", {})
 
 
 def test_a_later_releases_members_are_passed_over() -> None:

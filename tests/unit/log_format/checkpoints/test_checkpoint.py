@@ -17,7 +17,7 @@ from log_format.checkpoints.checkpoint import (
     is_checkpoint_due,
     last_checkpoint_version,
     live_segments,
-    reconciled_log,
+    reconcile_log,
     removed_paths,
     write_checkpoint,
 )
@@ -89,11 +89,11 @@ def test_a_checkpoint_changes_nothing(bench: TopicBench) -> None:
 def test_a_chain_of_checkpoints_is_one_checkpoint(bench: TopicBench) -> None:
     """A checkpoint made from an older one is, row by row, the one that is made from all commits."""
     head = eventful(bench).log.state.version
-    whole = reconciled_log(bench.store, "flights", head, bench.clock.now_ms())
+    whole = reconcile_log(bench.store, "flights", head, bench.clock.now_ms())
     assert whole is not None
     for version in (2, 3, 7):
         write_checkpoint(bench.store, "flights", version, bench.clock.now_ms())
-    chained = reconciled_log(bench.store, "flights", head, bench.clock.now_ms())
+    chained = reconcile_log(bench.store, "flights", head, bench.clock.now_ms())
     assert chained is not None
     assert rows(chained) == rows(whole)
 
@@ -193,8 +193,8 @@ def test_tombstones_fade(bench: TopicBench) -> None:
     bench.append(gateway, {0: [b"b"]})
     gateway.committer.commit(DeleteRecords(before={0: 1}))
     version, now_ms = gateway.log.state.version, bench.clock.now_ms()
-    early = reconciled_log(bench.store, "flights", version, now_ms + DAY_MS + 3_600_000)
-    late = reconciled_log(bench.store, "flights", version, now_ms + DAY_MS + 3_600_001)
+    early = reconcile_log(bench.store, "flights", version, now_ms + DAY_MS + 3_600_000)
+    late = reconcile_log(bench.store, "flights", version, now_ms + DAY_MS + 3_600_001)
     assert early is not None
     assert late is not None
     assert removed_paths(early) == {path}
@@ -219,7 +219,7 @@ def test_tombstones_of_files_that_are_gone_fade_sooner(bench: TopicBench) -> Non
     version = gateway.log.state.version
 
     def named(now_ms: int) -> list[str]:
-        table = reconciled_log(bench.store, "flights", version, now_ms)
+        table = reconcile_log(bench.store, "flights", version, now_ms)
         assert table is not None
         return [path for path in paths if path in removed_paths(table)]
 
@@ -242,7 +242,7 @@ def test_tombstones_of_files_that_are_gone_fade_sooner(bench: TopicBench) -> Non
 def test_the_newest_of_a_kind_counts(bench: TopicBench) -> None:
     """Of several ``txn`` with one appId, of several metadata, only the newest is kept."""
     head = eventful(bench).log.state.version
-    table = reconciled_log(bench.store, "flights", head, bench.clock.now_ms())
+    table = reconcile_log(bench.store, "flights", head, bench.clock.now_ms())
     assert table is not None
     names = {name: len(table.column(name).drop_null()) for name in ("protocol", "metaData", "txn")}
     assert (names["protocol"], names["metaData"]) == (1, 1)

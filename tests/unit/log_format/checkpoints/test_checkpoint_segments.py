@@ -126,7 +126,7 @@ def test_a_checkpoint_becomes_columns(bench: TopicBench, monkeypatch: pytest.Mon
     version = gateway.log.state.version
     write_checkpoint(bench.store, "flights", version, bench.clock.now_ms())
     monkeypatch.setattr("log_format.checkpoints.state.decode_segments", None)
-    monkeypatch.setattr(checkpoint_segments, "segment_of_add", None)
+    monkeypatch.setattr(checkpoint_segments, "decode_segment_tags", None)
     state = read_checkpoint(bench.store.get(bench.key(f"{version:020d}.checkpoint.parquet")), "flights", version)
     assert state.manifest.segments() == gateway.log.state.manifest.segments()
     assert state.manifest.runs(1) == gateway.log.state.manifest.runs(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from log_format import layout, limits
-from log_format.checkpoints.checkpoint import reconciled_log, write_checkpoint
+from log_format.checkpoints.checkpoint import reconcile_log, write_checkpoint
 from log_format.cluster.identity import load_cluster
 from log_format.delta.committer import Committer
 from log_format.errors import BackOff, CorruptData
@@ -30,7 +30,7 @@ def test_a_huge_commit(bench: TopicBench) -> None:
         gateway.log.refresh,
         bench.gateway().log.refresh,
         lambda: bench.append(gateway, {0: [b"y"]}),
-        lambda: reconciled_log(bench.store, bench.name, gateway.log.state.version + 1, bench.clock.now_ms()),
+        lambda: reconcile_log(bench.store, bench.name, gateway.log.state.version + 1, bench.clock.now_ms()),
     ):
         with pytest.raises(CorruptData, match="it was replaced") as raised:
             read()

@@ -23,7 +23,7 @@ from log_format.delta.table_schema import schema_string
 from log_format.errors import CorruptData
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.run import Run, SegmentRef
-from log_format.topic.segment_tags import add_segment, remove_segment, segment_of_add
+from log_format.topic.segment_tags import add_segment, decode_segment_tags, remove_segment
 
 OWN = b'{"commitInfo":{"engineInfo":"tidelog/1"}}\n'
 INFO = CommitInfo(timestamp=7, operation="WRITE", operation_parameters={}, engine_info="tidelog/1", txn_id="mine")
@@ -69,7 +69,9 @@ def test_an_add_names_its_segment() -> None:
     action = add_segment(SEGMENT, RUNS, modification_time_ms=9, data_change=True)
     assert action.path == "segments/a%20b%25.parquet"
     assert action.tags is not None
-    segment, runs = segment_of_add(action.path, action.size, action.tags["tidelog.runs"], action.tags["tidelog.footer"])
+    segment, runs = decode_segment_tags(
+        action.path, action.size, action.tags["tidelog.runs"], action.tags["tidelog.footer"]
+    )
     assert (segment, runs) == (SEGMENT, RUNS)
     assert plain_path(remove_segment(SEGMENT, deletion_timestamp_ms=1, data_change=True).path) == SEGMENT.path
 
@@ -195,9 +197,9 @@ GOOD_RUNS, GOOD_FOOTER = "[[0,5,8,3,100,1000,3000]]", "[300,12345]"
 )
 def test_tags_that_are_not_ours_are_corrupt(runs: str | None, footer: str | None) -> None:
     """An ``add`` without good tags was not written by a committer: ``CorruptData`` that names the segment."""
-    segment_of_add("segments/a.parquet", 400, GOOD_RUNS, GOOD_FOOTER)
+    decode_segment_tags("segments/a.parquet", 400, GOOD_RUNS, GOOD_FOOTER)
     with pytest.raises(CorruptData) as caught:
-        segment_of_add("segments/a%20b.parquet", 400, runs, footer)
+        decode_segment_tags("segments/a%20b.parquet", 400, runs, footer)
     assert caught.value.fields["segment"] == "segments/a b.parquet"
 
 
@@ -237,7 +239,7 @@ def test_the_schema_is_sparks() -> None:
 def test_a_segment_lies_below_its_table(path: str) -> None:
     """Whatever a commit says, no other object is named: it is corrupt, and the message is short."""
     with pytest.raises(CorruptData) as raised:
-        segment_of_add(path, 1, "[[0,0,1,1,1,1,1]]", "[1,1]")
+        decode_segment_tags(path, 1, "[[0,0,1,1,1,1,1]]", "[1,1]")
     assert raised.value.code == "CORRUPT_SEGMENT"
     assert len(raised.value.fields["segment"]) <= 200
     assert len(raised.value.detail) < 1_000

@@ -25,7 +25,7 @@ from log_format.groups.changes import (
     Settle,
 )
 from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, decode_tag, encode_tag
-from log_format.groups.state import GroupsState, changes_of, consumer_offsets_table
+from log_format.groups.state import GroupsState, consumer_offsets_table, decode_changes
 from log_format.stores.local import LocalStore
 from tests.support.group_rows import member_row
 
@@ -189,6 +189,6 @@ def test_a_tag_is_changes_or_damage() -> None:
         assert decode_tag(tag) == changes
     for bad in ("", "[[1]]", '{"a":1}', "eJw", "!!!!", "AAAA"):
         with pytest.raises(CorruptData):
-            changes_of("offsets/x.parquet", {"tidelog.groups": bad})
+            decode_changes("offsets/x.parquet", {"tidelog.groups": bad})
     with pytest.raises(CorruptData):
-        changes_of("offsets/x.parquet", {})
+        decode_changes("offsets/x.parquet", {})

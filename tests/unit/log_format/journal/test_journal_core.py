@@ -250,14 +250,14 @@ def test_a_drain_brings_the_batches_of_kafkas_clients(bench: JournalBench) -> No
     a = bench.topic("a", producer_id_expiration_ms=1_000)
     journal = bench.journal()
     forgotten, number = (producer_id.issue_number(EPOCH_MS, f"{nth:06x}") for nth in range(2))
-    old = ProducerStamp(producer_id.numbered(forgotten, 0), 0, 0)
+    old = ProducerStamp(producer_id.format_number(forgotten, 0), 0, 0)
     bench.append(journal, (a, [b"0"], 0), stamp=old)
     bench.clock.pass_ms(2_000)
-    stamps = [ProducerStamp(producer_id.numbered(number, 0), 0, sequence) for sequence in (0, 1, 3)]
+    stamps = [ProducerStamp(producer_id.format_number(number, 0), 0, sequence) for sequence in (0, 1, 3)]
     for stamp, values in zip(stamps, ([b"1"], [b"2", b"3"], [b"4"]), strict=True):
         bench.append(journal, (a, values, 0), stamp=stamp)
     partly = drained(bench, "a", journal.state, [4, 0])
-    lane = partly.producers.numbered.lane(producer_id.numbered(number), 0)
+    lane = partly.producers.numbered.lane(producer_id.format_number(number), 0)
     assert lane is not None
     assert lane.next_sequence == 3
     log = leave(bench, a, journal)
@@ -267,7 +267,7 @@ def test_a_drain_brings_the_batches_of_kafkas_clients(bench: JournalBench) -> No
         Duplicate((AppendedRange(0, 1, 1),)),
         Duplicate((AppendedRange(0, 2, 2),)),
     ]
-    for stamp in (old, ProducerStamp(producer_id.numbered(forgotten, 0), 0, 1)):
+    for stamp in (old, ProducerStamp(producer_id.format_number(forgotten, 0), 0, 1)):
         refused = own(bench, log, stamp, [b"0"])
         assert isinstance(refused, TidelogError)
         assert refused.code is ErrorCode.UNKNOWN_PRODUCER

@@ -49,7 +49,7 @@ def known_and_read(state: JournalState, proposal: Proposal[object]) -> tuple[Jou
     info = CommitInfo(timestamp=7, operation="WRITE", txn_id="id", tags=dict(proposal.tags or {}))
     known = decode_content(as_decoded_commit(info, proposal.actions, proposal.content))
     read = decode_content(decode_commit(encode_commit(info, proposal.actions), "key"))
-    assert known.applied_to(state.topics).encoded() == read.applied_to(state.topics).encoded()
+    assert known.apply_to(state.topics).encoded() == read.apply_to(state.topics).encoded()
     return known, read
 
 

@@ -26,7 +26,7 @@ from log_format.queues.changes import (
 from log_format.queues.moves import MoveStarts
 from log_format.queues.row import PartitionChange, PendingSettlement, QueueSettings
 from log_format.queues.runs import RELEASED, SETTLED, Run
-from log_format.queues.state import Queue, QueuesState, changes_of
+from log_format.queues.state import Queue, QueuesState, decode_changes
 
 SETTINGS = QueueSettings(topics=("t",), lock_ms=30_000, max_deliveries=5, max_in_flight=10)
 
@@ -48,7 +48,7 @@ class Table:
     def rewrite(self) -> None:
         proposal = Compact(lambda: f"id-{next(self._ids)}", files_min=1).propose(self.state, 2_000)
         (add,) = (one for one in proposal.actions if isinstance(one, Add))
-        assert QueuesState().after(*changes_of(add.path, add.tags or {})).queues == self.state.queues
+        assert QueuesState().after(*decode_changes(add.path, add.tags or {})).queues == self.state.queues
 
     def queue(self) -> Queue:
         return self.state.queue("q")

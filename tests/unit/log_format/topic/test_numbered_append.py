@@ -10,7 +10,7 @@ from log_format.checkpoints.checkpoint import write_checkpoint
 from log_format.errors import ErrorCode, TidelogError
 from log_format.topic.append import Append, Batch
 from log_format.topic.append_outcome import AppendedRange, AppendOutcome, Duplicate
-from log_format.topic.producer_id import issue_number, numbered
+from log_format.topic.producer_id import format_number, issue_number
 from log_format.topic.producers import ProducerStamp
 from tests.support.records import batch_of
 from tests.support.topic_bench import TopicBench, TopicUser
@@ -21,7 +21,7 @@ DAY_MS = 86_400_000
 def of_client(
     gateway: TopicUser, number: int, sequence: int, *values: bytes, partition: int = 0, epoch: int = 0
 ) -> Batch:
-    stamp = ProducerStamp(numbered(number, partition), epoch, sequence)
+    stamp = ProducerStamp(format_number(number, partition), epoch, sequence)
     return batch_of(gateway.log.state.topic_id, values, partition, stamp=stamp)
 
 
@@ -85,7 +85,7 @@ def test_a_forgotten_producer_is_refused_but_in_a_larger_epoch(bench: TopicBench
     flush(bench, first, of_client(first, number, 0, b"a"))
     bench.clock.pass_ms(DAY_MS + 1)
     flush(bench, first, of_client(first, other_number, 0, b"b"))
-    assert numbered(number) in first.log.state.producers.numbered.spent
+    assert format_number(number) in first.log.state.producers.numbered.spent
     write_checkpoint(bench.store, "flights", first.log.state.version, bench.clock.now_ms())
     for version in range(first.log.state.version + 1):
         bench.store.delete(bench.key(f"{version:020d}.json"))

@@ -136,12 +136,12 @@ def test_what_retention_lets_go_of() -> None:
     manifest = Manifest()
     for number, time_ms in enumerate((10, 5, 30, 20)):
         manifest.add(segment(f"s{number}"), [run(number * 10, number * 10 + 10, time_ms=time_ms)])
-    by_age = [manifest.retained_from(0, oldest_ms=oldest, bytes_max=None) for oldest in (10, 11, 30, 31)]
+    by_age = [manifest.retention_start(0, oldest_ms=oldest, bytes_max=None) for oldest in (10, 11, 30, 31)]
     assert by_age == [0, 20, 20, 40]
-    by_size = [manifest.retained_from(0, oldest_ms=None, bytes_max=bytes_max) for bytes_max in (40, 39, 30, 1, 0)]
+    by_size = [manifest.retention_start(0, oldest_ms=None, bytes_max=bytes_max) for bytes_max in (40, 39, 30, 1, 0)]
     assert by_size == [0, 0, 10, 30, 40]
-    assert manifest.retained_from(0, oldest_ms=11, bytes_max=10) == 30
-    assert manifest.retained_from(1, oldest_ms=11, bytes_max=10) == 0
+    assert manifest.retention_start(0, oldest_ms=11, bytes_max=10) == 30
+    assert manifest.retention_start(1, oldest_ms=11, bytes_max=10) == 0
 
 
 def rewrite(bench: TopicBench, gateway: TopicUser, sources: list[SegmentRef], new: Run) -> Rewrite:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from log_format.errors import ErrorCode, TidelogError
-from log_format.topic.producer_id import numbered
+from log_format.topic.producer_id import format_number
 from log_format.transactions.changes import Begin, DecideAbort, DecideCommit, Decision, Finish, NotFinished
 from log_format.transactions.compaction import snapshot
 from log_format.transactions.kafka_producers import LAST_EPOCH, BeginNext, InitProducer
@@ -36,7 +36,7 @@ class Table:
         return outcome
 
     def init(self, asked: tuple[str, int] | None = None) -> TransactionRow:
-        number = numbered(next(self.numbers) << 21)
+        number = format_number(next(self.numbers) << 21)
         return self.decide(
             InitProducer(transactional_id=MINE, new_producer_id=number, timeout_ms=TIMEOUT_MS, asked=asked)
         )
@@ -105,7 +105,7 @@ def test_a_new_epoch_fences_and_begins_lanes_anew() -> None:
     assert table.state.transactions[open_one.transaction_id].reason == "fenced"
     assert table.refusal(old) is ErrorCode.FENCED_PRODUCER
     assert table.begin(new).lanes == ()
-    strange = numbered(99 << 21)
+    strange = format_number(99 << 21)
     with pytest.raises(TidelogError) as caught:
         table.decide(BeginNext(transactional_id=MINE, producer_id=strange, epoch=0, transaction_id="x"))
     assert caught.value.code is ErrorCode.UNKNOWN_PRODUCER
@@ -140,7 +140,7 @@ def test_the_last_epoch_is_followed_by_another_number() -> None:
     raised = table.init(asked=(first.producer_id, LAST_EPOCH))
     assert (raised.epoch, raised.producer_id != first.producer_id) == (0, True)
     assert table.init(asked=(first.producer_id, LAST_EPOCH)) == raised, "the answer was lost"
-    for strange in ((numbered(99 << 21), LAST_EPOCH), (raised.producer_id, LAST_EPOCH), (first.producer_id, 0)):
+    for strange in ((format_number(99 << 21), LAST_EPOCH), (raised.producer_id, LAST_EPOCH), (first.producer_id, 0)):
         with pytest.raises(TidelogError) as caught:
             table.init(asked=strange)
         assert caught.value.code is ErrorCode.FENCED_PRODUCER
@@ -174,7 +174,7 @@ def _another(now_ms: int) -> TransactionRow:
     return TransactionRow(
         transaction_id="",
         transactional_id="another",
-        producer_id=numbered(7),
+        producer_id=format_number(7),
         epoch=0,
         state="producer",
         began_at_ms=now_ms,

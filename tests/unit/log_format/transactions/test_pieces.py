@@ -12,9 +12,9 @@ from log_format.transactions.pieces import split_pieces
 from log_format.transactions.staged_index import (
     INDEX_BYTES_MAX,
     IndexedBatch,
-    by_topic,
     decode_index,
     encode_index,
+    group_by_topic,
 )
 from log_format.transactions.staged_records import (
     StagedLane,
@@ -62,7 +62,7 @@ def test_the_largest_transaction_has_an_index_and_pieces_of_bounded_size() -> No
     ]
     data = encode_index(rows)
     assert len(data) < INDEX_BYTES_MAX // 4
-    topics = by_topic(decode_index(data, "key"))
+    topics = group_by_topic(decode_index(data, "key"))
     assert [len(batches) for batches in topics] == [50_000, 50_000]
     pieces = [piece for batches in topics for piece in split_pieces(batches, 32 << 20)]
     assert 320 <= len(pieces) < 330

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gateway.kafka.calls.listed_transactions import list_transactions
-from log_format.topic.producer_id import numbered
+from log_format.topic.producer_id import format_number
 from log_format.transactions.row import TransactionRow
 from tests.support.cpu_time import is_cheap
 
@@ -21,7 +21,7 @@ def test_many_filters_cost_no_more_for_each_transaction() -> None:
         f"t{number}": TransactionRow(
             transaction_id="",
             transactional_id=f"t{number}",
-            producer_id=numbered(number),
+            producer_id=format_number(number),
             epoch=0,
             state="producer",
             began_at_ms=0,

@@ -8,20 +8,20 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.kafka.calls import transactions
 from gateway.kafka.calls.batch_origin import produce_error, staging_error
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
-from log_format.topic.producer_id import numbered
+from log_format.topic.producer_id import format_number
 from log_format.topic.producers import ProducerStamp, fenced_error, out_of_order_error
 from log_format.transactions.changes import NotFinished
 from log_format.transactions.kafka_producers import given_up_error
 from log_format.transactions.row import Reason, TransactionRow
 
-STAMP = ProducerStamp(numbered(1, 0), 0, 5)
+STAMP = ProducerStamp(format_number(1, 0), 0, 5)
 
 
 def row(reason: Reason = "") -> TransactionRow:
     return TransactionRow(
         transaction_id="t",
         transactional_id="mine",
-        producer_id=numbered(1),
+        producer_id=format_number(1),
         epoch=0,
         state="aborted",
         reason=reason,
