@@ -21,7 +21,7 @@ from gateway.asgi.authorization import AuthorizationMiddleware
 from gateway.asgi.basic import BasicMiddleware
 from gateway.asgi.compression import CompressionMiddleware
 from gateway.asgi.gatekeeper import GatekeeperMiddleware
-from gateway.asgi.observation import BETWEEN_GATEWAYS, FAILED_FROM, ObservationMiddleware
+from gateway.asgi.observation import BETWEEN_GATEWAYS, FAILED_STATUS_MIN, ObservationMiddleware
 from gateway.asgi.pacing import PacingMiddleware
 from gateway.asgi.path import PathMiddleware
 from gateway.asgi.problems import ProblemMiddleware
@@ -247,7 +247,7 @@ def _guarded(innermost: ASGIApp, gateway: Gateway, *, listens_on: str, judged: _
 
 def _observed(app: ASGIApp, gateway: Gateway) -> ASGIApp:
     settings = gateway.settings
-    logs_from = 0 if settings.log_requests == "all" else FAILED_FROM
+    logs_from = 0 if settings.log_requests == "all" else FAILED_STATUS_MIN
     app = ObservationMiddleware(
         app, metrics=gateway.metrics, logs_from=logs_from if settings.log_level in ("debug", "info") else None
     )

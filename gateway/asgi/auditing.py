@@ -44,13 +44,13 @@ class AuditMiddleware:
                 if FOUND not in scope:
                     with suppress(RequestRefused):
                         self._find(scope)
-                self._recording.note(event_of(scope, "failed_login", _NO_RIGHT, self._clock.now_ms()))
+                self._recording.note(audit_event(scope, "failed_login", _NO_RIGHT, self._clock.now_ms()))
             elif refusal.code is ErrorCode.UNAUTHORIZED:
-                self._recording.note(event_of(scope, "denial", _lacking(refusal), self._clock.now_ms()))
+                self._recording.note(audit_event(scope, "denial", _missing_right(refusal), self._clock.now_ms()))
             raise
 
 
-def event_of(scope: Scope, kind: Kind, right: Right, now_ms: int) -> AuditEvent:
+def audit_event(scope: Scope, kind: Kind, right: Right, now_ms: int) -> AuditEvent:
     """Return an event for the request with this scope."""
     caller: Caller | None = scope.get(CALLER)
     operation, resource_type, resource = right
@@ -64,11 +64,11 @@ def event_of(scope: Scope, kind: Kind, right: Right, now_ms: int) -> AuditEvent:
         method=scope["method"],
         route=getattr(scope.get("route"), "path_format", None),
         request_id=scope["tidelog.request_id"],
-        source=source_of(scope),
+        source=client_address(scope),
     )
 
 
-def source_of(scope: Scope) -> str | None:
+def client_address(scope: Scope) -> str | None:
     """Return the client's address; for a forwarded request, as the forwarding gateway reports it. None: it is not known."""
     if HOP in scope:
         told: str | None = scope[HOP].source
@@ -77,17 +77,17 @@ def source_of(scope: Scope) -> str | None:
     return client[0] if client else None
 
 
-def denials_of(scope: Scope, parts: Iterable[object], now_ms: int) -> list[AuditEvent]:
+def denial_events(scope: Scope, parts: Iterable[object], now_ms: int) -> list[AuditEvent]:
     """Return events for the denials among the parts of an answer, each right once, at most ``DENIALS_MAX``."""
     lacking: dict[Right, None] = {}
     for part in parts:
         if isinstance(part, TidelogError) and part.code is ErrorCode.UNAUTHORIZED:
-            lacking[_lacking(part)] = None
+            lacking[_missing_right(part)] = None
             if len(lacking) == DENIALS_MAX:
                 break
-    return [event_of(scope, "denial", right, now_ms) for right in lacking]
+    return [audit_event(scope, "denial", right, now_ms) for right in lacking]
 
 
-def _lacking(refusal: TidelogError) -> Right:
+def _missing_right(refusal: TidelogError) -> Right:
     fields = refusal.fields
     return fields.get("operation"), fields.get("resource_type"), fields.get("resource")

@@ -42,10 +42,10 @@ class AuthenticationMiddleware:
             return self._app(scope, receive, send)
         caller = self._authentication.at_once(scope.get(CLIENT_CERTIFICATE), scope["headers"])
         if caller is None:
-            return self._waited(scope, receive, send)
+            return self._authenticate_slowly(scope, receive, send)
         scope[CALLER] = caller
         return self._app(scope, receive, send)
 
-    async def _waited(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _authenticate_slowly(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[CALLER] = await self._authentication.caller(scope.get(CLIENT_CERTIFICATE), scope["headers"])
         await self._app(scope, receive, send)

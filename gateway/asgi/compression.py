@@ -24,7 +24,7 @@ from gateway.codec.answer_compression import (
 
 _INLINE_BYTES_MAX: Final = 32 * 1024
 """Size above which pieces go to the pool; below it, changing threads costs more than compressing."""
-AS_IT_IS: Final = "tidelog.as_it_is"
+NO_COMPRESSION: Final = "tidelog.as_it_is"
 """Key that marks an answer of another process, compressed if the client accepts it: it passes through immediately, unchanged."""
 
 
@@ -41,14 +41,14 @@ class CompressionMiddleware:
         return self._app(scope, receive, answer.send)
 
 
-class _Done:
+class _CompletedAwaitable:
     """An awaitable that is already done, and can be awaited any number of times."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield from ()
 
 
-_DONE: Final = _Done()
+_COMPLETED: Final = _CompletedAwaitable()
 
 
 class _Answer:
@@ -68,11 +68,11 @@ class _Answer:
         """Send one ASGI message of the answer."""
         if message["type"] != "http.response.start":
             return self._body(message)
-        if message.pop(AS_IT_IS, False):
+        if message.pop(NO_COMPRESSION, False):
             self._decided = True
             return self._send(message)
         self._start = message
-        return _DONE
+        return _COMPLETED
 
     async def _body(self, message: Message) -> None:
         body: bytes = message.get("body", b"")
@@ -92,7 +92,7 @@ class _Answer:
 
     async def _begin(self, body: bytes, *, more: bool) -> bytes:
         headers: list[tuple[bytes, bytes]] = list(self._start.get("headers", ()))
-        if _compressible(headers):
+        if _is_compressible(headers):
             headers.append((b"vary", b"Accept-Encoding"))
             if self._encoding is not None and is_worthwhile(self._encoding, body):
                 self._compressor = new_compressor(self._encoding)
@@ -111,7 +111,7 @@ class _Answer:
         return await loop.run_in_executor(self._pool, lambda: compress_piece(compressor, body, last=last))
 
 
-def _compressible(headers: list[tuple[bytes, bytes]]) -> bool:
+def _is_compressible(headers: list[tuple[bytes, bytes]]) -> bool:
     for name, value in headers:
         lower = name.lower()
         if lower == b"content-encoding" or (lower == b"content-type" and value.startswith(b"text/event-stream")):

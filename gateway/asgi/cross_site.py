@@ -32,7 +32,7 @@ _DEFAULT_PORTS: Final = {b"http": b":80", b"https": b":443"}
 
 def refuse_cross_site(scope: Scope) -> None:
     """Raise ``RequestRefused`` (``INVALID_REQUEST``) for a request that a page of another origin made."""
-    header, foreign = _foreign(scope["headers"])
+    header, foreign = _find_foreign_header(scope["headers"])
     if foreign is None:
         return
     if scope["method"] in _SAFE_METHODS:
@@ -46,7 +46,7 @@ def refuse_cross_site(scope: Scope) -> None:
     )
 
 
-def _foreign(headers: Headers) -> tuple[str, bytes | None]:
+def _find_foreign_header(headers: Headers) -> tuple[str, bytes | None]:
     """Return the header that decides, and its value if that is foreign. If the header is sent several times, each must be of
     the own origin."""
     sites = [value for name, value in headers if name == SITE]

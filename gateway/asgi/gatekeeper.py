@@ -15,18 +15,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.asgi.cross_site import ORIGIN, SITE, refuse_cross_site
 from gateway.http import producer_headers
-from gateway.http.disconnect import unless_gone
+from gateway.http.disconnect import check_connected_before_body
 from gateway.http.parameters import OWN_PREFIX
 from gateway.network.hosts import AllowedHosts
 from gateway.problem import refused
 from log_format.errors import BackOff, ErrorCode, RequestRefused
 
-UNDERSTOOD: Final = frozenset(name.lower().encode() for name in producer_headers.NAMES)
+KNOWN_HEADERS: Final = frozenset(name.lower().encode() for name in producer_headers.NAMES)
 """Supported ``Tidelog-*`` request headers, in lower case."""
 HOP_REFUSED: Final = "tidelog.hop_refused"
 """Key in the scope of a request with an invalid ``Tidelog-Hop``: why it is invalid."""
-_JUDGED: Final = frozenset((b"host", b"transfer-encoding", ORIGIN, SITE))
-_READS: Final = frozenset(("GET", "HEAD"))
+_CHECKED_HEADERS: Final = frozenset((b"host", b"transfer-encoding", ORIGIN, SITE))
+_READ_METHODS: Final = frozenset(("GET", "HEAD"))
 _PRODUCE: Final = "/records"
 """End of paths whose routes themselves check whether the client is connected, where the client may ask again."""
 _WORK: Final = ("/v1/", "/registry")
@@ -44,23 +44,23 @@ class GatekeeperMiddleware:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Handle one request. Raise ``BackOff`` (``DRAINING``), ``RequestRefused``, ``ClientDisconnect``."""
         for name, value in scope["headers"]:
-            if name in _JUDGED:
-                self._judge(scope, name, value)
-            elif name.startswith(OWN_PREFIX) and name not in UNDERSTOOD:
+            if name in _CHECKED_HEADERS:
+                self._check_header(scope, name, value)
+            elif name.startswith(OWN_PREFIX) and name not in KNOWN_HEADERS:
                 header = name.decode("latin-1").title()[:100]
                 what = scope.get(HOP_REFUSED, "is not supported")
                 raise refused(f"The header {header} {what}.", [(header, what)])
         if self._draining() and scope["path"].startswith(_WORK) and scope["path"] != _NOT_WORK:
             raise BackOff("The gateway is shutting down and takes no new work.", code=ErrorCode.DRAINING)
-        if scope["method"] in _READS or scope["path"].endswith(_PRODUCE):
+        if scope["method"] in _READ_METHODS or scope["path"].endswith(_PRODUCE):
             return self._app(scope, receive, send)
-        return self._unless_gone(scope, receive, send)
+        return self._serve_connected(scope, receive, send)
 
-    async def _unless_gone(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await unless_gone(scope)
+    async def _serve_connected(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await check_connected_before_body(scope)
         await self._app(scope, receive, send)
 
-    def _judge(self, scope: Scope, name: bytes, value: bytes) -> None:
+    def _check_header(self, scope: Scope, name: bytes, value: bytes) -> None:
         if name == b"host":
             if not self._hosts.allow(value):
                 raise _unknown_host(value)

@@ -18,7 +18,7 @@ CLIENT_CLOSED: Final = 499
 """Not an HTTP status: no answer was sent."""
 SENT_BYTES: Final = "tidelog.sent_bytes"
 """Key in a message with a piece of an answer's body: bytes of the body that another process has sent."""
-FAILED_FROM: Final = 400
+FAILED_STATUS_MIN: Final = 400
 """Least status of failed requests, by the client's fault or the gateway's."""
 BETWEEN_GATEWAYS: Final = "/gateways/"
 """Prefix of paths of the messages that gateways send each other, several a second."""
@@ -71,9 +71,9 @@ class ObservationMiddleware:
                 received_bytes=received_bytes,
                 sent_bytes=sent_bytes,
             )
-            if self._is_told(scope, status):
+            if self._is_logged(scope, status):
                 access_line(
-                    _line(
+                    _log_line(
                         scope,
                         route=route,
                         status=status,
@@ -83,13 +83,13 @@ class ObservationMiddleware:
                     )
                 )
 
-    def _is_told(self, scope: Scope, status: int) -> bool:
+    def _is_logged(self, scope: Scope, status: int) -> bool:
         if self._logs_from is None:
             return False
-        return status >= (FAILED_FROM if scope["path"].startswith(BETWEEN_GATEWAYS) else self._logs_from)
+        return status >= (FAILED_STATUS_MIN if scope["path"].startswith(BETWEEN_GATEWAYS) else self._logs_from)
 
 
-def _line(
+def _log_line(
     scope: Scope, *, route: str | None, status: int, seconds: float, received_bytes: int, sent_bytes: int
 ) -> dict[str, Any]:
     client = scope.get("client")

@@ -29,7 +29,7 @@ class PacingMiddleware:
         """Handle one request."""
         unread = _has_long_body(scope)
         if not unread:
-            return self._app(scope, receive, _paced(send))
+            return self._app(scope, receive, _pace(send))
 
         async def watching_receive() -> Message:
             nonlocal unread
@@ -43,17 +43,17 @@ class PacingMiddleware:
                 message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             return send(message)
 
-        return self._app(scope, watching_receive, _paced(closing_send))
+        return self._app(scope, watching_receive, _pace(closing_send))
 
 
-def _paced(send: Send) -> Send:
+def _pace(send: Send) -> Send:
     def paced_send(message: Message) -> Awaitable[None]:
-        return send(message) if len(message.get("body", b"")) <= SLICE_BYTES else _sliced(message, send)
+        return send(message) if len(message.get("body", b"")) <= SLICE_BYTES else _slice_body(message, send)
 
     return paced_send
 
 
-async def _sliced(message: Message, send: Send) -> None:
+async def _slice_body(message: Message, send: Send) -> None:
     body: bytes = message["body"]
     view = memoryview(body)
     more: bool = message.get("more_body", False)

@@ -24,11 +24,11 @@ class PathMiddleware:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Handle one request. Raise ``RequestRefused`` for a path that is not UTF-8."""
         if b"%" in scope["raw_path"]:
-            scope["path"] = decoded(scope["raw_path"])
+            scope["path"] = decode_path(scope["raw_path"])
         return self._app(scope, receive, send)
 
 
-def decoded(raw_path: bytes) -> str:
+def decode_path(raw_path: bytes) -> str:
     """Return the path with each part decoded. Raise ``RequestRefused``."""
     try:
         parts = [unquote_to_bytes(part).decode() for part in raw_path.split(b"/")]

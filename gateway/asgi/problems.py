@@ -45,7 +45,7 @@ class ProblemMiddleware:
         except Exception as error:  # noqa: BLE001 - top level of a request
             if call.is_committed and not as_tidelog_error(error).may_have_happened:
                 error = _late_refusal(error)
-            _note(error, begun=begun)
+            _log_error(error, begun=begun)
             if begun:
                 return
             headers = {"allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else None
@@ -64,7 +64,7 @@ def _late_refusal(error: Exception) -> OutcomeUnknown:
     return late
 
 
-def _note(error: Exception, *, begun: bool) -> None:
+def _log_error(error: Exception, *, begun: bool) -> None:
     known = as_tidelog_error(error)
     if known is not error and known.code is ErrorCode.INTERNAL:
         _log.error("unforeseen error", exc_info=error)

@@ -38,8 +38,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.access.caller import CALLER, Caller
 from gateway.access.rights import Rights
-from gateway.asgi.auditing import source_of
-from gateway.asgi.compression import AS_IT_IS
+from gateway.asgi.auditing import client_address
+from gateway.asgi.compression import NO_COMPRESSION
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peer
 from gateway.engine.registry import TopicRegistry, is_topic_name
@@ -59,7 +59,7 @@ from gateway.forwarding.hop import Hops
 from gateway.forwarding.kept_body import KeptBody
 from gateway.forwarding.leaning import leaning_of
 from gateway.forwarding.peer_answer import beginning, is_short, untouched
-from gateway.http.disconnect import unless_disconnected
+from gateway.http.disconnect import cancel_on_disconnect
 from gateway.http.parameters import ENCODED_SLASH
 from gateway.memory_budget import MemoryBudget
 from gateway.problem import overloaded
@@ -276,7 +276,7 @@ class Forwarding:
                 passed=_passed(scope) + 1,
                 caller=scope.get(CALLER),
                 revision=self._rights.revision,
-                source=source_of(scope),
+                source=client_address(scope),
                 topic_id=topic_id,
             )
             if head is None:
@@ -285,7 +285,7 @@ class Forwarding:
             self._bytes_with(peer).inc(len(data))
             exchange = self._exchange(connection, peer, scope, send)
             # The body is at its end: from here on only the client's going away can be received.
-            return await unless_disconnected(Request(scope, body.rest), exchange)
+            return await cancel_on_disconnect(Request(scope, body.rest), exchange)
         finally:
             self._connections.give_back(peer.url, connection)
 
@@ -321,7 +321,9 @@ class Forwarding:
         if any(name == AT_JOURNAL for name, _ in connection.headers) and _template(scope) in _PRODUCE:
             self._learn(scope)
         headers = answer_headers(connection.headers)
-        await send({"type": "http.response.start", "status": connection.status, "headers": headers, AS_IT_IS: True})
+        await send(
+            {"type": "http.response.start", "status": connection.status, "headers": headers, NO_COMPRESSION: True}
+        )
         received = self._bytes_with(peer)
         received.inc(len(first))
         if first:

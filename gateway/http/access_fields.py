@@ -10,7 +10,7 @@ from fastapi import Path
 from pydantic import AfterValidator, WithJsonSchema
 
 from gateway.http.fields import IDENTIFIER_BYTES_MAX, IDENTIFIER_SCHEMA, OneOf, is_identifier
-from gateway.http.validation import faults
+from gateway.http.validation import faults_error
 from gateway.problem import refused
 from log_format import limits
 from log_format.access.acls import CLUSTER, EVERY, OPERATIONS
@@ -33,7 +33,7 @@ def _principal(*kinds: str, every: bool = False) -> Callable[[str], str]:
 
     def checked(text: str) -> str:
         if not ((every and text == EVERY) or is_principal(text, *kinds)):
-            raise faults([((), what)])
+            raise faults_error([((), what)])
         return text
 
     return checked

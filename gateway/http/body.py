@@ -4,7 +4,7 @@
    before any of it is read, else at the first byte too many.
 2. Bytes are reserved in a budget before they are buffered, chunk by chunk, so a slow client holds only what it sent; beyond the
    budget the answer is 503 ``OVERLOADED``. The reservation lasts as long as the ``with`` block, or until its new owner releases
-   it (``handed_over``).
+   it (``transfer_memory``).
 3. A body of more than 64 KiB is decompressed in the codec pool, in pieces and in order, while the event loop runs on. Queued
    pieces are reserved as well.
 4. A body that takes too long as a whole is refused. ``ClientDisconnect`` is raised if the client disconnects, or the body stops
@@ -77,7 +77,7 @@ class Body:
         if not self.is_handed_over:
             self.reservation.release()
 
-    def handed_over(self, size_bytes: int) -> Reservation:
+    def transfer_memory(self, size_bytes: int) -> Reservation:
         """Return memory for what the body was converted to. Its new owner releases it, not the ``with`` block.
 
         A second call makes a new reservation. Raises ``BackOff`` (``OVERLOADED``).
@@ -119,7 +119,7 @@ async def _read(request: Request, limits: BodyLimits, reservation: Reservation, 
     if announced is not None and announced > limits.bytes_max:
         raise _too_large(limits.bytes_max)
     decompressor = _decompressor(request, limits.bytes_max)
-    decompressing = None if decompressor is None else _Decompressing(decompressor, reservation, pool)
+    decompressing = None if decompressor is None else _BodyDecompressor(decompressor, reservation, pool)
     chunks: list[bytes] = []
     received = 0
     deadline = time.monotonic() + limits.total_ms / 1000
@@ -143,7 +143,7 @@ async def _read(request: Request, limits: BodyLimits, reservation: Reservation, 
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-class _Decompressing:
+class _BodyDecompressor:
     """Decompression of one body: inline while it is small, then in the pool."""
 
     __slots__ = ("_decompressor", "_pool", "_reservation", "_reserved_bytes", "_seen_bytes", "_waiting")

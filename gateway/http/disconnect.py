@@ -14,14 +14,14 @@ IS_GONE: Final = "tidelog.is_gone"
 T = TypeVar("T")
 
 
-async def unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Return the result of ``work``, which is cancelled if the client disconnects first. For waits, not for work that must be
     finished.
 
     The request's body must already be read, or never be read. Raises ``ClientDisconnect``, and what ``work`` raises.
     """
     task = asyncio.create_task(work)
-    watch = asyncio.create_task(_disconnected(request))
+    watch = asyncio.create_task(_wait_for_disconnect(request))
     try:
         await asyncio.wait((task, watch), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -35,15 +35,15 @@ async def unless_disconnected(request: Request, work: Coroutine[Any, Any, T]) ->
             await asyncio.wait(left)
 
 
-async def _disconnected(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def still_connected(request: Request) -> None:
+async def check_connected(request: Request) -> None:
     """Raise ``ClientDisconnect`` if the client has disconnected: it may be calling elsewhere. The body must already be read."""
     await asyncio.sleep(0)
-    watch = _disconnected(request)
+    watch = _wait_for_disconnect(request)
     try:
         # Runs as far as it gets without waiting: a task would cost more than most of the call.
         watch.send(None)
@@ -53,7 +53,7 @@ async def still_connected(request: Request) -> None:
         watch.close()
 
 
-async def unless_gone(scope: Scope) -> None:
+async def check_connected_before_body(scope: Scope) -> None:
     """Raise ``ClientDisconnect`` if the client has disconnected, before the body is read. If the server does not provide
     ``IS_GONE``, assume that the client is connected.
 

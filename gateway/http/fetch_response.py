@@ -12,7 +12,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from gateway.http.disconnect import unless_disconnected
+from gateway.http.disconnect import cancel_on_disconnect
 from gateway.memory_budget import Reservation
 from log_format.errors import BackOff
 
@@ -43,7 +43,7 @@ class RecordsResponse:
     ) -> None:
         self._pieces: Callable[[], Iterator[bytes | memoryview]] | None = pieces
         self._size_bytes = size_bytes
-        self._headers: Headers = [(b"content-type", media_type.encode()), *_encoded(headers)]
+        self._headers: Headers = [(b"content-type", media_type.encode()), *_encode_headers(headers)]
         self._reservation = reservation
         self._pool = pool
 
@@ -59,10 +59,10 @@ class RecordsResponse:
             self._reservation.release()
 
     async def _send_whole(self, send: Send) -> None:
-        pieces = self._taken()
+        pieces = self._take_pieces()
         chunks: list[bytes | memoryview] = []
-        while not await self._gathered(pieces, chunks):
-            if not self._has_grown():
+        while not await self._gather_all(pieces, chunks):
+            if not self._grow():
                 await self._send_on(send, pieces, b"".join(chunks))
                 return
         body = b"".join(chunks)
@@ -72,14 +72,14 @@ class RecordsResponse:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _gathered(self, pieces: Iterator[bytes | memoryview], chunks: list[bytes | memoryview]) -> bool:
+    async def _gather_all(self, pieces: Iterator[bytes | memoryview], chunks: list[bytes | memoryview]) -> bool:
         """Make pieces until all are made or the reservation is full; return whether all are made."""
         room = max(self._reservation.size_bytes, INLINE_BYTES_MAX)
         if self._size_bytes <= INLINE_BYTES_MAX:
             return _gather(pieces, chunks, room)
         return await asyncio.get_running_loop().run_in_executor(self._pool, _gather, pieces, chunks, room)
 
-    def _has_grown(self) -> bool:
+    def _grow(self) -> bool:
         """Enlarge the reservation, since records may be many times as long as JSON. Return False if the budget has no more."""
         before = self._reservation.size_bytes
         try:
@@ -91,9 +91,9 @@ class RecordsResponse:
     async def _send_pieces(self, send: Send) -> None:
         # An answer's first record is included whatever its size, and may be larger than the reservation made before.
         self._reservation.cover(self._size_bytes + PIECE_TEXT_BYTES)
-        pieces = self._taken()
+        pieces = self._take_pieces()
         # Before the headers, so that records that can't be encoded give a problem, not half an answer.
-        first = await asyncio.get_running_loop().run_in_executor(self._pool, _some, pieces)
+        first = await asyncio.get_running_loop().run_in_executor(self._pool, _next_pieces, pieces)
         await self._send_on(send, pieces, first)
 
     async def _send_on(self, send: Send, pieces: Iterator[bytes | memoryview], piece: bytes | None) -> None:
@@ -101,10 +101,10 @@ class RecordsResponse:
         await send({"type": "http.response.start", "status": 200, "headers": self._headers})
         while piece is not None:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-            piece = await loop.run_in_executor(self._pool, _some, pieces)
+            piece = await loop.run_in_executor(self._pool, _next_pieces, pieces)
         await send({"type": "http.response.body", "body": b""})
 
-    def _taken(self) -> Iterator[bytes | memoryview]:
+    def _take_pieces(self) -> Iterator[bytes | memoryview]:
         assert self._pieces is not None
         pieces, self._pieces = self._pieces(), None
         return pieces
@@ -122,7 +122,7 @@ class EventStreamResponse:
     ) -> None:
         self._request = request
         self._events = events
-        self._headers = _encoded(headers)
+        self._headers = _encode_headers(headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream. Raise ``ClientDisconnect``."""
@@ -140,7 +140,7 @@ class EventStreamResponse:
             return
         # Without this the headers would wait for the first event.
         await send({"type": "http.response.body", "body": b"", "more_body": True})
-        await unless_disconnected(self._request, self._send_events(send))
+        await cancel_on_disconnect(self._request, self._send_events(send))
         await send({"type": "http.response.body", "body": b""})
 
     async def _send_events(self, send: Send) -> None:
@@ -150,7 +150,7 @@ class EventStreamResponse:
                 await send({"type": "http.response.body", "body": event, "more_body": True})
 
 
-def _some(pieces: Iterator[bytes | memoryview]) -> bytes | None:
+def _next_pieces(pieces: Iterator[bytes | memoryview]) -> bytes | None:
     """Return the next pieces, joined while they are short, since each call costs a change of threads; None after the last."""
     chunks: list[bytes | memoryview] = []
     _gather(pieces, chunks, SENT_BYTES_MIN - 1)
@@ -169,5 +169,5 @@ def _gather(pieces: Iterator[bytes | memoryview], chunks: list[bytes | memoryvie
     return False
 
 
-def _encoded(headers: Mapping[str, int | str]) -> Headers:
+def _encode_headers(headers: Mapping[str, int | str]) -> Headers:
     return [(name.encode(), str(value).encode()) for name, value in headers.items()]

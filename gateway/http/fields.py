@@ -23,8 +23,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from gateway.http.parameters import partition_named, topic_named
-from gateway.http.validation import Fault, faults
+from gateway.http.parameters import parse_partition, parse_topic
+from gateway.http.validation import Fault, faults_error
 from gateway.problem import refused
 from log_format import limits
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
@@ -78,7 +78,7 @@ class Between:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return a schema with one message for all values that are not such an integer."""
         number = core_schema.int_schema(strict=True, ge=self.minimum, le=self.maximum)
-        return _said(number, f"must be an integer from {self.minimum} to {self.maximum}")
+        return _with_message(number, f"must be an integer from {self.minimum} to {self.maximum}")
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """Return the JSON schema with the integer's width."""
@@ -86,14 +86,14 @@ class Between:
 
 
 @dataclass(frozen=True, slots=True)
-class Says:
+class ErrorMessage:
     """One message for all values that do not fit the type."""
 
     what: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return the type's own schema, with this message."""
-        return _said(handler(source), self.what)
+        return _with_message(handler(source), self.what)
 
 
 class OneOf:
@@ -104,7 +104,7 @@ class OneOf:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return a schema with one message for any other word."""
-        return _said(core_schema.literal_schema(list(self._words)), f"must be one of {', '.join(self._words)}")
+        return _with_message(core_schema.literal_schema(list(self._words)), f"must be one of {', '.join(self._words)}")
 
 
 class NotNull:
@@ -129,7 +129,7 @@ def is_identifier(text: str) -> bool:
     return 1 <= size <= IDENTIFIER_BYTES_MAX and not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in text)
 
 
-def each_once(entries: list[T], keys: Iterable[Hashable], what: str) -> list[T]:
+def check_unique(entries: list[T], keys: Iterable[Hashable], what: str) -> list[T]:
     """Return the entries of a list, unless two have the same key. Raise ``PydanticCustomError``."""
     seen: set[Hashable] = set()
     twice: list[Fault] = []
@@ -138,17 +138,17 @@ def each_once(entries: list[T], keys: Iterable[Hashable], what: str) -> list[T]:
             twice.append(((index, "partition"), what))
         seen.add(key)
     if twice:
-        raise faults(twice)
+        raise faults_error(twice)
     return entries
 
 
-def _said(schema: CoreSchema, what: str) -> CoreSchema:
+def _with_message(schema: CoreSchema, what: str) -> CoreSchema:
     return core_schema.custom_error_schema(schema, "said", custom_error_message=what)
 
 
 def _identifier(text: str) -> str:
     if not is_identifier(text):
-        raise faults([((), _IDENTIFIER_WHAT)])
+        raise faults_error([((), _IDENTIFIER_WHAT)])
     return text
 
 
@@ -164,7 +164,7 @@ def _queue(name: str) -> str:
     return name
 
 
-def number(text: str) -> int | str:
+def parse_number(text: str) -> int | str:
     """Return the integer of a query's text, ASCII digits with an optional sign; any other text unchanged."""
     return int(text) if _DIGITS.fullmatch(text) else text
 
@@ -184,7 +184,7 @@ TOPIC_NAME_SCHEMA: Final[Mapping[str, Any]] = {
     "maxLength": limits.TOPIC_NAME_CHARACTERS_MAX,
 }
 
-Digits: Final = BeforeValidator(number)
+Digits: Final = BeforeValidator(parse_number)
 """Validator for integers in a query."""
 TopicName = Annotated[str, WithJsonSchema(dict(TOPIC_NAME_SCHEMA))]
 """A topic's name, as any text: a name that no topic can have names no topic, which the engine reports."""
@@ -215,21 +215,21 @@ class PartitionKey(Body):
         return (self.topic, self.partition)
 
 
-def each_partition_once(entries: list[Any]) -> list[Any]:
+def check_unique_partitions(entries: list[Any]) -> list[Any]:
     """Return the entries, each a ``PartitionKey``. Raise ``PydanticCustomError`` if two name the same partition."""
-    return each_once(entries, [entry.key for entry in entries], "is given twice")
+    return check_unique(entries, [entry.key for entry in entries], "is given twice")
 
 
 TopicPath = Annotated[
     str,
-    AfterValidator(topic_named),
+    AfterValidator(parse_topic),
     WithJsonSchema({**TOPIC_NAME_SCHEMA, "examples": ["flights"]}),
     Path(description="The topic's name"),
 ]
 PartitionPath = Annotated[
     int,
     Between(0, INT32_MAX),
-    BeforeValidator(partition_named),
+    BeforeValidator(parse_partition),
     Path(description="The partition's number, from 0", examples=[0]),
 ]
 GroupPath = Annotated[

@@ -25,19 +25,19 @@ NODES_MAX: Final = 131_072
 M = TypeVar("M", bound=BaseModel)
 
 
-def checked(model: type[M], data: bytes) -> M:
+def parse_model(model: type[M], data: bytes) -> M:
     """Return the object in ``data`` as the model. Raise ``RequestRefused``, and errors of the model's validators."""
     if issubclass(model, Body) and (found := model.plain(data)) is not None:
         plain: M = found
         return plain
-    members = parsed_object(data)
+    members = parse_object(data)
     try:
         return model.model_validate(members)
     except ValidationError as error:
         raise body_refusal(error, members) from None
 
 
-def parsed_object(data: bytes) -> dict[str, Any]:
+def parse_object(data: bytes) -> dict[str, Any]:
     """Return the JSON object in ``data``. Raise ``RequestRefused`` (``INVALID_REQUEST``)."""
     if nodes_exceed(data, NODES_MAX):
         what = f"has more than {NODES_MAX} commas and brackets: send it as several requests"

@@ -8,11 +8,11 @@ from typing import Any, Final
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-encoded = msgspec.json.Encoder().encode
+encode_json = msgspec.json.Encoder().encode
 _JSON: Final = (b"content-type", b"application/json")
 
 
-class PlainAnswer:
+class JsonResponse:
     """An ``application/json`` answer as bytes, at a fifth of the cost of ``Response``. ``headers``: with lower-case names."""
 
     __slots__ = ("_body", "_headers", "_status")
@@ -29,6 +29,6 @@ class PlainAnswer:
         await send({"type": "http.response.body", "body": self._body})
 
 
-def json_response(members: Any, status: int = 200) -> PlainAnswer:
+def json_response(members: Any, status: int = 200) -> JsonResponse:
     """Return an ``application/json`` answer with a value that msgspec can encode."""
-    return PlainAnswer(encoded(members), status)
+    return JsonResponse(encode_json(members), status)

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from gateway.http.validation import named_faults
+from gateway.http.validation import parameter_faults
 from gateway.problem import refused
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
 from log_format.topic.config import check_topic_name
@@ -39,7 +39,7 @@ Pairs = Sequence[tuple[str, str]]
 """Names and values, in order."""
 
 
-def of_pairs(model: type[M], pairs: Pairs, kind: str) -> M:
+def parse_parameters(model: type[M], pairs: Pairs, kind: str) -> M:
     """Return the model of a query or of headers. Raise ``RequestRefused`` that names each wrong one; ``kind``: what they are
     called.
 
@@ -58,10 +58,10 @@ def of_pairs(model: type[M], pairs: Pairs, kind: str) -> M:
         if not errors:
             return values
     except ValidationError as error:
-        errors += named_faults(error)
+        errors += parameter_faults(error)
     in_order = list(given)
     errors.sort(key=lambda fault: in_order.index(fault[0]) if fault[0] in given else len(in_order))
-    raise parameters_refused(errors, kind)
+    raise parameters_refusal(errors, kind)
 
 
 @cache
@@ -69,7 +69,7 @@ def _list_names(model: type[BaseModel]) -> tuple[str, ...]:
     return tuple(name for name, field in model.model_fields.items() if get_origin(field.annotation) is list)
 
 
-def parameters_refused(errors: Pairs, kind: str = "Query parameter") -> RequestRefused:
+def parameters_refusal(errors: Pairs, kind: str = "Query parameter") -> RequestRefused:
     """Return the refusal of parameters, given their names and what is wrong with each."""
     listed = [(name[:100], what) for name, what in errors]
     where, what = listed[0]
@@ -113,7 +113,7 @@ def header_text(request: Request, name: bytes) -> str | None:
     return None
 
 
-def accepted(request: Request) -> str:
+def accept_header(request: Request) -> str:
     """Return all of the request's ``Accept`` headers as one; empty if there are none."""
     return ",".join(request.headers.getlist("accept"))
 
@@ -124,7 +124,7 @@ def path_text(request: Request, name: str) -> str:
     return value.replace(ENCODED_SLASH, "/") if ENCODED_SLASH in value else value
 
 
-def topic_named(name: str) -> str:
+def parse_topic(name: str) -> str:
     """Return the name of a topic. Raise ``UnknownTopic`` (404) for an impossible name."""
     try:
         return check_topic_name(name)
@@ -132,7 +132,7 @@ def topic_named(name: str) -> str:
         raise UnknownTopic(name) from None
 
 
-def partition_named(name: str) -> int:
+def parse_partition(name: str) -> int:
     """Return the number of a partition. Raise ``RequestRefused`` (404 ``UNKNOWN_PARTITION``) for any other text."""
     if not _PARTITION.fullmatch(name):
         raise RequestRefused(

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from gateway.http import fields
-from gateway.http.validation import faults
+from gateway.http.validation import faults_error
 from log_format.topic.producers import ProducerStamp
 
 PRODUCER_ID: Final = "Tidelog-Producer-Id"
@@ -25,7 +25,7 @@ def _number(text: str) -> int | str:
 _Id = Annotated[
     str,
     Field(pattern="^[A-Za-z0-9_-]{1,255}$"),
-    fields.Says("must be 1 to 255 characters of A-Z a-z 0-9 _ -"),
+    fields.ErrorMessage("must be 1 to 255 characters of A-Z a-z 0-9 _ -"),
 ]
 _Number = Annotated[int, fields.Between(0), BeforeValidator(_number)]
 
@@ -59,7 +59,7 @@ class ProducerHeaders(fields.Headers):
         stamp = zip(NAMES, (self.producer_id, self.producer_epoch, self.producer_sequence), strict=False)
         missing = [name for name, value in stamp if value is None]
         if 0 < len(missing) < 3:
-            raise faults([((name,), "is missing: the three producer headers go together") for name in missing])
+            raise faults_error([((name,), "is missing: the three producer headers go together") for name in missing])
         return self
 
     @property
@@ -100,5 +100,5 @@ class ConditionalHeaders(ProduceHeaders):
     @model_validator(mode="after")
     def _not_in_a_transaction(self) -> Self:
         if self.expected_offset is not None and self.transaction_id is not None:
-            raise faults([((EXPECTED_OFFSET,), "does not go with a transaction")])
+            raise faults_error([((EXPECTED_OFFSET,), "does not go with a transaction")])
         return self

@@ -39,7 +39,7 @@ Fault = tuple[At, str]
 """The members and indexes that lead to the fault, and what is wrong there."""
 
 
-def faults(found: Sequence[Fault]) -> PydanticCustomError:
+def faults_error(found: Sequence[Fault]) -> PydanticCustomError:
     """Return the error that a validator raises: what is wrong inside the value that it checks."""
     return PydanticCustomError(_FAULTS, "is invalid", {_FAULTS: found[:REPORTED_ERRORS_MAX]})
 
@@ -60,7 +60,7 @@ def body_refusal(error: ValidationError, body: object) -> RequestRefused:
     return refused(f"{where.lstrip('/') or 'The body'} {what}.", errors)
 
 
-def named_faults(error: ValidationError) -> list[tuple[str, str]]:
+def parameter_faults(error: ValidationError) -> list[tuple[str, str]]:
     """Return each wrong parameter of a query or of headers, and what is wrong with it."""
     errors: list[tuple[str, str]] = []
     for found in error.errors(include_url=False, include_input=False):

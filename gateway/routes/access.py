@@ -16,10 +16,10 @@ from gateway.access.needs import Need, needs
 from gateway.access.token import NewToken, new_token
 from gateway.gateway import engine_of, gateway_of
 from gateway.http import access_fields, fields
-from gateway.http.json_response import encoded
+from gateway.http.json_response import encode_json
 from gateway.openapi.problems import BODY_ERRORS, CHANGE_ERRORS, problems
 from gateway.problem import refused
-from gateway.routes.held_response import held_json
+from gateway.routes.reserved_response import reserved_json
 from gateway.routes.typed_route import TypedRoute
 from log_format.access.changes import CreateToken, DeleteRole, DeleteToken, PutRole, RotateToken
 from log_format.access.row import CredentialRow, RoleRow, Secret
@@ -174,7 +174,7 @@ async def create_token(request: Request, wanted: TokenWish) -> Response:
         secrets=(_secret(made, now_ms, wanted.expires_at),),
     )
     await engine_of(request).access_table.decide(CreateToken(row=row))
-    return _shown(row, made, now_ms, 201)
+    return _token_response(row, made, now_ms, 201)
 
 
 @router.get("/v1/access/tokens", response_model=TokenPage, responses=problems(ErrorCode.AUTH_DISABLED))
@@ -188,13 +188,13 @@ async def list_tokens(request: Request, query: Annotated[TokensQuery, Query()]) 
     listed = found[: query.limit]
 
     def made() -> TokenPage:
-        page: TokenPage = {"tokens": [_described(row, now_ms) for row in listed]}
+        page: TokenPage = {"tokens": [_describe_token(row, now_ms) for row in listed]}
         if len(found) > len(listed):
             page["next"] = listed[-1].id
         return page
 
     size_bytes = sum(_TEXT_BYTES + len(row.description) + 64 * len(row.groups) for row in listed)
-    return await held_json(request, made, size_bytes=size_bytes)
+    return await reserved_json(request, made, size_bytes=size_bytes)
 
 
 @router.post(
@@ -209,7 +209,7 @@ async def rotate_token(request: Request, token: access_fields.TokenPath, wanted:
     made = new_token(token)
     change = RotateToken(id=token, secret=_secret(made, now_ms, wanted.expires_at), overlap_ms=wanted.overlap_ms)
     decided = await engine_of(request).access_table.decide(change)
-    return _shown(decided.changes.credentials[0], made, now_ms, 200)
+    return _token_response(decided.changes.credentials[0], made, now_ms, 200)
 
 
 @router.delete(
@@ -238,7 +238,7 @@ async def list_roles(request: Request, query: Annotated[RolesQuery, Query()]) ->
         return page
 
     size_bytes = sum(_TEXT_BYTES + 64 * len(roles[name].members) for name in listed)
-    return await held_json(request, made, size_bytes=size_bytes)
+    return await reserved_json(request, made, size_bytes=size_bytes)
 
 
 @router.put(
@@ -274,12 +274,12 @@ def _secret(made: NewToken, now_ms: int, expires_at_ms: int | None) -> Secret:
     return Secret(sha256=made.sha256, created_at_ms=now_ms, expires_at_ms=expires_at_ms)
 
 
-def _shown(row: CredentialRow, made: NewToken, now_ms: int, status: Literal[200, 201]) -> Response:
-    shown: dict[str, Any] = {**_described(row, now_ms), "token": made.text}
-    return Response(encoded(shown), status, {"cache-control": "no-store"}, media_type="application/json")
+def _token_response(row: CredentialRow, made: NewToken, now_ms: int, status: Literal[200, 201]) -> Response:
+    shown: dict[str, Any] = {**_describe_token(row, now_ms), "token": made.text}
+    return Response(encode_json(shown), status, {"cache-control": "no-store"}, media_type="application/json")
 
 
-def _described(row: CredentialRow, now_ms: int) -> Token:
+def _describe_token(row: CredentialRow, now_ms: int) -> Token:
     return {
         "id": row.id,
         "principal": row.principal,

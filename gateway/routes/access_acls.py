@@ -19,9 +19,9 @@ from gateway.access.needs import Need, needs
 from gateway.access.rights import Reason
 from gateway.gateway import engine_of, gateway_of
 from gateway.http import access_fields, fields
-from gateway.http.json_response import encoded
-from gateway.http.parameters import parameters_refused
-from gateway.http.validation import faults
+from gateway.http.json_response import encode_json
+from gateway.http.parameters import parameters_refusal
+from gateway.http.validation import faults_error
 from gateway.openapi.problems import BODY_ERRORS, CHANGE_ERRORS, problems
 from gateway.problem import refused
 from gateway.routes.typed_route import TypedRoute
@@ -50,7 +50,7 @@ class AclEntry(fields.Body):
     def _names_something(self) -> Self:
         what = access_fields.resource_fault(self.resource_type, self.resource, self.pattern)
         if what is not None:
-            raise faults([(("resource",), what)])
+            raise faults_error([(("resource",), what)])
         return self
 
     def acl(self) -> Acl:
@@ -120,7 +120,7 @@ class Question(
     def _names_something(self) -> Self:
         what = access_fields.resource_fault(self.resource_type, self.resource)
         if what is not None:
-            raise faults([(("resource",), what)])
+            raise faults_error([(("resource",), what)])
         return self
 
 
@@ -167,7 +167,7 @@ async def add_acls(request: Request, wanted: NewAcls) -> Response:
     """Add ACLs, all or nothing: 201, or 200 if all existed already."""
     acls = tuple(entry.acl() for entry in wanted.acls)
     decided = await engine_of(request).access_table.decide(AddAcls(acls=acls))
-    return _json({"acls": [_described(acl) for acl in acls]}, 201 if decided.changes else 200)
+    return _json({"acls": [_describe(acl) for acl in acls]}, 201 if decided.changes else 200)
 
 
 @router.get("/v1/access/acls", response_model=AclPage, responses=problems(ErrorCode.AUTH_DISABLED))
@@ -175,7 +175,7 @@ async def add_acls(request: Request, wanted: NewAcls) -> Response:
 async def list_acls(request: Request, query: Annotated[AclsQuery, Query()]) -> Response:
     """List ACLs by principal, resource type, pattern and resource, in pages."""
     acls = (await engine_of(request).access_table.fresh()).acls
-    after = _after(query.after)
+    after = _parse_cursor(query.after)
     pool = gateway_of(request).codec_pool
     return await asyncio.get_running_loop().run_in_executor(
         pool, lambda: _json(_page(acls, query.matches(), after, query.limit), 200)
@@ -191,11 +191,11 @@ async def list_acls(request: Request, query: Annotated[AclsQuery, Query()]) -> R
 async def delete_acls(request: Request, query: Annotated[AclFilter, Query()]) -> Response:
     """Delete the ACLs that are equal in all given members; at least one must be given."""
     if not query.model_fields_set:
-        raise parameters_refused([(name, "or another member of an ACL must be given") for name in ("principal",)])
+        raise parameters_refusal([(name, "or another member of an ACL must be given") for name in ("principal",)])
     decided = await engine_of(request).access_table.decide(DeleteAcls(matches=query.matches()))
     pool = gateway_of(request).codec_pool
     return await asyncio.get_running_loop().run_in_executor(
-        pool, lambda: _json({"acls": [_described(acl) for acl in decided.deleted]}, 200)
+        pool, lambda: _json({"acls": [_describe(acl) for acl in decided.deleted]}, 200)
     )
 
 
@@ -208,7 +208,7 @@ async def test_access(request: Request, asked: Question) -> Answer:
     found = gateway_of(request).rights.judge(
         caller, cast("Any", asked.operation), cast("Any", asked.resource_type), asked.resource
     )
-    acl = None if found.acl is None else _described(found.acl)
+    acl = None if found.acl is None else _describe(found.acl)
     return {"allowed": found.allowed, "reason": found.reason, "acl": acl}
 
 
@@ -223,14 +223,14 @@ def _page(acls: Acls, matches: Matches, after: tuple[str, int], limit: int) -> A
         found += [
             (one, acl) for acl in entry_acls(one, acls.entries[one]) if (one != key or acl.bit > bit) and matches(acl)
         ]
-    page: AclPage = {"acls": [_described(acl) for _, acl in found[:limit]]}
+    page: AclPage = {"acls": [_describe(acl) for _, acl in found[:limit]]}
     if len(found) > limit:
         last_key, last = found[limit - 1]
         page["next"] = base64.urlsafe_b64encode(f"{last.bit}\n{last_key}".encode()).decode().rstrip("=")
     return page
 
 
-def _after(cursor: str) -> tuple[str, int]:
+def _parse_cursor(cursor: str) -> tuple[str, int]:
     """Return the position that the cursor names. Raise ``RequestRefused`` for a cursor of another list."""
     if not cursor:
         return "", 0
@@ -241,9 +241,9 @@ def _after(cursor: str) -> tuple[str, int]:
         raise refused(f"after {_CURSOR}.", [("after", _CURSOR)]) from None
 
 
-def _described(acl: Acl) -> AclObject:
+def _describe(acl: Acl) -> AclObject:
     return cast("AclObject", acl._asdict())
 
 
 def _json(made: Any, status: int) -> Response:
-    return Response(encoded(made), status, media_type="application/json")
+    return Response(encode_json(made), status, media_type="application/json")

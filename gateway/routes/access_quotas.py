@@ -16,7 +16,7 @@ from gateway.gateway import engine_of
 from gateway.http import access_fields, fields
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import refused
-from gateway.routes.held_response import held_json
+from gateway.routes.reserved_response import reserved_json
 from gateway.routes.typed_route import TypedRoute
 from log_format.access.acls import EVERY
 from log_format.access.changes import PutQuota
@@ -28,12 +28,12 @@ router = APIRouter(route_class=TypedRoute, tags=["access"])
 QUOTA_MAX: Final = 10**12
 _TEXT_BYTES: Final = 512
 """Estimated memory of a quota as an object and as JSON, without its principal."""
-_PRINCIPAL_WHAT: Final = f"must be {access_fields.USER} and a name, or {EVERY}"
+_PRINCIPAL_RULE: Final = f"must be {access_fields.USER} and a name, or {EVERY}"
 
 
 def _principal(text: str) -> str:
     if text != EVERY and not access_fields.is_principal(text, access_fields.USER):
-        raise refused(f"The principal of a quota {_PRINCIPAL_WHAT}.", [("principal", _PRINCIPAL_WHAT)])
+        raise refused(f"The principal of a quota {_PRINCIPAL_RULE}.", [("principal", _PRINCIPAL_RULE)])
     return text
 
 
@@ -97,7 +97,7 @@ async def list_quotas(request: Request, query: Annotated[QuotasQuery, Query()]) 
             page["next"] = listed[-1]
         return page
 
-    return await held_json(request, made, size_bytes=sum(_TEXT_BYTES + len(name) for name in listed))
+    return await reserved_json(request, made, size_bytes=sum(_TEXT_BYTES + len(name) for name in listed))
 
 
 @router.get("/v1/access/quotas/{principal}", responses=problems(ErrorCode.AUTH_DISABLED))

@@ -40,7 +40,7 @@ SPARSE_BYTES_MAX: Final = 256 * 1024
 SPARSE_NODES_MAX: Final = 8192
 """Bounds of sparse JSON, by its bytes, and by its commas, brackets and escapes: it takes less time to decode than the densest
 JSON of ``INLINE_BYTES_MAX``."""
-_BY_STATE: Final = (ErrorCode.INVALID_RECORD, ErrorCode.RECORD_TOO_LARGE, ErrorCode.UNKNOWN_PARTITION)
+_STATE_DEPENDENT_ERRORS: Final = (ErrorCode.INVALID_RECORD, ErrorCode.RECORD_TOO_LARGE, ErrorCode.UNKNOWN_PARTITION)
 """Refusals that may be due to a stale state of the topic."""
 
 T = TypeVar("T")
@@ -125,7 +125,7 @@ def with_records(batch: Batch, records: DelayedRecords) -> Batch | None:
     )
 
 
-async def routed(
+async def route_records(
     topic: OpenTopic, incoming: IncomingRecords, routing: Routing, codec: CodecWork, clock: Clock
 ) -> RoutedRecords:
     """Route the records for the topic's known state or, before refusing them, for its newest state.
@@ -150,17 +150,17 @@ async def routed(
             work = partial(batch_of, incoming, state, routing, is_stored=is_stored)
             return await codec.do(work)
         except RequestRefused as refusal:
-            if refusal.code not in _BY_STATE or is_stored:
+            if refusal.code not in _STATE_DEPENDENT_ERRORS or is_stored:
                 raise
             await topic.fresh(clock.monotonic_ms())
             newer = topic.require_state()
-            is_stored = _is_stored(newer, routing.stamp, clock.now_ms())
+            is_stored = _is_duplicate(newer, routing.stamp, clock.now_ms())
             if not is_stored and (newer.partition_count, newer.config) == (state.partition_count, state.config):
                 raise
             state = newer
 
 
-def _is_stored(state: TopicState, stamp: ProducerStamp | None, now_ms: int) -> bool:
+def _is_duplicate(state: TopicState, stamp: ProducerStamp | None, now_ms: int) -> bool:
     if stamp is None:
         return False
     check = SequenceCheck(state.producers, now_ms, state.config.integer("producer.id.expiration.ms"))
@@ -175,14 +175,14 @@ def batch_of(
     ``is_stored``: an earlier try stored them, so the topic's settings are not checked. Raises ``RequestRefused``.
     """
     if incoming.single is not None and incoming.partitions is None and incoming.delays is None:
-        batch = _of_single(incoming.single, state, routing, is_stored=is_stored)
+        batch = _batch_of_single(incoming.single, state, routing, is_stored=is_stored)
         if batch is not None:
             return RoutedRecords(batch)
     if routing.partition is not None and routing.partition >= state.partition_count:
         raise UnknownPartition(state.topic, routing.partition, state.partition_count)
     if not len(incoming):
         # The sequence is used up by an empty request, too.
-        return RoutedRecords(None if routing.stamp is None else _nothing(state.existing_id, routing.stamp))
+        return RoutedRecords(None if routing.stamp is None else _empty_batch(state.existing_id, routing.stamp))
     largest_bytes = largest_record_bytes(incoming.records)
     if not is_stored:
         if largest_bytes > state.config.integer("max.message.bytes"):
@@ -220,7 +220,7 @@ def batch_of(
     return RoutedRecords(batch, deliver_at)
 
 
-def _of_single(record: SingleRecord, state: TopicState, routing: Routing, *, is_stored: bool) -> Batch | None:
+def _batch_of_single(record: SingleRecord, state: TopicState, routing: Routing, *, is_stored: bool) -> Batch | None:
     """Return the batch of a request's only record; None if it may have to be refused, for which ``batch_of`` finds the reason."""
     config, count = state.config, state.partition_count
     partition, key = routing.partition, record.key
@@ -245,7 +245,7 @@ def _of_single(record: SingleRecord, state: TopicState, routing: Routing, *, is_
     )
 
 
-def _nothing(topic_id: str, stamp: ProducerStamp) -> Batch:
+def _empty_batch(topic_id: str, stamp: ProducerStamp) -> Batch:
     nothing, nowhere = BATCH_SCHEMA.empty_table(), np.zeros(0, np.int32)
     return Batch(topic_id=topic_id, records=nothing, partitions=nowhere, record_bytes_max=0, stamp=stamp)
 

@@ -31,7 +31,7 @@ class CommitsQuery(fields.Parameters):
     )
     limit: Annotated[int, fields.Between(1, COMMITS_MAX)] = COMMITS_DEFAULT
 
-    _digits = field_validator("*", mode="before")(fields.number)
+    _digits = field_validator("*", mode="before")(fields.parse_number)
 
 
 class TopicCommit(TypedDict):

@@ -15,7 +15,7 @@ from gateway.console.files import FILES, ConsoleLogin, file_headers, index_heade
 from gateway.gateway import gateway_of
 from gateway.http.dispatch import no_such_route
 from gateway.http.home_page import HOME_HEADERS, HOME_PAGE, HTML
-from gateway.http.parameters import accepted
+from gateway.http.parameters import accept_header
 from gateway.network.certificate import CLIENT_CERTIFICATE
 from gateway.problem import MEDIA_TYPE
 from gateway.routes.typed_route import TypedRoute
@@ -36,7 +36,7 @@ async def home(request: Request, query: Annotated[IssuerAnswer, Query()]) -> Res
     """Return the console to a browser that opens the gateway's address; for programs the route does not exist."""
     del query
     gateway = gateway_of(request)
-    wanted = accepted(request) or ""
+    wanted = accept_header(request) or ""
     if HTML not in wanted or negotiate(wanted, (MEDIA_TYPE, HTML)) != HTML:
         if gateway.authentication is not None:
             # As for every unknown route: a program without a credential learns nothing.

@@ -13,11 +13,11 @@ from typing_extensions import TypedDict
 
 from gateway.access.caller import caller_of
 from gateway.access.needs import Need, needs
-from gateway.asgi.auditing import event_of
+from gateway.asgi.auditing import audit_event
 from gateway.audit.event import AuditEvent
 from gateway.gateway import engine_of, gateway_of, require
 from gateway.http import fields
-from gateway.http.json_response import encoded
+from gateway.http.json_response import encode_json
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.routes.typed_route import TypedRoute
 from gateway.vending.vending import unavailable
@@ -31,8 +31,8 @@ TOPICS_MAX = 20
 DURATION_S_MIN, DURATION_S_MAX = 900, 3_600
 
 
-def _once(topics: list[str]) -> list[str]:
-    return fields.each_once(topics, topics, "is given twice")
+def _check_unique(topics: list[str]) -> list[str]:
+    return fields.check_unique(topics, topics, "is given twice")
 
 
 class Wanted(fields.Body, example={"topics": ["flights"], "access": "read", "duration_s": 900}):
@@ -40,9 +40,9 @@ class Wanted(fields.Body, example={"topics": ["flights"], "access": "read", "dur
 
     topics: Annotated[
         list[fields.TopicName],
-        fields.Says(f"must be a list of 1 to {TOPICS_MAX} topics"),
+        fields.ErrorMessage(f"must be a list of 1 to {TOPICS_MAX} topics"),
         Field(min_length=1, max_length=TOPICS_MAX),
-        AfterValidator(_once),
+        AfterValidator(_check_unique),
     ]
     access: Annotated[str, fields.OneOf("read", "append")]
     duration_s: Annotated[int, fields.Between(DURATION_S_MIN, DURATION_S_MAX)] = DURATION_S_MIN
@@ -104,12 +104,12 @@ async def vend_credentials(request: Request, wanted: Wanted) -> Response:
         "region": given.region,
         "topics": [{"topic": topic, "table_uri": _table_uri(gateway.store_uri, topic)} for topic in wanted.topics],
     }
-    return Response(encoded(answer), 200, {"cache-control": "no-store"}, media_type="application/json")
+    return Response(encode_json(answer), 200, {"cache-control": "no-store"}, media_type="application/json")
 
 
 def _events(request: Request, operation: Operation, topics: list[str]) -> list[AuditEvent]:
     now_ms = gateway_of(request).clock.now_ms()
-    return [event_of(request.scope, "vending", (operation, "topic", topic), now_ms) for topic in topics]
+    return [audit_event(request.scope, "vending", (operation, "topic", topic), now_ms) for topic in topics]
 
 
 def _table_uri(store_uri: str, topic: str) -> str:

@@ -27,11 +27,11 @@ from log_format.topic.append import Batch
 from log_format.topic.append_outcome import Duplicate
 from log_format.topic.producers import ProducerStamp, SequenceCheck
 
-_AGAIN_MS = 20
+_RETRY_MS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Delayed:
+class DelayedResult:
     """Result of a request with delayed records."""
 
     acknowledged: Acknowledgement
@@ -46,7 +46,7 @@ async def file_and_append(
     *,
     hand_over: Callable[[int], Reservation],
     deadline_ms: int,
-) -> Delayed:
+) -> DelayedResult:
     """File the delayed records, and append the others.
 
     Args:
@@ -67,19 +67,19 @@ async def file_and_append(
         flush_ms = topic.state.config.integer("flush.ms")
         filed = await engine.delayed.filing.share(topic.name, whole.topic_id, later, flush_ms)
         try:
-            return await _appended(engine, topic, (whole, records, filed), hand_over)
+            return await _append_remaining(engine, topic, (whole, records, filed), hand_over)
         except TidelogError as problem:
-            raise _in_doubt(problem) from problem
+            raise _as_outcome_unknown(problem) from problem
     name = None
     if stamp is not None:
         name = name_of_request(*stamp)
-        known = await _turn(engine, topic, stamp, deadline_ms)
+        known = await _wait_for_sequence(engine, topic, stamp, deadline_ms)
         if known is not None:
             filed_before = await engine.delayed.filing.repeated(topic.name, whole.topic_id, name)
-            return Delayed(known, [] if filed_before is None else _scheduled(filed_before))
+            return DelayedResult(known, [] if filed_before is None else _describe_scheduled(filed_before))
     filed = await engine.delayed.filing.alone(topic.name, whole.topic_id, later, name)
     try:
-        return await _appended(engine, topic, (whole, records, filed), hand_over)
+        return await _append_remaining(engine, topic, (whole, records, filed), hand_over)
     except (OutcomeUnknown, UnknownTopic):
         raise
     except TidelogError as problem:
@@ -87,22 +87,22 @@ async def file_and_append(
             if isinstance(problem, TopicReplaced):
                 raise
             # Another try may have committed the sequence, so the filed object must not be removed.
-            raise _in_doubt(problem) from problem
+            raise _as_outcome_unknown(problem) from problem
         await engine.delayed.filing.withdraw(topic.name, whole.topic_id, filed)
         raise
 
 
-async def _appended(
+async def _append_remaining(
     engine: LogEngine,
     topic: OpenTopic,
     parts: tuple[Batch, DelayedRecords, FiledRequest],
     hand_over: Callable[[int], Reservation],
-) -> Delayed:
+) -> DelayedResult:
     """Append the records that are not filed and those that were filed too late, in the order of the request."""
     whole, records, filed = parts
     at_once = records.where(~np.isin(records.indices, filed.records.indices))
     late = filed.late
-    batch = with_records(whole, at_once if not len(late) else _joined(at_once, late))
+    batch = with_records(whole, at_once if not len(late) else _merge_in_order(at_once, late))
     acknowledged: Acknowledgement = ()
     if batch is not None:
         reservation = hand_over(batch.nbytes)
@@ -115,22 +115,22 @@ async def _appended(
     else:
         mark_committed()
     engine.delayed.metrics.scheduled.inc(len(filed.records) - len(late))
-    return Delayed(acknowledged, _scheduled(filed))
+    return DelayedResult(acknowledged, _describe_scheduled(filed))
 
 
-def _in_doubt(problem: TidelogError) -> OutcomeUnknown:
+def _as_outcome_unknown(problem: TidelogError) -> OutcomeUnknown:
     return OutcomeUnknown(
         f"The delayed records are stored and may be delivered; the others are not stored: {problem.detail}"
     )
 
 
-def _joined(at_once: DelayedRecords, late: DelayedRecords) -> DelayedRecords:
+def _merge_in_order(at_once: DelayedRecords, late: DelayedRecords) -> DelayedRecords:
     """Return all records in the order of the request."""
     both = DelayedRecords.joined([at_once, late])
     return both.take(np.argsort(both.indices, kind="stable"))
 
 
-def _scheduled(filed: FiledRequest) -> list[ScheduledRecord]:
+def _describe_scheduled(filed: FiledRequest) -> list[ScheduledRecord]:
     waits = np.flatnonzero(~filed.missed)
     waits = waits[np.argsort(filed.records.indices[waits], kind="stable")]
     rows, times, indices = (
@@ -142,7 +142,9 @@ def _scheduled(filed: FiledRequest) -> list[ScheduledRecord]:
     ]
 
 
-async def _turn(engine: LogEngine, topic: OpenTopic, stamp: ProducerStamp, deadline_ms: int) -> Duplicate | None:
+async def _wait_for_sequence(
+    engine: LogEngine, topic: OpenTopic, stamp: ProducerStamp, deadline_ms: int
+) -> Duplicate | None:
     """Wait until all requests before this one are in the log. If this one is, too, return its offsets.
 
     Only then its object may be put: the object of a request that is refused would be published. Raises the refusal.
@@ -159,4 +161,4 @@ async def _turn(engine: LogEngine, topic: OpenTopic, stamp: ProducerStamp, deadl
         is_ahead = verdict.code is ErrorCode.SEQUENCE_OUT_OF_ORDER and verdict.retryable
         if not is_ahead or clock.monotonic_ms() >= deadline_ms:
             raise verdict
-        await asyncio.sleep(_AGAIN_MS / 1000)
+        await asyncio.sleep(_RETRY_MS / 1000)

@@ -16,15 +16,15 @@ from gateway.codec.media_type import EVENT_STREAM, JSON, negotiate
 from gateway.engine.fetch_answer import FetchAnswer, FetchFrom, FetchLimits
 from gateway.gateway import answer_memory, engine_of, gateway_of, standing_of
 from gateway.http import fields
-from gateway.http.disconnect import unless_disconnected
-from gateway.http.parameters import accepted
+from gateway.http.disconnect import cancel_on_disconnect
+from gateway.http.parameters import accept_header
 from gateway.log_engine import LogEngine
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import refused, request_id
 from gateway.quotas.limits import FETCH_BYTES
 from gateway.quotas.spending import spending_of, spends
-from gateway.routes import spent
-from gateway.routes.administered import note_denials
+from gateway.routes import quota_charges
+from gateway.routes.administration import note_denials
 from gateway.routes.fetch_operation import (
     FETCHED,
     EventId,
@@ -34,7 +34,7 @@ from gateway.routes.fetch_operation import (
     FetchHeaders,
     FetchQuery,
 )
-from gateway.routes.fetched_records import events_response, many_response, one_response
+from gateway.routes.fetched_records import event_stream_response, partition_response, partitions_response
 from gateway.routes.history_records import history_response, may_be_history
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode
@@ -59,10 +59,10 @@ async def fetch(
     """Read a partition, waiting for records if there are none, or follow it as an event stream."""
     gateway, engine = gateway_of(request), engine_of(request)
     arrival_ms = engine.clock.monotonic_ms()
-    kind = negotiate(accepted(request))
-    wanted = _wanted(topic, partition, query, headers.goes_on if kind == EVENT_STREAM else None)
+    kind = negotiate(accept_header(request))
+    wanted = _start_position(topic, partition, query, headers.goes_on if kind == EVENT_STREAM else None)
     if kind == EVENT_STREAM:
-        return await _followed(request, wanted, arrival_ms)
+        return await _follow(request, wanted, arrival_ms)
     limits = query.limits()
     is_at_end = engine.start_resolver.topics_at_known_ends([wanted]) is not None
     if gateway.lane is not None and not is_at_end and may_be_history(request, wanted, limits, kind):
@@ -72,13 +72,13 @@ async def fetch(
         work = engine.fetcher.fetch_from([start], limits, answer_memory(request))
     else:
         work = engine.fetcher.fetch([wanted], limits, answer_memory(request), arrival_ms)
-    found = await _waited(request, limits, work)
-    await _judge_again(standing_of(request), [topic], found)
-    spent.fetched(request, found)
-    return one_response(gateway, kind, found)
+    found = await _wait(request, limits, work)
+    await _recheck_rights(standing_of(request), [topic], found)
+    quota_charges.charge_fetched(request, found)
+    return partition_response(gateway, kind, found)
 
 
-def _wanted(topic: str, partition: int, query: FetchQuery, last: EventId | None) -> FetchFrom:
+def _start_position(topic: str, partition: int, query: FetchQuery, last: EventId | None) -> FetchFrom:
     """Return where to read: where a stream's client continues, else at the offset or time. Raise ``RequestRefused``."""
     offset, timestamp_ms = (query.offset, query.timestamp) if last is None else (last.offset, None)
     if (offset is None) == (timestamp_ms is None):
@@ -94,12 +94,14 @@ def _wanted(topic: str, partition: int, query: FetchQuery, last: EventId | None)
     )
 
 
-async def _followed(request: Request, wanted: FetchFrom, arrival_ms: int) -> ASGIApp:
+async def _follow(request: Request, wanted: FetchFrom, arrival_ms: int) -> ASGIApp:
     engine, spending = engine_of(request), spending_of(request.scope)
     start = await engine.start_resolver.resolve_one(wanted, arrival_ms)
     if spending is not None:
         spending.begin_stream()
-    return events_response(request, engine.streams, start, answer_memory(request), spending, asked_id=wanted.topic_id)
+    return event_stream_response(
+        request, engine.streams, start, answer_memory(request), spending, asked_id=wanted.topic_id
+    )
 
 
 @router.post(
@@ -112,28 +114,28 @@ async def _followed(request: Request, wanted: FetchFrom, arrival_ms: int) -> ASG
 async def fetch_many(request: Request, body: FetchBody) -> ASGIApp:
     """Read several partitions in one request. Limits are totals; a partition that fails ends the wait."""
     gateway, engine = gateway_of(request), engine_of(request)
-    negotiate(accepted(request), (JSON,))
-    found = await _fetched_readable(request, engine, body.wanted, body.limits(), engine.clock.monotonic_ms())
-    spent.fetched(request, found)
+    negotiate(accept_header(request), (JSON,))
+    found = await _fetch_readable(request, engine, body.wanted, body.limits(), engine.clock.monotonic_ms())
+    quota_charges.charge_fetched(request, found)
     keys = [(one.topic, one.partition) for one in body.wanted]
-    return many_response(gateway, b"{", keys, found, request_id(request))
+    return partitions_response(gateway, b"{", keys, found, request_id(request))
 
 
-async def _fetched_readable(
+async def _fetch_readable(
     request: Request, engine: LogEngine, wanted: Sequence[FetchFrom], limits: FetchLimits, arrival_ms: int
 ) -> FetchAnswer:
-    """Return ``_fetched``'s answer, with an error for each partition that the caller may not read; if there are any, do not
+    """Return ``_fetch``'s answer, with an error for each partition that the caller may not read; if there are any, do not
     wait."""
     standing = standing_of(request)
     unreadable = await standing.unreadable(one.topic for one in wanted)
     if not unreadable:
-        found = await _fetched(request, engine, wanted, limits, arrival_ms)
-        if await _judge_again(standing, [one.topic for one in wanted], found):
+        found = await _fetch(request, engine, wanted, limits, arrival_ms)
+        if await _recheck_rights(standing, [one.topic for one in wanted], found):
             note_denials(request, found.parts)
         return found
     left = [one for one in wanted if one.topic not in unreadable]
     if left:
-        found = await _fetched(request, engine, left, replace(limits, wait_ms_max=0), arrival_ms)
+        found = await _fetch(request, engine, left, replace(limits, wait_ms_max=0), arrival_ms)
     else:
         found = FetchAnswer([], answer_memory(request).reserve(0))
     parts = iter(found.parts)
@@ -142,7 +144,7 @@ async def _fetched_readable(
     return found
 
 
-async def _judge_again(standing: Standing, topics: Sequence[str], found: FetchAnswer) -> bool:
+async def _recheck_rights(standing: Standing, topics: Sequence[str], found: FetchAnswer) -> bool:
     """Replace parts by an error where the caller lost the right to the topic while it waited, and return whether there are
     any. ``topics``: the topic of each part. Raise ``BackOff``."""
     try:
@@ -155,13 +157,13 @@ async def _judge_again(standing: Standing, topics: Sequence[str], found: FetchAn
     return bool(unreadable)
 
 
-async def _fetched(
+async def _fetch(
     request: Request, engine: LogEngine, wanted: Sequence[FetchFrom], limits: FetchLimits, arrival_ms: int
 ) -> FetchAnswer:
     """Return records that exist or arrive while the client waits. Raise ``ClientDisconnect``, and as ``Fetching.fetch`` does."""
-    return await _waited(request, limits, engine.fetcher.fetch(wanted, limits, answer_memory(request), arrival_ms))
+    return await _wait(request, limits, engine.fetcher.fetch(wanted, limits, answer_memory(request), arrival_ms))
 
 
-async def _waited(request: Request, limits: FetchLimits, work: Coroutine[Any, Any, FetchAnswer]) -> FetchAnswer:
+async def _wait(request: Request, limits: FetchLimits, work: Coroutine[Any, Any, FetchAnswer]) -> FetchAnswer:
     """Return the result of ``work``. Raise ``ClientDisconnect`` if the request may wait, and as ``work`` does."""
-    return await (work if limits.wait_ms_max == 0 else unless_disconnected(request, work))
+    return await (work if limits.wait_ms_max == 0 else cancel_on_disconnect(request, work))

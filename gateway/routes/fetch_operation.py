@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from gateway.codec.media_type import ARROW_STREAM, EVENT_STREAM, NDJSON, PARQUET
 from gateway.engine.fetch_answer import FetchFrom, FetchLimits, StartWord
 from gateway.http import fields
-from gateway.http.validation import faults
+from gateway.http.validation import faults_error
 from gateway.openapi.problems import Problem, problems
 from gateway.openapi.schemas import Record, binary, integer_headers, text
 from gateway.routes.filter_fields import Filter, FilterQuery
@@ -61,7 +61,7 @@ class FetchQuery(Limits, FilterQuery):
     offset: Annotated[
         fields.Offset | StartWord | None,
         fields.NotNull(),
-        fields.Says(f"must be an integer from 0 to {fields.INT64_MAX}, or one of earliest, latest"),
+        fields.ErrorMessage(f"must be an integer from 0 to {fields.INT64_MAX}, or one of earliest, latest"),
         Field(description="Where to begin. Exactly one of `offset` and `timestamp` is given"),
     ] = None
     timestamp: Annotated[
@@ -79,7 +79,7 @@ class FetchQuery(Limits, FilterQuery):
         ),
     ] = None
 
-    _digits = field_validator("offset", "timestamp", *Limits.model_fields, mode="before")(fields.number)
+    _digits = field_validator("offset", "timestamp", *Limits.model_fields, mode="before")(fields.parse_number)
 
 
 class EventId(NamedTuple):
@@ -95,7 +95,7 @@ _EVENT_ID: Final = re.compile(r"([0-9]{1,19})(?:@([A-Za-z0-9_-]{1,64}))?")
 def _event_id(text: str) -> str:
     match = _EVENT_ID.fullmatch(text)
     if match is None or int(match[1]) > fields.INT64_MAX:
-        raise faults(
+        raise faults_error(
             [((), f"must be an integer from 0 to {fields.INT64_MAX}, or one with @ and a topic's id behind it")]
         )
     return text
@@ -124,7 +124,9 @@ class FetchHeaders(fields.Headers):
 class Start(fields.PartitionKey):
     """A partition, and where to begin."""
 
-    offset: Annotated[fields.Offset | StartWord, fields.Says(f"must be an integer from 0 to {fields.INT64_MAX}")]
+    offset: Annotated[
+        fields.Offset | StartWord, fields.ErrorMessage(f"must be an integer from 0 to {fields.INT64_MAX}")
+    ]
     filter: Annotated[Filter | None, fields.NotNull(), Field(description="Which records; absent: all")] = None
     topic_id: Annotated[
         fields.Opaque | None,
@@ -139,7 +141,7 @@ class FetchBody(
 ):
     """The partitions to read. Limits are totals."""
 
-    partitions: Annotated[list[Start], Field(max_length=PARTITIONS_MAX), AfterValidator(fields.each_partition_once)]
+    partitions: Annotated[list[Start], Field(max_length=PARTITIONS_MAX), AfterValidator(fields.check_unique_partitions)]
     _wanted: list[FetchFrom] = PrivateAttr()
 
     @model_validator(mode="after")

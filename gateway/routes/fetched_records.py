@@ -52,7 +52,7 @@ assert RECORDS_MAX * _RECORD_TEXT_BYTES + PIECE_TEXT_BYTES <= AROUND_BYTES
 _NO_RECORDS: Final = RECORD_SCHEMA.empty_table()
 
 
-def one_response(gateway: Gateway, kind: str, found: FetchAnswer) -> RecordsResponse:
+def partition_response(gateway: Gateway, kind: str, found: FetchAnswer) -> RecordsResponse:
     """Return the answer with one partition. Raise the partition's error."""
     (part,) = found.parts
     if isinstance(part, TidelogError):
@@ -76,7 +76,7 @@ def one_response(gateway: Gateway, kind: str, found: FetchAnswer) -> RecordsResp
     )
 
 
-def many_response(
+def partitions_response(
     gateway: Gateway, opening: bytes, keys: Sequence[tuple[str, int]], found: FetchAnswer, identity: str | None
 ) -> RecordsResponse:
     """Return the answer with several partitions.
@@ -109,7 +109,7 @@ def many_response(
     )
 
 
-def events_response(
+def event_stream_response(
     request: Request,
     following: PartitionStreams,
     start: ReadPosition,
@@ -168,7 +168,9 @@ async def _events(  # noqa: PLR0917
             else:
                 event = await stream.next(standing.ends_within_ms(PING_MS))
             if (
-                ended := event if isinstance(event, StreamEnded) else await _loss(standing, start.topic.name, event)
+                ended := event
+                if isinstance(event, StreamEnded)
+                else await _find_lost_right(standing, start.topic.name, event)
             ) is not None:
                 if isinstance(event, StreamRecords):
                     event.reservation.release()
@@ -195,7 +197,7 @@ async def _events(  # noqa: PLR0917
                     reservation.release()
 
 
-async def _loss(standing: Standing, topic: str, event: StreamEvent) -> StreamEnded | None:
+async def _find_lost_right(standing: Standing, topic: str, event: StreamEvent) -> StreamEnded | None:
     """Return the end of a stream whose caller has lost its rights, or whose rights are not known; None if they still hold."""
     try:
         return StreamEnded("unauthorized") if await standing.unreadable([topic]) else None

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from gateway.codec.base64_text import decode_base64
 from gateway.http import fields
-from gateway.http.validation import faults
+from gateway.http.validation import faults_error
 from log_format.records.filter import HEADERS_MAX, HeaderCondition, RecordFilter
 
 
@@ -38,20 +38,20 @@ _Condition = Annotated[
     WithJsonSchema({"type": "string", "pattern": "^[^:]*:", "examples": ["type:order", "trace:*"]}),
 ]
 _Conditions = Annotated[list[_Condition], Field(max_length=HEADERS_MAX)]
-_OF_HEADERS: Final = "Only records with a header of this name and value; `*`: any value, null too. All must hold"
-_OF_KEY: Final = "Only records with this key"
-_OF_VALUE: Final = "Only records whose value has this text somewhere, letter for letter"
+_HEADERS_TEXT: Final = "Only records with a header of this name and value; `*`: any value, null too. All must hold"
+_KEY_TEXT: Final = "Only records with this key"
+_VALUE_TEXT: Final = "Only records whose value has this text somewhere, letter for letter"
 CONTAINED_CHARACTERS_MAX: Final = 1_024
 """Most characters of the text that values are searched for."""
 
 
 class _Keyed(fields.Body):
-    key: Annotated[str | None, fields.NotNull(), Field(description=f"{_OF_KEY}, as text")] = None
-    key_base64: Annotated[str | None, fields.NotNull(), Field(description=f"{_OF_KEY}, as base64")] = None
+    key: Annotated[str | None, fields.NotNull(), Field(description=f"{_KEY_TEXT}, as text")] = None
+    key_base64: Annotated[str | None, fields.NotNull(), Field(description=f"{_KEY_TEXT}, as base64")] = None
     value_contains: Annotated[
         str | None,
         fields.NotNull(),
-        Field(min_length=1, max_length=CONTAINED_CHARACTERS_MAX, description=_OF_VALUE),
+        Field(min_length=1, max_length=CONTAINED_CHARACTERS_MAX, description=_VALUE_TEXT),
         AfterValidator(_utf8),
     ] = None
     _key: bytes | None = PrivateAttr(default=None)
@@ -62,17 +62,17 @@ class _Keyed(fields.Body):
             self._key = self.key.encode()
         if self.key_base64 is not None:
             if self.key is not None:
-                raise faults([(("key",), "and key_base64 exclude each other")])
+                raise faults_error([(("key",), "and key_base64 exclude each other")])
             self._key = decode_base64(self.key_base64)
             if self._key is None:
-                raise faults([(("key_base64",), "must be base64: standard alphabet, padded")])
+                raise faults_error([(("key_base64",), "must be base64: standard alphabet, padded")])
         return self
 
 
 class FilterQuery(_Keyed):
     """Filter of records; without any of these, all are returned."""
 
-    header: _Conditions = Field(default=[], description=_OF_HEADERS)
+    header: _Conditions = Field(default=[], description=_HEADERS_TEXT)
 
     @property
     def record_filter(self) -> RecordFilter | None:
@@ -83,7 +83,7 @@ class FilterQuery(_Keyed):
 class Filter(_Keyed, example={"headers": ["type:order"], "key": "user-7"}):
     """Filter of records: returns those that match all conditions."""
 
-    headers: _Conditions = Field(default=[], description=_OF_HEADERS)
+    headers: _Conditions = Field(default=[], description=_HEADERS_TEXT)
 
     @property
     def record_filter(self) -> RecordFilter | None:

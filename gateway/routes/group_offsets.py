@@ -22,11 +22,11 @@ from gateway.groups.offsets.incarnations import known_ids
 from gateway.groups.offsets.lag import PartitionLag
 from gateway.groups.offsets.reset import ResetTo
 from gateway.http import fields
-from gateway.http.disconnect import still_connected
-from gateway.http.validation import faults
+from gateway.http.disconnect import check_connected
+from gateway.http.validation import faults_error
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.routes.groups import MEMBER_ERRORS, Generation, KnownTopics
-from gateway.routes.held_response import held_json, room_for_answer
+from gateway.routes.reserved_response import reserve_answer, reserved_json
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode
 from log_format.groups.row import OffsetRow
@@ -45,7 +45,7 @@ OFFSET_ERRORS: Final = (
 
 def _metadata(text: str) -> str:
     if len(text.encode()) > METADATA_BYTES_MAX:
-        raise faults([((), f"must be at most {METADATA_BYTES_MAX} bytes")])
+        raise faults_error([((), f"must be at most {METADATA_BYTES_MAX} bytes")])
     return text
 
 
@@ -89,7 +89,7 @@ class OffsetToCommit(Position):
 
 
 Offsets = Annotated[
-    list[OffsetToCommit], Field(max_length=OFFSETS_PER_REQUEST_MAX), AfterValidator(fields.each_partition_once)
+    list[OffsetToCommit], Field(max_length=OFFSETS_PER_REQUEST_MAX), AfterValidator(fields.check_unique_partitions)
 ]
 
 
@@ -103,7 +103,7 @@ class Committing(fields.Body):
     def _both(self) -> Self:
         if (self.member_id is None) != (self.generation is None):
             missing = "member_id" if self.member_id is None else "generation"
-            raise faults([((missing,), "is missing: member_id and generation go together")])
+            raise faults_error([((missing,), "is missing: member_id and generation go together")])
         return self
 
 
@@ -122,7 +122,7 @@ class OffsetsToCommit(Committing, example={"offsets": [{"topic": "flights", "par
         if b"\\" in data:
             return None
         try:
-            found = _PLAIN.decode(data)
+            found = _PLAIN_DECODER.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
         offsets = found.offsets
@@ -146,7 +146,7 @@ class PlainCommit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.offsets
 
 
-_PLAIN: Final = msgspec.json.Decoder(PlainCommit)
+_PLAIN_DECODER: Final = msgspec.json.Decoder(PlainCommit)
 _QUOTES: Final = 8
 """Quotes of three names and a member's id."""
 _QUOTES_OF_OFFSET: Final = 8
@@ -181,7 +181,7 @@ Target = Annotated[
 ]
 
 
-class _Which(fields.Body):
+class _PartitionSelection(fields.Body):
     """Partitions of a request: either `topics`, with all of their partitions, or `partitions`."""
 
     topics: Annotated[KnownTopics | None, fields.NotNull()] = None
@@ -192,7 +192,7 @@ class _Which(fields.Body):
     @model_validator(mode="after")
     def _one(self) -> Self:
         if (self.topics is None) == (self.partitions is None):
-            raise faults([(("topics",), "or partitions must be given, not both")])
+            raise faults_error([(("topics",), "or partitions must be given, not both")])
         return self
 
     @property
@@ -201,11 +201,11 @@ class _Which(fields.Body):
         return (*(self.topics or ()), *(one.topic for one in self.partitions or ()))
 
 
-class Forget(_Which, example={"topics": ["flights"]}):
+class Forget(_PartitionSelection, example={"topics": ["flights"]}):
     """Partitions whose committed offsets are deleted: either `topics`, with all of their partitions, or `partitions`."""
 
 
-class Reset(_Which, example={"topics": ["flights"], "to": "earliest"}):
+class Reset(_PartitionSelection, example={"topics": ["flights"], "to": "earliest"}):
     """Partitions whose committed offsets are moved: either `topics` or `partitions`, and their new offsets."""
 
     to: Target
@@ -278,10 +278,10 @@ async def commit_offsets(request: Request, group: fields.GroupPath, wanted: Offs
     # A member's group is known here. In either case the answer shows the offsets as of the commit.
     known = await groups.committed.now(group) if wanted.member_id is None else groups.committed.as_known(group)
     offsets = wanted.next_offsets()
-    with await room_for_answer(request, _text_bytes(known.offsets.values()) + _text_bytes(offsets)) as room:
-        member, check_connected = (wanted.member_id, wanted.generation), partial(still_connected, request)
-        rows = await groups.committed.put(known, group, offsets, *member, epoch=epoch, check_connected=check_connected)
-        shown = _shown(request, rows)
+    with await reserve_answer(request, _text_bytes(known.offsets.values()) + _text_bytes(offsets)) as room:
+        member, check = (wanted.member_id, wanted.generation), partial(check_connected, request)
+        rows = await groups.committed.put(known, group, offsets, *member, epoch=epoch, check_connected=check)
+        shown = _describable_rows(request, rows)
         return await room.json(lambda: _offsets(shown))
 
 
@@ -293,8 +293,8 @@ async def commit_offsets(request: Request, group: fields.GroupPath, wanted: Offs
 @needs(Need("Describe", "group", path="group"))
 async def get_offsets(request: Request, group: fields.GroupPath) -> ASGIApp:
     """Return a group's committed offsets: the next offset to read of each partition."""
-    rows = _shown(request, await engine_of(request).groups.committed.offsets(group))
-    return await held_json(request, lambda: _offsets(rows), size_bytes=_text_bytes(rows))
+    rows = _describable_rows(request, await engine_of(request).groups.committed.offsets(group))
+    return await reserved_json(request, lambda: _offsets(rows), size_bytes=_text_bytes(rows))
 
 
 @router.post(
@@ -316,9 +316,9 @@ async def reset_offsets(request: Request, group: fields.GroupPath, wanted: Reset
     groups = engine_of(request).groups
     found = await groups.committed.group(group)
     partitions = None if wanted.partitions is None else [one.key for one in wanted.partitions]
-    with await room_for_answer(request, _text_bytes(found.offsets.values())) as room:
+    with await reserve_answer(request, _text_bytes(found.offsets.values())) as room:
         rows = await groups.reset.move(found, group, wanted.topics, partitions, wanted.target(), preview=wanted.preview)
-        shown = _shown(request, rows)
+        shown = _describable_rows(request, rows)
         return await room.json(lambda: _offsets(shown))
 
 
@@ -335,10 +335,10 @@ async def delete_offsets(request: Request, group: fields.GroupPath, wanted: Forg
     found = await groups.committed.group(group)
     named, keys = set(wanted.topics or ()), {one.key for one in wanted.partitions or ()}
     meant = [key for key in found.offsets if key in keys or key[0] in named]
-    with await room_for_answer(request, _text_bytes(found.offsets.values())) as room:
+    with await reserve_answer(request, _text_bytes(found.offsets.values())) as room:
         ids = known_ids(await groups.incarnations.looked({topic for topic, _ in found.offsets}))
         left = await groups.erase(group, meant)
-        shown = _shown(request, offsets_after(left, ids, ()))
+        shown = _describable_rows(request, offsets_after(left, ids, ()))
         return await room.json(lambda: _offsets(shown))
 
 
@@ -349,7 +349,7 @@ async def delete_offsets(request: Request, group: fields.GroupPath, wanted: Forg
 async def group_lag(request: Request, group: fields.GroupPath) -> ASGIApp:
     """Return a group's lag: records and time between its committed offsets and the high watermarks."""
     found = await engine_of(request).groups.lag.of_group(group, allowing(request, "Describe", "topic"))
-    return await held_json(request, lambda: _lag(found), size_bytes=_LAG_TEXT_BYTES * len(found))
+    return await reserved_json(request, lambda: _lag(found), size_bytes=_LAG_TEXT_BYTES * len(found))
 
 
 def _lag(found: Sequence[PartitionLag]) -> Lag:
@@ -372,7 +372,7 @@ def _text_bytes(offsets: Iterable[OffsetRow | NextOffset]) -> int:
     return sum(_OFFSET_TEXT_BYTES + len(one.metadata or "") for one in offsets)
 
 
-def _shown(request: Request, rows: Sequence[OffsetRow]) -> Sequence[OffsetRow]:
+def _describable_rows(request: Request, rows: Sequence[OffsetRow]) -> Sequence[OffsetRow]:
     """Return the rows of topics that the caller may describe. Raise nothing: the change may already be committed."""
     rights, caller = gateway_of(request).rights, caller_of(request)
     if not rights.enforced:

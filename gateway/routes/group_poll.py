@@ -20,19 +20,19 @@ from gateway.groups.bounds import OFFSETS_PER_REQUEST_MAX
 from gateway.groups.calls.groups import Joining
 from gateway.groups.calls.polling import AutoReset, Polled, PollWish
 from gateway.http import fields
-from gateway.http.disconnect import still_connected, unless_disconnected
-from gateway.http.parameters import accepted
-from gateway.http.validation import Fault, faults
+from gateway.http.disconnect import cancel_on_disconnect, check_connected
+from gateway.http.parameters import accept_header
+from gateway.http.validation import Fault, faults_error
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import request_id
 from gateway.quotas.limits import FETCH_BYTES
 from gateway.quotas.spending import spends
-from gateway.routes import spent
-from gateway.routes.administered import note_denials
+from gateway.routes import quota_charges
+from gateway.routes.administration import note_denials
 from gateway.routes.fetch_operation import FetchedPartitions, Limits
-from gateway.routes.fetched_records import many_response
+from gateway.routes.fetched_records import partitions_response
 from gateway.routes.filter_fields import FilterQuery
 from gateway.routes.group_offsets import Offsets, Position
 from gateway.routes.groups import MEMBER_ERRORS, Generation, Subscription
@@ -57,11 +57,13 @@ class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 
     commit: Offsets | None = None
     positions: (
         Annotated[
-            list[ReadPosition], Field(max_length=OFFSETS_PER_REQUEST_MAX), AfterValidator(fields.each_partition_once)
+            list[ReadPosition],
+            Field(max_length=OFFSETS_PER_REQUEST_MAX),
+            AfterValidator(fields.check_unique_partitions),
         ]
         | None
     ) = None
-    auto_offset_reset: Annotated[AutoReset, fields.Says("must be one of earliest, latest, none")] = "earliest"
+    auto_offset_reset: Annotated[AutoReset, fields.ErrorMessage("must be one of earliest, latest, none")] = "earliest"
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -76,7 +78,7 @@ class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 
             given = [name for name in Subscription.model_fields if name in self.model_fields_set]
             found += [((name,), "is for joining only: it goes without member_id") for name in given]
         if found:
-            raise faults(found)
+            raise faults_error(found)
         return self
 
     def wish(self, unreadable: Callable[[Iterable[str]], Awaitable[Mapping[str, TidelogError]]]) -> PollWish:
@@ -120,24 +122,26 @@ async def poll(
     request: Request, group: fields.GroupPath, query: Annotated[FilterQuery, Query()], asked: Poll
 ) -> ASGIApp:
     """Join, commit, acknowledge and read in one call, for clients that keep no state."""
-    negotiate(accepted(request), (JSON,))
+    negotiate(accept_header(request), (JSON,))
     unreadable = partial(standing_of(request).unreadable, group=group)
-    check_connected = partial(still_connected, request)
-    wish = replace(asked.wish(unreadable), filter=query.record_filter, check_connected=check_connected)
+    check = partial(check_connected, request)
+    wish = replace(asked.wish(unreadable), filter=query.record_filter, check_connected=check)
     joining = asked.joining(request) if asked.member_id is None else None
     await check_member(request, group, asked.member_id)
     require(request, "Read", "topic", *(one.topic for one in asked.commit or ()))
-    work = _polled(answer_memory(request), engine_of(request), group, wish, joining)
-    polled = await (work if wish.limits.wait_ms_max == 0 else unless_disconnected(request, work))
-    spent.fetched(request, polled.answer)
+    work = _poll(answer_memory(request), engine_of(request), group, wish, joining)
+    polled = await (work if wish.limits.wait_ms_max == 0 else cancel_on_disconnect(request, work))
+    quota_charges.charge_fetched(request, polled.answer)
     note_denials(request, polled.answer.parts)
     opening = msgspec.json.encode(
         {"member_id": polled.member_id, "generation": polled.generation, "rebalanced": polled.rebalanced}
     )
-    return many_response(gateway_of(request), opening[:-1] + b",", polled.keys, polled.answer, request_id(request))
+    return partitions_response(
+        gateway_of(request), opening[:-1] + b",", polled.keys, polled.answer, request_id(request)
+    )
 
 
-async def _polled(memory: Memory, engine: LogEngine, name: str, wish: PollWish, joining: Joining | None) -> Polled:
+async def _poll(memory: Memory, engine: LogEngine, name: str, wish: PollWish, joining: Joining | None) -> Polled:
     groups = engine.groups
     if joining is None:
         group = await groups.of_member(name, wish.member_id)

@@ -26,11 +26,11 @@ from gateway.groups.bounds import (
 )
 from gateway.groups.calls.groups import GroupDescription, Joining, heartbeat_interval_ms
 from gateway.http import fields
-from gateway.http.validation import Fault, faults
+from gateway.http.validation import Fault, faults_error
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import refused
-from gateway.routes.administered import as_its_own_or_administered
-from gateway.routes.held_response import held_json
+from gateway.routes.administration import authorize_as_owner_or_administrator
+from gateway.routes.reserved_response import reserved_json
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.groups.holdings import partition_keys
@@ -49,7 +49,7 @@ MEMBER_ERRORS: Final = (
 )
 
 KnownTopics = Annotated[
-    list[fields.TopicName], fields.Says("must be a list of strings"), Field(max_length=SUBSCRIBED_TOPICS_MAX)
+    list[fields.TopicName], fields.ErrorMessage("must be a list of strings"), Field(max_length=SUBSCRIBED_TOPICS_MAX)
 ]
 Generation = Annotated[int, fields.Between(0)]
 State = Annotated[str, fields.OneOf("Empty", "Reconciling", "Stable")]
@@ -62,7 +62,7 @@ Pattern = Annotated[
         max_length=PATTERN_CHARACTERS_MAX,
         description="A regular expression in Python's syntax. It must match a topic's whole name",
     ),
-    fields.Says(f"must have 1 to {PATTERN_CHARACTERS_MAX} characters"),
+    fields.ErrorMessage(f"must have 1 to {PATTERN_CHARACTERS_MAX} characters"),
 ]
 
 
@@ -109,7 +109,7 @@ class Join(Subscription, example={"topics": ["flights"]}):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if found := self.subscription_faults():
-            raise faults(found)
+            raise faults_error(found)
         return self
 
 
@@ -125,7 +125,7 @@ class Beat(fields.Body, example={"generation": 1}):
         if data.count(b'"') != 2:
             return None
         try:
-            return _PLAIN_BEAT.decode(data)
+            return _PLAIN_BEAT_DECODER.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
 
@@ -136,7 +136,7 @@ class PlainBeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     generation: Annotated[int, msgspec.Meta(ge=0, le=fields.INT64_MAX)]
 
 
-_PLAIN_BEAT: Final = msgspec.json.Decoder(PlainBeat)
+_PLAIN_BEAT_DECODER: Final = msgspec.json.Decoder(PlainBeat)
 
 
 class GroupsQuery(fields.Parameters):
@@ -253,7 +253,7 @@ async def heartbeat(request: Request, group: fields.GroupPath, member: fields.Me
 async def leave_group(request: Request, group: fields.GroupPath, member: fields.MemberPath) -> None:
     """Leave a group. The member's partitions are reassigned immediately."""
     leave = partial(engine_of(request).groups.leave, group, member)
-    await as_its_own_or_administered(request, _check_own(request, group, member), leave)
+    await authorize_as_owner_or_administrator(request, _check_own(request, group, member), leave)
 
 
 async def _check_own(request: Request, group: str, member: str) -> None:
@@ -286,7 +286,7 @@ async def describe_group(request: Request, group: fields.GroupPath) -> ASGIApp:
     """Describe a group: its members, and the partitions that each may read now, of topics that the caller may describe."""
     found = await engine_of(request).groups.describe(group)
     shown = allowing(request, "Describe", "topic")
-    return await held_json(request, lambda: _described(group, found, shown), size_bytes=row_bytes(found.row))
+    return await reserved_json(request, lambda: _describe(group, found, shown), size_bytes=row_bytes(found.row))
 
 
 @router.delete(
@@ -312,7 +312,7 @@ def _check_topic(topic: str) -> None:
         raise refused(refusal.detail, [("/topics", refusal.detail)], code=ErrorCode.INVALID_TOPIC_NAME) from None
 
 
-def _described(name: str, found: GroupDescription, shown: Callable[[str], bool]) -> Group:
+def _describe(name: str, found: GroupDescription, shown: Callable[[str], bool]) -> Group:
     return {
         "group": name,
         "state": found.state,

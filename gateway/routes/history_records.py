@@ -11,7 +11,7 @@ from contextlib import aclosing
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.asgi.compression import AS_IT_IS
+from gateway.asgi.compression import NO_COMPRESSION
 from gateway.asgi.observation import SENT_BYTES
 from gateway.codec.answer_compression import choose_encoding_for
 from gateway.codec.media_type import PARQUET
@@ -23,7 +23,7 @@ from gateway.history.client_socket import CLIENT_SOCKET, ClientSocket
 from gateway.history.lane import ANSWER_BYTES_MAX, Answer, Lane
 from gateway.history.task import PlannedRun, Task
 from gateway.log_engine import LogEngine
-from gateway.routes import spent
+from gateway.routes import quota_charges
 from log_format.errors import BackOff, CorruptData
 
 
@@ -46,18 +46,18 @@ async def history_response(
     """
     engine = engine_of(request)
     if not lane.is_open:
-        if _is_old(engine, start) and is_far_behind(start.state(), start.partition, start.offset):
+        if _is_uncached(engine, start) and is_far_behind(start.state(), start.partition, start.offset):
             lane.wake()
         return None
     damaged: CorruptData | None = None
-    while (task := _task(engine, start, limits, kind, choose_encoding_for(request.scope["headers"]))) is not None:
+    while (task := _make_task(engine, start, limits, kind, choose_encoding_for(request.scope["headers"]))) is not None:
         if damaged is not None and any(run.path == damaged.fields["segment"] for run in task.runs):
             raise damaged
         answer = await lane.read(task, answer_memory(request).client)
         if answer is None:
             return None
         if answer.head.record_count:
-            return await _accepted(request, engine, task, answer)
+            return await _accept(request, engine, task, answer)
         answer.close()
         if answer.head.trouble is not None:
             engine.reader.count_history(0)
@@ -84,15 +84,17 @@ def may_be_history(request: Request, wanted: FetchFrom, limits: FetchLimits, kin
     )
 
 
-def _is_old(engine: LogEngine, start: ReadPosition) -> bool:
+def _is_uncached(engine: LogEngine, start: ReadPosition) -> bool:
     """Return whether there is a record at the offset, and it is not in memory. Raise as ``ReadPosition.state`` does."""
     state, partition, offset = start.state(), start.partition, start.offset
     return offset < state.high_watermark(partition) and not engine.reader.is_at_tail(state, partition, offset)
 
 
-def _task(engine: LogEngine, start: ReadPosition, limits: FetchLimits, kind: str, encoding: str | None) -> Task | None:
+def _make_task(
+    engine: LogEngine, start: ReadPosition, limits: FetchLimits, kind: str, encoding: str | None
+) -> Task | None:
     """Return the task for a reader; None if the fetch is not for a reader. Raise as ``ReadPosition.state`` does."""
-    if not _is_old(engine, start):
+    if not _is_uncached(engine, start):
         return None
     state = start.state()
     bytes_max = min(limits.bytes_max, ANSWER_BYTES_MAX)
@@ -124,12 +126,12 @@ def _task(engine: LogEngine, start: ReadPosition, limits: FetchLimits, kind: str
     )
 
 
-async def _accepted(request: Request, engine: LogEngine, task: Task, answer: Answer) -> _HistoryResponse:
+async def _accept(request: Request, engine: LogEngine, task: Task, answer: Answer) -> _HistoryResponse:
     """Return the response, unless its caller lost the right to it during the read: then raise that error."""
     try:
         for lost in (await standing_of(request).unreadable([task.topic])).values():
             raise lost
-        spent.fetched_bytes(request, answer.head.size_bytes)
+        quota_charges.charge_fetched_bytes(request, answer.head.size_bytes)
     except BaseException:
         answer.close()
         raise
@@ -149,8 +151,8 @@ class _HistoryResponse:
         del receive
         client: ClientSocket | None = scope.get(CLIENT_SOCKET)
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": self._headers(), AS_IT_IS: True})
-            sent_bytes = None if client is None else await self._straight(scope, client)
+            await send({"type": "http.response.start", "status": 200, "headers": self._headers(), NO_COMPRESSION: True})
+            sent_bytes = None if client is None else await self._write_directly(scope, client)
             if sent_bytes is None:
                 async with aclosing(self._answer.pieces()) as pieces:
                     async for piece in pieces:
@@ -163,7 +165,7 @@ class _HistoryResponse:
         finally:
             self._answer.close()
 
-    async def _straight(self, scope: Scope, client: ClientSocket) -> int | None:
+    async def _write_directly(self, scope: Scope, client: ClientSocket) -> int | None:
         """Have the reader write the body to the client; return the bytes written. None: this process has to pass the body on.
         Raise ``OSError``."""
         if scope["http_version"] != "1.1" or (descriptor := await client.lend(self._answer.give_up)) is None:

@@ -13,8 +13,8 @@ from gateway.access.needs import needs
 from gateway.gateway import allowing, engine_of
 from gateway.groups.offsets.readers import TopicReaders
 from gateway.http import fields
-from gateway.routes.held_response import held_json
-from gateway.routes.topics import TopicsQuery, matching
+from gateway.routes.reserved_response import reserved_json
+from gateway.routes.topics import TopicsQuery, topic_filter
 from gateway.routes.typed_route import TypedRoute
 
 router = APIRouter(route_class=TypedRoute, tags=["groups"])
@@ -53,20 +53,20 @@ async def topic_lags(request: Request, query: Annotated[TopicsQuery, Query()]) -
     found, next_after = await engine_of(request).groups.readers.page(
         query.after,
         query.limit,
-        topic_shown=matching(query, allowing(request, "Describe", "topic")),
+        topic_shown=topic_filter(query, allowing(request, "Describe", "topic")),
         group_shown=allowing(request, "Describe", "group"),
     )
 
     def made() -> TopicLags:
-        page: TopicLags = {"topics": [_described(one) for one in found]}
+        page: TopicLags = {"topics": [_describe(one) for one in found]}
         if next_after is not None:
             page["next"] = next_after
         return page
 
-    return await held_json(request, made, size_bytes=_GROUP_TEXT_BYTES * sum(1 + len(one.groups) for one in found))
+    return await reserved_json(request, made, size_bytes=_GROUP_TEXT_BYTES * sum(1 + len(one.groups) for one in found))
 
 
-def _described(one: TopicReaders) -> TopicLag:
+def _describe(one: TopicReaders) -> TopicLag:
     return {
         "topic": one.topic,
         "groups": [

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from gateway.access.needs import needs
 from gateway.gateway import allowing
 from gateway.http import access_fields, fields
-from gateway.http.validation import faults
+from gateway.http.validation import faults_error
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.routes.typed_route import TypedRoute
 
@@ -32,7 +32,7 @@ class AskedRight(fields.Body):
     def _names_something(self) -> Self:
         what = access_fields.resource_fault(self.resource_type, self.resource)
         if what is not None:
-            raise faults([(("resource",), what)])
+            raise faults_error([(("resource",), what)])
         return self
 
 

@@ -19,16 +19,16 @@ from gateway.forwarding.arrival import hop_of
 from gateway.gateway import check_transaction, gateway_of, owner_of, request_memory
 from gateway.http import fields
 from gateway.http.body import Body, has_body, request_body
-from gateway.http.disconnect import unless_gone
-from gateway.http.json_response import PlainAnswer
-from gateway.http.parameters import header_text, parameters_refused
+from gateway.http.disconnect import check_connected_before_body
+from gateway.http.json_response import JsonResponse
+from gateway.http.parameters import header_text, parameters_refusal
 from gateway.http.producer_headers import ConditionalHeaders, ProduceHeaders
 from gateway.http.validation import UNKNOWN_PARAMETER
 from gateway.log_engine import LogEngine
 from gateway.quotas.limits import PRODUCE_BYTES
 from gateway.quotas.spending import spends
-from gateway.routes import spent
-from gateway.routes.batch import CodecWork, RoutedRecords, Routing, routed
+from gateway.routes import quota_charges
+from gateway.routes.batch import CodecWork, RoutedRecords, Routing, route_records
 from gateway.routes.delayed import file_and_append
 from gateway.routes.produce_operation import (
     PRODUCE,
@@ -62,9 +62,9 @@ async def produce(
     topic: fields.TopicPath,
     query: Annotated[ProduceQuery, Query()],
     headers: Annotated[ProduceHeaders, Header()],
-) -> PlainAnswer:
+) -> JsonResponse:
     """Append records. Each goes to the partition that it names, else to its key's, else to the next one, round-robin."""
-    return await _produce(request, _Asked(topic, None, query, headers))
+    return await _produce(request, _ProduceParameters(topic, None, query, headers))
 
 
 @router.post("/v1/topics/{topic}/partitions/{partition}/records", **PRODUCE_TO_PARTITION)
@@ -76,13 +76,13 @@ async def produce_to_partition(
     partition: fields.PartitionPath,
     query: Annotated[ProduceQuery, Query()],
     headers: Annotated[ConditionalHeaders, Header()],
-) -> PlainAnswer:
+) -> JsonResponse:
     """Append records to one partition. It overrides a partition that a record names."""
-    return await _produce(request, _Asked(topic, partition, query, headers, headers.expected_offset))
+    return await _produce(request, _ProduceParameters(topic, partition, query, headers, headers.expected_offset))
 
 
-async def _produce(request: Request, asked: _Asked) -> PlainAnswer:
-    """Check, read, open, decode, route, append, answer; from routing on once more if ``_Tries`` allows it."""
+async def _produce(request: Request, asked: _ProduceParameters) -> JsonResponse:
+    """Check, read, open, decode, route, append, answer; from routing on once more if ``_RetryDecision`` allows it."""
     gateway = gateway_of(request)
     engine, clock, bytes_max = gateway.engine, gateway.clock, gateway.settings.request_bytes_max
     kind = asked.kind(request)
@@ -93,32 +93,32 @@ async def _produce(request: Request, asked: _Asked) -> PlainAnswer:
             arrived_at_ms = clock.now_ms()
             topic = await engine.open_topic(asked.topic, asked.partition)
             incoming = await codec.do(lambda: decode_body(kind, body.data, bytes_max, asked.of_record))
-            await spent.produced(request, incoming, codec)
+            await quota_charges.charge_produced(request, incoming, codec)
             routing = asked.routing(topic.next_sticky_number(), arrived_at_ms)
-            tries = _Tries(clock)
+            tries = _RetryDecision(clock)
             while True:
-                records = await routed(topic, incoming, routing, codec, clock)
-                if (other := _other_than_meant(request, records.batch)) is not None:
+                records = await route_records(topic, incoming, routing, codec, clock)
+                if (other := _forwarded_for_other_topic(request, records.batch)) is not None:
                     tries.check(TopicReplaced.by(topic.name, other))
                     await topic.fresh(clock.monotonic_ms())
                     continue
                 if (transaction_id := asked.headers.transaction_id) is not None:
-                    return await _staged(engine, topic, records, transaction_id, routing.stamp)
+                    return await _stage(engine, topic, records, transaction_id, routing.stamp)
                 batch, parts = records.batch, records.split(arrived_at_ms)
                 if batch is None:
-                    return _answer(topic, ()) if asked.waits else _accepted(topic)
+                    return _answer(topic, ()) if asked.waits else _accepted_response(topic)
                 if parts is None:
-                    answer = await _appended(topic, asked, batch, body, tries)
+                    answer = await _append(topic, asked, batch, body, tries)
                 else:
-                    answer = await _filed(engine, topic, asked, batch, parts, body=body, tries=tries)
+                    answer = await _file_delayed(engine, topic, asked, batch, parts, body=body, tries=tries)
                 if answer is not None:
                     return answer
                 # A client that disconnected, and may have been answered elsewhere, does not mean a topic that was created since.
-                await unless_gone(request.scope)
+                await check_connected_before_body(request.scope)
                 await topic.fresh(clock.monotonic_ms())
 
 
-class _Asked(NamedTuple):
+class _ProduceParameters(NamedTuple):
     """The parameters of a request besides its body."""
 
     topic: str
@@ -146,15 +146,15 @@ class _Asked(NamedTuple):
         header = header_text(request, b"content-type")
         kind = content_type(header, default=JSON if header is None and not has_body(request) else None)
         if kind not in (OCTET_STREAM, TEXT_PLAIN) and (names := self.query.model_fields_set - {"acks"}):
-            raise parameters_refused([(name, UNKNOWN_PARAMETER) for name in sorted(names)])
+            raise parameters_refusal([(name, UNKNOWN_PARAMETER) for name in sorted(names)])
         if not self.waits and self.headers.model_fields_set:
-            raise parameters_refused([(name, "does not go with acks=0") for name in self.headers.given], "Header")
+            raise parameters_refusal([(name, "does not go with acks=0") for name in self.headers.given], "Header")
         return kind
 
     def check_delayed(self, at_once: int) -> None:
         """Raise ``RequestRefused`` if an offset is expected but all records are delayed, so that none is appended immediately."""
         if self.expected_offset is not None and not at_once:
-            raise parameters_refused([("Tidelog-Expected-Offset", "does not go with delayed records alone")], "Header")
+            raise parameters_refusal([("Tidelog-Expected-Offset", "does not go with delayed records alone")], "Header")
 
 
 def _length(request: Request, bytes_max: int) -> int:
@@ -166,7 +166,7 @@ def _length(request: Request, bytes_max: int) -> int:
     return length if length <= bytes_max else 0
 
 
-def _other_than_meant(request: Request, batch: Batch | None) -> str | None:
+def _forwarded_for_other_topic(request: Request, batch: Batch | None) -> str | None:
     """Return the id of the batch's topic, if a gateway forwarded the request for another topic; else None."""
     hop = hop_of(request.scope)
     if hop is None or hop.topic_id is None or batch is None or batch.topic_id == hop.topic_id:
@@ -174,7 +174,7 @@ def _other_than_meant(request: Request, batch: Batch | None) -> str | None:
     return batch.topic_id
 
 
-class _Tries:
+class _RetryDecision:
     """Decision whether a refused request is routed and submitted again: if its topic was replaced, or it arrived ahead of its
     sequence."""
 
@@ -202,14 +202,16 @@ async def _check_producer(request: Request, engine: LogEngine, headers: ProduceH
     elif (stamp := headers.stamp) is not None:
         await engine.check_producer(stamp, owner_of(request))
     if headers.stamp is not None:
-        await unless_gone(request.scope)
+        await check_connected_before_body(request.scope)
 
 
-async def _appended(topic: OpenTopic, asked: _Asked, batch: Batch, body: Body, tries: _Tries) -> PlainAnswer | None:
+async def _append(
+    topic: OpenTopic, asked: _ProduceParameters, batch: Batch, body: Body, tries: _RetryDecision
+) -> JsonResponse | None:
     """Submit the batch and wait for the commit; return None if the records have to be routed again."""
-    pending = await topic.submit_in_order(batch, body.handed_over(batch.nbytes), tries.deadline_ms)
+    pending = await topic.submit_in_order(batch, body.transfer_memory(batch.nbytes), tries.deadline_ms)
     if not asked.waits:
-        return _accepted(topic)
+        return _accepted_response(topic)
     try:
         return _answer(topic, await topic.appending.acknowledged(pending))
     except TidelogError as refusal:
@@ -217,31 +219,31 @@ async def _appended(topic: OpenTopic, asked: _Asked, batch: Batch, body: Body, t
         return None
 
 
-async def _filed(
+async def _file_delayed(
     engine: LogEngine,
     topic: OpenTopic,
-    asked: _Asked,
+    asked: _ProduceParameters,
     batch: Batch,
     parts: tuple[DelayedRecords, DelayedRecords],
     *,
     body: Body,
-    tries: _Tries,
-) -> PlainAnswer | None:
+    tries: _RetryDecision,
+) -> JsonResponse | None:
     """File the delayed records and append the others; return None if the records have to be routed again."""
     asked.check_delayed(len(parts[0]) - len(parts[1]))
     try:
         delayed = await file_and_append(
-            engine, topic, batch, parts, hand_over=body.handed_over, deadline_ms=tries.deadline_ms
+            engine, topic, batch, parts, hand_over=body.transfer_memory, deadline_ms=tries.deadline_ms
         )
     except TopicReplaced as refusal:
         tries.check(refusal)
         return None
-    return _answer(topic, delayed.acknowledged, delayed.scheduled) if asked.waits else _accepted(topic)
+    return _answer(topic, delayed.acknowledged, delayed.scheduled) if asked.waits else _accepted_response(topic)
 
 
-async def _staged(
+async def _stage(
     engine: LogEngine, topic: OpenTopic, records: RoutedRecords, transaction_id: str, stamp: ProducerStamp | None
-) -> PlainAnswer:
+) -> JsonResponse:
     """Stage the records for the transaction."""
     batch = records.batch
     count = 0 if batch is None else batch.record_count
@@ -256,14 +258,14 @@ async def _staged(
     return _json(staged, 202, topic)
 
 
-def _accepted(topic: OpenTopic) -> PlainAnswer:
+def _accepted_response(topic: OpenTopic) -> JsonResponse:
     accepted: Accepted = {"topic": topic.name}
     return _json(accepted, 202, topic)
 
 
 def _answer(
     topic: OpenTopic, acknowledged: Acknowledgement, scheduled: list[ScheduledRecord] | None = None
-) -> PlainAnswer:
+) -> JsonResponse:
     is_duplicate = isinstance(acknowledged, Duplicate)
     offset_ranges = acknowledged.offset_ranges if isinstance(acknowledged, Duplicate) else acknowledged
     partitions: list[AppendedPartition] = [
@@ -281,6 +283,6 @@ def _answer(
     return _json(produced, 200, topic)
 
 
-def _json(members: Produced | Accepted, status: int, topic: OpenTopic) -> PlainAnswer:
+def _json(members: Produced | Accepted, status: int, topic: OpenTopic) -> JsonResponse:
     headers = ((b"tidelog-partition-count", b"%d" % topic.log.state.partition_count),)
-    return PlainAnswer(_encode(members), status, headers)
+    return JsonResponse(_encode(members), status, headers)

@@ -31,12 +31,12 @@ class Producer(TypedDict):
     epoch: fields.Count
 
 
-_ANY: Final = NewProducer()
+_WITHOUT_TRANSACTIONS: Final = NewProducer()
 
 
 @router.post("/v1/producers", status_code=201, responses=problems(*CHANGE_ERRORS))
 @needs(Need("Write", "transactional_id"))
-async def create_producer(request: Request, wanted: NewProducer = _ANY) -> Producer:
+async def create_producer(request: Request, wanted: NewProducer = _WITHOUT_TRANSACTIONS) -> Producer:
     """Get a producer id. A request that has it is in the log only once, however often it is sent.
 
     Without a transactional id nothing is written: the id is signed. With one, older epochs are fenced.

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.access.needs import open_to_all
 from gateway.forwarding.queue_peers import MEDIA_TYPE, SETTLE_PATH, TAKE_PATH
 from gateway.gateway import engine_of, gateway_of
-from gateway.http.disconnect import unless_disconnected
+from gateway.http.disconnect import cancel_on_disconnect
 from gateway.memory_budget import Reservation
 from gateway.problem import refused
 from gateway.queues.taken import (
@@ -44,12 +44,12 @@ async def queue_takes(request: Request) -> Response:
     try:
         _check(gateway.engine.draining)
         work = gateway.engine.queues.receive(asked.queue, asked.wish, gateway.answer_memory.of(sender))
-        received = await unless_disconnected(request, work)
+        received = await cancel_on_disconnect(request, work)
     except TidelogError as error:
         return _answer(TakeAnswer(refusal=Refusal.of(error)))
     try:
         answer = TakeAnswer(taken=taken(received, received.locked_until_ms - gateway.clock.now_ms()))
-        return _Held(encoded(answer), received.reservation)
+        return _ReservedResponse(encoded(answer), received.reservation)
     except BaseException:
         received.reservation.release()
         raise
@@ -86,7 +86,7 @@ def _answer(message: object) -> Response:
     return Response(encoded(message), media_type=MEDIA_TYPE.decode())
 
 
-class _Held(Response):
+class _ReservedResponse(Response):
     """An answer whose memory is released once it is sent."""
 
     def __init__(self, content: bytes, reservation: Reservation) -> None:

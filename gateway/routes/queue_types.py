@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from gateway.http import fields
 from gateway.http.producer_headers import TRANSACTION, TransactionId
-from gateway.http.validation import Fault, faults
+from gateway.http.validation import Fault, faults_error
 from gateway.openapi.schemas import Record
 from gateway.queues.bounds import RECEIVE_RECORDS_DEFAULT, SETTLEMENTS_MAX
 from gateway.queues.received import ReceiveWish
@@ -49,14 +49,14 @@ Start = Annotated[
 
 def _reason(text: str) -> str:
     if len(text.encode(errors="replace")) > limits.REASON_BYTES_MAX:
-        raise faults([((), f"must be at most {limits.REASON_BYTES_MAX} bytes")])
+        raise faults_error([((), f"must be at most {limits.REASON_BYTES_MAX} bytes")])
     return text
 
 
 def _conditions(texts: list[str]) -> list[str]:
     wrong = [((at,), "must be name:value, or name:* for any value") for at, text in enumerate(texts) if ":" not in text]
     if wrong:
-        raise faults(wrong)
+        raise faults_error(wrong)
     return texts
 
 
@@ -65,7 +65,7 @@ class Filter(fields.Body):
 
     headers: Annotated[
         list[str],
-        fields.Says("must be a list of strings"),
+        fields.ErrorMessage("must be a list of strings"),
         Field(max_length=limits.FILTER_HEADERS_MAX),
         AfterValidator(_conditions),
     ] = Field(default_factory=list)
@@ -74,14 +74,14 @@ class Filter(fields.Body):
     @model_validator(mode="after")
     def _any(self) -> Self:
         if not self.headers and self.key is None:
-            raise faults([(("headers",), "or key must be given")])
+            raise faults_error([(("headers",), "or key must be given")])
         return self
 
 
 def _each_once(names: list[str]) -> list[str]:
     twice = [((index,), "is given twice") for index, name in enumerate(names) if name in names[:index]]
     if twice:
-        raise faults(twice)
+        raise faults_error(twice)
     return names
 
 
@@ -91,7 +91,7 @@ class QueueToPut(fields.Body, example={"topics": ["orders"], "lock_ms": 30000, "
     topics: Annotated[
         list[fields.TopicName],
         Field(min_length=1, max_length=limits.QUEUE_TOPICS_MAX),
-        fields.Says(f"must be a list of 1 to {limits.QUEUE_TOPICS_MAX} strings"),
+        fields.ErrorMessage(f"must be a list of 1 to {limits.QUEUE_TOPICS_MAX} strings"),
         AfterValidator(_each_once),
     ]
     start: Start = "latest"
@@ -107,7 +107,7 @@ class QueueToPut(fields.Body, example={"topics": ["orders"], "lock_ms": 30000, "
     @model_validator(mode="after")
     def _no_circle(self) -> Self:
         if self.dead_letter_topic in self.topics:
-            raise faults([(("dead_letter_topic",), "must not be one of the queue's topics")])
+            raise faults_error([(("dead_letter_topic",), "must not be one of the queue's topics")])
         return self
 
     def settings(self) -> QueueSettings:
@@ -182,7 +182,7 @@ class SettlementToMake(fields.PartitionKey):
         if self.begun is not None and self.action != ("renew" if self.begun else "release"):
             found.append((("begun",), "true goes with renew only, false with release only"))
         if found:
-            raise faults(found)
+            raise faults_error(found)
         return self
 
     def settlement(self) -> Settlement:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from gateway.access.needs import Need, needs
 from gateway.gateway import allowing, answer_memory, check_transaction, engine_of, gateway_of, require, standing_of
 from gateway.http import fields
-from gateway.http.disconnect import still_connected, unless_disconnected
+from gateway.http.disconnect import cancel_on_disconnect, check_connected
 from gateway.http.json_response import json_response
 from gateway.memory_budget import Reservation
 from gateway.openapi.problems import BODY_ERRORS, CHANGE_ERRORS, problems
@@ -23,7 +23,7 @@ from gateway.queues.redriving import RedriveWish
 from gateway.queues.settlement import Result
 from gateway.quotas.limits import FETCH_BYTES
 from gateway.quotas.spending import spends
-from gateway.routes import spent
+from gateway.routes import quota_charges
 from gateway.routes.queue_types import (
     DroppedRange,
     DroppedRecords,
@@ -83,7 +83,7 @@ async def list_queues(request: Request, query: Annotated[QueuesQuery, Query()]) 
 async def describe_queue(request: Request, queue: fields.QueuePath) -> Queue:
     """Describe a queue, and its progress in each partition."""
     shown = allowing(request, "Describe", "topic")
-    return _described(queue, await engine_of(request).queues.describe(queue, shown), shown)
+    return _describe(queue, await engine_of(request).queues.describe(queue, shown), shown)
 
 
 @router.delete(
@@ -107,9 +107,9 @@ async def receive(request: Request, queue: fields.QueuePath, wanted: Receive = R
     settings = await engine_of(request).queues.settings(queue)
     require(request, "Read", "topic", *settings.topics)
     work = engine_of(request).queues.receive(queue, wanted.wish(), answer_memory(request))
-    received = await (work if wanted.max_wait_ms == 0 else unless_disconnected(request, work))
-    await _judge_again(request, queue, settings.topics, received.reservation)
-    spent.fetched_bytes(request, received.size_bytes)
+    received = await (work if wanted.max_wait_ms == 0 else cancel_on_disconnect(request, work))
+    await _recheck_rights(request, queue, settings.topics, received.reservation)
+    quota_charges.charge_fetched_bytes(request, received.size_bytes)
     return received_response(gateway_of(request), received)
 
 
@@ -134,7 +134,7 @@ async def settle(
     if headers.transaction_id is not None:
         await check_transaction(request, headers.transaction_id)
         await require_write(request, headers.transaction_id)
-    await still_connected(request)
+    await check_connected(request)
     settlements = [one.settlement() for one in wanted.settlements]
     engine = engine_of(request)
     if headers.transaction_id is None:
@@ -161,7 +161,7 @@ async def redrive(request: Request, queue: fields.QueuePath, wanted: Redrive = R
     return {"redriven": await engine_of(request).queues.redrive(queue, asked)}
 
 
-async def _judge_again(request: Request, queue: str, topics: Sequence[str], reservation: Reservation) -> None:
+async def _recheck_rights(request: Request, queue: str, topics: Sequence[str], reservation: Reservation) -> None:
     """Raise if the caller lost a right while it waited, and release the answer's memory; its records stay locked until the
     locks expire."""
     try:
@@ -195,7 +195,7 @@ def _filter(wanted: QueueFilter) -> FilterOfQueue:
     return shown
 
 
-def _described(name: str, found: QueueDescription, shown: Callable[[str], bool]) -> Queue:
+def _describe(name: str, found: QueueDescription, shown: Callable[[str], bool]) -> Queue:
     partitions: list[QueuePartition] = [
         {
             "topic": one.topic,

@@ -36,7 +36,7 @@ def _pieces(received: Received) -> Iterator[bytes]:
     yield b'{"records":['
     is_first = True
     for delivered, lease in received.parts:
-        further = _further(delivered, lease, received.locked_until_ms)
+        further = _lock_fields(delivered, lease, received.locked_until_ms)
         for piece in pieces(delivered.records):
             if is_large(piece):
                 yield b"" if is_first else b","
@@ -49,7 +49,7 @@ def _pieces(received: Received) -> Iterator[bytes]:
     yield b"]}"
 
 
-def _further(delivered: Delivered, lease: Lease, locked_until_ms: int) -> str:
+def _lock_fields(delivered: Delivered, lease: Lease, locked_until_ms: int) -> str:
     members = {
         "topic": delivered.topic,
         "delivery_count": delivered.held.count + 1,

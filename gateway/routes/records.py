@@ -23,18 +23,18 @@ from gateway.engine.single_journal_append import RangesByTopic
 from gateway.gateway import check_member, engine_of, gateway_of, owner_of, request_memory, require
 from gateway.http import fields
 from gateway.http.body import request_body
-from gateway.http.disconnect import unless_gone
-from gateway.http.json_request import checked
+from gateway.http.disconnect import check_connected_before_body
+from gateway.http.json_request import parse_model
 from gateway.http.producer_headers import ProducerHeaders
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.openapi.schemas import NEW_RECORD_EXAMPLE, RecordToDecode, schema_of
 from gateway.quotas.limits import PRODUCE_BYTES
 from gateway.quotas.spending import spends
-from gateway.routes import spent
-from gateway.routes.batch import CodecWork, RoutedRecords, Routing, routed
+from gateway.routes import quota_charges
+from gateway.routes.batch import CodecWork, RoutedRecords, Routing, route_records
 from gateway.routes.group_offsets import OFFSET_ERRORS
 from gateway.routes.groups import MEMBER_ERRORS
-from gateway.routes.transactions import AppendedTopic, Committed, GroupOffsets, topics_of
+from gateway.routes.transactions import AppendedTopic, Committed, GroupOffsets, appended_topics
 from gateway.routes.typed_route import TypedRoute
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
@@ -46,14 +46,14 @@ router = APIRouter(route_class=TypedRoute, tags=["transactions"])
 
 GROUPS_MAX: Final = 100
 """Most groups whose offsets one request may commit."""
-_WHITE: Final = b" \t\r\n"
+_WHITESPACE: Final = b" \t\r\n"
 
 
 class TopicRecords(fields.Body):
     """The records of one topic."""
 
     topic: fields.TopicName
-    records: Annotated[list[RecordToDecode], fields.Says("must be a list of records")]
+    records: Annotated[list[RecordToDecode], fields.ErrorMessage("must be a list of records")]
 
 
 class AtOnce(fields.Body, example={"topics": [{"topic": "flights", "records": [NEW_RECORD_EXAMPLE]}]}):
@@ -91,10 +91,10 @@ async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, H
     """Append to several topics and commit offsets of groups, all or nothing. A repeat gets the first answer."""
     gateway, engine = gateway_of(request), engine_of(request)
     await engine.check_producer(headers.stamp, owner_of(request))
-    await unless_gone(request.scope)
+    await check_connected_before_body(request.scope)
     async with request_body(request, gateway.body_limits, request_memory(request), pool=gateway.codec_pool) as body:
         content_type(body.content_type, (JSON,), default=None if body.data else JSON)
-        topics, offsets = await asyncio.get_running_loop().run_in_executor(gateway.codec_pool, _parsed, body.data)
+        topics, offsets = await asyncio.get_running_loop().run_in_executor(gateway.codec_pool, _parse, body.data)
         require(request, "Write", "topic", *(name for name, _ in topics))
         for one in offsets:
             require(request, "Read", "group", one.group)
@@ -107,10 +107,10 @@ async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, H
             codec = CodecWork.of(text, gateway.codec_pool, is_json=True)
             arrived_at_ms = gateway.clock.now_ms()
             topic = await engine.open_topic(name)
-            incoming = await codec.do(partial(_decoded, text, f"/topics/{index}"))
-            await spent.produced(request, incoming, codec)
+            incoming = await codec.do(partial(_decode, text, f"/topics/{index}"))
+            await quota_charges.charge_produced(request, incoming, codec)
             routing = Routing(partition=None, turn=topic.next_sticky_number(), arrived_at_ms=arrived_at_ms)
-            part = await routed(topic, incoming, routing, codec, gateway.clock)
+            part = await route_records(topic, incoming, routing, codec, gateway.clock)
             if part.batch is not None:
                 body.reservation.grow(part.batch.nbytes)
                 parts.append((topic, part))
@@ -119,7 +119,7 @@ async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, H
         if parts and len(at_once) == len(parts) and headers.stamp is None and not offsets:
             places = await engine.single_journal_append.append(at_once)
             if places is not None:
-                return {"state": "committed", "topics": _topics_at(places), "duplicate": False}
+                return {"state": "committed", "topics": _appended_topics(places), "duplicate": False}
         records = [
             StagedRecords(
                 topic=topic.name,
@@ -132,11 +132,11 @@ async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, H
             if one.batch is not None
         ]
         done = await engine.one_request.commit(records, offsets, headers.stamp)
-    return {"state": "committed", "topics": topics_of(done.row.places), "duplicate": done.is_duplicate}
+    return {"state": "committed", "topics": appended_topics(done.row.places), "duplicate": done.is_duplicate}
 
 
-def _topics_at(places: RangesByTopic) -> list[AppendedTopic]:
-    return topics_of(
+def _appended_topics(places: RangesByTopic) -> list[AppendedTopic]:
+    return appended_topics(
         [
             Place(topic, place.partition, place.base_offset, place.count)
             for topic, of_topic in places.items()
@@ -145,15 +145,15 @@ def _topics_at(places: RangesByTopic) -> list[AppendedTopic]:
     )
 
 
-def _parsed(data: bytes) -> tuple[list[tuple[str, bytes]], list[StagedOffsets]]:
+def _parse(data: bytes) -> tuple[list[tuple[str, bytes]], list[StagedOffsets]]:
     """Return each topic with the text of its records, as a produce body, and the offsets. Raise ``RequestRefused``."""
-    without_records, texts = _taken_apart(data)
-    body = checked(AtOnce, without_records)
+    without_records, texts = _split_records(data)
+    body = parse_model(AtOnce, without_records)
     offsets = [group.staged() for group in body.group_offsets or ()]
     return list(zip([entry.topic for entry in body.topics], texts, strict=True)), offsets
 
 
-def _taken_apart(data: bytes) -> tuple[bytes, list[bytes]]:
+def _split_records(data: bytes) -> tuple[bytes, list[bytes]]:
     """Return the body with empty lists of records, and the text of each list as a produce body. The body is never parsed as a
     whole.
 
@@ -166,7 +166,7 @@ def _taken_apart(data: bytes) -> tuple[bytes, list[bytes]]:
         return data, []  # the model refuses it
     entries, texts = [], []
     for index, (_, entry) in enumerate(elements(topics, 1, 0)):
-        if entry.lstrip(_WHITE)[:1] != b"{":
+        if entry.lstrip(_WHITESPACE)[:1] != b"{":
             entries.append(b"null")
             continue
         named = object_members(entry, f"/topics/{index}")
@@ -183,7 +183,7 @@ def _object(members: Mapping[str, bytes]) -> bytes:
     return b"{%b}" % b",".join(b"%b:%b" % (msgspec.json.encode(name), text) for name, text in members.items())
 
 
-def _decoded(text: bytes, where: str) -> IncomingRecords:
+def _decode(text: bytes, where: str) -> IncomingRecords:
     """Decode the records of a topic; errors, also later ones, name places within the whole body."""
     try:
         incoming = decode_json(text)

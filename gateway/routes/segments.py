@@ -17,7 +17,7 @@ from gateway.http import fields
 from gateway.openapi.problems import problems
 from gateway.quotas.limits import FETCH_BYTES
 from gateway.quotas.spending import spends
-from gateway.routes import spent
+from gateway.routes import quota_charges
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode
 
@@ -32,14 +32,14 @@ class PlanQuery(fields.Parameters):
 
     offset: Annotated[
         fields.Offset | StartWord,
-        fields.Says(f"must be an integer from 0 to {fields.INT64_MAX}, or one of earliest, latest"),
+        fields.ErrorMessage(f"must be an integer from 0 to {fields.INT64_MAX}, or one of earliest, latest"),
         Field(description="Where to begin"),
     ] = "earliest"
     max_bytes: Annotated[
         int, fields.Between(1, PLAN_BYTES_MAX), Field(description="The most stored bytes; one segment at least")
     ] = PLAN_BYTES_DEFAULT
 
-    _digits = field_validator("*", mode="before")(fields.number)
+    _digits = field_validator("*", mode="before")(fields.parse_number)
 
 
 class Footer(TypedDict):
@@ -100,11 +100,11 @@ async def plan_history(
     wanted = FetchFrom(topic=topic, partition=partition, offset=query.offset, timestamp_ms=None)
     start = await engine.start_resolver.resolve_one(wanted, engine.clock.monotonic_ms())
     plan = await engine.history_plans.plan(start, query.max_bytes)
-    spent.fetched_bytes(request, sum(planned.stored_bytes for planned in plan.runs))
-    return _described(topic, partition, plan)
+    quota_charges.charge_fetched_bytes(request, sum(planned.stored_bytes for planned in plan.runs))
+    return _describe(topic, partition, plan)
 
 
-def _described(topic: str, partition: int, plan: Plan) -> HistoryPlan:
+def _describe(topic: str, partition: int, plan: Plan) -> HistoryPlan:
     return {
         "topic": topic,
         "topic_id": plan.topic_id,

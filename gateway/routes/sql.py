@@ -19,15 +19,15 @@ from gateway.codec.arrow_answer import END_OF_STREAM
 from gateway.codec.media_type import JSON, negotiate
 from gateway.gateway import answer_memory, engine_of, gateway_of, require, standing_of
 from gateway.http import fields
-from gateway.http.disconnect import unless_disconnected
+from gateway.http.disconnect import cancel_on_disconnect
 from gateway.http.fetch_response import RecordsResponse
-from gateway.http.parameters import accepted
+from gateway.http.parameters import accept_header
 from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.problem import refused
 from gateway.quotas.limits import FETCH_BYTES
 from gateway.quotas.spending import spends
-from gateway.routes import spent
-from gateway.routes.administered import note_denials
+from gateway.routes import quota_charges
+from gateway.routes.administration import note_denials
 from gateway.routes.typed_route import TypedRoute
 from gateway.sql.newest import RECORDS_MAX, Newest, ReadTopic
 from gateway.sql.statements import WAITING_MAX, Statements
@@ -111,11 +111,11 @@ async def ask(request: Request, question: Question) -> ASGIApp:
     statements = gateway_of(request).sql
     if statements is None:
         raise RequestRefused("SQL is off at this gateway: see its setting sql.", code=ErrorCode.NOT_FOUND)
-    negotiate(accepted(request), (JSON,))
-    return await unless_disconnected(request, _answered(request, statements, question))
+    negotiate(accept_header(request), (JSON,))
+    return await cancel_on_disconnect(request, _answer(request, statements, question))
 
 
-async def _answered(request: Request, statements: Statements, question: Question) -> ASGIApp:
+async def _answer(request: Request, statements: Statements, question: Question) -> ASGIApp:
     async with statements.process() as process:
         names = await process.named(question.sql)
         if not names:
@@ -125,18 +125,18 @@ async def _answered(request: Request, statements: Statements, question: Question
         pool, loop = gateway_of(request).codec_pool, asyncio.get_running_loop()
 
         async def give(topic: str, records: pa.Table) -> None:
-            await process.give(topic, await loop.run_in_executor(pool, _as_stream, records))
+            await process.give(topic, await loop.run_in_executor(pool, _arrow_stream, records))
 
         engine, memory = engine_of(request), answer_memory(request)
         newest = Newest(engine.start_resolver, engine.fetcher, memory, engine.clock)
         read = await newest.read(names, records_max=question.max_records, timestamp_ms=question.timestamp, take=give)
-        spent.fetched_bytes(request, sum(topic.size_bytes for topic in read))
+        quota_charges.charge_fetched_bytes(request, sum(topic.size_bytes for topic in read))
         held = await memory.reserve_in_turn(
             _ANSWER_COPIES * FRAME_BYTES_MAX, wait_ms=_ANSWER_WAIT_MS_MAX, waiting_max=WAITING_MAX
         )
         with held:
             body = _body(await process.found(), read)
-            await _judge_again(request, names)
+            await _recheck_rights(request, names)
             return RecordsResponse(
                 lambda: iter((body,)),
                 size_bytes=len(body),
@@ -147,7 +147,7 @@ async def _answered(request: Request, statements: Statements, question: Question
             )
 
 
-async def _judge_again(request: Request, topics: Sequence[str]) -> None:
+async def _recheck_rights(request: Request, topics: Sequence[str]) -> None:
     """Raise the error of the first topic that the caller lost the right to since the request arrived."""
     lost = await standing_of(request).unreadable(topics)
     note_denials(request, lost.values())
@@ -155,7 +155,7 @@ async def _judge_again(request: Request, topics: Sequence[str]) -> None:
         raise error
 
 
-def _as_stream(records: pa.Table) -> list[memoryview]:
+def _arrow_stream(records: pa.Table) -> list[memoryview]:
     """Return an Arrow stream, in parts that share the records' memory."""
     parts = (records.schema.serialize(), *(batch.serialize() for batch in records.to_batches()), END_OF_STREAM)
     return [memoryview(part) for part in parts]

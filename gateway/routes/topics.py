@@ -20,8 +20,8 @@ from gateway.http import fields
 from gateway.openapi.problems import CHANGE_ERRORS, problems
 from gateway.quotas.limits import PARTITIONS
 from gateway.quotas.spending import spends
-from gateway.routes import spent
-from gateway.routes.held_response import held_json, room_for_answer
+from gateway.routes import quota_charges
+from gateway.routes.reserved_response import reserve_answer, reserved_json
 from gateway.routes.typed_route import TypedRoute
 from log_format import layout, limits
 from log_format.delta.foreign import ForeignWrites
@@ -85,7 +85,7 @@ class RecordsBefore(fields.Body):
 
 
 def _each_once(entries: list[RecordsBefore]) -> list[RecordsBefore]:
-    return fields.each_once(entries, [entry.partition for entry in entries], "is given twice")
+    return fields.check_unique(entries, [entry.partition for entry in entries], "is given twice")
 
 
 class DeletedRecords(fields.Body, example={"before": [{"partition": 0, "offset": 100}]}):
@@ -115,7 +115,7 @@ class TopicListQuery(TopicsQuery):
         fields.Between(0, LIST_AGE_MS_MAX),
         Field(description="Topics as they were so long ago will do: fewer looks at the store"),
     ] = 0
-    _digits = field_validator("max_age_ms", mode="before")(fields.number)
+    _digits = field_validator("max_age_ms", mode="before")(fields.parse_number)
 
 
 class TopicQuery(fields.Parameters):
@@ -224,23 +224,23 @@ async def create_topic(request: Request, wanted: NewTopic) -> ASGIApp:
     administration = engine_of(request).administration
     require(request, "Create", "topic", wanted.name)
     config = administration.parse_config(wanted.config)
-    with await room_for_answer(request, _described_bytes(wanted.partition_count)) as room:
+    with await reserve_answer(request, _description_bytes(wanted.partition_count)) as room:
         state, made = await administration.create(wanted.name, wanted.partition_count, config)
-        spent.partitions_created(request, wanted.partition_count if made else 0)
-        return await room.json(lambda: _described(request, state), 201 if made else 200)
+        quota_charges.charge_partitions(request, wanted.partition_count if made else 0)
+        return await room.json(lambda: _describe(request, state), 201 if made else 200)
 
 
 @router.get("/v1/topics", response_model=TopicPage)
 @needs()
 async def list_topics(request: Request, query: Annotated[TopicListQuery, Query()]) -> ASGIApp:
     """List topics by name, in pages."""
-    shown = matching(query, allowing(request, "Describe", "topic"))
+    shown = topic_filter(query, allowing(request, "Describe", "topic"))
     page = await engine_of(request).administration.page(
         query.prefix, query.after, query.limit, shown, age_ms_max=query.max_age_ms
     )
 
     def made() -> TopicPage:
-        topics: TopicPage = {"topics": [_described(request, state) for state in page.topics]}
+        topics: TopicPage = {"topics": [_describe(request, state) for state in page.topics]}
         if page.damaged:
             topics["damaged"] = [
                 {"name": name, "error_code": problem.code, "detail": problem.detail}
@@ -250,8 +250,8 @@ async def list_topics(request: Request, query: Annotated[TopicListQuery, Query()
             topics["next"] = page.next_after
         return topics
 
-    return await held_json(
-        request, made, size_bytes=sum(_described_bytes(state.partition_count) for state in page.topics)
+    return await reserved_json(
+        request, made, size_bytes=sum(_description_bytes(state.partition_count) for state in page.topics)
     )
 
 
@@ -264,13 +264,13 @@ async def describe_topic(request: Request, topic: fields.TopicPath, query: Annot
     savings, now = None if known is None else known.savings, time.monotonic()
 
     def made() -> Topic:
-        described = _described(request, state)
+        described = _describe(request, state)
         if savings is not None:
             described["commit"]["flush_savings_ms"] = int(savings.saved_seconds(now) * 1000)
             described["commit"]["savings_spent"] = savings.is_spent(now, topic)
         return described
 
-    return await held_json(request, made, size_bytes=_described_bytes(state.partition_count))
+    return await reserved_json(request, made, size_bytes=_description_bytes(state.partition_count))
 
 
 @router.patch(
@@ -284,12 +284,12 @@ async def alter_topic(request: Request, topic: fields.TopicPath, change: TopicCh
     if topic == layout.AUDIT_TOPIC and gateway_of(request).rights.enforced:
         check_change(change.config)
     administration = engine_of(request).administration
-    before = await spent.partitions_before(request, topic) if change.partition_count is not None else None
+    before = await quota_charges.count_partitions_before(request, topic) if change.partition_count is not None else None
     # The new number of partitions is known only after the change.
-    with await room_for_answer(request, _described_bytes(limits.PARTITION_COUNT_MAX)) as room:
+    with await reserve_answer(request, _description_bytes(limits.PARTITION_COUNT_MAX)) as room:
         state = await administration.alter(topic, change.partition_count, change.config)
-        spent.partitions_created(request, 0 if before is None else state.partition_count - before)
-        return await room.json(lambda: _described(request, state))
+        quota_charges.charge_partitions(request, 0 if before is None else state.partition_count - before)
+        return await room.json(lambda: _describe(request, state))
 
 
 @router.delete(
@@ -319,7 +319,7 @@ async def delete_records(request: Request, topic: fields.TopicPath, wanted: Dele
     }
 
 
-def matching(query: TopicsQuery, shown: Callable[[str], bool]) -> Callable[[str], bool]:
+def topic_filter(query: TopicsQuery, shown: Callable[[str], bool]) -> Callable[[str], bool]:
     """Return a predicate: whether a topic matches the query, and ``shown`` allows it."""
     prefix, search = query.prefix, query.search.lower()
     if not (prefix or search):
@@ -327,11 +327,11 @@ def matching(query: TopicsQuery, shown: Callable[[str], bool]) -> Callable[[str]
     return lambda name: name.startswith(prefix) and search in name.lower() and shown(name)
 
 
-def _described_bytes(partition_count: int) -> int:
+def _description_bytes(partition_count: int) -> int:
     return _TOPIC_TEXT_BYTES + _PARTITION_TEXT_BYTES * partition_count
 
 
-def _described(request: Request, state: TopicState) -> Topic:
+def _describe(request: Request, state: TopicState) -> Topic:
     return {
         "name": state.topic,
         "partition_count": state.partition_count,

@@ -24,9 +24,9 @@ from gateway.gateway import (
     standing_of,
 )
 from gateway.http import fields
-from gateway.http.validation import faults
+from gateway.http.validation import faults_error
 from gateway.openapi.problems import BODY_ERRORS, CHANGE_ERRORS, problems
-from gateway.routes.administered import as_its_own_or_administered
+from gateway.routes.administration import authorize_as_owner_or_administrator
 from gateway.routes.group_offsets import OFFSET_ERRORS, Committing, Offsets
 from gateway.routes.groups import MEMBER_ERRORS
 from gateway.routes.typed_route import TypedRoute
@@ -46,7 +46,7 @@ _TIMEOUTS: Final = fields.Between(limits.TRANSACTION_TIMEOUT_MS_MIN, limits.TRAN
 
 def _prefix(text: str) -> str:
     if text and not fields.is_identifier(text):
-        raise faults([((), "must be at most 255 bytes without control characters")])
+        raise faults_error([((), "must be at most 255 bytes without control characters")])
     return text
 
 
@@ -67,7 +67,7 @@ class NewTransaction(
     @model_validator(mode="after")
     def _check_before_the_end(self) -> Self:
         if self.check_after_ms is not None and self.check_after_ms > self.ends_after_ms:
-            raise faults([(("check_after_ms",), f"must not be above timeout_ms, {self.ends_after_ms}")])
+            raise faults_error([(("check_after_ms",), f"must not be above timeout_ms, {self.ends_after_ms}")])
         return self
 
     @property
@@ -206,7 +206,7 @@ class StagedCount(TypedDict):
 
 
 _NOTHING: Final = Nothing()
-_ENDED_ERRORS: Final = (
+_END_ERRORS: Final = (
     ErrorCode.UNKNOWN_TRANSACTION,
     ErrorCode.TRANSACTION_NOT_OPEN,
     ErrorCode.FENCED_PRODUCER,
@@ -251,7 +251,7 @@ async def list_transactions(request: Request, query: Annotated[TransactionsQuery
     now_ms = engine.clock.now_ms()
     listed: list[ListedTransaction] = [
         {
-            **_offered(row),
+            **_offered_transaction(row),
             "state": state_of(row, now_ms),
             "producer_id": row.producer_id,
             "epoch": row.epoch,
@@ -281,7 +281,7 @@ async def check_transactions(request: Request, wanted: Checking) -> OfferedTrans
     )
     if not rows:  # transactions that were offered must be answered
         standing.check()
-    return {"transactions": [_offered(row) for row in rows]}
+    return {"transactions": [_offered_transaction(row) for row in rows]}
 
 
 @router.get(
@@ -304,14 +304,14 @@ async def describe_transaction(request: Request, transaction: fields.Transaction
         described["lost"] = row.lost
     if row.state == "committed":
         shown = allowing(request, "Describe", "topic")
-        described["topics"] = topics_of([place for place in row.places if shown(place.topic)])
+        described["topics"] = appended_topics([place for place in row.places if shown(place.topic)])
     return described
 
 
 @router.post(
     "/v1/transactions/{transaction}:commit",
     responses=problems(
-        *_ENDED_ERRORS,
+        *_END_ERRORS,
         ErrorCode.STALE_GENERATION,
         ErrorCode.FENCED_MEMBER,
         ErrorCode.LEASE_EXPIRED,
@@ -324,15 +324,15 @@ async def commit_transaction(request: Request, transaction: fields.TransactionPa
     await check_transaction(request, transaction)
     await require_write(request, transaction)
     row = await engine_of(request).transactions.commit(transaction, partial(require, request))
-    return {"state": "committed", "topics": topics_of(row.places)}
+    return {"state": "committed", "topics": appended_topics(row.places)}
 
 
-@router.post("/v1/transactions/{transaction}:abort", responses=problems(*_ENDED_ERRORS, *BODY_ERRORS))
+@router.post("/v1/transactions/{transaction}:abort", responses=problems(*_END_ERRORS, *BODY_ERRORS))
 @needs(Need("Write", "transactional_id"))
 async def abort_transaction(request: Request, transaction: fields.TransactionPath, _: Nothing = _NOTHING) -> Aborted:
     """Abort a transaction. Repeating it changes nothing."""
     abort = partial(engine_of(request).transactions.abort, transaction)
-    await as_its_own_or_administered(request, _check_own(request, transaction), abort)
+    await authorize_as_owner_or_administrator(request, _check_own(request, transaction), abort)
     return {"state": "aborted"}
 
 
@@ -344,7 +344,7 @@ async def _check_own(request: Request, transaction: str) -> None:
 @router.post(
     "/v1/transactions/{transaction}/offsets",
     status_code=202,
-    responses=problems(*_ENDED_ERRORS, *MEMBER_ERRORS, *OFFSET_ERRORS, *BODY_ERRORS),
+    responses=problems(*_END_ERRORS, *MEMBER_ERRORS, *OFFSET_ERRORS, *BODY_ERRORS),
 )
 @needs(Need("Write", "transactional_id"), Need("Read", "group"), Need("Read", "topic"))
 async def add_offsets(request: Request, transaction: fields.TransactionPath, wanted: GroupOffsets) -> StagedCount:
@@ -358,7 +358,7 @@ async def add_offsets(request: Request, transaction: fields.TransactionPath, wan
     return {"staged": len(wanted.offsets)}
 
 
-def _offered(row: TransactionRow) -> OfferedTransaction:
+def _offered_transaction(row: TransactionRow) -> OfferedTransaction:
     return {
         "transaction_id": row.transaction_id,
         "transactional_id": row.transactional_id,
@@ -379,7 +379,7 @@ async def _require(request: Request, operation: Literal["Write", "Describe"], tr
         require(request, operation, "transactional_id", name)
 
 
-def topics_of(placed: Sequence[Place]) -> list[AppendedTopic]:
+def appended_topics(placed: Sequence[Place]) -> list[AppendedTopic]:
     """Return the offsets of a committed transaction's records, as the API lists them."""
     return [
         {

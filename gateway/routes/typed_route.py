@@ -7,7 +7,7 @@ loop, and costs more than a small produce. This route parses instead, cheapest f
 1. The query: an undeclared parameter is refused, and a repeated one that is not a list.
 2. The parts of the path, percent-decoded.
 3. The headers, if the endpoint declares any: a repeated one is refused.
-4. The body, by ``json_body``. It may be empty if the endpoint has a default. Bodies with records are not declared: the endpoint
+4. The body, by ``read_json``. It may be empty if the endpoint has a default. Bodies with records are not declared: the endpoint
    reads them, and ``openapi_extra`` documents them.
 
 The decorator ``gateway.access.needs`` declares the rights that the endpoint needs; without it no route can be made.
@@ -32,11 +32,11 @@ from gateway.access.needs import Needs, needs_of
 from gateway.gateway import gateway_of
 from gateway.http import fields
 from gateway.http.json_response import json_response
-from gateway.http.parameters import header_names, header_pairs, of_pairs, path_text, query_pairs
+from gateway.http.parameters import header_names, header_pairs, parse_parameters, path_text, query_pairs
 from gateway.openapi.problems import problems, refusals
 from gateway.quotas.spending import spends_of
-from gateway.routes.administered import administered, administration_of
-from gateway.routes.json_body import json_body
+from gateway.routes.administration import administer, administrative_right
+from gateway.routes.read_json import read_json
 from log_format.errors import ErrorCode, RequestRefused
 
 NEEDS: Final = "x-tidelog-needs"
@@ -57,10 +57,10 @@ class TypedRoute(APIRoute):
         self.needs = needs_of(endpoint)
         self.spends = spends_of(endpoint)
         self._is_of_access = path.startswith(_ACCESS)
-        self._administers = administration_of(self.needs, options.get("methods") or (), path)
+        self._administers = administrative_right(self.needs, options.get("methods") or (), path)
         described = {
             "responses": refusals(self.needs) | (options["responses"] or problems()),
-            "openapi_extra": (options["openapi_extra"] or {}) | {NEEDS: _described(self.needs)},
+            "openapi_extra": (options["openapi_extra"] or {}) | {NEEDS: _describe(self.needs)},
         }
         super().__init__(path, endpoint, **options | named | described)
         self.summary, _, self.description = cleandoc(endpoint.__doc__ or "").partition("\n\n")
@@ -91,24 +91,24 @@ class TypedRoute(APIRoute):
         values: dict[str, Any] = {}
         given = query_pairs(request)
         for name, model, default in self._query:
-            values[name] = of_pairs(model, given, "Query parameter") if given else default
+            values[name] = parse_parameters(model, given, "Query parameter") if given else default
         if given and not self._query:
-            of_pairs(fields.Parameters, given, "Query parameter")
+            parse_parameters(fields.Parameters, given, "Query parameter")
         for name, alias, validator in self._path:
             # The validator itself refuses a text that can name nothing.
             values[name] = validator.validate_python(path_text(request, alias))
         for name, model, default, names in self._headers:
             found = header_pairs(request, names)
-            values[name] = of_pairs(model, found, "Header") if found else default
+            values[name] = parse_parameters(model, found, "Header") if found else default
         if self._request_name is not None:
             values[self._request_name] = request
         for name, model, body_default in self._body:
-            values[name] = await json_body(request, model, default=body_default)
+            values[name] = await read_json(request, model, default=body_default)
         answer: Any
         if self._administers is None:
             answer = await self.endpoint(**values)
         else:
-            answer = await administered(request, self._administers, self.endpoint, values)
+            answer = await administer(request, self._administers, self.endpoint, values)
         if answer is None:
             answer = Response(status_code=204)
         sent: ASGIApp = answer if callable(answer) else json_response(answer, self.status_code or 200)
@@ -122,7 +122,7 @@ def _model(declared: Any) -> type[BaseModel]:
     return model
 
 
-def _described(needs: Needs) -> list[dict[str, str]] | Literal["open"]:
+def _describe(needs: Needs) -> list[dict[str, str]] | Literal["open"]:
     if needs.is_open:
         return "open"
     return [

@@ -28,7 +28,7 @@ from gateway.app import ROUTERS, create_app
 from gateway.gateway import gateway_of
 from gateway.http import fields
 from gateway.http.body import request_body
-from gateway.http.disconnect import unless_disconnected
+from gateway.http.disconnect import cancel_on_disconnect
 from gateway.http.json_response import json_response
 from gateway.process.server import GatewayServer, server_config
 from gateway.routes.typed_route import TypedRoute
@@ -106,7 +106,7 @@ async def wait(request: Request) -> ASGIApp:
     engine = engine_of(request)
     engine.waiting_count += 1
     try:
-        await unless_disconnected(request, engine.ended.wait())
+        await cancel_on_disconnect(request, engine.ended.wait())
     finally:
         engine.waiting_count -= 1
     return json_response({"waited": True})

@@ -23,7 +23,7 @@ from gateway.engine.waiters import Wakeup
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.live_group import Heard, LiveGroup
 from gateway.groups.membership.session import Session
-from gateway.groups.offsets.committed import Committed, NextOffset, there
+from gateway.groups.offsets.committed import Committed, NextOffset, assume_connected
 from gateway.groups.offsets.incarnations import Key
 from gateway.memory_budget import Memory
 from log_format.clock import Clock
@@ -55,7 +55,7 @@ class PollWish:
     """Filter of the wanted records; None: all."""
     unreadable: Callable[[Iterable[str]], Awaitable[Mapping[str, TidelogError]]] = _all_readable
     """Function that returns those of the topics that the caller may not read now, each with the error for its partitions."""
-    check_connected: Callable[[], Awaitable[None]] = there
+    check_connected: Callable[[], Awaitable[None]] = assume_connected
     """Check that is made before the offsets are committed (``Committed.commit``)."""
     has_joined: bool = False
     """Whether the member joined by this very call."""

@@ -31,7 +31,7 @@ Topics = Mapping[str, OpenTopic | TidelogError]
 """Topics that were looked at, or the errors of those that could not be."""
 
 
-async def there() -> None:
+async def assume_connected() -> None:
     """Check nothing: a gateway's own commit has no sender that could go."""
 
 
@@ -90,7 +90,7 @@ class Committed:
         instead_of: Mapping[Key, int | None] | None = None,
         transaction_id: str | None = None,
         epoch: int | None = None,
-        check_connected: Callable[[], Awaitable[None]] = there,
+        check_connected: Callable[[], Awaitable[None]] = assume_connected,
     ) -> Group:
         """Commit all of the offsets or none; return the group with them.
 

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from gateway.app import create_app
 from gateway.gateway import Gateway
-from gateway.http.disconnect import unless_disconnected
+from gateway.http.disconnect import cancel_on_disconnect
 from gateway.openapi.problems import Problem
 from gateway.openapi.schemas import schema_of
 from tests.support.application import Client, engine_of, gateway_with
@@ -142,8 +142,8 @@ async def test_work_ends_with_its_client() -> None:
         return Request({"type": "http", "headers": []}, receive)
 
     with pytest.raises(ClientDisconnect):
-        await unless_disconnected(request("http.request", "http.disconnect"), endless())
-    assert await unless_disconnected(request("http.request"), quick()) == 7
+        await cancel_on_disconnect(request("http.request", "http.disconnect"), endless())
+    assert await cancel_on_disconnect(request("http.request"), quick()) == 7
     assert cancelled == [True]
 
 

@@ -12,7 +12,7 @@ import pytest
 import zstandard
 from starlette.types import Receive, Scope, Send
 
-from gateway.asgi.compression import AS_IT_IS, CompressionMiddleware
+from gateway.asgi.compression import NO_COMPRESSION, CompressionMiddleware
 from gateway.codec.answer_compression import choose_encoding
 from tests.support.awaited import Sent, run, unread
 
@@ -127,7 +127,7 @@ def test_another_gateways_answer_begins_at_once() -> None:
     begun: list[list[str]] = []
 
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [], AS_IT_IS: True})
+        await send({"type": "http.response.start", "status": 200, "headers": [], NO_COMPRESSION: True})
         begun.append([message["type"] for message in sent])
         await send({"type": "http.response.body", "body": b"x" * 5000, "more_body": False})
 

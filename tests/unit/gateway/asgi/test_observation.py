@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.asgi import observation
-from gateway.asgi.observation import FAILED_FROM, ObservationMiddleware
+from gateway.asgi.observation import FAILED_STATUS_MIN, ObservationMiddleware
 from gateway.telemetry.metrics import Metrics
 
 
@@ -16,7 +16,7 @@ from gateway.telemetry.metrics import Metrics
     ("logs_from", "told"),
     [
         (0, [("/v1/topics", 200), ("/v1/topics", 404), ("/gateways/journal-offers", 503)]),
-        (FAILED_FROM, [("/v1/topics", 404), ("/gateways/journal-offers", 503)]),
+        (FAILED_STATUS_MIN, [("/v1/topics", 404), ("/gateways/journal-offers", 503)]),
         (None, []),
     ],
 )

@@ -233,9 +233,9 @@ async def test_a_kept_reservation_outlives_the_block() -> None:
     """A route that answers before the records are written keeps their memory reserved until they are."""
     budget = MemoryBudget(900, "tests")
     async with request_body(Source([b"abc"]).request, LIMITS, budget, pool=NoPool()) as body:
-        kept = body.handed_over(2)
+        kept = body.transfer_memory(2)
         assert (body.data, kept.size_bytes) == (b"", 3)
-        with body.handed_over(5):
+        with body.transfer_memory(5):
             assert budget.used_bytes == 8
     assert budget.used_bytes == 3
     kept.release()

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from gateway.http import fields
-from gateway.http.json_request import NODES_MAX, checked, parsed_object
+from gateway.http.json_request import NODES_MAX, parse_model, parse_object
 from gateway.http.validation import FAULTS_MAX
 from log_format.errors import RequestRefused
 from tests.support.cpu_time import is_cheap
@@ -31,7 +31,7 @@ def test_dense_bodies_are_not_parsed(body: bytes) -> None:
 
     def refuse() -> None:
         with pytest.raises(RequestRefused, match="commas and brackets") as refused:
-            parsed_object(body)
+            parse_object(body)
         assert (refused.value.status, str(refused.value.code)) == (400, "INVALID_REQUEST")
 
     assert is_cheap(refuse, 0.5)
@@ -41,7 +41,7 @@ def test_long_bodies_are_parsed() -> None:
     """Ten thousand offsets with metadata, and texts of nothing but commas and brackets, are no such bodies."""
     offset = {"topic": "t", "partition": 1, "offset": 2, "metadata": 'a,"[{\\' * 20}
     body = {"offsets": [offset] * 10_000, "text": "[{,\\" * MEBIBYTE}
-    assert parsed_object(json.dumps(body).encode()) == body
+    assert parse_object(json.dumps(body).encode()) == body
 
 
 class Entry(fields.Body):
@@ -60,7 +60,7 @@ class Several(fields.Body):
 def refused_of(body: bytes) -> RequestRefused:
     """What is said of a body that is wrong."""
     with pytest.raises(RequestRefused) as refused:
-        checked(Several, body)
+        parse_model(Several, body)
     return refused.value
 
 

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from starlette.requests import Request
 
-from gateway.asgi.path import decoded
+from gateway.asgi.path import decode_path
 from gateway.http import fields
 from gateway.http.parameters import (
     header_names,
     header_pairs,
-    of_pairs,
-    partition_named,
+    parse_parameters,
+    parse_partition,
+    parse_topic,
     path_text,
     query_pairs,
-    topic_named,
 )
 from gateway.http.producer_headers import ConditionalHeaders, ProducerHeaders
 from gateway.routes.fetch_operation import FetchHeaders, FetchQuery
@@ -35,7 +35,7 @@ def request(query: bytes = b"", *, headers: dict[str, str] | None = None, **path
 
 
 def parsed(query: bytes, model: type[BaseModel] = FetchQuery) -> dict[str, Any]:
-    return of_pairs(model, query_pairs(request(query)), "Query parameter").model_dump()
+    return parse_parameters(model, query_pairs(request(query)), "Query parameter").model_dump()
 
 
 def test_defaults_and_values() -> None:
@@ -132,7 +132,7 @@ def test_every_offset_is_read_exactly(offset: int) -> None:
 
 def test_an_encoded_slash_is_no_separator() -> None:
     """``a%2Frecords`` is one part of the path, and the part is ``a/records``."""
-    path = decoded(b"/v1/topics/a%2Frecords/x%20y")
+    path = decode_path(b"/v1/topics/a%2Frecords/x%20y")
     parts = path.split("/")
     assert len(parts) == 5
     assert path_text(request(part=parts[3]), "part") == "a/records"
@@ -142,7 +142,7 @@ def test_an_encoded_slash_is_no_separator() -> None:
 def test_a_path_that_is_not_utf8_is_refused() -> None:
     """Bytes that are no text can't be turned into another path silently."""
     with pytest.raises(RequestRefused) as caught:
-        decoded(b"/v1/topics/%ff")
+        decode_path(b"/v1/topics/%ff")
     assert caught.value.status == 400
 
 
@@ -150,7 +150,7 @@ def test_a_path_that_is_not_utf8_is_refused() -> None:
 def test_any_text_can_be_a_path_part(part: str) -> None:
     """Percent-encoding gives back every text, slashes and percent signs included."""
     raw = "".join(f"%{byte:02X}" for byte in part.encode()).encode()
-    path = decoded(b"/v1/" + raw)
+    path = decode_path(b"/v1/" + raw)
     assert path_text(request(part=path.split("/", 2)[2]), "part") == part
 
 
@@ -158,32 +158,32 @@ def test_any_text_can_be_a_path_part(part: str) -> None:
 def test_names_that_no_topic_can_have_are_unknown_topics(name: str) -> None:
     """A path that tries tricks is answered like one that names nothing, before any store is asked."""
     with pytest.raises(RequestRefused) as caught:
-        topic_named(name)
+        parse_topic(name)
     assert (caught.value.status, str(caught.value.code)) == (404, "UNKNOWN_TOPIC")
 
 
 def test_topic_names_pass() -> None:
     """All permitted characters, up to the longest name."""
-    assert topic_named("A.b_c-9") == "A.b_c-9"
-    assert topic_named("a" * 249) == "a" * 249
+    assert parse_topic("A.b_c-9") == "A.b_c-9"
+    assert parse_topic("a" * 249) == "a" * 249
 
 
 @pytest.mark.parametrize("name", ["abc", "-1", "+1", "1.0", "01", " 1", "1e1", "", "9999999999", "٣"])
 def test_a_partition_that_is_no_number_does_not_exist(name: str) -> None:
     """404 UNKNOWN_PARTITION, as the contract says."""
     with pytest.raises(RequestRefused) as caught:
-        partition_named(name)
+        parse_partition(name)
     assert (caught.value.status, str(caught.value.code)) == (404, "UNKNOWN_PARTITION")
 
 
 def test_partition_numbers_pass() -> None:
     """The number itself, whether or not the topic has it."""
-    assert [partition_named(name) for name in ("0", "7", "123456")] == [0, 7, 123456]
+    assert [parse_partition(name) for name in ("0", "7", "123456")] == [0, 7, 123456]
 
 
 def headers_of(model: type[fields.Headers], **headers: str) -> Any:
     given = {name.replace("_", "-"): value for name, value in headers.items()}
-    return of_pairs(model, header_pairs(request(headers=given), header_names(model)), "Header")
+    return parse_parameters(model, header_pairs(request(headers=given), header_names(model)), "Header")
 
 
 STAMP = {
@@ -229,4 +229,4 @@ def test_a_header_is_given_once() -> None:
     raw = [(b"tidelog-producer-id", b"a"), (b"tidelog-producer-id", b"a")]
     twice = Request({"type": "http", "headers": raw})
     with pytest.raises(RequestRefused, match="Tidelog-Producer-Id' is given more than once"):
-        of_pairs(ProducerHeaders, header_pairs(twice, header_names(ProducerHeaders)), "Header")
+        parse_parameters(ProducerHeaders, header_pairs(twice, header_names(ProducerHeaders)), "Header")

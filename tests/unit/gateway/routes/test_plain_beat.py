@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.http.json_request import checked, parsed_object
+from gateway.http.json_request import parse_model, parse_object
 from gateway.routes.groups import Beat
 from log_format.errors import RequestRefused
 
@@ -16,7 +16,7 @@ def test_both_ways_agree(data: bytes) -> None:
     """On the generation."""
     plain = Beat.plain(data)
     assert plain is not None
-    assert plain.generation == Beat.model_validate(parsed_object(data)).generation == checked(Beat, data).generation
+    assert plain.generation == Beat.model_validate(parse_object(data)).generation == parse_model(Beat, data).generation
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def test_what_is_wrong_is_refused_the_long_way(data: bytes) -> None:
     """The short way says nothing of it, so the refusal names the fault as ever."""
     assert Beat.plain(data) is None
     with pytest.raises(RequestRefused):
-        checked(Beat, data)
+        parse_model(Beat, data)
 
 
 def test_a_name_with_escapes_goes_the_long_way() -> None:
     """It is the same name, which may hide that it is given twice."""
     data = rb'{"gener\u0061tion":1}'
-    assert checked(Beat, data).generation == 1
+    assert parse_model(Beat, data).generation == 1
     with pytest.raises(RequestRefused):
-        checked(Beat, rb'{"gener\u0061tion":1,"generation":2}')
+        parse_model(Beat, rb'{"gener\u0061tion":1,"generation":2}')

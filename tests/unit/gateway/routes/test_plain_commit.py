@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gateway.groups.bounds import OFFSETS_PER_REQUEST_MAX
-from gateway.http.json_request import checked, parsed_object
+from gateway.http.json_request import parse_model, parse_object
 from gateway.routes.group_offsets import OffsetsToCommit
 from log_format.errors import RequestRefused
 
@@ -25,10 +25,10 @@ def test_both_ways_agree(offsets: str) -> None:
     data = body(offsets)
     plain = OffsetsToCommit.plain(data)
     assert plain is not None
-    long = OffsetsToCommit.model_validate(parsed_object(data))
+    long = OffsetsToCommit.model_validate(parse_object(data))
     assert (plain.member_id, plain.generation) == (long.member_id, long.generation)
     assert plain.next_offsets() == long.next_offsets()
-    assert str(checked(OffsetsToCommit, data)) == str(plain)
+    assert str(parse_model(OffsetsToCommit, data)) == str(plain)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_is_wrong_is_refused_the_long_way(data: bytes) -> None:
     if data.startswith(b"{"):
         assert OffsetsToCommit.plain(data) is None
     with pytest.raises(RequestRefused):
-        checked(OffsetsToCommit, data)
+        parse_model(OffsetsToCommit, data)
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_what_is_wrong_is_refused_the_long_way(data: bytes) -> None:
 def test_what_is_not_plain_goes_the_long_way(data: bytes) -> None:
     """Metadata, escapes, and groups without members."""
     assert OffsetsToCommit.plain(data) is None
-    assert isinstance(checked(OffsetsToCommit, data), OffsetsToCommit)
+    assert isinstance(parse_model(OffsetsToCommit, data), OffsetsToCommit)

@@ -26,7 +26,7 @@ from gateway.engine.read_records import Records
 from gateway.memory_budget import MemoryBudget
 from gateway.openapi.document import document
 from gateway.routes import fetch, produce
-from gateway.routes.fetched_records import one_response
+from gateway.routes.fetched_records import partition_response
 from tests.support.awaited import Sent, run
 from tests.support.documents import pages
 
@@ -74,7 +74,7 @@ def test_every_type_that_is_offered_is_encoded(kind: str) -> None:
         records = Records(next_offset=0)
         part = Fetched(topic="t", topic_id="i", partition=0, records=records, high_watermark=0, log_start_offset=0)
         gateway: Any = SimpleNamespace(codec_pool=pool)
-        answer: Any = one_response(gateway, kind, FetchAnswer([part], reservation))
+        answer: Any = partition_response(gateway, kind, FetchAnswer([part], reservation))
         run(answer({}, None, sent.add))
     assert (b"content-type", kind.encode()) in sent[0]["headers"]
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.groups.offsets.committed import there
+from gateway.groups.offsets.committed import assume_connected
 from gateway.kafka.call import PendingAnswer
 from gateway.kafka.calls import group_offsets
 from tests.support.engine import Gateway
@@ -37,7 +37,7 @@ async def test_a_topic_that_is_made_anew_meanwhile_gets_no_offset(gateway: Gatew
         version=10,
         engine=gateway.engine,
         known_topics=Remade(gateway, is_remade=is_remade),
-        session=SimpleNamespace(state={}, check_connected=there),
+        session=SimpleNamespace(state={}, check_connected=assume_connected),
         require=lambda *_: None,
         allows=lambda *_: True,
         answer=lambda **members: members,

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from gateway.codec.media_type import JSON, content_type
 from gateway.gateway import gateway_of, request_memory
 from gateway.http.body import request_body
-from gateway.http.json_request import checked
+from gateway.http.json_request import parse_model
 from gateway.problem import refused
 
 M = TypeVar("M", bound=BaseModel)
@@ -21,7 +21,7 @@ INLINE_BYTES_MAX: Final = 64 * 1024
 """Size above which a body is parsed and validated in a thread."""
 
 
-async def json_body(request: Request, model: type[M], *, default: M | None = None) -> M:
+async def read_json(request: Request, model: type[M], *, default: M | None = None) -> M:
     """Return the body as the model; ``default``, if there is one, for an empty body.
 
     Raises ``RequestRefused`` (``INVALID_REQUEST``, ``UNSUPPORTED_MEDIA_TYPE``, ``REQUEST_TOO_LARGE``), and as the model's
@@ -38,5 +38,5 @@ async def json_body(request: Request, model: type[M], *, default: M | None = Non
         if is_empty:
             raise refused("The body is empty: a JSON object is needed.", [("", "must be an object")])
         if len(data) <= INLINE_BYTES_MAX:
-            return checked(model, data)
-        return await asyncio.get_running_loop().run_in_executor(gateway.codec_pool, partial(checked, model, data))
+            return parse_model(model, data)
+        return await asyncio.get_running_loop().run_in_executor(gateway.codec_pool, partial(parse_model, model, data))

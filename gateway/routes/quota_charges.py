@@ -15,7 +15,7 @@ from gateway.routes.batch import CodecWork
 from log_format.records.size import all_record_bytes
 
 
-async def produced(request: Request, incoming: IncomingRecords, codec: CodecWork) -> None:
+async def charge_produced(request: Request, incoming: IncomingRecords, codec: CodecWork) -> None:
     """Charge the records of a produce request."""
     spending = spending_of(request.scope)
     if spending is not None and spending.measures(PRODUCE_BYTES):
@@ -26,19 +26,19 @@ def _record_bytes(incoming: IncomingRecords) -> int:
     return all_record_bytes(incoming.records) if incoming.single is None else incoming.single.size_bytes
 
 
-def fetched(request: Request, answer: FetchAnswer) -> None:
+def charge_fetched(request: Request, answer: FetchAnswer) -> None:
     """Charge the records of an answer."""
-    fetched_bytes(request, answer.size_bytes)
+    charge_fetched_bytes(request, answer.size_bytes)
 
 
-def fetched_bytes(request: Request, size_bytes: int) -> None:
+def charge_fetched_bytes(request: Request, size_bytes: int) -> None:
     """Charge bytes of records that go to the client, or that the client will read from the store: then as they are stored."""
     spending = spending_of(request.scope)
     if spending is not None and size_bytes:
         spending.spend(FETCH_BYTES, size_bytes)
 
 
-async def partitions_before(request: Request, topic: str) -> int | None:
+async def count_partitions_before(request: Request, topic: str) -> int | None:
     """Return the number of partitions before a change; None if no quota limits it. Raise ``Throttled``."""
     spending = spending_of(request.scope)
     if spending is None or not spending.measures(PARTITIONS):
@@ -47,7 +47,7 @@ async def partitions_before(request: Request, topic: str) -> int | None:
     return (await engine_of(request).administration.describe(topic)).partition_count
 
 
-def partitions_created(request: Request, count: int) -> None:
+def charge_partitions(request: Request, count: int) -> None:
     """Charge new partitions."""
     spending = spending_of(request.scope)
     if spending is not None and count > 0:

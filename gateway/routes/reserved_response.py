@@ -12,14 +12,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.engine.answer_memory import reserve_for_tail
 from gateway.gateway import answer_memory, gateway_of
-from gateway.http.json_response import encoded, json_response
+from gateway.http.json_response import encode_json, json_response
 from gateway.memory_budget import Reservation
 
 INLINE_BYTES_MAX: Final = 32 * 1024
 """Estimated size above which an answer is made in a thread, with memory reserved for it."""
 
 
-class _HeldResponse:
+class _ReservedResponse:
     def __init__(self, body: bytes, status: int, reservation: Reservation) -> None:
         self._body = body
         self._status = status
@@ -35,7 +35,7 @@ class _HeldResponse:
             self._reservation.release()
 
 
-class AnswerRoom:
+class AnswerReservation:
     """Memory for an answer, reserved before a change is made, because after the change no lack of memory may refuse the answer.
 
     Leaving the ``with`` block releases the memory, unless an answer took it over.
@@ -61,21 +61,21 @@ class AnswerRoom:
         """
         if self._reservation is None:
             return json_response(make(), status)
-        body = await asyncio.get_running_loop().run_in_executor(self._pool, lambda: encoded(make()))
+        body = await asyncio.get_running_loop().run_in_executor(self._pool, lambda: encode_json(make()))
         reservation, self._reservation = self._reservation, None
         reservation.hold(len(body))
-        return _HeldResponse(body, status, reservation)
+        return _ReservedResponse(body, status, reservation)
 
 
-async def room_for_answer(request: Request, size_bytes: int) -> AnswerRoom:
+async def reserve_answer(request: Request, size_bytes: int) -> AnswerReservation:
     """Reserve memory for an answer of at most about ``size_bytes``. Raise ``BackOff`` (``OVERLOADED``)."""
     if size_bytes <= INLINE_BYTES_MAX:
-        return AnswerRoom(request, None)
-    return AnswerRoom(request, await reserve_for_tail(answer_memory(request), size_bytes))
+        return AnswerReservation(request, None)
+    return AnswerReservation(request, await reserve_for_tail(answer_memory(request), size_bytes))
 
 
-async def held_json(request: Request, make: Callable[[], Any], *, size_bytes: int) -> ASGIApp:
+async def reserved_json(request: Request, make: Callable[[], Any], *, size_bytes: int) -> ASGIApp:
     """Return an ``application/json`` answer with the result of ``make``, for requests that change nothing. Raise as
-    ``room_for_answer`` does."""
-    with await room_for_answer(request, size_bytes) as room:
+    ``reserve_answer`` does."""
+    with await reserve_answer(request, size_bytes) as room:
         return await room.json(make)
