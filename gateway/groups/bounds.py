@@ -25,7 +25,7 @@ GROUPS_MAX: Final = 100_000
 """Number of groups of one store, however small. A group with a member and 8 committed offsets takes about 9 KiB in every gateway
 that serves groups, so ``groups_bytes_max`` is usually the smaller bound."""
 
-GROUPS_AT_ONCE: Final = 1_024
+PARALLEL_GROUPS_MAX: Final = 1_024
 """Number of groups worked on in parallel when many lost their coordinator or their topics changed. They share commits, and leave
 room for requests among the waiting decisions."""
 
@@ -54,7 +54,7 @@ PATTERN_CHARACTERS_MAX: Final = 1_000
 PATTERN_MS_MAX: Final = 500
 """Time that matching a pattern with all topic names may take: some patterns never end."""
 
-MATCHES_REMEMBERED_MAX: Final = 100_000
+CACHED_MATCHES_MAX: Final = 100_000
 """Number of patterns, and of names that they matched, that are remembered: a few MB."""
 
 DELETED_TIMES_MAX: Final = 5
@@ -64,10 +64,10 @@ METADATA_BYTES_MAX: Final = 4_096
 """Maximum bytes of an offset's metadata (Kafka's ``offset.metadata.max.bytes``)."""
 
 OFFSETS_PER_REQUEST_MAX: Final = 10_000
-LOOKS_AT_ONCE: Final = 64
+PARALLEL_LOOKUPS_MAX: Final = 64
 """Number of topics looked at in parallel."""
 
-LAG_LOOK_MS: Final = 10_000
+LAG_REFRESH_MS: Final = 10_000
 """Interval at which lag is computed for the metrics, however often they are scraped."""
 
 LAG_WAIT_MS: Final = 5_000
@@ -112,4 +112,4 @@ class GroupBounds:
 
 assert GroupBounds().lease_ms <= SESSION_TIMEOUT_MS_MIN
 assert GroupBounds().topics_watched_ms * 2 <= 5_000
-assert GroupBounds().lag_fresh_ms < LAG_LOOK_MS
+assert GroupBounds().lag_fresh_ms < LAG_REFRESH_MS

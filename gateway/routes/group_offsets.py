@@ -336,7 +336,7 @@ async def delete_offsets(request: Request, group: fields.GroupPath, wanted: Forg
     named, keys = set(wanted.topics or ()), {one.key for one in wanted.partitions or ()}
     meant = [key for key in found.offsets if key in keys or key[0] in named]
     with await reserve_answer(request, _text_bytes(found.offsets.values())) as room:
-        ids = known_ids(await groups.incarnations.looked({topic for topic, _ in found.offsets}))
+        ids = known_ids(await groups.incarnations.look_up({topic for topic, _ in found.offsets}))
         left = await groups.erase(group, meant)
         shown = _describable_rows(request, offsets_after(left, ids, ()))
         return await room.json(lambda: _offsets(shown))

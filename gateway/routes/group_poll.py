@@ -17,8 +17,8 @@ from gateway.access.needs import Need, needs
 from gateway.codec.media_type import JSON, negotiate
 from gateway.gateway import answer_memory, check_member, engine_of, gateway_of, require, standing_of
 from gateway.groups.bounds import OFFSETS_PER_REQUEST_MAX
-from gateway.groups.calls.groups import Joining
-from gateway.groups.calls.polling import AutoReset, Polled, PollWish
+from gateway.groups.calls.groups import JoinRequest
+from gateway.groups.calls.polling import AutoReset, PollRequest, PollResult
 from gateway.http import fields
 from gateway.http.disconnect import cancel_on_disconnect, check_connected
 from gateway.http.parameters import accept_header
@@ -81,9 +81,9 @@ class Poll(Limits, Subscription, example={"topics": ["flights"], "max_wait_ms": 
             raise faults_error(found)
         return self
 
-    def wish(self, unreadable: Callable[[Iterable[str]], Awaitable[Mapping[str, TidelogError]]]) -> PollWish:
+    def wish(self, unreadable: Callable[[Iterable[str]], Awaitable[Mapping[str, TidelogError]]]) -> PollRequest:
         """Return the poll for the engine, without its filter. ``unreadable``: returns the topics that the caller may not read."""
-        return PollWish(
+        return PollRequest(
             member_id=self.member_id or "",
             generation=self.generation,
             commit=[one.next_offset() for one in self.commit or ()],
@@ -141,11 +141,13 @@ async def poll(
     )
 
 
-async def _poll(memory: Memory, engine: LogEngine, name: str, wish: PollWish, joining: Joining | None) -> Polled:
+async def _poll(
+    memory: Memory, engine: LogEngine, name: str, wish: PollRequest, joining: JoinRequest | None
+) -> PollResult:
     groups = engine.groups
     if joining is None:
         group = await groups.of_member(name, wish.member_id)
     else:
         group, joined = await groups.join(name, joining)
-        wish = wish.by(joined.member.member_id)
+        wish = wish.for_member(joined.member.member_id)
     return await groups.polling.poll(group, wish, memory)

@@ -24,7 +24,7 @@ from gateway.groups.bounds import (
     SESSION_TIMEOUT_MS_MIN,
     SUBSCRIBED_TOPICS_MAX,
 )
-from gateway.groups.calls.groups import GroupDescription, Joining, heartbeat_interval_ms
+from gateway.groups.calls.groups import GroupDescription, JoinRequest, heartbeat_interval_ms
 from gateway.http import fields
 from gateway.http.validation import Fault, faults_error
 from gateway.openapi.problems import BODY_ERRORS, problems
@@ -84,14 +84,14 @@ class Subscription(fields.Body):
             return [(("topics",), "or topic_pattern must be given, not both")]
         return [(("topics",), "must name a topic at least")] if self.topics == [] else []
 
-    def joining(self, request: Request) -> Joining:
+    def joining(self, request: Request) -> JoinRequest:
         """Return the join for the engine. Raise ``RequestRefused`` (``INVALID_TOPIC_NAME``), ``Unauthorized``."""
         topics = tuple(sorted(set(self.topics or ())))
         require(request, "Read", "topic", *topics)
         for topic in topics:
             _check_topic(topic)
         caller = caller_of(request)
-        return Joining(
+        return JoinRequest(
             reader=Reader(caller.principal, caller.groups) if gateway_of(request).rights.enforced else None,
             topics=topics,
             pattern=self.topic_pattern,
@@ -240,7 +240,7 @@ async def heartbeat(request: Request, group: fields.GroupPath, member: fields.Me
     live = await engine_of(request).groups.of_member(group, member)
     await check_member(request, group, member)
     heard = await live.heartbeat(member, beat.generation)
-    live.told(member, heard.generation)
+    live.note_told(member, heard.generation)
     return {
         "generation": heard.generation,
         "assignment": assignment_of(heard.readable),

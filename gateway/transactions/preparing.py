@@ -10,7 +10,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 from gateway.engine.registry import TopicRegistry
 from gateway.finishing.finishing import Finishing
-from gateway.groups.offsets.committed import Committed, NextOffset
+from gateway.groups.offsets.committed import CommittedOffsets, NextOffset
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused
 from log_format.groups.changes import judge_commit, stale_error
@@ -23,7 +23,9 @@ from log_format.transactions.staged_settlements import StagedSettlements
 class Preparing:
     """Checks and preparations before a transaction's decision. Used on the event loop only."""
 
-    def __init__(self, committed: Committed, finishing: Finishing, topics: TopicRegistry, *, clock: Clock) -> None:
+    def __init__(
+        self, committed: CommittedOffsets, finishing: Finishing, topics: TopicRegistry, *, clock: Clock
+    ) -> None:
         self._committed = committed
         self._groups = finishing.groups
         self._queues = finishing.queues

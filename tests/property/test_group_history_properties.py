@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from gateway.groups.assignment.assignors import ASSIGNORS
-from gateway.groups.assignment.next_row import Happened, Subscriptions, members_after, next_row
+from gateway.groups.assignment.next_row import GroupEvents, Subscriptions, members_after, next_row
 from log_format.groups.holdings import Holdings, partition_keys
 from log_format.groups.row import GroupRow, MemberRow
 from tests.support.group_rows import member_row
@@ -137,7 +137,7 @@ class GroupHistory(RuleBasedStateMachine):
         self, joins: tuple[MemberRow, ...] | list[MemberRow] = (), leaves: frozenset[str] | set[str] = frozenset()
     ) -> None:
         before = self.row
-        happened = Happened(joins=joins, leaves=leaves, acknowledged=dict(self.pending))
+        happened = GroupEvents(joins=joins, leaves=leaves, acknowledged=dict(self.pending))
         members = members_after(before, happened)
         topics = {one.member_id: frozenset(one.topics) & self.counts.keys() for one in members}
         subscriptions = Subscriptions(topics=topics, counts=dict(self.counts))

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.app import ROUTERS
 from gateway.finishing.staging import Staging
-from gateway.groups.offsets.committed import Committed
+from gateway.groups.offsets.committed import CommittedOffsets
 from gateway.transactions.transactions import Transactions
 from log_format.errors import BackOff, StoreUnavailable
 from tests.simulation.simulated.seeds import Seeds, seed_that_shows
@@ -64,7 +64,7 @@ def test_every_call_that_changes_something_is_broken_off() -> None:
     assert [name for name in expected if not seen[name]] == []
 
 
-async def _lists_afresh(self: Committed, name: str, *arguments: Any) -> Any:
+async def _lists_afresh(self: CommittedOffsets, name: str, *arguments: Any) -> Any:
     await self.commit(name, *arguments)
     return await self.offsets(name)
 
@@ -104,11 +104,11 @@ STAGE = "POST /v1/topics/{topic}/records"
 PLANTED: dict[str, Planted] = {
     "looks at a group again after its commit": Planted(
         "PUT /v1/groups/{group}/offsets",
-        (("gateway.groups.offsets.committed.Committed.put", _lists_afresh), *UNGUARDED),
+        (("gateway.groups.offsets.committed.CommittedOffsets.put", _lists_afresh), *UNGUARDED),
     ),
     "refuses a poll whose commit stands": Planted(
         "POST /v1/groups/{group}/poll",
-        (("gateway.groups.calls.polling._broken_off", _refused_all_the_same), *UNGUARDED),
+        (("gateway.groups.calls.polling._fail_all_partitions", _refused_all_the_same), *UNGUARDED),
     ),
     "takes the lost answer of a staging put for a refusal": Planted(
         STAGE, (("gateway.finishing.staging.Staging._stored", _believes_a_lost_answer),)
@@ -138,6 +138,6 @@ def test_a_planted_fault_is_found(name: str) -> None:
 
 def test_a_call_that_looks_again_after_its_commit_fails_each_time() -> None:
     """The seams need no failing store: a route that asks for anything behind its commit never works."""
-    code = Code(planted=(("gateway.groups.offsets.committed.Committed.put", _lists_afresh),))
+    code = Code(planted=(("gateway.groups.offsets.committed.CommittedOffsets.put", _lists_afresh),))
     with pytest.raises(Violation, match="INTERNAL"):
         simulate_calls(1, route="PUT /v1/groups/{group}/offsets", code=code)

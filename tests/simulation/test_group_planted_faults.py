@@ -11,13 +11,13 @@ import pytest
 
 from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.shared_commits import SharedCommits
-from gateway.groups.calls import beside_others
-from gateway.groups.classic import handing_over
+from gateway.groups.calls import classic_members
+from gateway.groups.classic import hand_over
 from gateway.groups.classic.consumer_protocol import assignment_of
 from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.session import Session
-from gateway.groups.offsets.committed import Committed
+from gateway.groups.offsets.committed import CommittedOffsets
 from log_format.errors import BackOff
 from log_format.groups.changes import CommitOffsets
 from log_format.groups.holdings import Holdings
@@ -46,7 +46,7 @@ def _takes_over_without_grace(self: LiveGroup, row: Any, parts: Any) -> None:
 
 
 async def _commits_by_memory(
-    self: Committed, name: str, offsets: Any, member_id: Any, generation: Any, **arguments: Any
+    self: CommittedOffsets, name: str, offsets: Any, member_id: Any, generation: Any, **arguments: Any
 ) -> None:
     """Judges the member by what the coordinator has in memory, and writes as if the group had no members."""
     if member_id is None:
@@ -79,7 +79,7 @@ def _ends_sessions_early(self: Session, now_ms: int) -> int:
     return min(_deadline(self, now_ms), self.seen_ms + self.timeout_ms // 2)
 
 
-async def _refuses_what_stands(self: Committed, *arguments: Any, **more: Any) -> Any:
+async def _refuses_what_stands(self: CommittedOffsets, *arguments: Any, **more: Any) -> Any:
     await _put(self, *arguments, **more)
     raise BackOff("The store does not show the group again.")
 
@@ -88,7 +88,7 @@ def _counts_those_of_the_topic_before(group: Any, ids: Any) -> Any:
     return {key: row for key, row in sorted(group.offsets.items()) if key[0] in ids}
 
 
-async def _takes_them_for_whatever_has_the_name(self: Committed, name: str, offsets: Any, *more: Any) -> Any:
+async def _takes_them_for_whatever_has_the_name(self: CommittedOffsets, name: str, offsets: Any, *more: Any) -> Any:
     return await _rows(self, name, [msgspec.structs.replace(one, topic_id=None) for one in offsets], *more)
 
 
@@ -112,9 +112,9 @@ def _tells_what_is_to_be_theirs(group: LiveGroup, member_id: str, *more: Any) ->
     return assignment_of(group.member(member_id).target)
 
 
-_row_to_hand_over, _sync = handing_over.row_to_hand_over, beside_others.sync
-_begin, _rows = LiveGroup.__init__, Committed.rows
-_commit, _put = Committed.commit, Committed.put
+_row_to_hand_over, _sync = hand_over.row_to_hand_over, classic_members.sync
+_begin, _rows = LiveGroup.__init__, CommittedOffsets.rows
+_commit, _put = CommittedOffsets.commit, CommittedOffsets.put
 _decide, _deadline = SharedCommits.decide, Session.deadline_ms
 
 
@@ -141,7 +141,7 @@ PLANTED: dict[str, Planted] = {
         first_seed=7,
     ),
     "judges commits by memory only": Planted(
-        PASSING, (("gateway.groups.offsets.committed.Committed.commit", _commits_by_memory),), first_seed=2
+        PASSING, (("gateway.groups.offsets.committed.CommittedOffsets.commit", _commits_by_memory),), first_seed=2
     ),
     "lets anybody commit": Planted(
         PASSING,
@@ -160,7 +160,7 @@ PLANTED: dict[str, Planted] = {
     "refuses a commit that stands": Planted(
         FAULTY,
         (
-            ("gateway.groups.offsets.committed.Committed.put", _refuses_what_stands),
+            ("gateway.groups.offsets.committed.CommittedOffsets.put", _refuses_what_stands),
             ("gateway.asgi.problems._late_refusal", lambda error: error),
         ),
     ),
@@ -173,11 +173,11 @@ PLANTED: dict[str, Planted] = {
         first_seed=94,
     ),
     "counts offsets of the topic before": Planted(
-        RENEWED, (("gateway.groups.offsets.incarnations.of_ids", _counts_those_of_the_topic_before),)
+        RENEWED, (("gateway.groups.offsets.incarnations.offsets_of_incarnations", _counts_those_of_the_topic_before),)
     ),
     "commits offsets for whatever has the name": Planted(
         HASTY,
-        (("gateway.groups.offsets.committed.Committed.rows", _takes_them_for_whatever_has_the_name),),
+        (("gateway.groups.offsets.committed.CommittedOffsets.rows", _takes_them_for_whatever_has_the_name),),
         first_seed=4,
     ),
     "polls whatever has the name": Planted(
@@ -193,11 +193,11 @@ PLANTED: dict[str, Planted] = {
     ),
     "goes over as if classic members read nothing": Planted(
         RENEWED,
-        (("gateway.groups.classic.handing_over.row_to_hand_over", _hands_over_nothing),),
+        (("gateway.groups.classic.hand_over.row_to_hand_over", _hands_over_nothing),),
         first_seed=17,
     ),
     "tells classic members what others read": Planted(
-        RENEWED, (("gateway.groups.calls.beside_others.sync", _tells_what_is_to_be_theirs),), first_seed=57
+        RENEWED, (("gateway.groups.calls.classic_members.sync", _tells_what_is_to_be_theirs),), first_seed=57
     ),
 }
 

@@ -135,7 +135,7 @@ PLANTED: dict[str, Planted] = {
         more=(("gateway.kafka.calls.group_offsets._without_recreated", _commits_whichever_was_meant),),
     ),
     "counts offsets of the topic before": Planted(
-        "gateway.groups.offsets.incarnations.of_ids", _counts_those_of_the_topic_before, RENEWED
+        "gateway.groups.offsets.incarnations.offsets_of_incarnations", _counts_those_of_the_topic_before, RENEWED
     ),
     "leaves out a batch of a large transaction": Planted(
         "gateway.finishing.staging.decode_index", _but_the_last, CALM, bounds=LARGE

@@ -13,7 +13,7 @@ import gateway.engine  # noqa: F401 - the engine and its groups import each othe
 from gateway.groups.bounds import GroupBounds
 from gateway.groups.classic.consumer_protocol import assignment_of, subscription_of
 from gateway.groups.classic.group import ClassicGroup
-from gateway.groups.classic.member import ClassicJoined, JoinWish
+from gateway.groups.classic.member import ClassicGeneration, ClassicJoinRequest
 from gateway.groups.classic.stored import ClassicParts
 from gateway.groups.metrics import GroupMetrics
 from gateway.tasks.deadlines import Deadlines
@@ -130,7 +130,7 @@ class ClassicWorld:
             self.group.expect_end()
         await settled()
 
-    async def member(self, **wish: Any) -> asyncio.Task[ClassicJoined | None]:
+    async def member(self, **wish: Any) -> asyncio.Task[ClassicGeneration | None]:
         """A call that joins, under way."""
         task = asyncio.create_task(self.group.join(wish_of(**wish), self.new_id()))
         await settled()
@@ -142,7 +142,7 @@ class ClassicWorld:
         await self.passes(FIRST_JOIN_MS)
         return await self.synced(*joining)
 
-    async def synced(self, *joining: Awaitable[ClassicJoined | None]) -> list[Client]:
+    async def synced(self, *joining: Awaitable[ClassicGeneration | None]) -> list[Client]:
         """Members whose calls end now get what the leader assigns."""
         joined = [one for one in [await each for each in joining] if one is not None]
         leader = next(one for one in joined if one.members)
@@ -161,7 +161,7 @@ class ClassicWorld:
 class Client:
     """A member as its client knows it."""
 
-    joined: ClassicJoined
+    joined: ClassicGeneration
     assignment: bytes
 
     @property
@@ -183,9 +183,9 @@ def wish_of(
     rebalance_ms: int = REBALANCE_MS,
     requires_id: bool = False,
     can_skip: bool = False,
-) -> JoinWish:
+) -> ClassicJoinRequest:
     """What a consumer of topic ``t`` asks for."""
-    return JoinWish(
+    return ClassicJoinRequest(
         member_id=member_id,
         instance_id=instance,
         client_id="c",

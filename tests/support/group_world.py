@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 
 from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import GROUP_PARTITIONS_MAX, GroupBounds
-from gateway.groups.calls.classic import ClassicCalls, Speaker
-from gateway.groups.calls.epochs import Beat, Beaten, MemberEpochs
+from gateway.groups.calls.classic import ClassicCalls, Sender
+from gateway.groups.calls.epochs import ConsumerHeartbeat, ConsumerHeartbeatAnswer, MemberEpochs
 from gateway.groups.classic.consumer_protocol import assigned_partitions, assignment_of, subscription_of
-from gateway.groups.classic.member import ClassicJoined
+from gateway.groups.classic.member import ClassicGeneration
 from gateway.groups.classic.refusal import Rebalancing
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
@@ -68,7 +68,7 @@ class Classic:
     """A member of the classic protocol as its client knows it."""
 
     world: GroupWorld
-    joined: ClassicJoined
+    joined: ClassicGeneration
     instance: str | None = None
     partitions: tuple[int, ...] = ()
     syncing: Any = None
@@ -78,8 +78,8 @@ class Classic:
         return self.joined.member_id
 
     @property
-    def speaker(self) -> Speaker:
-        return Speaker(member_id=self.id, instance_id=self.instance, owner=NOBODY)
+    def speaker(self) -> Sender:
+        return Sender(member_id=self.id, instance_id=self.instance, owner=NOBODY)
 
     async def synced(self, assignments: Mapping[str, bytes] = MappingProxyType({})) -> tuple[int, ...]:
         """What it is told to read."""
@@ -145,9 +145,9 @@ class GroupWorld:
         """The next gateway's coordinator: it knows the table, and nothing that only this one's memory has."""
         return GroupWorld(self.table)
 
-    async def beat(self, member: str, epoch: int, **more: Any) -> Beaten:
+    async def beat(self, member: str, epoch: int, **more: Any) -> ConsumerHeartbeatAnswer:
         """A heartbeat that says nothing new, or what is given."""
-        beat = Beat(
+        beat = ConsumerHeartbeat(
             member_id=member,
             epoch=epoch,
             instance_id=None,
@@ -161,7 +161,7 @@ class GroupWorld:
         )
         return await self.epochs.heartbeat("g", replace(beat, **more))
 
-    async def join(self, member: str, **more: Any) -> Beaten:
+    async def join(self, member: str, **more: Any) -> ConsumerHeartbeatAnswer:
         """Of topic ``t`` unless told otherwise."""
         return await self.beat(
             member, 0, **({"topics": ("t",), "owned": {}, "rebalance_timeout_ms": REBALANCE_MS} | more)

@@ -26,23 +26,23 @@ class Subscriptions:
     counts: Mapping[str, int]
 
 
-Wanted = tuple[tuple[str, ...], str | None]
+WantedTopics = tuple[tuple[str, ...], str | None]
 """Topics, and pattern of topics, that a member subscribes to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happened:
+class GroupEvents:
     """Events that the next row takes in."""
 
     joins: Sequence[MemberRow] = ()
     leaves: Collection[str] = ()
-    subscribed: Mapping[str, Wanted] = field(default_factory=dict)
+    subscribed: Mapping[str, WantedTopics] = field(default_factory=dict)
     """New subscriptions, by member id."""
     acknowledged: Mapping[str, int] = field(default_factory=dict)
     """Newest generation that each member acknowledged, by member id."""
 
 
-def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
+def members_after(row: GroupRow, happened: GroupEvents) -> list[MemberRow]:
     """Return the members before the new assignment: without those that left, with those that joined."""
     holdings = Holdings(row)
     by_instance = {one.instance_id: one for one in happened.joins if one.instance_id is not None}
@@ -86,7 +86,7 @@ def members_after(row: GroupRow, happened: Happened) -> list[MemberRow]:
     return found
 
 
-def frozen(row: GroupRow, subscriptions: Subscriptions) -> Subscriptions:
+def restrict_to_assigned(row: GroupRow, subscriptions: Subscriptions) -> Subscriptions:
     """Return the subscriptions reduced to the partitions that members in the row have: for a group that may not become larger."""
     counts: dict[str, int] = {}
     for member in row.members:
@@ -123,7 +123,9 @@ def next_row(row: GroupRow, members: Sequence[MemberRow], subscriptions: Subscri
         member.target == targets[member.member_id] for member in members
     )
     if is_same:
-        return msgspec.structs.replace(row, members=tuple(_at(member, row.generation) for member in members))
+        return msgspec.structs.replace(
+            row, members=tuple(_acknowledged_at(member, row.generation) for member in members)
+        )
     generation = row.generation + 1
     known = {member.member_id for member in row.members}
     return msgspec.structs.replace(
@@ -133,7 +135,7 @@ def next_row(row: GroupRow, members: Sequence[MemberRow], subscriptions: Subscri
         classic=None,
         members=tuple(
             msgspec.structs.replace(
-                _at(member, generation) if member.member_id in known else _joined_at(member, generation),
+                _acknowledged_at(member, generation) if member.member_id in known else _joined_at(member, generation),
                 target=targets[member.member_id],
             )
             for member in members
@@ -141,7 +143,7 @@ def next_row(row: GroupRow, members: Sequence[MemberRow], subscriptions: Subscri
     )
 
 
-def _at(member: MemberRow, generation: int) -> MemberRow:
+def _acknowledged_at(member: MemberRow, generation: int) -> MemberRow:
     """Return the member as it is, or acknowledged at ``generation`` if it joined anew with its id."""
     return member if member.acknowledged >= 0 else _joined_at(member, generation)
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gateway.groups.calls import beside_others
+from gateway.groups.calls import classic_members
 from gateway.groups.classic.group import ClassicGroup
-from gateway.groups.classic.member import ClassicJoined, JoinWish
+from gateway.groups.classic.member import ClassicGeneration, ClassicJoinRequest
 from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.member_ids import MemberIds
@@ -18,7 +18,7 @@ from log_format.groups.row import MemberRow, belongs_to_another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speaker:
+class Sender:
     """The member that asks, and the owner of its id."""
 
     member_id: str
@@ -33,7 +33,7 @@ class ClassicCalls:
         self._coordinator = coordinator
         self._member_ids = member_ids
 
-    async def join(self, name: str, wish: JoinWish, owner: str) -> ClassicJoined | str:
+    async def join(self, name: str, wish: ClassicJoinRequest, owner: str) -> ClassicGeneration | str:
         """Let a member join; return the generation that took it in, or the id with which its client shall join.
 
         Raises ``RequestRefused``, ``GroupFull``, ``BackOff``, ``OutcomeUnknown``.
@@ -42,18 +42,18 @@ class ClassicCalls:
             await self._member_ids.check(name, wish.member_id, owner)
         new_id = "" if wish.member_id else await self._member_ids.issue(name, owner)
 
-        async def joined() -> ClassicJoined | None:
+        async def joined() -> ClassicGeneration | None:
             group = await self._coordinator.for_classic(name)
             if isinstance(group, ClassicGroup):
                 return await group.join(wish, new_id)
-            return await beside_others.join(group, wish, new_id)
+            return await classic_members.join(group, wish, new_id)
 
-        return await self._coordinator.unless_deleted(name, joined) or new_id
+        return await self._coordinator.retry_if_deleted(name, joined) or new_id
 
     async def sync(
         self,
         name: str,
-        speaker: Speaker,
+        speaker: Sender,
         generation: int,
         protocol: tuple[str, str] | None,
         assignments: Mapping[str, bytes],
@@ -68,22 +68,22 @@ class ClassicCalls:
         """
         group = await self._of(name, speaker)
         if isinstance(group, LiveGroup):
-            return beside_others.sync(group, speaker.member_id, speaker.instance_id, generation, protocol)
+            return classic_members.sync(group, speaker.member_id, speaker.instance_id, generation, protocol)
         return await group.sync(speaker.member_id, speaker.instance_id, generation, protocol, assignments)
 
-    async def heartbeat(self, name: str, speaker: Speaker, generation: int) -> None:
+    async def heartbeat(self, name: str, speaker: Sender, generation: int) -> None:
         """Take a member's heartbeat. Raises what ``sync`` raises."""
         group = await self._of(name, speaker)
         if isinstance(group, LiveGroup):
-            await beside_others.heartbeat(group, speaker.member_id, speaker.instance_id, generation)
+            await classic_members.heartbeat(group, speaker.member_id, speaker.instance_id, generation)
         else:
             group.heartbeat(speaker.member_id, speaker.instance_id, generation)
 
-    async def check(self, name: str, speaker: Speaker, generation: int) -> None:
+    async def check(self, name: str, speaker: Sender, generation: int) -> None:
         """Raise what ``sync`` raises if the member may not commit."""
         group = await self._of(name, speaker)
         if isinstance(group, LiveGroup):
-            beside_others.member_of(group, speaker.member_id, speaker.instance_id)
+            classic_members.member_of(group, speaker.member_id, speaker.instance_id)
         else:
             group.member(speaker.member_id, speaker.instance_id)
         group.check_commit(speaker.member_id, generation)
@@ -97,7 +97,7 @@ class ClassicCalls:
         """
         group = await self._coordinator.claimed(name)
         if not isinstance(group, ClassicGroup):
-            return await _removed(group, leaving, owner)
+            return await _remove(group, leaving, owner)
         refusals: list[TidelogError | None] = []
         for member_id, instance_id in leaving:
             try:
@@ -111,21 +111,19 @@ class ClassicCalls:
         left = iter(await group.leave(allowed))
         return [next(left) if refusal is None else refusal for refusal in refusals]
 
-    async def _of(self, name: str, speaker: Speaker) -> Coordinated:
+    async def _of(self, name: str, speaker: Sender) -> Coordinated:
         group = await self._coordinator.claimed(name)
         await self._member_ids.check(name, speaker.member_id, speaker.owner)
         return group
 
 
-async def _removed(
-    group: LiveGroup, leaving: Sequence[tuple[str, str | None]], owner: str
-) -> list[TidelogError | None]:
+async def _remove(group: LiveGroup, leaving: Sequence[tuple[str, str | None]], owner: str) -> list[TidelogError | None]:
     """Take members out to which the gateway assigns partitions; an operator removes static ones this way."""
     members = _Members(
         {one.member_id: one for one in group.row.members},
         {one.instance_id: one for one in group.row.members if one.instance_id is not None},
     )
-    found = [_leaving(group.name, members, *one, owner) for one in leaving]
+    found = [_find_leaving(group.name, members, *one, owner) for one in leaving]
     leaves = [one.member_id for one in found if isinstance(one, MemberRow)]
     if leaves:
         await group.leave(leaves)
@@ -139,7 +137,7 @@ class _Members(NamedTuple):
     by_instance: Mapping[str, MemberRow]
 
 
-def _leaving(
+def _find_leaving(
     group: str, members: _Members, member_id: str, instance_id: str | None, owner: str
 ) -> MemberRow | TidelogError:
     """Return the member that is named by id, by instance id, or by both; its refusal if there is none."""

@@ -16,7 +16,7 @@ from typing import Final
 from gateway.groups.bounds import REBALANCE_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_DEFAULT
 from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import LiveGroup
-from gateway.groups.membership.regrouping import Asked
+from gateway.groups.membership.regrouping import RequestedChanges
 from gateway.groups.membership.session import Session
 from gateway.groups.subscription.subscribed_topics import SubscribedTopics
 from log_format.errors import ErrorCode, RequestRefused
@@ -24,8 +24,8 @@ from log_format.groups.changes import foreign_instance_error, unknown_member_err
 from log_format.groups.holdings import common_partitions, partition_keys
 from log_format.groups.row import MemberRow, Partitions, Reader
 
-LEAVES: Final = -1
-WILL_COME_BACK: Final = -2
+LEAVE_EPOCH: Final = -1
+STATIC_LEAVE_EPOCH: Final = -2
 """Epochs that a member sends when it leaves; a static one may come back."""
 ASSIGNORS: Final = {"uniform": "sticky", "range": "range"}
 """Tidelog's assignors by Kafka's names."""
@@ -44,7 +44,7 @@ class UnknownAssignor(RequestRefused):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class ConsumerHeartbeat:
     """A member's heartbeat. None in an optional field means: as in the previous heartbeat."""
 
     member_id: str
@@ -61,7 +61,7 @@ class Beat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beaten:
+class ConsumerHeartbeatAnswer:
     """Answer to a heartbeat. ``assigned`` None: unchanged since the previous answer."""
 
     epoch: int
@@ -75,7 +75,7 @@ class MemberEpochs:
         self._coordinator = coordinator
         self._subscribed = subscribed
 
-    async def heartbeat(self, name: str, beat: Beat) -> Beaten:
+    async def heartbeat(self, name: str, beat: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
         """Take a heartbeat: the member joins, goes on, or leaves, by its epoch.
 
         Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``; ``FencedEpoch``,
@@ -84,19 +84,19 @@ class MemberEpochs:
         if beat.pattern:
             await self._subscribed.check(beat.pattern)
         if beat.epoch == 0:
-            return await self._coordinator.unless_deleted(name, lambda: self._join(name, beat))
+            return await self._coordinator.retry_if_deleted(name, lambda: self._join(name, beat))
         group = await self._coordinator.claimed(name)
         if not isinstance(group, LiveGroup):
             raise unknown_member_error(name, beat.member_id)
         member = self._member(group, beat)
         session = group.sessions[beat.member_id]
-        if beat.epoch == WILL_COME_BACK and member.instance_id is not None:
+        if beat.epoch == STATIC_LEAVE_EPOCH and member.instance_id is not None:
             session.is_released = True
-            return Beaten(epoch=WILL_COME_BACK, assigned=None)
+            return ConsumerHeartbeatAnswer(epoch=STATIC_LEAVE_EPOCH, assigned=None)
         if beat.epoch < 0:
             await group.leave([beat.member_id])
-            return Beaten(epoch=LEAVES, assigned=None)
-        return await self._go_on(group, member, session, beat)
+            return ConsumerHeartbeatAnswer(epoch=LEAVE_EPOCH, assigned=None)
+        return await self._renew(group, member, session, beat)
 
     async def check(self, name: str, member_id: str, epoch: int, reader: Reader | None) -> None:
         """Raise ``RequestRefused`` unless the epoch is a member's present one; ``BackOff``, ``OutcomeUnknown``."""
@@ -106,14 +106,14 @@ class MemberEpochs:
         check_reader(group, group.member(member_id), reader)
         group.check_commit(member_id, epoch)
 
-    def _member(self, group: LiveGroup, beat: Beat) -> MemberRow:
+    def _member(self, group: LiveGroup, beat: ConsumerHeartbeat) -> MemberRow:
         member = group.member(beat.member_id)
         if member.classic is not None or beat.instance_id not in (None, member.instance_id):
             raise unknown_member_error(group.name, beat.member_id)
         check_reader(group, member, beat.reader)
         return member
 
-    async def _join(self, name: str, beat: Beat) -> Beaten:
+    async def _join(self, name: str, beat: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
         before = await self._coordinator.claimed(name)
         for known in before.row.members:
             if known.member_id == beat.member_id:
@@ -144,14 +144,16 @@ class MemberEpochs:
             reader=beat.reader,
             rebalance_timeout_ms=min(max(1, beat.rebalance_timeout_ms or 1), REBALANCE_TIMEOUT_MS_MAX),
         )
-        group = await self._coordinator.live(name, Asked(join=member, assignor=assignor))
+        group = await self._coordinator.live(name, RequestedChanges(join=member, assignor=assignor))
         joined = await group.join(member, assignor)
         session = group.sessions.get(beat.member_id)
         if session is not None:
             session.owned, session.assigned = None, joined.readable
-        return Beaten(epoch=joined.member.acknowledged, assigned=joined.readable)
+        return ConsumerHeartbeatAnswer(epoch=joined.member.acknowledged, assigned=joined.readable)
 
-    async def _go_on(self, group: LiveGroup, member: MemberRow, session: Session, beat: Beat) -> Beaten:
+    async def _renew(
+        self, group: LiveGroup, member: MemberRow, session: Session, beat: ConsumerHeartbeat
+    ) -> ConsumerHeartbeatAnswer:
         group.recall(beat.member_id, beat.epoch)
         is_repeated = (
             beat.owned is not None and beat.epoch < session.acknowledged and _within(beat.owned, member.target)
@@ -170,26 +172,26 @@ class MemberEpochs:
         if (topics, pattern) != (member.topics, member.pattern):
             await group.subscribe(beat.member_id, topics, pattern)
             member = group.member(beat.member_id)
-        epoch, assigned = await caught_up(group, member, session)
+        epoch, assigned = await acknowledge_progress(group, member, session)
         is_told = beat.owned is None and session.assigned == assigned
-        _tell(session, assigned)
-        return Beaten(epoch=epoch, assigned=None if is_told else assigned)
+        _note_assigned(session, assigned)
+        return ConsumerHeartbeatAnswer(epoch=epoch, assigned=None if is_told else assigned)
 
 
-async def caught_up(group: LiveGroup, member: MemberRow, session: Session) -> tuple[int, Partitions]:
+async def acknowledge_progress(group: LiveGroup, member: MemberRow, session: Session) -> tuple[int, Partitions]:
     """Return the member's epoch and the partitions that it may read, after the acknowledgement implied by what its client still
     reads. Raises what ``LiveGroup.join`` raises."""
-    lets_go = _has_let_go(group, member, session)
+    lets_go = _has_released(group, member, session)
     await group.heartbeat(member.member_id, group.row.generation if lets_go else None)
     if session.acknowledged == group.row.generation:
         return session.acknowledged, group.holdings.readable(member.member_id)
     # The member still holds a partition that it has lost, or other events came in just when it let go.
     member = group.member(member.member_id)
-    group.told(member.member_id, group.row.generation)
+    group.note_told(member.member_id, group.row.generation)
     return session.acknowledged, common_partitions(group.holdings.held(member.member_id), member.target)
 
 
-def _has_let_go(group: LiveGroup, member: MemberRow, session: Session) -> bool:
+def _has_released(group: LiveGroup, member: MemberRow, session: Session) -> bool:
     """Return whether the client reads nothing that its member has lost: it was told so, and has reported since it was given
     more."""
     held = group.holdings.held(member.member_id)
@@ -201,7 +203,7 @@ def _has_let_go(group: LiveGroup, member: MemberRow, session: Session) -> bool:
     return session.assigned is None or not lost & set(partition_keys(session.assigned))
 
 
-def _tell(session: Session, assigned: Partitions) -> None:
+def _note_assigned(session: Session, assigned: Partitions) -> None:
     """Note that the client is told to read these partitions. It has to report again if it may begin to read some of them."""
     if session.owned is not None and not _within(assigned, session.owned):
         session.owned = None

@@ -19,17 +19,17 @@ from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.registry import TopicRegistry
 from gateway.finishing.finishing import Finishing
 from gateway.groups.bounds import HEARTBEAT_MS_MAX, GroupBounds
-from gateway.groups.calls.classic import ClassicCalls, Speaker
+from gateway.groups.calls.classic import ClassicCalls, Sender
 from gateway.groups.calls.epochs import MemberEpochs
 from gateway.groups.calls.polling import Polling
 from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.membership.coordinator import Coordinated, Coordinator
-from gateway.groups.membership.live_group import GroupParts, Joined, LiveGroup
+from gateway.groups.membership.live_group import GroupParts, JoinedMember, LiveGroup
 from gateway.groups.membership.member_ids import MemberIds
-from gateway.groups.membership.regrouping import Asked, Regrouping
+from gateway.groups.membership.regrouping import Regrouping, RequestedChanges
 from gateway.groups.membership.upkeep import Upkeep
 from gateway.groups.metrics import GroupMetrics
-from gateway.groups.offsets.committed import Committed, unknown_group
+from gateway.groups.offsets.committed import CommittedOffsets, unknown_group
 from gateway.groups.offsets.incarnations import Incarnations, Key
 from gateway.groups.offsets.lag import Lag
 from gateway.groups.offsets.lag_watch import LagWatch
@@ -49,7 +49,7 @@ _log = logging.getLogger("gateway.groups")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
+class JoinRequest:
     """A member's declaration when it joins."""
 
     topics: tuple[str, ...]
@@ -118,7 +118,7 @@ class Groups:
         self.coordinator = Coordinator(parts, coordinator_id=access.new_id())
         self.upkeep = Upkeep(self.coordinator, parts, ownership=ownership)
         self.incarnations = incarnations = Incarnations(topics, clock=clock)
-        self.committed = Committed(table, self.coordinator, finishing.pending, incarnations, metrics=metrics)
+        self.committed = CommittedOffsets(table, self.coordinator, finishing.pending, incarnations, metrics=metrics)
         self.reset = Reset(self.committed, incarnations, reading)
         self.lag = Lag(self.committed, incarnations, topics, reading, clock=clock)
         self.readers = Readers(table, topics, clock=clock, bounds=bounds)
@@ -139,7 +139,7 @@ class Groups:
         self.coordinator.end_joins()
         await self.table.drain()
 
-    async def join(self, name: str, joining: Joining) -> tuple[LiveGroup, Joined]:
+    async def join(self, name: str, joining: JoinRequest) -> tuple[LiveGroup, JoinedMember]:
         """Let a new member join; a static one replaces its former instance. Raises ``RequestRefused``
         (``INCONSISTENT_ASSIGNOR``), ``BackOff``, ``OutcomeUnknown``."""
         if joining.pattern is not None:
@@ -157,11 +157,11 @@ class Groups:
             reader=joining.reader,
         )
 
-        async def joined() -> tuple[LiveGroup, Joined]:
-            group = await self.coordinator.live(name, Asked(join=member, assignor=joining.assignor))
+        async def joined() -> tuple[LiveGroup, JoinedMember]:
+            group = await self.coordinator.live(name, RequestedChanges(join=member, assignor=joining.assignor))
             return group, await group.join(member, joining.assignor)
 
-        return await self.coordinator.unless_deleted(name, joined)
+        return await self.coordinator.retry_if_deleted(name, joined)
 
     async def leave(self, name: str, member_id: str) -> None:
         """Take a member out. Raises ``RequestRefused`` (``UNKNOWN_MEMBER``, ``FENCED_MEMBER``), and what ``join`` raises."""
@@ -192,7 +192,7 @@ class Groups:
                 return sorted({*member.target, *member.held})
         return []
 
-    async def check_commit(self, name: str, speaker: Speaker, generation: int, reader: Reader | None) -> None:
+    async def check_commit(self, name: str, speaker: Sender, generation: int, reader: Reader | None) -> None:
         """Raise ``RequestRefused`` if a member that speaks one of Kafka's protocols may not commit; ``BackOff``."""
         if isinstance(await self.coordinator.claimed(name), ClassicGroup):
             await self.classic.check(name, speaker, generation)
@@ -231,7 +231,7 @@ class Groups:
     async def delete(self, name: str) -> None:
         """Delete a group with its offsets. Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``), and what ``join``
         raises."""
-        await self.coordinator.unless_deleted(name, lambda: self._deleted(name))
+        await self.coordinator.retry_if_deleted(name, lambda: self._deleted(name))
 
     async def _deleted(self, name: str) -> None:
         found = await self.committed.group(name)

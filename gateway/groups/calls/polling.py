@@ -21,9 +21,9 @@ from gateway.engine.fetcher import Fetcher
 from gateway.engine.registry import TopicRegistry
 from gateway.engine.waiters import Wakeup
 from gateway.groups.membership.coordinator import Coordinator
-from gateway.groups.membership.live_group import Heard, LiveGroup
+from gateway.groups.membership.live_group import HeartbeatResult, LiveGroup
 from gateway.groups.membership.session import Session
-from gateway.groups.offsets.committed import Committed, NextOffset, assume_connected
+from gateway.groups.offsets.committed import CommittedOffsets, NextOffset, assume_connected
 from gateway.groups.offsets.incarnations import Key
 from gateway.memory_budget import Memory
 from log_format.clock import Clock
@@ -40,7 +40,7 @@ async def _all_readable(_topics: Iterable[str]) -> Mapping[str, TidelogError]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PollWish:
+class PollRequest:
     """A member's poll. ``generation`` None: nothing is acknowledged."""
 
     member_id: str
@@ -56,17 +56,17 @@ class PollWish:
     unreadable: Callable[[Iterable[str]], Awaitable[Mapping[str, TidelogError]]] = _all_readable
     """Function that returns those of the topics that the caller may not read now, each with the error for its partitions."""
     check_connected: Callable[[], Awaitable[None]] = assume_connected
-    """Check that is made before the offsets are committed (``Committed.commit``)."""
+    """Check that is made before the offsets are committed (``CommittedOffsets.commit``)."""
     has_joined: bool = False
     """Whether the member joined by this very call."""
 
-    def by(self, member_id: str) -> PollWish:
+    def for_member(self, member_id: str) -> PollRequest:
         """Return the same poll for a member that has just joined."""
         return replace(self, member_id=member_id, has_joined=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Polled:
+class PollResult:
     """A poll's result. ``parts`` of the answer are the results of ``keys``."""
 
     member_id: str
@@ -81,7 +81,7 @@ class _Poll:
     """One poll under way."""
 
     group: LiveGroup
-    wish: PollWish
+    wish: PollRequest
     session: Session
     wakeup: Wakeup
     known: int
@@ -93,9 +93,9 @@ class _Poll:
     has_changed: bool
     """Whether any change that the poll asked for is committed."""
     failed: dict[Key, TidelogError] = field(default_factory=dict)
-    unlooked: set[Key] = field(default_factory=set)
+    unchecked: set[Key] = field(default_factory=set)
     """Keys of the caller's ``topic_ids`` whose topic was not looked at yet."""
-    made_anew: set[Key] = field(default_factory=set)
+    recreated: set[Key] = field(default_factory=set)
     """Partitions with a position in a topic that was deleted: the present topic of that name is read from its start."""
     is_fenced: bool = False
     """Whether the group refused to commit the offsets where reading begins: another generation has begun."""
@@ -107,7 +107,7 @@ class Polling:
     def __init__(
         self,
         coordinator: Coordinator,
-        committed: Committed,
+        committed: CommittedOffsets,
         fetching: Fetcher,
         topics: TopicRegistry,
         *,
@@ -125,7 +125,7 @@ class Polling:
         self._draining = True
         self._coordinator.wake_all()
 
-    async def poll(self, group: LiveGroup, wish: PollWish, memory: Memory) -> Polled:
+    async def poll(self, group: LiveGroup, wish: PollRequest, memory: Memory) -> PollResult:
         """Commit, acknowledge, read. Once the member has joined by this call, or its commit succeeded, nothing is refused any
         more.
 
@@ -143,7 +143,7 @@ class Polling:
                 deadline_ms=self._clock.monotonic_ms() + wish.limits.wait_ms_max,
                 positions=dict(wish.positions),
                 topic_ids=dict(wish.topic_ids),
-                unlooked=set(wish.topic_ids),
+                unchecked=set(wish.topic_ids),
                 has_changed=wish.has_joined,
             )
             try:
@@ -157,7 +157,7 @@ class Polling:
             except TidelogError as problem:
                 if not poll.has_changed:
                     raise
-                return _broken_off(poll, problem, memory)
+                return _fail_all_partitions(poll, problem, memory)
 
     async def _commit(self, poll: _Poll) -> None:
         wish = poll.wish
@@ -169,13 +169,13 @@ class Polling:
             )
             poll.has_changed = True
 
-    async def _acknowledge(self, poll: _Poll) -> Heard:
+    async def _acknowledge(self, poll: _Poll) -> HeartbeatResult:
         poll.wakeup.clear()
         heard = await poll.group.heartbeat(poll.wish.member_id, poll.wish.generation)
         poll.has_changed = poll.has_changed or heard.has_changed
         return heard
 
-    async def _find_positions(self, poll: _Poll, heard: Heard) -> None:
+    async def _find_positions(self, poll: _Poll, heard: HeartbeatResult) -> None:
         """Find where reading begins in partitions without a position, and commit these offsets."""
         wish, group, positions = poll.wish, poll.group, poll.positions
         failed: dict[Key, TidelogError] = {}
@@ -183,7 +183,7 @@ class Polling:
         failed.update(await _unreadable(wish, list(partition_keys(heard.readable))))
         for key in failed:
             positions.pop(key, None)
-        await self._drop_of_others(poll, heard)
+        await self._drop_recreated(poll, heard)
         unknown = [key for key in partition_keys(heard.readable) if key not in positions and key not in failed]
         if not unknown:
             return
@@ -209,7 +209,7 @@ class Polling:
             elif wish.auto_offset_reset == "none":
                 failed[key] = _no_offset(group.name, key, offset)
             else:
-                is_at_start = wish.auto_offset_reset == "earliest" or key in poll.made_anew
+                is_at_start = wish.auto_offset_reset == "earliest" or key in poll.recreated
                 positions[key] = start if is_at_start else end
                 one = NextOffset(topic=key[0], partition=key[1], offset=positions[key], topic_id=state.topic_id)
                 begun.append(one)
@@ -223,26 +223,26 @@ class Polling:
                 for one in begun:
                     del positions[one.key]
 
-    async def _drop_of_others(self, poll: _Poll, heard: Heard) -> None:
+    async def _drop_recreated(self, poll: _Poll, heard: HeartbeatResult) -> None:
         """Drop positions in topics that were made anew since."""
         arrival_ms = self._clock.monotonic_ms()
-        for key in partition_keys(heard.readable) if poll.unlooked else ():
-            if key not in poll.unlooked or key not in poll.positions:
+        for key in partition_keys(heard.readable) if poll.unchecked else ():
+            if key not in poll.unchecked or key not in poll.positions:
                 continue
-            poll.unlooked.discard(key)
+            poll.unchecked.discard(key)
             try:
                 state = (await self._topics.fresh(key[0], arrival_ms)).require_state()
             except TidelogError:
                 continue  # The fetch reports the error.
             if state.topic_id != poll.topic_ids[key]:
                 del poll.positions[key]
-                poll.made_anew.add(key)
+                poll.recreated.add(key)
 
-    async def _fetch(self, poll: _Poll, heard: Heard, memory: Memory) -> tuple[list[Key], FetchAnswer] | None:
+    async def _fetch(self, poll: _Poll, heard: HeartbeatResult, memory: Memory) -> tuple[list[Key], FetchAnswer] | None:
         """Return the partitions and their records; None when the group changed first."""
         is_news = poll.failed or _is_rebalanced(poll, heard) or self._draining
         wait_ms = 0 if is_news else max(0, poll.deadline_ms - self._clock.monotonic_ms())
-        keys = _rotated(sorted(key for key in partition_keys(heard.readable) if key in poll.positions), poll.session)
+        keys = _rotate(sorted(key for key in partition_keys(heard.readable) if key in poll.positions), poll.session)
         limits = replace(poll.wish.limits, wait_ms_max=wait_ms)
         wanted = [
             FetchFrom(
@@ -257,11 +257,11 @@ class Polling:
         answer = await self._fetched(wanted, limits, memory, poll.wakeup)
         return None if answer is None else (keys, answer)
 
-    async def _answer(self, poll: _Poll, heard: Heard, keys: list[Key], answer: FetchAnswer) -> Polled:
+    async def _answer(self, poll: _Poll, heard: HeartbeatResult, keys: list[Key], answer: FetchAnswer) -> PollResult:
         """Return the answer to a caller that is still a member. Raises what ``poll`` raises."""
         group, member_id = poll.group, poll.wish.member_id
         try:
-            if not await self._coordinator.still(group):
+            if not await self._coordinator.is_current(group):
                 raise CoordinatorFenced(group.name)
             failed = poll.failed | await _unreadable(poll.wish, keys)
             group.member(member_id)
@@ -269,9 +269,9 @@ class Polling:
             answer.reservation.release()
             raise
         # Only now: the steps before may have taken long, and that is not the member's fault.
-        group.told(member_id, heard.generation)
-        keys, answer.parts = _in_order(keys, answer.parts, failed)
-        return Polled(
+        group.note_told(member_id, heard.generation)
+        keys, answer.parts = _sort(keys, answer.parts, failed)
+        return PollResult(
             member_id=member_id,
             generation=heard.generation,
             rebalanced=_is_rebalanced(poll, heard),
@@ -307,11 +307,11 @@ class Polling:
                 fetch.result().reservation.release()
 
 
-def _is_rebalanced(poll: _Poll, heard: Heard) -> bool:
+def _is_rebalanced(poll: _Poll, heard: HeartbeatResult) -> bool:
     return poll.is_fenced or heard.generation != poll.known
 
 
-def _broken_off(poll: _Poll, problem: TidelogError, memory: Memory) -> Polled:
+def _fail_all_partitions(poll: _Poll, problem: TidelogError, memory: Memory) -> PollResult:
     """Return the answer of a poll that has changed something and then failed: every partition has the problem.
 
     The answer names no generation that is new to the member, so its last acknowledgement still holds.
@@ -319,7 +319,7 @@ def _broken_off(poll: _Poll, problem: TidelogError, memory: Memory) -> Polled:
     member_id = poll.wish.member_id
     keys = sorted(partition_keys(poll.group.holdings.readable(member_id)))
     is_out = isinstance(problem, RequestRefused)
-    return Polled(
+    return PollResult(
         member_id=member_id,
         generation=poll.known,
         rebalanced=is_out,
@@ -328,7 +328,7 @@ def _broken_off(poll: _Poll, problem: TidelogError, memory: Memory) -> Polled:
     )
 
 
-def _in_order(
+def _sort(
     keys: Sequence[Key], parts: Sequence[Fetched | TidelogError], failed: Mapping[Key, TidelogError]
 ) -> tuple[list[Key], list[Fetched | TidelogError]]:
     """Return the keys and their results or errors, in order of topic and partition."""
@@ -337,13 +337,13 @@ def _in_order(
     return ordered, [found[key] for key in ordered]
 
 
-async def _unreadable(wish: PollWish, keys: Sequence[Key]) -> dict[Key, TidelogError]:
+async def _unreadable(wish: PollRequest, keys: Sequence[Key]) -> dict[Key, TidelogError]:
     """Return the partitions that the caller may not read now, with their errors; rights may have changed while it waited."""
     topics = await wish.unreadable({topic for topic, _ in keys})
     return {key: topics[key[0]] for key in keys if key[0] in topics} if topics else {}
 
 
-def _rotated(keys: list[Key], session: Session) -> list[Key]:
+def _rotate(keys: list[Key], session: Session) -> list[Key]:
     """Return the partitions, rotated with each poll, since limits are totals."""
     if not keys:
         return keys

@@ -22,12 +22,12 @@ import msgspec
 
 from gateway.call import mark_committed
 from gateway.groups.bounds import MEMBERS_MAX
-from gateway.groups.classic.member import ClassicJoined, JoinWish, Member, chosen_protocol, member_of
+from gateway.groups.classic.member import ClassicGeneration, ClassicJoinRequest, Member, chosen_protocol, member_of
 from gateway.groups.classic.phase import Phase
-from gateway.groups.classic.promised import Promised
+from gateway.groups.classic.promised_ids import PromisedIds
 from gateway.groups.classic.refusal import GroupFull, Rebalancing, inconsistent
 from gateway.groups.classic.roster import Roster
-from gateway.groups.classic.stored import ClassicParts, StoredRow, agreed_on
+from gateway.groups.classic.stored import ClassicParts, StoredRow, agreed_protocol
 from log_format.errors import OutcomeUnknown, TidelogError
 from log_format.groups.changes import CoordinatorFenced, fenced_member_error, stale_error, unknown_member_error
 from log_format.groups.row import ClassicProtocol, GroupRow
@@ -42,7 +42,7 @@ class ClassicGroup:
         self.stored = StoredRow(row, parts.table)
         self.is_lost = False
         self.generation = row.generation
-        known = agreed_on(row)
+        known = agreed_protocol(row)
         self.protocol_type, self.protocol, self.leader = known.protocol_type, known.protocol, known.leader
         self._parts = parts
         self._clock = parts.clock
@@ -51,7 +51,7 @@ class ClassicGroup:
         members = (member_of(one, self.protocol_type, self.protocol or "", seen_ms) for one in row.members)
         self.members = Roster(row.group, members)
         self.phase = Phase.STABLE if row.members else Phase.EMPTY
-        self._promised = Promised()
+        self._promised = PromisedIds()
         self._phase_ends_ms: int | None = None
         self._begun_ms = 0
         self._is_initial = False
@@ -89,7 +89,7 @@ class ClassicGroup:
 
     # Requests of members
 
-    async def join(self, wish: JoinWish, new_id: str) -> ClassicJoined | None:
+    async def join(self, wish: ClassicJoinRequest, new_id: str) -> ClassicGeneration | None:
         """Let a member join; return the generation that took it in, or None if its client shall join again, with ``new_id``.
 
         Raises ``RequestRefused``, ``GroupFull``, ``BackOff``, ``OutcomeUnknown``.
@@ -212,10 +212,10 @@ class ClassicGroup:
         """Let the upkeep look at the group at its next deadline."""
         self._parts.deadlines.expect(self.name, self._first_deadline_ms(self._clock.monotonic_ms()))
 
-    def stood_still(self, duration_ms: int) -> None:
+    def postpone(self, duration_ms: int) -> None:
         """Put off all deadlines by the time for which this process was suspended."""
-        self.members.stood_still(duration_ms)
-        self._promised.stood_still(duration_ms)
+        self.members.postpone(duration_ms)
+        self._promised.postpone(duration_ms)
         if self._phase_ends_ms is not None:
             self._phase_ends_ms += duration_ms
 
@@ -294,17 +294,17 @@ class ClassicGroup:
                 member.synced(assignments[member.member_id], now_ms)
             self.expect_end()
 
-    async def _next(self, member: Member) -> ClassicJoined:
+    async def _next(self, member: Member) -> ClassicGeneration:
         waiting = member.await_join(Rebalancing(self.name))
         self._maybe_complete()
         return await asyncio.shield(waiting)
 
-    def _joined(self, member: Member) -> ClassicJoined:
+    def _joined(self, member: Member) -> ClassicGeneration:
         return self.members.joined(member, self.generation, self.protocol_type, self.protocol or "", self.leader or "")
 
     # Members
 
-    def _add(self, member_id: str, wish: JoinWish) -> Member:
+    def _add(self, member_id: str, wish: ClassicJoinRequest) -> Member:
         if len(self.members) >= MEMBERS_MAX:
             raise GroupFull(self.name, MEMBERS_MAX)
         member = Member(member_id=member_id, wish=wish, seen_ms=(now_ms := self._clock.monotonic_ms()))
@@ -319,14 +319,14 @@ class ClassicGroup:
             self._phase_ends_ms = min(now_ms + self._parts.bounds.first_join_ms, latest_ms)
         return member
 
-    def _promise(self, new_id: str, wish: JoinWish) -> None:
+    def _promise(self, new_id: str, wish: ClassicJoinRequest) -> None:
         if len(self.members) + len(self._promised) >= MEMBERS_MAX:
             raise GroupFull(self.name, MEMBERS_MAX)
         until_ms = self._clock.monotonic_ms() + wish.session_timeout_ms
         self._promised.promise(new_id, until_ms)
         self._parts.deadlines.expect(self.name, until_ms)
 
-    async def _replace(self, old: Member, wish: JoinWish, new_id: str) -> ClassicJoined:
+    async def _replace(self, old: Member, wish: ClassicJoinRequest, new_id: str) -> ClassicGeneration:
         """Replace a static member that comes back under a new id; fence the old id. It keeps its assignment unless the members
         now choose another protocol (KIP-345). Its metadata may differ: a sticky assignor's change at each start."""
         former_leader = self.leader
@@ -348,7 +348,7 @@ class ClassicGroup:
                 self._maybe_complete()
             raise
         joined = self._joined(member)
-        return joined.that_stands(wish, former_leader or "") if is_leader else joined
+        return joined.unchanged_for(wish, former_leader or "") if is_leader else joined
 
     def _remove(self, member: Member) -> None:
         self._forget(member)

@@ -22,7 +22,7 @@ from log_format.groups.row import ClassicMember, MemberRow, Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinWish:
+class ClassicJoinRequest:
     """A request to join. ``member_id`` empty: a new member."""
 
     member_id: str
@@ -42,7 +42,7 @@ class JoinWish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicJoined:
+class ClassicGeneration:
     """The generation that a member joined. ``members``: id, instance id and metadata of all, for the leader only."""
 
     member_id: str
@@ -53,7 +53,7 @@ class ClassicJoined:
     members: Sequence[tuple[str, str | None, bytes]] = ()
     skip_assignment: bool = False
 
-    def that_stands(self, wish: JoinWish, former_leader: str) -> ClassicJoined:
+    def unchanged_for(self, wish: ClassicJoinRequest, former_leader: str) -> ClassicGeneration:
         """Return the answer to a leader that is not to assign anew, since its generation goes on."""
         if wish.can_skip_assignment:
             return replace(self, skip_assignment=True)
@@ -65,14 +65,14 @@ class Member:
     """A member of a classic group. Times are monotonic milliseconds."""
 
     member_id: str
-    wish: JoinWish
+    wish: ClassicJoinRequest
     seen_ms: int
     assignment: bytes = b""
     former_ids: tuple[str, ...] = ()
     has_synced: bool = False
     release: Callable[[object], None] = lambda _: None
     """Function that releases the memory counted for the member, which is called once the table has it."""
-    joining: asyncio.Future[ClassicJoined] | None = None
+    joining: asyncio.Future[ClassicGeneration] | None = None
     """Future of a join that waits for the next generation."""
     syncing: asyncio.Future[bytes] | None = None
     """Future of a sync that waits for the leader's assignment."""
@@ -86,7 +86,7 @@ class Member:
         """Approximate bytes of memory of the member before it is assigned anything."""
         return member_bytes(self.row(0, "", b"")) + sum(map(len, self.metadata_by_protocol.values()))
 
-    def successor(self, member_id: str, wish: JoinWish, seen_ms: int) -> Member:
+    def successor(self, member_id: str, wish: ClassicJoinRequest, seen_ms: int) -> Member:
         """Return the static member's next instance, with this one's assignment."""
         return Member(
             member_id=member_id,
@@ -98,12 +98,12 @@ class Member:
             release=self.release,
         )
 
-    def update(self, wish: JoinWish) -> None:
+    def update(self, wish: ClassicJoinRequest) -> None:
         """Take over a repeated join's wish."""
         self.wish = wish
         self.metadata_by_protocol = dict(wish.protocols)
 
-    def await_join(self, superseded: TidelogError) -> asyncio.Future[ClassicJoined]:
+    def await_join(self, superseded: TidelogError) -> asyncio.Future[ClassicGeneration]:
         """Return a future that is settled with the next generation. A join that waits already fails with ``superseded``: its
         client has gone on."""
         self.fail_join(superseded)
@@ -117,7 +117,7 @@ class Member:
         self.syncing = asyncio.get_running_loop().create_future()
         return self.syncing
 
-    def begin(self, joined: ClassicJoined, now_ms: int) -> None:
+    def begin(self, joined: ClassicGeneration, now_ms: int) -> None:
         """Answer the waiting join with the next generation."""
         self.has_synced, self.assignment = False, b""
         self.seen_ms = max(self.seen_ms, now_ms)
@@ -181,7 +181,7 @@ def member_of(row: MemberRow, protocol_type: str, protocol: str, seen_ms: int) -
     """Return the member of a row of the table, which another gateway may have written."""
     classic = row.classic or ClassicMember(client_host="", metadata=b"", assignment=b"")
     metadata = subscription_of(row.topics) if classic.protocols else classic.metadata
-    wish = JoinWish(
+    wish = ClassicJoinRequest(
         member_id=row.member_id,
         instance_id=row.instance_id,
         client_id=row.client_id,
@@ -202,7 +202,7 @@ def member_of(row: MemberRow, protocol_type: str, protocol: str, seen_ms: int) -
     )
 
 
-def assigned_by_gateway(member_id: str, wish: JoinWish) -> MemberRow:
+def assigned_by_gateway(member_id: str, wish: ClassicJoinRequest) -> MemberRow:
     """Return the member's row in a group to whose members the gateway assigns partitions, before it has any."""
     host, names = wish.client_host, tuple(name for name, _ in wish.protocols)
     row = Member(member_id=member_id, wish=wish, seen_ms=0).row(-1, names[0], b"")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from gateway.groups.bounds import CLASSIC_GROUP_BYTES_MAX
-from gateway.groups.classic.member import ClassicJoined, JoinWish, Member
+from gateway.groups.classic.member import ClassicGeneration, ClassicJoinRequest, Member
 from gateway.groups.classic.refusal import inconsistent
 from gateway.problem import overloaded
 from log_format.cluster.proof import NOBODY
@@ -74,7 +74,7 @@ class Roster:
         del self._by_id[member.member_id]
         self._unlist(member)
 
-    def update(self, member: Member, wish: JoinWish) -> None:
+    def update(self, member: Member, wish: ClassicJoinRequest) -> None:
         """Take over a repeated join's wish."""
         self._unlist(member)
         member.update(wish)
@@ -87,14 +87,14 @@ class Roster:
         self._by_id = {one.member_id: one for one in members}
         self._list(new)
 
-    def check_instance(self, wish: JoinWish) -> None:
+    def check_instance(self, wish: ClassicJoinRequest) -> None:
         """Raise ``RequestRefused`` (``FENCED_MEMBER``) if the member would replace another principal's."""
         known = self.of_instance(wish.instance_id)
         owner = NOBODY if wish.reader is None else wish.reader.principal
         if known is not None and belongs_to_another(known.wish.reader, owner):
             raise foreign_instance_error(self._group, wish.instance_id)
 
-    def check_protocols(self, wish: JoinWish, protocol_type: str) -> None:
+    def check_protocols(self, wish: ClassicJoinRequest, protocol_type: str) -> None:
         """Raise ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) if the member has no protocol in common with all others."""
         if not wish.protocol_type or not wish.protocols:
             raise inconsistent(self._group, "a member must name its protocols")
@@ -109,10 +109,12 @@ class Roster:
         if wish.protocol_type != protocol_type or not common:
             raise inconsistent(self._group, "its members know none of these protocols")
 
-    def joined(self, member: Member, generation: int, protocol_type: str, protocol: str, leader: str) -> ClassicJoined:
+    def joined(
+        self, member: Member, generation: int, protocol_type: str, protocol: str, leader: str
+    ) -> ClassicGeneration:
         """Return what a member is told of a generation. Only the leader is told of the others."""
         listed = self if member.member_id == leader else ()
-        return ClassicJoined(
+        return ClassicGeneration(
             member_id=member.member_id,
             generation=generation,
             protocol_type=protocol_type,
@@ -121,7 +123,7 @@ class Roster:
             members=[(one.member_id, one.wish.instance_id, one.metadata_by_protocol[protocol]) for one in listed],
         )
 
-    def stood_still(self, duration_ms: int) -> None:
+    def postpone(self, duration_ms: int) -> None:
         """Extend all sessions by the time for which this process was suspended."""
         for member in self._by_id.values():
             member.seen_ms += duration_ms

@@ -29,7 +29,7 @@ class ClassicParts:
     bounds: GroupBounds
 
 
-def agreed_on(row: GroupRow) -> ClassicProtocol:
+def agreed_protocol(row: GroupRow) -> ClassicProtocol:
     """Return what the group's members agreed on; nothing yet if the gateway assigned partitions to them."""
     kind = PROTOCOL_TYPE if row.members else ""
     return row.classic or ClassicProtocol(protocol_type=kind, protocol=None, leader=None)

@@ -16,10 +16,10 @@ from typing import TypeVar
 from gateway.call import detached_from_call
 from gateway.groups.bounds import DELETED_TIMES_MAX, GROUPS_MAX
 from gateway.groups.classic.group import ClassicGroup
-from gateway.groups.classic.handing_over import hand_over, row_to_hand_over
+from gateway.groups.classic.hand_over import hand_over, row_to_hand_over
 from gateway.groups.classic.stored import ClassicParts
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
-from gateway.groups.membership.regrouping import Asked
+from gateway.groups.membership.regrouping import RequestedChanges
 from gateway.problem import overloaded
 from gateway.tables.claims import Claims
 from log_format.errors import BackOff
@@ -73,7 +73,7 @@ class Coordinator:
         group = self._groups.get(name)
         return None if group is None or group.is_lost else group
 
-    async def live(self, name: str, asked: Asked | None = None) -> LiveGroup:
+    async def live(self, name: str, asked: RequestedChanges | None = None) -> LiveGroup:
         """Return the group for a member that joins as ``asked``, and to which the gateway is to assign partitions.
 
         A refusal changes nothing: classic members are not disturbed. Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) if
@@ -85,15 +85,15 @@ class Coordinator:
         if group.is_idle:
             row = group.row
         else:
-            await self._parts.regrouping.next_row(row_to_hand_over(group), [asked or Asked()], {})
+            await self._parts.regrouping.next_row(row_to_hand_over(group), [asked or RequestedChanges()], {})
             row = await hand_over(group)
-        return self._in_place_of(group, LiveGroup(row, self._parts))
+        return self._replace(group, LiveGroup(row, self._parts))
 
     async def for_classic(self, name: str) -> Coordinated:
         """Return the group for a classic member. Raises what ``claimed`` raises."""
         group = await self.claimed(name)
         if isinstance(group, LiveGroup) and group.is_idle:
-            return self._in_place_of(group, ClassicGroup(group.row, self._classic_parts))
+            return self._replace(group, ClassicGroup(group.row, self._classic_parts))
         return group
 
     async def claimed(self, name: str) -> Coordinated:
@@ -101,31 +101,31 @@ class Coordinator:
         state = await self._table.recent(self._parts.bounds.lease_ms)
         group = self._groups.get(name)
         if group is not None and not group.is_lost and state.group(name).epoch == group.row.epoch:
-            return self._of_its_kind(group)
+            return self._convert_kind(group)
         if name not in state.groups and len(state.groups) >= GROUPS_MAX:
             raise overloaded(f"There are {GROUPS_MAX} consumer groups already, the most.")
         claimed = await self._groups.claim(name)
         # Another call that waited for the claim may have put a group of the other kind in its place.
-        return self._of_its_kind(self.known(name) or claimed)
+        return self._convert_kind(self.known(name) or claimed)
 
-    async def still(self, group: Coordinated) -> bool:
+    async def is_current(self, group: Coordinated) -> bool:
         """Return whether the group is coordinated here, as of at most ``lease_ms`` ago. Raises ``BackOff``."""
         state = await self._table.recent(self._parts.bounds.lease_ms)
         return not group.is_lost and state.group(group.name).epoch == group.row.epoch
 
-    async def is_anothers(self, name: str) -> bool:
+    async def is_claimed_elsewhere(self, name: str) -> bool:
         """Return whether another gateway made the group's last claim. Raises ``BackOff``."""
         row = (await self._table.fresh()).group(name).row
         return row is not None and row.coordinator != self._coordinator_id
 
-    async def unless_deleted(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+    async def retry_if_deleted(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
         """Do the work, and repeat it if the group was deleted meanwhile. Raises ``CoordinatorFenced`` if another gateway took the
         group, and ``BackOff`` after ``DELETED_TIMES_MAX`` tries."""
         for _ in range(DELETED_TIMES_MAX):
             try:
                 return await work()
             except CoordinatorFenced:
-                if await self.is_anothers(name):
+                if await self.is_claimed_elsewhere(name):
                     raise
         raise BackOff(f"Group {name!r} keeps being deleted and recreated.")
 
@@ -148,17 +148,17 @@ class Coordinator:
         group.is_lost = True
         group.wake_all()
 
-    def _of_its_kind(self, group: Coordinated) -> Coordinated:
+    def _convert_kind(self, group: Coordinated) -> Coordinated:
         """Return the group, as a classic one if its last member by another protocol has gone and the rest reads what it was
         assigned.
 
         Cooperative assignors leave out what a member has by an older generation. The members are told to join again.
         """
         if isinstance(group, LiveGroup) and group.row.is_classic and group.is_quiet and group.state == "Stable":
-            return self._in_place_of(group, ClassicGroup(group.row, self._classic_parts))
+            return self._replace(group, ClassicGroup(group.row, self._classic_parts))
         return group
 
-    def _in_place_of(self, before: Coordinated, group: GroupT) -> GroupT:
+    def _replace(self, before: Coordinated, group: GroupT) -> GroupT:
         self.forget(before)
         self._groups.add(group.name, group)
         group.expect_end()

@@ -20,8 +20,8 @@ from gateway.engine.group_commit import Group, GroupCommit, ImmediateSchedule
 from gateway.engine.waiters import Wakeup
 from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import CHANGES_WAITING_MAX, MEMBERS_MAX, GroupBounds
-from gateway.groups.membership.regrouping import Asked, Regrouping, assignor_of, other_assignor
-from gateway.groups.membership.session import Session, inherited, session_of
+from gateway.groups.membership.regrouping import Regrouping, RequestedChanges, assignor_of, assignor_refusal
+from gateway.groups.membership.session import Session, inherit_session, new_session
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.subscription.subscribed_topics import SeenTopics, SubscribedTopics
 from gateway.problem import overloaded
@@ -46,7 +46,7 @@ _log = logging.getLogger("gateway.groups")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class JoinedMember:
     """A member as in the row that took it in, and the partitions that it may read by that row."""
 
     member: MemberRow
@@ -54,7 +54,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class HeartbeatResult:
     """A heartbeat's result: the newest generation, what the member may read, and whether it acknowledged a new generation."""
 
     generation: int
@@ -89,9 +89,14 @@ class LiveGroup:
         self._parts = parts
         self._clock = parts.clock
         now_ms = self._clock.monotonic_ms()
-        self.sessions = {member.member_id: inherited(member, now_ms + parts.bounds.lease_ms) for member in row.members}
-        self._changes: GroupCommit[Asked, GroupRow] = GroupCommit(
-            self._take_in, schedule=ImmediateSchedule(), label=f"group {row.group!r}", waiting_max=CHANGES_WAITING_MAX
+        self.sessions = {
+            member.member_id: inherit_session(member, now_ms + parts.bounds.lease_ms) for member in row.members
+        }
+        self._changes: GroupCommit[RequestedChanges, GroupRow] = GroupCommit(
+            self._commit_changes,
+            schedule=ImmediateSchedule(),
+            label=f"group {row.group!r}",
+            waiting_max=CHANGES_WAITING_MAX,
         )
         self._polls: dict[str, list[Wakeup]] = {}
         self._subscriptions: Subscriptions | None = None
@@ -143,7 +148,7 @@ class LiveGroup:
         """Return whether this is a member that speaks Kafka's classic protocol."""
         return any(one.member_id == member_id and one.classic is not None for one in self.row.members)
 
-    async def join(self, member: MemberRow, assignor: str) -> Joined:
+    async def join(self, member: MemberRow, assignor: str) -> JoinedMember:
         """Let a member join; return it at the generation that took it in. A member whose id is known begins anew.
 
         Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
@@ -159,37 +164,39 @@ class LiveGroup:
         is_back = member.member_id in self.sessions
         if is_back:
             # By joining, its client says that it reads nothing any more.
-            self.sessions[member.member_id] = session_of(member, self._clock.monotonic_ms())
-        asked = Asked(join=member, assignor=assignor, leaves=frozenset({member.member_id} if is_back else ()))
-        refusal = other_assignor(self.row, asked, assignor_of(self.row, ()))
+            self.sessions[member.member_id] = new_session(member, self._clock.monotonic_ms())
+        asked = RequestedChanges(
+            join=member, assignor=assignor, leaves=frozenset({member.member_id} if is_back else ())
+        )
+        refusal = assignor_refusal(self.row, asked, assignor_of(self.row, ()))
         if refusal is not None:
             raise refusal
         row = await self._next(asked)
         for taken_in in row.members:
             if taken_in.member_id == member.member_id:
                 mark_committed()
-                return Joined(member=taken_in, readable=Holdings(row).readable(member.member_id))
+                return JoinedMember(member=taken_in, readable=Holdings(row).readable(member.member_id))
         # The static member's next instance joined in the same commit.
         raise fenced_member_error(self.name, member.member_id)
 
     async def leave(self, member_ids: Iterable[str]) -> None:
         """Take these members out. Raises what ``join`` raises."""
-        await self._next(Asked(leaves=frozenset(member_ids)))
+        await self._next(RequestedChanges(leaves=frozenset(member_ids)))
         mark_committed()
 
     async def subscribe(self, member_id: str, topics: tuple[str, ...], pattern: str | None) -> None:
         """Change a member's subscription. Raises what ``join`` raises."""
-        await self._next(Asked(subscribed={member_id: (topics, pattern)}))
+        await self._next(RequestedChanges(subscribed={member_id: (topics, pattern)}))
 
     async def topics_changed(self) -> None:
         """Assign anew if topics or partitions have changed. Raises what ``join`` raises."""
-        await self._next(Asked())
+        await self._next(RequestedChanges())
 
     def is_behind(self, seen: SeenTopics) -> bool:
         """Return whether the members' topics or partitions have changed since they were assigned."""
         return self._subscriptions is None or seen.differ(self.row.members, self._subscriptions)
 
-    async def heartbeat(self, member_id: str, generation: int | None) -> Heard:
+    async def heartbeat(self, member_id: str, generation: int | None) -> HeartbeatResult:
         """Acknowledge ``generation`` (None: nothing); return what holds then. Raises what ``join`` raises."""
         member = self.member(member_id)
         session = self.sessions[member_id]
@@ -217,13 +224,13 @@ class LiveGroup:
             session.acknowledged = generation
         session.is_inherited &= generation != session.acknowledged
 
-    def told(self, member_id: str, generation: int) -> None:
+    def note_told(self, member_id: str, generation: int) -> None:
         """Note that the member is about to hear of the generation. From now on it has a session's time to acknowledge it."""
         session = self.sessions.get(member_id)
         if session is not None and session.acknowledged < generation:
-            self.called(session)
+            self.note_called(session)
 
-    def called(self, session: Session) -> None:
+    def note_called(self, session: Session) -> None:
         """Note that a member is told to acknowledge, or to join again."""
         if session.learned_ms is None:
             session.learned_ms = self._clock.monotonic_ms()
@@ -280,7 +287,7 @@ class LiveGroup:
         first_ms = min((session.deadline_ms(now_ms) for session in self.sessions.values()), default=None)
         self._parts.deadlines.expect(self.name, first_ms)
 
-    def stood_still(self, duration_ms: int) -> None:
+    def postpone(self, duration_ms: int) -> None:
         """Extend all sessions by the time for which this process was suspended."""
         for session in self.sessions.values():
             session.seen_ms += duration_ms
@@ -300,9 +307,9 @@ class LiveGroup:
             return False
         return generation < self.row.generation or not _has_lost(self.member(member_id))
 
-    def _heard(self, row: GroupRow, member: MemberRow, *, has_changed: bool) -> Heard:
+    def _heard(self, row: GroupRow, member: MemberRow, *, has_changed: bool) -> HeartbeatResult:
         holdings = self.holdings if row is self.row else Holdings(row)
-        return Heard(
+        return HeartbeatResult(
             generation=row.generation,
             readable=holdings.readable(member.member_id),
             session_timeout_ms=member.session_timeout_ms,
@@ -315,7 +322,7 @@ class LiveGroup:
             return None
         member = self.member(member_id)
         if _has_lost(member):
-            row = await self._next(Asked(acknowledged={member_id: generation}))
+            row = await self._next(RequestedChanges(acknowledged={member_id: generation}))
             mark_committed()
             return row
         if session.acknowledged < generation:
@@ -325,7 +332,7 @@ class LiveGroup:
 
     # The one way to a new row
 
-    async def _next(self, asked: Asked) -> GroupRow:
+    async def _next(self, asked: RequestedChanges) -> GroupRow:
         """Return the row with the change, once it is in the table. The change goes on when the caller is cancelled."""
         if self.is_lost:
             # Another group may have taken its place under the same epoch, while it was idle.
@@ -339,7 +346,7 @@ class LiveGroup:
             raise
         return await asyncio.shield(pending.settled)
 
-    async def _take_in(self, group: Group[Asked, GroupRow]) -> None:
+    async def _commit_changes(self, group: Group[RequestedChanges, GroupRow]) -> None:
         """Make the next row of all changes in the group commit, and commit it."""
         try:
             next_row = await self._parts.regrouping.next_row(self.row, group.items, self._acknowledged())
@@ -370,7 +377,7 @@ class LiveGroup:
         before = self.sessions
         self.sessions = {}
         for member in row.members:
-            session = before.get(member.member_id) or session_of(member, now_ms)
+            session = before.get(member.member_id) or new_session(member, now_ms)
             session.acknowledged = max(session.acknowledged, member.acknowledged)
             if session.acknowledged == row.generation:
                 session.learned_ms = None

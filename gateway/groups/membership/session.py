@@ -52,13 +52,13 @@ class Session:
         return self.seen_ms + self.timeout_ms
 
 
-def inherited(member: MemberRow, seen_ms: int) -> Session:
+def inherit_session(member: MemberRow, seen_ms: int) -> Session:
     """Return the session of a member that the group's new coordinator finds in the row."""
-    session = session_of(member, seen_ms)
+    session = new_session(member, seen_ms)
     session.is_inherited = True
     return session
 
 
-def session_of(member: MemberRow, seen_ms: int) -> Session:
+def new_session(member: MemberRow, seen_ms: int) -> Session:
     """Return the session of a member that a row of the table has, or will have."""
     return Session(seen_ms, member.session_timeout_ms, member.acknowledged, acknowledge_ms=member.rebalance_timeout_ms)

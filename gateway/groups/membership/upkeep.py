@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from gateway.cluster.ownership import Ownership
-from gateway.groups.bounds import GROUPS_AT_ONCE, OFFSETS_RETENTION_MS
+from gateway.groups.bounds import OFFSETS_RETENTION_MS, PARALLEL_GROUPS_MAX
 from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.tables.look_backoff import LookBackoff
@@ -65,7 +65,7 @@ class Upkeep:
         late_ms, self._ticked_ms = now_ms - self._ticked_ms - self._bounds.tick_ms, now_ms
         if late_ms >= self._bounds.pause_ms_min:
             for group in self._coordinator:
-                group.stood_still(late_ms)
+                group.postpone(late_ms)
         for name in self._parts.deadlines.due(now_ms):
             due = self._coordinator.coordinated(name)
             if due is not None and due.has_ended_sessions(now_ms):
@@ -75,7 +75,7 @@ class Upkeep:
 
     async def _end_sessions(self, group: Coordinated) -> None:
         try:
-            if not await self._coordinator.still(group):
+            if not await self._coordinator.is_current(group):
                 # Another gateway coordinates the members by now, or will: taking the group from there would start their sessions
                 # anew.
                 self._coordinator.forget(group)
@@ -97,7 +97,7 @@ class Upkeep:
         seen = await self._parts.subscribed.look(group.row.members for group in groups)
         # A group that took in members meanwhile may seem behind: it looks once more, and writes nothing.
         behind = [group for group in groups if group.is_behind(seen)]
-        await _each(behind, LiveGroup.topics_changed)
+        await _for_each(behind, LiveGroup.topics_changed)
 
     async def _adopt(self) -> None:
         seen = (self._ownership.view(), self._table.state.version)
@@ -114,7 +114,7 @@ class Upkeep:
         if lost:
             self._adopting.reset()
             _log.info("%d groups are coordinated here from now on", len(lost))
-        await _each(lost, self._coordinator.claimed)
+        await _for_each(lost, self._coordinator.claimed)
 
     async def _forget_unused(self) -> None:
         state = await self._table.recent(self._bounds.expiry_ms)
@@ -134,10 +134,10 @@ class Upkeep:
                 unused.append(name)
         if unused:
             _log.info("%d groups were unused for %d ms: they are deleted", len(unused), OFFSETS_RETENTION_MS)
-        await _each(unused, self._coordinator.delete)
+        await _for_each(unused, self._coordinator.delete)
 
 
-async def _each(items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[object]]) -> None:
+async def _for_each(items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[object]]) -> None:
     """Do the work for all groups, many in parallel so that they share commits; failures are left for the next time."""
 
     async def one(item: ItemT) -> None:
@@ -146,4 +146,4 @@ async def _each(items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[object
         except TidelogError as problem:
             _log.info("work on a group is put off: %s", problem.detail)
 
-    await run_parallel(one, items, limit=GROUPS_AT_ONCE)
+    await run_parallel(one, items, limit=PARALLEL_GROUPS_MAX)

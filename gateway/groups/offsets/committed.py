@@ -52,7 +52,7 @@ class NextOffset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return (self.topic, self.partition)
 
 
-class Committed:
+class CommittedOffsets:
     """Committed offsets of all groups. Used on the event loop only."""
 
     def __init__(
@@ -179,7 +179,9 @@ class Committed:
 
         ``known``: a recent state of the group, which says which topics are looked at. Other arguments: see ``commit``.
         """
-        topics = await self._incarnations.looked({topic for topic, _ in known.offsets} | {one.topic for one in offsets})
+        topics = await self._incarnations.look_up(
+            {topic for topic, _ in known.offsets} | {one.topic for one in offsets}
+        )
         decision = await self.decision(name, offsets, member_id, generation, epoch=epoch, topics=topics)
         await check_connected()
         group = await self.decide(decision)
@@ -199,7 +201,7 @@ class Committed:
             if group is not None:
                 group.check_commit(member_id, generation)
         if topics is None:
-            topics = await self._incarnations.looked({one.topic for one in offsets}) if offsets else {}
+            topics = await self._incarnations.look_up({one.topic for one in offsets}) if offsets else {}
         states = {}
         for topic in sorted({one.topic for one in offsets}):
             found = topics[topic]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.registry import TopicRegistry, is_topic_name
-from gateway.groups.bounds import LOOKS_AT_ONCE
+from gateway.groups.bounds import PARALLEL_LOOKUPS_MAX
 from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
 from log_format.errors import TidelogError, UnknownTopic
@@ -36,18 +36,18 @@ class Incarnations:
         """Return a group's offsets for the present topics, in order; ``keys``: only these. Raises what ``ids`` raises."""
         wanted = [key for key in group.offsets if keys is None or key in keys]
         ids = await self.ids(wanted)
-        return {key: row for key, row in of_ids(group, ids).items() if keys is None or key in keys}
+        return {key: row for key, row in offsets_of_incarnations(group, ids).items() if keys is None or key in keys}
 
     async def ids(self, keys: Iterable[Key]) -> dict[str, str | None]:
         """Return the incarnation of each topic named; None if it does not exist. Raises ``BackOff``, ``CorruptData``."""
         ids: dict[str, str | None] = {}
-        for topic, found in (await self.looked({topic for topic, _ in keys})).items():
+        for topic, found in (await self.look_up({topic for topic, _ in keys})).items():
             if isinstance(found, TidelogError):
                 raise found
             ids[topic] = found.state.topic_id
         return ids
 
-    async def looked(self, names: Collection[str]) -> dict[str, OpenTopic | TidelogError]:
+    async def look_up(self, names: Collection[str]) -> dict[str, OpenTopic | TidelogError]:
         """Return topics as they are now, which may not exist, or the errors of those that can't be looked at."""
         arrival_ms = self._clock.monotonic_ms()
 
@@ -62,7 +62,7 @@ class Incarnations:
         in_order = sorted(names)
         if len(in_order) == 1:  # Most groups read one topic, and need no task for it.
             return {in_order[0]: await look(in_order[0])}
-        return dict(zip(in_order, await run_parallel(look, in_order, limit=LOOKS_AT_ONCE), strict=True))
+        return dict(zip(in_order, await run_parallel(look, in_order, limit=PARALLEL_LOOKUPS_MAX), strict=True))
 
 
 def known_ids(topics: Mapping[str, OpenTopic | TidelogError]) -> dict[str, str | None]:
@@ -71,6 +71,6 @@ def known_ids(topics: Mapping[str, OpenTopic | TidelogError]) -> dict[str, str |
     return {topic: one.state.topic_id for topic, one in topics.items() if not isinstance(one, TidelogError)}
 
 
-def of_ids(group: Group, ids: Mapping[str, str | None]) -> dict[Key, OffsetRow]:
+def offsets_of_incarnations(group: Group, ids: Mapping[str, str | None]) -> dict[Key, OffsetRow]:
     """Return a group's offsets in order, without those of topics that ``ids`` omits or has in another incarnation."""
     return {key: row for key, row in sorted(group.offsets.items()) if ids.get(row.topic) == row.topic_id}

@@ -11,8 +11,8 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
 from gateway.engine.registry import TopicRegistry, is_topic_name
-from gateway.groups.bounds import LOOKS_AT_ONCE
-from gateway.groups.offsets.committed import Committed
+from gateway.groups.bounds import PARALLEL_LOOKUPS_MAX
+from gateway.groups.offsets.committed import CommittedOffsets
 from gateway.groups.offsets.incarnations import Incarnations
 from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
@@ -36,7 +36,7 @@ class Lag:
 
     def __init__(
         self,
-        committed: Committed,
+        committed: CommittedOffsets,
         incarnations: Incarnations,
         topics: TopicRegistry,
         reading: PartitionReader,
@@ -52,7 +52,7 @@ class Lag:
     async def of_group(self, name: str, shown: Callable[[str], bool] = lambda _topic: True) -> list[PartitionLag]:
         """Return the lag of every partition of topics that the group subscribes to or has offsets for, as far as ``shown``.
 
-        Raises what ``Committed.group`` and ``shown`` raise.
+        Raises what ``CommittedOffsets.group`` and ``shown`` raise.
         """
         group = await self._committed.group(name)
         valid = await self._incarnations.valid(group)
@@ -72,7 +72,7 @@ class Lag:
             if state.exists:
                 for first in range(0, state.partition_count, PARTITIONS_PER_STEP):
                     some = range(first, min(first + PARTITIONS_PER_STEP, state.partition_count))
-                    found += await run_parallel(partial(one, topic, state), some, limit=LOOKS_AT_ONCE)
+                    found += await run_parallel(partial(one, topic, state), some, limit=PARALLEL_LOOKUPS_MAX)
         return found
 
     async def _partition_lag(

@@ -2,7 +2,7 @@
 
 1. A group's owner reports it, with or without members: a group whose consumers all died is behind, too. While gateways come
    and go two may report one group, so take the maximum.
-2. It is cheap. At most once in ``LAG_LOOK_MS`` it looks at the head of the table and of each topic with committed offsets,
+2. It is cheap. At most once in ``LAG_REFRESH_MS`` it looks at the head of the table and of each topic with committed offsets,
    however many groups read it; heads seen recently are not asked for. The age takes one read for each group and topic, of the
    partition whose unread records seem oldest, ``lag_reads_max`` a look. A group whose position has not changed takes none.
 3. The ``lag_series_max`` groups and topics with the largest lag have series. Those left out, or that could not be looked at,
@@ -30,10 +30,10 @@ from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.registry import TopicRegistry
 from gateway.groups.bounds import (
     LAG_GROUPS_PER_STEP,
-    LAG_LOOK_MS,
+    LAG_REFRESH_MS,
     LAG_TOPICS_MAX,
     LAG_WAIT_MS,
-    LOOKS_AT_ONCE,
+    PARALLEL_LOOKUPS_MAX,
     GroupBounds,
 )
 from gateway.groups.offsets.lag import written_ms
@@ -47,7 +47,7 @@ from log_format.topic.state import TopicState
 _LABELS: Final = ("group", "topic")
 _log = logging.getLogger("gateway.groups")
 
-Place = tuple[str, int, int]
+OffsetKey = tuple[str, int, int]
 """Identity of a record: id of the topic's incarnation, partition, offset."""
 
 
@@ -65,7 +65,7 @@ class GroupLag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Behind:
+class _TopicLag:
     """A group's lag in a topic. ``oldest``: partition and offset where its oldest unread record seems to be; None if all are
     read."""
 
@@ -98,7 +98,7 @@ class LagWatch(Collector):
         self._clock = clock
         self._found: Sequence[GroupLag] = ()
         self._left_out = 0
-        self._written: dict[Place, int] = {}
+        self._written: dict[OffsetKey, int] = {}
         """Timestamp of the record at each place of the last look."""
         self._looking: asyncio.Task[None] | None = None
         self._looked_ms = 0
@@ -128,10 +128,10 @@ class LagWatch(Collector):
     async def look(self) -> None:
         """Bring the metrics up to date, unless they are recent or it takes longer than ``LAG_WAIT_MS``. Raises nothing."""
         now_ms = self._clock.monotonic_ms()
-        if self._looking is None or (self._looking.done() and now_ms - self._looked_ms >= LAG_LOOK_MS):
+        if self._looking is None or (self._looking.done() and now_ms - self._looked_ms >= LAG_REFRESH_MS):
             self._looked_ms = now_ms
             self._looking = asyncio.create_task(self._look())
-            self._looking.add_done_callback(_ended)
+            self._looking.add_done_callback(_on_ended)
         await asyncio.wait((self._looking,), timeout=LAG_WAIT_MS / 1000)
 
     def stop(self) -> None:
@@ -154,15 +154,15 @@ class LagWatch(Collector):
         names = sorted(wanted)[:LAG_TOPICS_MAX]
         seen_ms = self._clock.monotonic_ms() - self._bounds.lag_fresh_ms
 
-        async def look(name: str) -> list[_Behind]:
+        async def look(name: str) -> list[_TopicLag]:
             try:
                 topic = await self._topics.fresh(name, seen_ms)
             except TidelogError as problem:
                 _log.warning("the lag of groups in topic %s is not known: %s", name, problem.detail)
                 return []
-            return [found for group, rows in wanted[name] if (found := _behind(group, topic, rows)) is not None]
+            return [found for group, rows in wanted[name] if (found := _topic_lag(group, topic, rows)) is not None]
 
-        looked = await run_parallel(look, names, limit=LOOKS_AT_ONCE)
+        looked = await run_parallel(look, names, limit=PARALLEL_LOOKUPS_MAX)
         behind = [one for some in looked for one in some]
         shown = heapq.nlargest(self._bounds.lag_series_max, behind, key=lambda one: one.record_count)
         ages = await self._ages(shown)
@@ -189,10 +189,10 @@ class LagWatch(Collector):
                 wanted.setdefault(topic, []).append((name, rows))
         return wanted
 
-    async def _ages(self, shown: Sequence[_Behind]) -> list[float | None]:
+    async def _ages(self, shown: Sequence[_TopicLag]) -> list[float | None]:
         """Return the age of each oldest unread record, in seconds. A timestamp is remembered while its record is the oldest."""
-        written = {place: self._written[place] for one in shown if (place := _place(one)) in self._written}
-        unknown = {place: one for one in shown if (place := _place(one)) is not None and place not in written}
+        written = {place: self._written[place] for one in shown if (place := _offset_key(one)) in self._written}
+        unknown = {place: one for one in shown if (place := _offset_key(one)) is not None and place not in written}
         asked = list(unknown.items())[: self._bounds.lag_reads_max]
         times = await asyncio.gather(*(self._written_ms(one) for _, one in asked))
         written |= {place: time for (place, _), time in zip(asked, times, strict=True) if time is not None}
@@ -200,10 +200,10 @@ class LagWatch(Collector):
         now_ms = self._clock.now_ms()
         return [
             0.0 if place is None else max(0, now_ms - written[place]) / 1000 if place in written else None
-            for place in map(_place, shown)
+            for place in map(_offset_key, shown)
         ]
 
-    async def _written_ms(self, one: _Behind) -> int | None:
+    async def _written_ms(self, one: _TopicLag) -> int | None:
         assert one.oldest is not None
         partition, offset = one.oldest
         try:
@@ -212,16 +212,16 @@ class LagWatch(Collector):
             return None
 
 
-def _ended(task: asyncio.Task[None]) -> None:
+def _on_ended(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.error("looking at the lag of groups failed", exc_info=error)
 
 
-def _place(one: _Behind) -> Place | None:
+def _offset_key(one: _TopicLag) -> OffsetKey | None:
     return None if one.oldest is None else (one.state.topic_id or "", *one.oldest)
 
 
-def _behind(group: str, topic: OpenTopic, rows: Sequence[OffsetRow]) -> _Behind | None:
+def _topic_lag(group: str, topic: OpenTopic, rows: Sequence[OffsetRow]) -> _TopicLag | None:
     """Return the group's lag; None when it has no offset for this incarnation of the topic."""
     state = topic.state
     record_count, counted = 0, 0
@@ -239,4 +239,4 @@ def _behind(group: str, topic: OpenTopic, rows: Sequence[OffsetRow]) -> _Behind 
             oldest, oldest_ms = (row.partition, first), newest_ms
     if not counted:
         return None
-    return _Behind(group=group, topic=topic, state=state, record_count=record_count, oldest=oldest)
+    return _TopicLag(group=group, topic=topic, state=state, record_count=record_count, oldest=oldest)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.engine.registry import TopicRegistry, is_topic_name
-from gateway.groups.bounds import LAG_GROUPS_PER_STEP, LOOKS_AT_ONCE, GroupBounds
+from gateway.groups.bounds import LAG_GROUPS_PER_STEP, PARALLEL_LOOKUPS_MAX, GroupBounds
 from gateway.tables.groups import GroupsTable
 from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
@@ -45,7 +45,7 @@ class TopicReaders:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ReadingGroup:
     """A group's committed offsets in a topic, and the number of its members that subscribe to the topic."""
 
     rows: list[OffsetRow] = field(default_factory=list)
@@ -70,12 +70,12 @@ class Readers:
         Raises ``BackOff``, and what ``topic_shown`` and ``group_shown`` raise.
         """
         state = await self._table.recent(self._bounds.lag_fresh_ms)
-        wanted: dict[str, dict[str, _Reader]] = {}
+        wanted: dict[str, dict[str, _ReadingGroup]] = {}
         for number, (name, group) in enumerate(state.groups.items()):
             if number % LAG_GROUPS_PER_STEP == 0:
                 await asyncio.sleep(0)
             if group.is_there and group_shown(name):
-                _sort(wanted, name, group, after)
+                _add_readers(wanted, name, group, after)
         names = sorted(name for name in wanted if is_topic_name(name) and topic_shown(name))
         seen_ms = self._clock.monotonic_ms() - self._bounds.lag_fresh_ms
 
@@ -86,23 +86,23 @@ class Readers:
                 return None  # The list of topics leaves it out, too.
             return _readers(topic.state, wanted[name])
 
-        looked = await run_parallel(look, names[:limit], limit=LOOKS_AT_ONCE)
+        looked = await run_parallel(look, names[:limit], limit=PARALLEL_LOOKUPS_MAX)
         found = [one for one in looked if one is not None]
         return found, names[limit - 1] if len(names) > limit else None
 
 
-def _sort(wanted: dict[str, dict[str, _Reader]], name: str, group: Group, after: str) -> None:
+def _add_readers(wanted: dict[str, dict[str, _ReadingGroup]], name: str, group: Group, after: str) -> None:
     """Enter a group under each of its topics that come after ``after``."""
     for row in group.offsets.values():
         if row.topic > after:
-            wanted.setdefault(row.topic, {}).setdefault(name, _Reader()).rows.append(row)
+            wanted.setdefault(row.topic, {}).setdefault(name, _ReadingGroup()).rows.append(row)
     for member in () if group.row is None else group.row.members:
         for topic in {*member.topics, *member.target}:
             if topic > after:
-                wanted.setdefault(topic, {}).setdefault(name, _Reader()).member_count += 1
+                wanted.setdefault(topic, {}).setdefault(name, _ReadingGroup()).member_count += 1
 
 
-def _readers(state: TopicState, groups: dict[str, _Reader]) -> TopicReaders | None:
+def _readers(state: TopicState, groups: dict[str, _ReadingGroup]) -> TopicReaders | None:
     """Return the groups that read the topic; None if it does not exist, or if they only read a deleted topic of that name."""
     if not state.exists:
         return None

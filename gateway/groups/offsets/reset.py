@@ -11,8 +11,8 @@ from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.partition_reader import PartitionReader
 from gateway.groups.bounds import GROUP_PARTITIONS_MAX
-from gateway.groups.offsets.committed import Committed, NextOffset, offsets_after
-from gateway.groups.offsets.incarnations import Incarnations, Key, of_ids
+from gateway.groups.offsets.committed import CommittedOffsets, NextOffset, offsets_after
+from gateway.groups.offsets.incarnations import Incarnations, Key, offsets_of_incarnations
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.groups.changes import not_empty_error
 from log_format.groups.row import OffsetRow
@@ -32,7 +32,7 @@ class ResetTo:
 class Reset:
     """Resets of groups' offsets. Used on the event loop only."""
 
-    def __init__(self, committed: Committed, incarnations: Incarnations, reading: PartitionReader) -> None:
+    def __init__(self, committed: CommittedOffsets, incarnations: Incarnations, reading: PartitionReader) -> None:
         self._committed = committed
         self._incarnations = incarnations
         self._reading = reading
@@ -50,7 +50,7 @@ class Reset:
         """Move offsets of a group without members, clamped to the log; return all offsets of the group.
 
         Args:
-            group: the group as ``Committed.group`` returned it.
+            group: the group as ``CommittedOffsets.group`` returned it.
             topics: topics of which all partitions are moved.
             partitions: further partitions to move.
             preview: whether nothing is committed; offsets that would move then have commit time 0.
@@ -69,7 +69,7 @@ class Reset:
                 f"{len(keys)} partitions are too many for one request: the most is {GROUP_PARTITIONS_MAX}."
             )
         ids = await self._incarnations.ids(group.offsets)
-        valid = of_ids(group, ids)
+        valid = offsets_of_incarnations(group, ids)
         wanted = []
         for number, key in enumerate(dict.fromkeys(keys), 1):
             wanted.append(await self._moved(name, key, to, valid.get(key), opened[key[0]][0]))

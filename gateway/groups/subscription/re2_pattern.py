@@ -50,7 +50,7 @@ _CONTROLS: Final = MappingProxyType({"a": "\a", "f": "\f", "n": "\n", "r": "\r",
 _QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
 
 
-def in_python(pattern: str) -> str:
+def to_python_pattern(pattern: str) -> str:
     """Return the pattern in Python's syntax. Raises ``ValueError`` saying what RE2 does not take."""
     found, at = [], 0
     flags: list[list[str]] = [[]]

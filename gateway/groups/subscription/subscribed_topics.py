@@ -16,8 +16,8 @@ from gateway.engine.administration import Administration
 from gateway.engine.pool import Pool
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.groups.assignment.next_row import Subscriptions
-from gateway.groups.bounds import LOOKS_AT_ONCE, MATCHES_REMEMBERED_MAX
-from gateway.groups.subscription.topic_pattern import compiled, matching
+from gateway.groups.bounds import CACHED_MATCHES_MAX, PARALLEL_LOOKUPS_MAX
+from gateway.groups.subscription.topic_pattern import compile_pattern, match_names
 from gateway.problem import refused
 from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
@@ -89,7 +89,7 @@ class SubscribedTopics:
     async def check(self, pattern: str) -> None:
         """Raise ``RequestRefused`` for an invalid pattern, or one that costs too much."""
         try:
-            await self._pool.run(compiled, pattern)
+            await self._pool.run(compile_pattern, pattern)
         except ValueError as problem:
             raise refused(f"topic_pattern {problem}.", [("/topic_pattern", str(problem))]) from None
 
@@ -128,7 +128,7 @@ class SubscribedTopics:
             if state.exists:
                 counts[name] = state.partition_count
 
-        await run_parallel(look, sorted(filter(is_topic_name, names)), limit=LOOKS_AT_ONCE)
+        await run_parallel(look, sorted(filter(is_topic_name, names)), limit=PARALLEL_LOOKUPS_MAX)
         return counts
 
     async def _matching(self, pattern: str, names: Sequence[str]) -> Sequence[str]:
@@ -139,7 +139,7 @@ class SubscribedTopics:
             self._matches.move_to_end(pattern)
             return known
         try:
-            found = await self._pool.run(matching, pattern, names, self._clock)
+            found = await self._pool.run(match_names, pattern, names, self._clock)
         except ValueError as problem:
             _log.warning("a pattern that can't be used matches nothing: %r %s", pattern[:200], problem)
             found = []
@@ -149,7 +149,7 @@ class SubscribedTopics:
         if names is self._names and pattern not in self._matches:
             self._matches[pattern] = found
             self._matches_size += 1 + len(found)
-            while self._matches_size > MATCHES_REMEMBERED_MAX:
+            while self._matches_size > CACHED_MATCHES_MAX:
                 _, forgotten = self._matches.popitem(last=False)
                 self._matches_size -= 1 + len(forgotten)
         return found

@@ -27,7 +27,7 @@ _REPEAT_COST: Final = 4
 _parser: Final[Any] = importlib.import_module("re._parser")
 
 
-def compiled(pattern: str) -> regex.Pattern[str]:
+def compile_pattern(pattern: str) -> regex.Pattern[str]:
     """Return the pattern, to be matched with a time limit. Blocks some milliseconds. Raises ``ValueError`` saying what is
     wrong."""
     try:
@@ -40,9 +40,9 @@ def compiled(pattern: str) -> regex.Pattern[str]:
         raise ValueError("is not a valid regular expression: it is nested too deeply") from problem
 
 
-def matching(pattern: str, names: Sequence[str], clock: Clock) -> list[str] | None:
-    """Return the names that the pattern matches as a whole; None if matching takes too long. Raises what ``compiled`` raises."""
-    matcher = compiled(pattern)
+def match_names(pattern: str, names: Sequence[str], clock: Clock) -> list[str] | None:
+    """Return the names that the pattern matches as a whole; None if it takes too long. Raises as ``compile_pattern``."""
+    matcher = compile_pattern(pattern)
     deadline_ms = clock.monotonic_ms() + PATTERN_MS_MAX
 
     def matches(name: str) -> bool:

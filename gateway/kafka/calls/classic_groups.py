@@ -11,8 +11,8 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.groups.bounds import REBALANCE_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_MAX, SESSION_TIMEOUT_MS_MIN
-from gateway.groups.calls.classic import Speaker
-from gateway.groups.classic.member import JoinWish
+from gateway.groups.calls.classic import Sender
+from gateway.groups.classic.member import ClassicJoinRequest
 from gateway.kafka.administration import Right, administer
 from gateway.kafka.call import Answer, KafkaCall, answer_concurrently
 from gateway.kafka.calls.coordinator import check_group, group_error, is_name, milliseconds
@@ -60,7 +60,7 @@ async def join_group(call: KafkaCall, request: Any) -> Answer:
     )
 
 
-def _join_request(call: KafkaCall, request: Any) -> JoinWish:
+def _join_request(call: KafkaCall, request: Any) -> ClassicJoinRequest:
     session_ms = milliseconds(request.session_timeout)
     if not SESSION_TIMEOUT_MS_MIN <= session_ms <= SESSION_TIMEOUT_MS_MAX:
         raise InvalidSession(f"A session takes {SESSION_TIMEOUT_MS_MIN} to {SESSION_TIMEOUT_MS_MAX} ms.")
@@ -73,7 +73,7 @@ def _join_request(call: KafkaCall, request: Any) -> JoinWish:
         or len(names) > PROTOCOLS_MAX
     ):
         raise RequestRefused("Names have 1 to 255 bytes and no control characters; a member has up to 100 protocols.")
-    return JoinWish(
+    return ClassicJoinRequest(
         member_id=request.member_id,
         instance_id=instance_id or None,
         client_id=client_name(call),
@@ -166,7 +166,7 @@ async def _remove_members(
     return [later_refusals.get(at, refusal) for at, refusal in enumerate(refusals)]
 
 
-def _sender(call: KafkaCall, request: Any) -> Speaker:
-    return Speaker(
+def _sender(call: KafkaCall, request: Any) -> Sender:
+    return Sender(
         member_id=request.member_id, instance_id=getattr(request, "group_instance_id", None), owner=call.owner
     )

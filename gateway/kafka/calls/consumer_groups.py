@@ -12,9 +12,9 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.groups.assignment.assignors import ASSIGNORS as TIDELOG_ASSIGNORS
 from gateway.groups.bounds import PATTERN_CHARACTERS_MAX, SESSION_TIMEOUT_MS_DEFAULT, SUBSCRIBED_TOPICS_MAX
-from gateway.groups.calls.epochs import ASSIGNORS, LEAVES, Beat
+from gateway.groups.calls.epochs import ASSIGNORS, LEAVE_EPOCH, ConsumerHeartbeat
 from gateway.groups.calls.groups import GroupDescription, heartbeat_interval_ms
-from gateway.groups.subscription.re2_pattern import in_python
+from gateway.groups.subscription.re2_pattern import to_python_pattern
 from gateway.kafka.call import Answer, KafkaCall, answer_concurrently
 from gateway.kafka.calls.classic_groups import client_name
 from gateway.kafka.calls.coordinator import (
@@ -65,7 +65,7 @@ async def heartbeat(call: KafkaCall, request: Any) -> Answer:
     )
 
 
-async def _heartbeat(call: KafkaCall, group: str, beat: Beat) -> Any:
+async def _heartbeat(call: KafkaCall, group: str, beat: ConsumerHeartbeat) -> Any:
     try:
         return await call.engine.groups.epochs.heartbeat(group, beat)
     except RequestRefused as refusal:
@@ -74,7 +74,7 @@ async def _heartbeat(call: KafkaCall, group: str, beat: Beat) -> Any:
         raise
 
 
-async def _parse_heartbeat(call: KafkaCall, request: Any, ids: TopicIds) -> Beat:
+async def _parse_heartbeat(call: KafkaCall, request: Any, ids: TopicIds) -> ConsumerHeartbeat:
     """Check the request and return its heartbeat. Raise ``RequestRefused``, ``Unauthorized``, ``BackOff``."""
     group, member_id = request.group_id, request.member_id
     if not member_id and call.version == 0 and request.member_epoch == 0:
@@ -94,9 +94,9 @@ async def _parse_heartbeat(call: KafkaCall, request: Any, ids: TopicIds) -> Beat
         call.require("Read", "topic", topic)
     rebalance_ms = milliseconds(request.rebalance_timeout)
     owned = request.topic_partitions
-    return Beat(
+    return ConsumerHeartbeat(
         member_id=member_id,
-        epoch=max(request.member_epoch, LEAVES - 1),
+        epoch=max(request.member_epoch, LEAVE_EPOCH - 1),
         instance_id=instance_id,
         client_id=client_name(call),
         rebalance_timeout_ms=rebalance_ms if rebalance_ms > 0 else None,
@@ -110,7 +110,7 @@ async def _parse_heartbeat(call: KafkaCall, request: Any, ids: TopicIds) -> Beat
 
 def _python_pattern(pattern: str) -> str:
     try:
-        return in_python(pattern)
+        return to_python_pattern(pattern)
     except ValueError as problem:
         raise InvalidPattern(f"The subscribed topics' pattern {problem}.") from problem
 

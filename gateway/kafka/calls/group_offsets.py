@@ -22,7 +22,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.groups.bounds import METADATA_BYTES_MAX
-from gateway.groups.calls.classic import Speaker
+from gateway.groups.calls.classic import Sender
 from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE
 from gateway.groups.classic.group import ClassicGroup
 from gateway.groups.offsets.committed import NextOffset, unknown_group
@@ -109,7 +109,7 @@ async def _decide(call: KafkaCall, request: Any, asked: Sequence[_Requested], ep
         raise RequestRefused("A commit with a generation needs a member.", code=ErrorCode.UNKNOWN_MEMBER)
     else:
         instance_id = getattr(request, "group_instance_id", None)
-        speaker = Speaker(member_id=member_id, instance_id=instance_id, owner=call.owner)
+        speaker = Sender(member_id=member_id, instance_id=instance_id, owner=call.owner)
         await call.engine.groups.check_commit(group, speaker, generation, call.reader)
     offsets = {
         (one.topic, one.entry.partition_index): NextOffset(

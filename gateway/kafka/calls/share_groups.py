@@ -18,7 +18,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.groups.bounds import LOOKS_AT_ONCE, SESSION_TIMEOUT_MS_DEFAULT, SUBSCRIBED_TOPICS_MAX
+from gateway.groups.bounds import PARALLEL_LOOKUPS_MAX, SESSION_TIMEOUT_MS_DEFAULT, SUBSCRIBED_TOPICS_MAX
 from gateway.groups.calls.groups import heartbeat_interval_ms
 from gateway.kafka.administration import Right, administer
 from gateway.kafka.call import Answer, KafkaCall, answer_concurrently
@@ -162,10 +162,10 @@ async def _look_up_topics(call: KafkaCall, name: str, group: ShareGroup, member:
         return
     topics = group.topics
     known: dict[str, tuple[UUID, int]] = {}
-    for start in range(0, len(topics), LOOKS_AT_ONCE):
+    for start in range(0, len(topics), PARALLEL_LOOKUPS_MAX):
         looks = (
             call.engine.topics.fresh(topic, now_ms - LOOKUP_INTERVAL_MS)
-            for topic in topics[start : start + LOOKS_AT_ONCE]
+            for topic in topics[start : start + PARALLEL_LOOKUPS_MAX]
         )
         for topic in await asyncio.gather(*looks):
             state = topic.state

@@ -15,7 +15,7 @@ from gateway.app import create_app
 from gateway.cluster.membership import Beating, Identity, Membership
 from gateway.cluster.peers import Peers
 from gateway.groups.bounds import GroupBounds
-from gateway.groups.calls.groups import Groups, Joining
+from gateway.groups.calls.groups import Groups, JoinRequest
 from gateway.groups.membership.live_group import LiveGroup
 from gateway.groups.membership.upkeep import Upkeep
 from gateway.process.server import GatewayServer, server_config
@@ -28,7 +28,7 @@ from log_format.groups.changes import Claim
 from tests.support.engine import make_gateway
 from tests.support.lone_gateway import lone_gateway
 
-JOINING = Joining(
+JOINING = JoinRequest(
     topics=("t",), pattern=None, assignor="range", session_timeout_ms=1_000, client_id=None, instance_id=None
 )
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.groups.calls.groups import Joining
+from gateway.groups.calls.groups import JoinRequest
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.topic.producer_id import TRANSACTIONAL
 from log_format.topic.producers import ProducerStamp
@@ -106,7 +106,7 @@ async def test_a_member_is_its_owners(gateway: Gateway) -> None:
     await gateway.topic()
 
     async def joined(owner: str) -> str:
-        joining = Joining(
+        joining = JoinRequest(
             topics=("t",), pattern=None, assignor="range", session_timeout_ms=60_000, client_id=None, instance_id=None,
             owner=owner,
         )  # fmt: skip

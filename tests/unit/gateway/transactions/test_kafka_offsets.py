@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.groups.calls.groups import Joining
+from gateway.groups.calls.groups import JoinRequest
 from gateway.transactions.of_kafka import TransactionalProducer
 from log_format.errors import BackOff, ErrorCode, TidelogError
 from log_format.topic.producer_id import parse_number
@@ -33,7 +33,7 @@ async def stage(gateway: Gateway, producer: TransactionalProducer, offset: int, 
 
 async def join(gateway: Gateway) -> None:
     """From then on the group refuses offsets that name no member."""
-    joining = Joining(
+    joining = JoinRequest(
         topics=("t",), pattern=None, assignor="range", session_timeout_ms=60_000, client_id=None, instance_id=None
     )
     await gateway.engine.groups.join("g", joining)

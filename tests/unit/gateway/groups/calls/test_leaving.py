@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gateway.groups.calls.classic import ClassicCalls
-from gateway.groups.classic.member import JoinWish, Member
+from gateway.groups.classic.member import ClassicJoinRequest, Member
 from gateway.groups.classic.roster import Roster
 from log_format.cluster.proof import NOBODY
 from log_format.errors import ErrorCode, RequestRefused
@@ -24,7 +24,7 @@ NAMED = 20_000
 
 
 def member(number: int) -> Member:
-    wish = JoinWish(
+    wish = ClassicJoinRequest(
         member_id="",
         instance_id=f"i{number}",
         client_id=None,

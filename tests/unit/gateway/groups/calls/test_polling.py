@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gateway.engine.fetch_answer import Fetched, FetchLimits
-from gateway.groups.calls.groups import Joining
-from gateway.groups.calls.polling import Polling, PollWish
+from gateway.groups.calls.groups import JoinRequest
+from gateway.groups.calls.polling import Polling, PollRequest
 from gateway.groups.offsets.committed import NextOffset
 from log_format.errors import ErrorCode, RequestRefused
 from tests.support.engine import Gateway, make_gateway, values_of
@@ -18,8 +18,8 @@ from tests.support.engine import Gateway, make_gateway, values_of
 SESSION_MS = 1_000
 
 
-def _joining(instance_id: str | None = None) -> Joining:
-    return Joining(
+def _joining(instance_id: str | None = None) -> JoinRequest:
+    return JoinRequest(
         topics=("t",),
         pattern=None,
         assignor="range",
@@ -29,9 +29,9 @@ def _joining(instance_id: str | None = None) -> Joining:
     )
 
 
-def _wish(member_id: str, generation: int | None, wait_ms: int) -> PollWish:
+def _wish(member_id: str, generation: int | None, wait_ms: int) -> PollRequest:
     limits = FetchLimits(records_max=10, bytes_max=1 << 20, bytes_min=1, wait_ms_max=wait_ms)
-    return PollWish(
+    return PollRequest(
         member_id=member_id,
         generation=generation,
         commit=(),
@@ -55,7 +55,7 @@ async def test_a_client_that_leaves_while_its_answer_is_checked(monkeypatch: pyt
         await asyncio.Event().wait()
         return True
 
-    monkeypatch.setattr(groups.coordinator, "still", never)
+    monkeypatch.setattr(groups.coordinator, "is_current", never)
     wish = _wish(joined.member.member_id, 1, wait_ms)
     poll = asyncio.create_task(groups.polling.poll(group, wish, gateway.memory))
     await reached.wait()
@@ -100,7 +100,7 @@ async def test_what_a_poll_takes_is_not_the_members_time(monkeypatch: pytest.Mon
     first = joined.member
     await groups.join("g", _joining())
     session = group.sessions[first.member_id]
-    still = groups.coordinator.still
+    still = groups.coordinator.is_current
     seen = []
 
     async def slow(asked: Any) -> bool:
@@ -108,7 +108,7 @@ async def test_what_a_poll_takes_is_not_the_members_time(monkeypatch: pytest.Mon
         await asyncio.sleep(0.01)
         return bool(await still(asked))
 
-    monkeypatch.setattr(groups.coordinator, "still", slow)
+    monkeypatch.setattr(groups.coordinator, "is_current", slow)
     polled = await groups.polling.poll(group, _wish(first.member_id, 1, 0), gateway.memory)
     assert (polled.rebalanced, polled.generation) == (True, 2)
     assert seen == [None], "it was not told yet"

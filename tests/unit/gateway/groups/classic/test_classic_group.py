@@ -10,7 +10,7 @@ import asyncio
 import pytest
 
 from gateway.groups.classic.consumer_protocol import assigned_partitions, assignment_of, subscription_of
-from gateway.groups.classic.member import ClassicJoined
+from gateway.groups.classic.member import ClassicGeneration
 from gateway.groups.classic.phase import Phase
 from gateway.groups.classic.refusal import Rebalancing
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
@@ -30,7 +30,7 @@ def _code(refused: pytest.ExceptionInfo[TidelogError]) -> ErrorCode:
     return refused.value.code
 
 
-async def _rejoin(world: ClassicWorld, *clients: Client) -> list[asyncio.Task[ClassicJoined | None]]:
+async def _rejoin(world: ClassicWorld, *clients: Client) -> list[asyncio.Task[ClassicGeneration | None]]:
     return [await world.member(member_id=one.id) for one in clients]
 
 

@@ -223,10 +223,10 @@ async def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> No
     coordinator, _ = _coordinator(commits)
     group = await coordinator.live("g")
     assert await coordinator.live("g") is group
-    assert await coordinator.still(group)
+    assert await coordinator.is_current(group)
     await commits.decide(Claim(group="g", coordinator="another"))
     commits.ages.clear()
-    assert not await coordinator.still(group)
+    assert not await coordinator.is_current(group)
     taken_back = await coordinator.live("g")
     assert taken_back is not group
     assert group.is_lost

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 import gateway.engine  # noqa: F401 - the engine and its groups import each other, and this is the way in
 from gateway.groups.metrics import GroupMetrics
-from gateway.groups.offsets.committed import Committed
+from gateway.groups.offsets.committed import CommittedOffsets
 
 
 @pytest.mark.parametrize("generation", [3, None])
@@ -32,7 +32,7 @@ async def test_a_commit_is_of_the_epoch_in_which_it_came(generation: int | None)
             decisions.append(decision)
 
     absent: Any = None
-    committed = Committed(
+    committed = CommittedOffsets(
         Commits(),  # type: ignore[arg-type]
         Coordinator(),  # type: ignore[arg-type]
         absent,

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.app import create_app
 from gateway.groups.bounds import GroupBounds
-from gateway.groups.calls.groups import Joining
+from gateway.groups.calls.groups import JoinRequest
 from gateway.groups.offsets.committed import NextOffset
 from gateway.kafka.call import PendingAnswer
 from gateway.kafka.calls import group_offsets
@@ -25,7 +25,7 @@ from tests.support.lone_gateway import lone_gateway
 
 LATE, NEWER = 5, 8
 """The offset of the commit that is held, and the one that its member commits elsewhere meanwhile."""
-JOINING = Joining(
+JOINING = JoinRequest(
     topics=("t",), pattern=None, assignor="range", session_timeout_ms=10_000, client_id=None, instance_id=None
 )
 BOUNDS = GroupBounds(lease_ms=0)

@@ -6,8 +6,8 @@ import warnings
 
 import pytest
 
-from gateway.groups.subscription.re2_pattern import in_python
-from gateway.groups.subscription.topic_pattern import matching
+from gateway.groups.subscription.re2_pattern import to_python_pattern
+from gateway.groups.subscription.topic_pattern import match_names
 from log_format.clock import SystemClock
 
 NAMES = ("orders", "orders-2", "Trains", "x.y", "77", "a&b", "_")
@@ -60,7 +60,7 @@ def test_what_a_pattern_of_re2_matches(pattern: str, found: list[str]) -> None:
     """Without a word on standard error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert matching(in_python(pattern), NAMES, SystemClock()) == found
+        assert match_names(to_python_pattern(pattern), NAMES, SystemClock()) == found
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_what_a_pattern_of_re2_matches(pattern: str, found: list[str]) -> None:
 def test_what_re2_refuses_is_refused(pattern: str) -> None:
     """As by a broker, in words."""
     with pytest.raises(ValueError, match="is not a valid regular expression"):
-        in_python(pattern)
+        to_python_pattern(pattern)

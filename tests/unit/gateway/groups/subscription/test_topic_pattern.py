@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.groups.subscription.topic_pattern import compiled, matching
+from gateway.groups.subscription.topic_pattern import compile_pattern, match_names
 from log_format.clock import SystemClock
 from tests.support.cpu_time import is_cheap
 
@@ -23,7 +23,7 @@ NAMES = ("flights", "flights-2", "Trains", "x.y")
 )
 def test_what_a_pattern_matches(pattern: str, found: list[str]) -> None:
     """The whole name must match, by Python's rules."""
-    assert matching(pattern, NAMES, SystemClock()) == found
+    assert match_names(pattern, NAMES, SystemClock()) == found
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_what_is_refused_before_it_is_compiled(pattern: str, what: str) -> None:
 
     def refuse() -> None:
         with pytest.raises(ValueError, match=what):
-            compiled(pattern)
+            compile_pattern(pattern)
 
     assert is_cheap(refuse, 1)
 
 
 def test_a_pattern_that_takes_for_ever_matches_nothing() -> None:
     """Matching has a limit of time, over all names together."""
-    assert matching(
+    assert match_names(
         "(?:a?){200}a{200}b|(a|b|ab)*(?=c)c*(bc|[ab])*d" + "(.?)" * 60, ["ab" * 120] * 2_000, SystemClock()
     ) in (
         None,

@@ -14,21 +14,21 @@ Source: KIP-848, "Online Migration"; Kafka's ``classicGroupJoinToConsumerGroup``
 from __future__ import annotations
 
 from gateway.groups.bounds import CLASSIC_GROUP_BYTES_MAX
-from gateway.groups.calls.epochs import caught_up, check_reader
+from gateway.groups.calls.epochs import acknowledge_progress, check_reader
 from gateway.groups.classic.consumer_protocol import (
     PROTOCOL_TYPE,
     assignment_of,
     owned_partitions,
     subscribed_topics,
 )
-from gateway.groups.classic.member import ClassicJoined, JoinWish, assigned_by_gateway
+from gateway.groups.classic.member import ClassicGeneration, ClassicJoinRequest, assigned_by_gateway
 from gateway.groups.classic.refusal import Rebalancing, inconsistent
 from gateway.groups.membership.live_group import LiveGroup
 from log_format.groups.changes import fenced_member_error, stale_error, unknown_member_error
 from log_format.groups.row import MemberRow, Partitions
 
 
-async def join(group: LiveGroup, wish: JoinWish, new_id: str) -> ClassicJoined | None:
+async def join(group: LiveGroup, wish: ClassicJoinRequest, new_id: str) -> ClassicGeneration | None:
     """Let a member join; return its generation, or None if its client shall join again, with ``new_id``.
 
     Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
@@ -48,10 +48,10 @@ async def join(group: LiveGroup, wish: JoinWish, new_id: str) -> ClassicJoined |
         if topics != member.topics:
             await group.subscribe(member_id, topics, None)
             member = group.member(member_id)
-        generation, assigned = await caught_up(group, member, session)
+        generation, assigned = await acknowledge_progress(group, member, session)
     if member_id in group.sessions:
         group.sessions[member_id].assigned = assigned
-    return ClassicJoined(
+    return ClassicGeneration(
         member_id=member_id,
         generation=generation,
         protocol_type=PROTOCOL_TYPE,
@@ -85,7 +85,7 @@ async def heartbeat(group: LiveGroup, member_id: str, instance_id: str | None, g
     heard = await group.heartbeat(member_id, None)
     session = group.sessions[member_id]
     if generation != heard.generation or session.assigned != heard.readable:
-        group.called(session)
+        group.note_called(session)
         raise Rebalancing(group.name)
 
 
@@ -100,7 +100,7 @@ def member_of(group: LiveGroup, member_id: str, instance_id: str | None) -> Memb
     return member
 
 
-def _known(group: LiveGroup, wish: JoinWish, owned: Partitions) -> MemberRow | None:
+def _known(group: LiveGroup, wish: ClassicJoinRequest, owned: Partitions) -> MemberRow | None:
     """Return the member that joins again; None for one that joins anew, perhaps in place of a static one. Raises
     ``RequestRefused``."""
     if not wish.member_id:
@@ -121,7 +121,7 @@ def _of_instance(group: LiveGroup, instance_id: str | None) -> MemberRow | None:
     return next((one for one in group.row.members if instance_id is not None and one.instance_id == instance_id), None)
 
 
-def _owned(group: LiveGroup, wish: JoinWish) -> Partitions:
+def _owned(group: LiveGroup, wish: ClassicJoinRequest) -> Partitions:
     """Return the partitions that the client reads, by its metadata.
 
     Raises ``RequestRefused`` (``INCONSISTENT_ASSIGNOR``) for a member that is no consumer, or that has no protocol in common

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-class Promised:
+class PromisedIds:
     """Promised member ids. Times are monotonic milliseconds."""
 
     def __init__(self) -> None:
@@ -31,6 +31,6 @@ class Promised:
         """Drop the ids whose time is over."""
         self._until_ms = {name: until_ms for name, until_ms in self._until_ms.items() if until_ms > now_ms}
 
-    def stood_still(self, duration_ms: int) -> None:
+    def postpone(self, duration_ms: int) -> None:
         """Extend all ids by the time for which this process was suspended."""
         self._until_ms = {name: until_ms + duration_ms for name, until_ms in self._until_ms.items()}
