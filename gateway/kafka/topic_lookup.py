@@ -17,7 +17,7 @@ async def look_up_topics(call: KafkaCall, names: Iterable[str], arrival_ms: int)
 
     Args:
         call: The request.
-        names: TopicsByName.
+        names: Topics.
         arrival_ms: Monotonic time; the topics' states are read after it.
 
     Returns:
