@@ -19,13 +19,13 @@ from starlette.types import Receive, Scope, Send
 from gateway.codec.media_type import JSON, OCTET_STREAM, content_type, negotiate
 from gateway.gateway import gateway_of, request_memory
 from gateway.http.body import request_body
-from gateway.http.json_response import encoded
-from gateway.http.parameters import PARAMETERS_MAX, accepted
+from gateway.http.json_response import encode_json
+from gateway.http.parameters import PARAMETERS_MAX, accept_header
 from gateway.problem import refused
 from gateway.registry_problem import MEDIA_TYPE
-from gateway.routes.administered import administered
-from gateway.routes.held_response import room_for_answer
-from gateway.routes.json_body import INLINE_BYTES_MAX
+from gateway.routes.administration import administer
+from gateway.routes.read_json import INLINE_BYTES_MAX
+from gateway.routes.reserved_response import reserve_answer
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode, RequestRefused
 
@@ -55,18 +55,20 @@ class RegistryRoute(TypedRoute):
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
-        media_type = negotiate(accepted(request), ANSWER_TYPES)
+        media_type = negotiate(accept_header(request), ANSWER_TYPES)
         values = {self._request_name or "request": request}
         if self._administers is None:
             answer = await self.endpoint(**values)
         else:
-            answer = await administered(request, self._administers, self.endpoint, values)
+            answer = await administer(request, self._administers, self.endpoint, values)
         if isinstance(answer, Listed):
-            with await room_for_answer(request, answer.size_bytes):
-                data = await in_pool_if(request, answer.size_bytes > INLINE_BYTES_MAX, lambda: encoded(answer.make()))
+            with await reserve_answer(request, answer.size_bytes):
+                data = await in_pool_if(
+                    request, answer.size_bytes > INLINE_BYTES_MAX, lambda: encode_json(answer.make())
+                )
                 await _sent(data, media_type, send)
             return
-        await _sent(answer.text.encode() if isinstance(answer, Text) else encoded(answer), media_type, send)
+        await _sent(answer.text.encode() if isinstance(answer, Text) else encode_json(answer), media_type, send)
 
 
 async def _sent(data: bytes, media_type: str, send: Send) -> None:
