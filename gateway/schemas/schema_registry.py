@@ -11,10 +11,13 @@ Used on the event loop only.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -74,6 +77,8 @@ class SchemaRegistry:
         self._pool = Pool("schemas", SCHEMA_THREADS, make_executor, waiting_max=WAITING_MAX)
         self._parsed = ParsedSchemas()
         self._copied_at_ms: int | None = None
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Locks of the subjects with registrations under way."""
 
     async def state(self) -> SchemasState:
         """Return what is registered at a moment during this call. Raises ``BackOff``, ``CorruptData``."""
@@ -130,7 +135,17 @@ class SchemaRegistry:
             OutcomeUnknown: Whether it is registered is not known; asking again tells.
         """
         state, schema, parsed = await self.understood(wanted)
-        for _ in range(RECHECKS_MAX):
+        # One after another where they are compared: each would otherwise make the others compare again.
+        lock = self._locks.setdefault(wanted.subject, asyncio.Lock())
+        async with lock if compared(state, wanted.subject).compares else nullcontext():
+            return await self._registered(wanted, state, schema, parsed)
+
+    async def _registered(
+        self, wanted: Registration, state: SchemasState, schema: Schema, parsed: ParsedSchema
+    ) -> Registered:
+        for number in range(RECHECKS_MAX):
+            if number:
+                state = await self._table.fresh()
             versions = compared(state, wanted.subject)
             register = Register(
                 subject=wanted.subject,
@@ -146,14 +161,12 @@ class SchemaRegistry:
             if state.mode(wanted.subject) != "IMPORT":
                 refusal = await self._compared(state, wanted.subject, schema, parsed, versions)
                 if refusal is not None:
-                    state = await self._table.fresh()
-                    if compared(state, wanted.subject) == versions:
+                    if compared(await self._table.fresh(), wanted.subject) == versions:
                         raise incompatible(wanted.subject, refusal)
                     continue
             try:
                 decided = await self._table.decide(register)
             except Recheck:
-                state = await self._table.fresh()
                 continue
             return Registered(schema=schema, id=decided.schema_id, version=decided.version)
         raise Recheck(wanted.subject)

@@ -65,6 +65,11 @@ class Compared:
     versions: tuple[Version, ...]
     config: ConfigRow
 
+    @property
+    def compares(self) -> bool:
+        """Whether the configuration asks for a comparison."""
+        return self.config.compatibility != "NONE"
+
 
 def compared(state: SchemasState, subject: str) -> Compared:
     """Return what a schema for this subject has to be compared with."""
@@ -141,7 +146,8 @@ class Register:
         if self.schema_id is None and known_id is None and self._next_id(state) > ID_MAX:
             return TidelogError("The registry has given all ids.")
         now = compared(state, self.subject)
-        return None if now == self.compared else Recheck(self.subject)
+        is_known = now.versions == self.compared.versions or not now.compares
+        return None if is_known and now.config == self.compared.config else Recheck(self.subject)
 
     def _forbidden_import(self, state: SchemasState, versions: Sequence[Version]) -> TidelogError | None:
         context = split(self.subject)[0]
