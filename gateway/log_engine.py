@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -62,6 +63,7 @@ from gateway.transactions.one_request import OneRequest
 from gateway.transactions.preparing import Preparing
 from gateway.transactions.sweeping import Sweeping
 from gateway.transactions.transactions import Transactions
+from gateway.typing.typings import Typings
 from log_format import layout
 from log_format.cluster.proof import NOBODY
 from log_format.journal.reader import JournalReader
@@ -172,7 +174,10 @@ class LogEngine:
         self.clock, self.bounds, self._draining = clock, bounds, DrainFlag()
         self._metrics = EngineMetrics(registry)
         self._times_ahead = FutureTimes(tells=False)
-        self._access = _access(given, bounds, self._metrics)
+        access = _access(given, bounds, self._metrics)
+        schemas = SchemasTable(access)
+        self.typings = Typings(schemas, Pool("typing", 1, given.make_executor))
+        self._access = replace(access, type_records=self.typings.type_records)
         self.access_table = AccessTable(self._access)
         self.rights = OPEN if settings.super_users is None else Rights(self.access_table, settings.super_users)
         self._tail, self._places = _tail(bounds, self._metrics), _places(bounds, self._metrics)
@@ -186,7 +191,10 @@ class LogEngine:
         self.foreign = parts.foreign
         self._read_by(parts, cold_store)
         self.administration = Administration(
-            self.topics, self._access, self.journals, cold_store=cold_store, cold_pool=self._cold_pool
+            *(self.topics, self._access, self.journals),
+            cold_store=cold_store,
+            cold_pool=self._cold_pool,
+            columns_of=self.typings.columns,
         )
         self.producer_ids = ids = ProducerIds(store, pool=self._access.look_pool, clock=clock, new_id=new_id)
         self._finishing = finishing = Finishing(self._access, self.topics, given.request_memory)
@@ -216,7 +224,7 @@ class LogEngine:
         self.commit_modes = CommitModes(self.journals, self.topics, self._access)
         delaying = (self._access, self.topics, ownership, finishing.transactions, given.make_executor)
         self.delayed = Delayed(*delaying, memory=given.request_memory, registry=registry)
-        self.schemas = SchemaRegistry(SchemasTable(self._access), self._access, given.make_executor)
+        self.schemas = SchemaRegistry(schemas, self._access, given.make_executor)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -29,6 +29,7 @@ from log_format.errors import (
     UnknownTopic,
     UnsupportedTable,
 )
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns
 from log_format.store import ObjectStore
 from log_format.topic.attachment import Attachment, TopicMove
 from log_format.topic.changes import (
@@ -39,7 +40,7 @@ from log_format.topic.changes import (
     DeleteTopic,
     RemoveDeadSegments,
 )
-from log_format.topic.config import ConfigValue, TopicConfig
+from log_format.topic.config import ConfigValue, Subjects, TopicConfig
 from log_format.topic.state import TopicState
 
 _log = logging.getLogger("gateway.administration")
@@ -71,6 +72,10 @@ class TopicPage:
     next_after: str | None
 
 
+ColumnsOf = Callable[[Subjects], Awaitable[TypedColumns]]
+"""Function that returns the typed columns of topics with these schemas."""
+
+
 class Administration:
     """Operations that create, describe, list, alter and delete topics. Used on the event loop only."""
 
@@ -82,7 +87,9 @@ class Administration:
         *,
         cold_store: ObjectStore,
         cold_pool: Pool,
+        columns_of: ColumnsOf,
     ) -> None:
+        self._columns_of = columns_of
         self._registry = registry
         self._cold_store = cold_store
         self._clock = access.clock
@@ -103,9 +110,13 @@ class Administration:
     async def create(self, name: str, partition_count: int, config: TopicConfig) -> tuple[TopicState, bool]:
         """Create a topic; return its state, and True if it was created or False if the same topic existed.
 
-        Raises ``RequestRefused`` (name, count, ``TOPIC_ALREADY_EXISTS``), and what ``OpenTopic.commit`` raises.
+        Raises ``RequestRefused`` (name, count, ``TOPIC_ALREADY_EXISTS``, ``INVALID_CONFIG``), and what ``OpenTopic.commit``
+        raises.
         """
-        change = CreateTopic(name=name, partition_count=partition_count, config=config, topic_id=self._new_id())
+        columns = await self._columns_of(config.subjects) if config.subjects.are_set else NO_TYPED_COLUMNS
+        change = CreateTopic(
+            name=name, partition_count=partition_count, config=config, topic_id=self._new_id(), columns=columns
+        )
         topic = await self._registry.fresh(name, self._clock.monotonic_ms())
         if not topic.state.exists:
             change = replace(change, attachment=await self._first_place(change.topic_id, config))
@@ -128,7 +139,10 @@ class Administration:
         """
         topic = await self._existing(name)
         bytes_max = self._bounds.request_bytes_max
-        mode = topic.require_state().config.altered(config, request_bytes_max=bytes_max).choice("commit.mode")
+        before = topic.require_state().config
+        altered = before.altered(config, request_bytes_max=bytes_max)
+        mode = altered.commit_mode
+        columns = NO_TYPED_COLUMNS if altered.subjects == before.subjects else await self._columns_of(altered.subjects)
         topic_id, is_own = topic.state.topic_id, topic.state.attachment is None
 
         def change(move: TopicMove) -> AlterTopic:
@@ -138,6 +152,7 @@ class Administration:
                 request_bytes_max=bytes_max,
                 move=move,
                 topic_id=topic_id,
+                columns=columns,
             )
 
         joins = await self._journals.find_with_room() if mode == "shared" and is_own else None
@@ -255,7 +270,7 @@ class Administration:
         self._made.append(now_ms)
         while now_ms - self._made[0] > _MADE_MS:
             self._made.popleft()
-        mode = config.choice("commit.mode")
+        mode = config.commit_mode
         may_be_own = len(self._made) <= _MADE_OWN_MAX or self._journals.refusal_reason is not None
         if mode == "own" or (mode == "auto" and may_be_own):
             return None

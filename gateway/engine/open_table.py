@@ -30,6 +30,7 @@ from log_format.delta.table import NO_LOG, StateT, TableDescription
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable
 from log_format.ids import NewId
 from log_format.store import ObjectStore
+from log_format.topic.append import TypeRecords
 
 ResultT = TypeVar("ResultT")
 
@@ -53,6 +54,8 @@ class TableAccess:
     """Function that reads the commits of a log that is being loaded."""
     time_limits: TimeLimits = field(default_factory=TimeLimits)
     """Time limits of the waits for acknowledgements."""
+    type_records: TypeRecords | None = None
+    """Function that gives typed columns to records that were accepted before they could have any."""
 
 
 class OpenTable(Generic[StateT]):

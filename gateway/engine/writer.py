@@ -164,6 +164,7 @@ class Writer:
         self._pool = access.write_pool
         self._clock = access.clock
         self._new_id = access.new_id
+        self._type_records = access.type_records
         self._metrics = access.metrics
         self._bounds = access.bounds
         self._tail = tail
@@ -214,7 +215,7 @@ class Writer:
         self._metrics.flush_bytes.observe(group.size_bytes)
         self._metrics.flush_batches.observe(len(group.pending))
         self._flush_count += 1
-        append = Append(group.items, self._new_id)
+        append = Append(group.items, self._new_id, self._type_records)
         flush = Flush(group, append, append.counts(), self._predicted())
         try:
             if self._ahead or not group.is_next or group.size_bytes > ONE_STEP_FLUSH_BYTES_MAX:

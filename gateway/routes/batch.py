@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from gateway.codec.delays import refuse_late, with_due_timestamps
 from gateway.codec.incoming import IncomingRecords, Milliseconds
@@ -22,7 +23,8 @@ from gateway.codec.record_size import refuse_large
 from gateway.codec.record_time import refuse_untimely
 from gateway.codec.route import route
 from gateway.engine.open_topic import OpenTopic
-from log_format.clock import Clock
+from gateway.log_engine import LogEngine
+from gateway.typing.typed_records import MisfitRecords, TypingAtDoor, typed_records
 from log_format.errors import ErrorCode, RequestRefused, UnknownPartition
 from log_format.records.partitioner import partition_for_key
 from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP_MS_MAX
@@ -31,6 +33,7 @@ from log_format.records.size import largest_record_bytes
 from log_format.scheduled.delayed_records import DelayedRecords
 from log_format.topic.append import Batch
 from log_format.topic.append_outcome import Duplicate
+from log_format.topic.config import UNTYPED
 from log_format.topic.producers import ProducerStamp, SequenceCheck
 from log_format.topic.state import TopicState
 
@@ -122,11 +125,13 @@ def with_records(batch: Batch, records: DelayedRecords) -> Batch | None:
         partition_count=batch.partition_count,
         stamp=batch.stamp,
         expected_offset=batch.expected_offset,
+        typed=None if batch.typed is None else batch.typed.take(pa.array(records.indices)),
+        subjects=batch.subjects,
     )
 
 
 async def route_records(
-    topic: OpenTopic, incoming: IncomingRecords, routing: Routing, codec: CodecWork, clock: Clock
+    topic: OpenTopic, incoming: IncomingRecords, routing: Routing, codec: CodecWork, engine: LogEngine
 ) -> RoutedRecords:
     """Route the records for the topic's known state or, before refusing them, for its newest state.
 
@@ -137,18 +142,30 @@ async def route_records(
         incoming: The decoded records.
         routing: The request's inputs of routing.
         codec: Where to route them: inline, or in the codec pool.
-        clock: The gateway's.
+        engine: The gateway's: its clock, and its readers of schemas.
 
     Raises:
-        RequestRefused: The topic's newest settings refuse the records.
+        RequestRefused: The topic's newest settings or schemas refuse the records.
         UnknownPartition: The route names a partition that the topic lacks.
         TidelogError: As ``OpenTopic.fresh`` raises it.
     """
-    state, is_stored = topic.require_own_state(), False
+    state, is_stored, clock = topic.require_own_state(), False, engine.clock
+    typing: TypingAtDoor | None = None
     while True:
+        subjects = state.config.subjects
+        if subjects.are_set and typing is None:
+            typing = TypingAtDoor(await engine.typings.of(subjects))
         try:
-            work = partial(batch_of, incoming, state, routing, is_stored=is_stored)
+            work = partial(batch_of, incoming, state, routing, typing, is_stored=is_stored)
             return await codec.do(work)
+        except MisfitRecords as refusal:
+            newer_readers = await engine.typings.newer(subjects, refusal.misfits)
+            if newer_readers is not None:
+                typing = TypingAtDoor(newer_readers)
+            elif refusal.is_marked and typing is not None:
+                typing = typing._replace(is_newest=True)
+            else:
+                raise refusal.refusal from None
         except RequestRefused as refusal:
             if refusal.code not in _STATE_DEPENDENT_ERRORS or is_stored:
                 raise
@@ -157,7 +174,7 @@ async def route_records(
             is_stored = _is_duplicate(newer, routing.stamp, clock.now_ms())
             if not is_stored and (newer.partition_count, newer.config) == (state.partition_count, state.config):
                 raise
-            state = newer
+            state, typing = newer, None
 
 
 def _is_duplicate(state: TopicState, stamp: ProducerStamp | None, now_ms: int) -> bool:
@@ -168,13 +185,19 @@ def _is_duplicate(state: TopicState, stamp: ProducerStamp | None, now_ms: int) -
 
 
 def batch_of(
-    incoming: IncomingRecords, state: TopicState, routing: Routing, *, is_stored: bool = False
+    incoming: IncomingRecords,
+    state: TopicState,
+    routing: Routing,
+    typing: TypingAtDoor | None = None,
+    *,
+    is_stored: bool = False,
 ) -> RoutedRecords:
     """Route the records for a state of the topic.
 
-    ``is_stored``: an earlier try stored them, so the topic's settings are not checked. Raises ``RequestRefused``.
+    ``typing``: readers of the topic's schemas; None: it has none. ``is_stored``: an earlier try stored them, so the topic's
+    settings are not checked. Raises ``RequestRefused``, ``MisfitRecords``.
     """
-    if incoming.single is not None and incoming.partitions is None and incoming.delays is None:
+    if typing is None and incoming.single is not None and incoming.partitions is None and incoming.delays is None:
         batch = _batch_of_single(incoming.single, state, routing, is_stored=is_stored)
         if batch is not None:
             return RoutedRecords(batch)
@@ -208,6 +231,7 @@ def batch_of(
         now_ms=routing.arrived_at_ms,
         log_append_time=state.config.choice("message.timestamp.type") == "LogAppendTime",
     )
+    typed = None if typing is None else typed_records(incoming, typing, state.config, is_stored=is_stored)
     batch = Batch(
         topic_id=state.existing_id,
         records=records,
@@ -216,6 +240,8 @@ def batch_of(
         partition_count=state.partition_count if routing.partition is None else None,
         stamp=routing.stamp,
         expected_offset=routing.expected_offset,
+        typed=typed,
+        subjects=UNTYPED if typing is None else state.config.subjects,
     )
     return RoutedRecords(batch, deliver_at)
 

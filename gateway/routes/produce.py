@@ -97,7 +97,7 @@ async def _produce(request: Request, asked: _ProduceParameters) -> JsonResponse:
             routing = asked.routing(topic.next_sticky_number(), arrived_at_ms)
             tries = _RetryDecision(clock)
             while True:
-                records = await route_records(topic, incoming, routing, codec, clock)
+                records = await route_records(topic, incoming, routing, codec, engine)
                 if (other := _forwarded_for_other_topic(request, records.batch)) is not None:
                     tries.check(TopicReplaced.by(topic.name, other))
                     await topic.fresh(clock.monotonic_ms())

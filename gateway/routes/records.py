@@ -110,7 +110,7 @@ async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, H
             incoming = await codec.do(partial(_decode, text, f"/topics/{index}"))
             await quota_charges.charge_produced(request, incoming, codec)
             routing = Routing(partition=None, turn=topic.next_sticky_number(), arrived_at_ms=arrived_at_ms)
-            part = await route_records(topic, incoming, routing, codec, gateway.clock)
+            part = await route_records(topic, incoming, routing, codec, engine)
             if part.batch is not None:
                 body.reservation.grow(part.batch.nbytes)
                 parts.append((topic, part))

@@ -143,6 +143,12 @@ SHOWN_WHERE_SET: Final = OWN_SETTINGS | {"message.timestamp.before.max.ms", "mes
 """Settings that are shown only if a user set them, since the HTTP contract does not name them."""
 
 
+def subjects_named(config: Mapping[str, object]) -> list[str]:
+    """Return the subjects of the registry that settings name, as a user gives them."""
+    named = [config.get(name) for name, setting in SETTINGS.items() if isinstance(setting, SubjectSetting)]
+    return [name for name in named if isinstance(name, str) and name]
+
+
 def check_topic_name(name: object) -> str:
     """Return the name if a topic may have it. Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``)."""
     if (

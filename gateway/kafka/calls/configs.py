@@ -20,7 +20,7 @@ from log_format.access.acls import CLUSTER
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.layout import AUDIT_TOPIC
 from log_format.queues.row import QueueSettings
-from log_format.topic.config import SETTINGS, ConfigValue
+from log_format.topic.config import SETTINGS, ConfigValue, subjects_named
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 """Kafka's numbers of the resource types that have settings."""
@@ -119,6 +119,8 @@ async def _alter(
     right = Right("Alter", "topic", resource.name)
     if resource.name == AUDIT_TOPIC and call.gateway.rights.enforced:
         check_change(given)
+    for subject in subjects_named(given):
+        call.require("Read", "subject", subject)
     administration = call.engine.administration
     config: dict[str, ConfigValue | None] = dict(given)  # type: ignore[arg-type]
     if validate_only:

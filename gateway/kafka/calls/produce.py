@@ -32,7 +32,7 @@ from gateway.kafka.calls.batch_origin import (
     staging_error,
 )
 from gateway.kafka.calls.produce_answers import answer_fields, encode_single_answer
-from gateway.kafka.calls.produce_decoding import decode_all
+from gateway.kafka.calls.produce_decoding import NO_TYPINGS, TypingsBySubjects, decode_all
 from gateway.kafka.calls.produce_stages import (
     NO_APPEND_TIME,
     AdmittedBatch,
@@ -42,6 +42,7 @@ from gateway.kafka.calls.produce_stages import (
     StagedBatch,
     SubmittedBatch,
 )
+from gateway.kafka.calls.produce_typing import is_typed, judged_by_newer, with_typings
 from gateway.kafka.errors import kafka_error
 from gateway.kafka.wire.batch_head import CODEC_MASK, CONTROL, OldMagic, WrongChecksum, read_head
 from gateway.kafka.wire.few_records import NO_TIMESTAMP
@@ -53,7 +54,7 @@ from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.single import SingleRecord
 from log_format.topic.append import Batch
 from log_format.topic.append_outcome import Duplicate
-from log_format.topic.config import check_topic_name
+from log_format.topic.config import UNTYPED, check_topic_name
 
 INLINE_BYTES_MAX: Final = 160 * 1024
 INLINE_RECORDS_MAX: Final = 8_192
@@ -75,11 +76,16 @@ async def produce(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
     acks = request.acks
     admitted = await _admit_all(call, request)
     del request  # It holds the frame's bytes; the decoded records do not.
-    if _is_large(admitted):
+    typings: TypingsBySubjects = NO_TYPINGS
+    if has_schemas := is_typed(admitted):
+        admitted, typings = await with_typings(call, admitted)
+    if has_schemas or _is_large(admitted):
         pool = call.gateway.codec_pool
-        decoded = await asyncio.get_running_loop().run_in_executor(pool, decode_all, call, admitted)
+        decoded = await asyncio.get_running_loop().run_in_executor(pool, decode_all, call, admitted, typings)
     else:
         decoded = decode_all(call, admitted)
+    if has_schemas:
+        decoded = await judged_by_newer(call, decoded)
     del admitted
     submitted = await _submit_all(call, decoded)
     call.spend(PRODUCE_BYTES, sum(part.size_bytes for part in decoded if isinstance(part, DecodedBatch)))
@@ -175,6 +181,8 @@ async def _submit(call: KafkaCall, part: DecodedBatch) -> SubmittedBatch | Stage
         record_bytes_max=part.largest_bytes,
         stamp=origin.stamp,
         original=None if append_time_ms != NO_APPEND_TIME else _original_bytes(call, part),
+        typed=part.typed,
+        subjects=UNTYPED if part.typed is None else admitted.state.config.subjects,
     )
     size = batch.nbytes + len(batch.original or b"")
     try:

@@ -6,28 +6,37 @@ those of one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
 
 import pyarrow as pa
 from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.kafka.call import KafkaCall
 from gateway.kafka.calls.produce_stages import AdmittedBatch, DecodedBatch, PartitionAnswer
-from gateway.kafka.calls.refused_records import check_records
+from gateway.kafka.calls.refused_records import RECORD_ERRORS_MAX, check_records, refuse_some
 from gateway.kafka.wire.compression import TooLarge
 from gateway.kafka.wire.decoding import UnknownCodec, decode, decode_together
 from gateway.kafka.wire.few_records import RECORDS_MAX as FEW_RECORDS
 from gateway.kafka.wire.reading import Malformed
-from log_format.records.single import SingleRecord
+from log_format.records.single import SingleRecord, records_to_table
 from log_format.records.size import SMALL_TABLE_RECORDS, all_record_bytes, largest_record_bytes, record_bytes
+from log_format.schemas.columns.codec import RecordTyping
+from log_format.topic.config import Subjects
+
+TypingsBySubjects = Mapping[Subjects, RecordTyping]
+NO_TYPINGS: Final[TypingsBySubjects] = MappingProxyType({})
 
 
 def decode_all(
-    call: KafkaCall, parts: Sequence[AdmittedBatch | PartitionAnswer]
+    call: KafkaCall, parts: Sequence[AdmittedBatch | PartitionAnswer], typings: TypingsBySubjects = NO_TYPINGS
 ) -> list[DecodedBatch | PartitionAnswer]:
     """Decode the batches, each refused by itself. Takes long for many records, or compressed ones: then run it in a thread.
 
-    All batches of a request take at most ``request_bytes_max`` of memory, decompressed.
+    All batches of a request take at most ``request_bytes_max`` of memory, decompressed. ``typings``: readers of the schemas of
+    their topics.
     """
     left = call.gateway.settings.request_bytes_max
     together = _decode_by_topic(call, parts, left)
@@ -46,8 +55,24 @@ def decode_all(
             found.append(PartitionAnswer(part.partition, KafkaError.invalid_record))
         else:
             left -= max(one.size_bytes, len(part.batch))
-            found.append(one)
+            typing = typings.get(part.state.config.subjects)
+            found.append(one if typing is None else check_schemas(one, typing))
     return found
+
+
+def check_schemas(part: DecodedBatch, typing: RecordTyping) -> DecodedBatch:
+    """Return the batch with its typed columns, refused for the records that are not of the topic's schemas unless the topic marks
+    them."""
+    if part.refused is not None:
+        return part
+    records = part.records
+    table = records_to_table([records]) if isinstance(records, SingleRecord) else records
+    typed, misfits = typing.typed(table)
+    refused = None
+    if misfits and part.admitted.state.config.choice("data.on.error") == "reject":
+        told = {misfit.row: str(misfit) for misfit in misfits[:RECORD_ERRORS_MAX]}
+        refused = refuse_some(KafkaError.invalid_record, "A record is not of the topic's schema.", told)
+    return replace(part, records=table, typed=typed, misfits=misfits, refused=refused)
 
 
 def _decode_by_topic(

@@ -5,7 +5,8 @@ Each stage is a type of its own whose fields are all set. A partition that is re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from gateway.kafka.calls.refused_records import RefusedRecords
 from gateway.kafka.wire.batch_head import BatchHead
 from gateway.transactions.of_kafka import TransactionalProducer
 from log_format.records.single import SingleRecord
+from log_format.schemas.columns.codec import Misfit
 from log_format.topic.append import Batch
 from log_format.topic.state import TopicState
 
@@ -59,7 +61,16 @@ class DecodedBatch:
     largest_bytes: int
     size_bytes: int
     refused: RefusedRecords | None
-    """Records that the topic's settings forbid."""
+    """Records that the topic's settings or schemas forbid."""
+    typed: pa.Table | None = None
+    """Typed columns of the records, where the topic has schemas."""
+    misfits: Sequence[Misfit] = ()
+    """Records that are not of the topic's schemas."""
+
+    def unjudged(self) -> DecodedBatch:
+        """Return the batch as it was before its records were judged by the topic's schemas."""
+        refused = None if self.misfits else self.refused
+        return replace(self, refused=refused, typed=None, misfits=())
 
 
 @dataclass(frozen=True, slots=True)

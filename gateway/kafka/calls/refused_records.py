@@ -49,7 +49,7 @@ def check_records(
         return RefusedRecords(KafkaError.message_too_large, f"A record is larger than max.message.bytes, {limit}.")
     if config.needs_keys and len(lacking := _find_missing_keys(records)):
         what = "A record without a key can't be in a topic whose cleanup.policy has compact."
-        return _refuse(KafkaError.invalid_record, what, {int(index): what for index in lacking[:RECORD_ERRORS_MAX]})
+        return refuse_some(KafkaError.invalid_record, what, {int(index): what for index in lacking[:RECORD_ERRORS_MAX]})
     accepted = config.accepted_times(now_ms)
     if accepted is None:
         return None
@@ -58,10 +58,11 @@ def check_records(
     if not len(outside):
         return None
     told = {int(index): _time_error(int(times[index]), accepted) for index in outside[:RECORD_ERRORS_MAX]}
-    return _refuse(KafkaError.invalid_timestamp, "A record's timestamp is out of range.", told)
+    return refuse_some(KafkaError.invalid_timestamp, "A record's timestamp is out of range.", told)
 
 
-def _refuse(error: KafkaError, what: str, records: Mapping[int, str]) -> RefusedRecords:
+def refuse_some(error: KafkaError, what: str, records: Mapping[int, str]) -> RefusedRecords:
+    """Return the refusal of a batch for some of its records: messages by their index."""
     return RefusedRecords(error, f"The batch was refused for some of its records. {what}", records)
 
 

@@ -43,6 +43,9 @@ async def create_topics(call: KafkaCall, request: Any) -> Answer:
             what = f"from 1 to {limits.PARTITION_COUNT_MAX} partitions, or -1 for {PARTITIONS_DEFAULT}"
             return _refuse(KafkaError.invalid_partitions, f"A topic has {what}.")
         right = Right("Create", "topic", topic.name)
+        for subject in config.subjects:
+            if subject:
+                call.require("Read", "subject", subject)
         state: TopicState | None
         if request.validate_only:
             call.require(*right)

@@ -1,0 +1,58 @@
+"""The schemas of a Produce request's topics: their readers before decoding, and newer ones for records that seem unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.kafka.call import KafkaCall, yield_to_loop
+from gateway.kafka.calls.batch_origin import produce_error
+from gateway.kafka.calls.produce_decoding import check_schemas
+from gateway.kafka.calls.produce_stages import AdmittedBatch, DecodedBatch, PartitionAnswer
+from log_format.errors import TidelogError
+from log_format.schemas.columns.codec import RecordTyping
+from log_format.topic.config import Subjects
+
+Admitted = list[AdmittedBatch | PartitionAnswer]
+
+
+def is_typed(parts: Sequence[AdmittedBatch | PartitionAnswer]) -> bool:
+    """Return whether a batch is for a topic with schemas."""
+    return any(isinstance(part, AdmittedBatch) and part.state.config.subjects.are_set for part in parts)
+
+
+async def with_typings(call: KafkaCall, parts: Admitted) -> tuple[Admitted, dict[Subjects, RecordTyping]]:
+    """Return the batches, those refused whose topic's schemas can't be read, and the readers of the others' schemas."""
+    typings: dict[Subjects, RecordTyping] = {}
+    errors: dict[Subjects, TidelogError] = {}
+    found: Admitted = []
+    for part in parts:
+        if isinstance(part, AdmittedBatch) and (subjects := part.state.config.subjects).are_set:
+            if subjects not in typings and subjects not in errors:
+                try:
+                    typings[subjects] = await call.engine.typings.of(subjects)
+                except TidelogError as error:
+                    errors[subjects] = error
+            if subjects in errors:
+                found.append(PartitionAnswer(part.partition, produce_error(errors[subjects])))
+                continue
+        found.append(part)
+    return found, typings
+
+
+async def judged_by_newer(
+    call: KafkaCall, parts: list[DecodedBatch | PartitionAnswer]
+) -> list[DecodedBatch | PartitionAnswer]:
+    """Return the batches, those with records of unknown schemas judged again if the registry knows more by now."""
+    found: list[DecodedBatch | PartitionAnswer] = []
+    for number, part in enumerate(parts, 1):
+        if isinstance(part, DecodedBatch) and part.misfits:
+            try:
+                typing = await call.engine.typings.newer(part.admitted.state.config.subjects, part.misfits)
+            except TidelogError as error:
+                found.append(PartitionAnswer(part.admitted.partition, produce_error(error)))
+                continue
+            if typing is not None:
+                part = check_schemas(part.unjudged(), typing)  # noqa: PLW2901
+        found.append(part)
+        await yield_to_loop(number)
+    return found

@@ -1,0 +1,128 @@
+"""The readers of topics' schemas, by subject: made once for each state of a subject.
+
+What the registry has is looked at before records are judged by it. Where it can't be, the records are refused, never let through.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from gateway.engine.pool import Pool
+from gateway.tables.schemas import SchemasTable
+from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, TypedColumns
+from log_format.schemas.columns.codec import Misfit, RecordTyping, SchemaReader, SubjectReader
+from log_format.schemas.columns.shape import Untypable
+from log_format.schemas.state import SchemasState
+from log_format.schemas.subjects import split
+from log_format.topic.config import Subjects
+
+TYPINGS_MAX: Final = 1_000
+"""Most readers that are kept; the least recently used ones are dropped first."""
+LATE_MS: Final = 250
+"""Age of the registry's state by which an unknown schema is judged: a flood of them costs a look in this time."""
+
+_Key = tuple[Subjects, tuple[int, ...], tuple[int, ...]]
+
+
+class Typings:
+    """The readers of this gateway. Used on the event loop only.
+
+    Args:
+        schemas: the registry's table.
+        pool: where readers are made, which may take long for large schemas.
+    """
+
+    def __init__(self, schemas: SchemasTable, pool: Pool) -> None:
+        self._schemas = schemas
+        self._pool = pool
+        self._kept: OrderedDict[_Key, RecordTyping] = OrderedDict()
+        self._last: OrderedDict[Subjects, RecordTyping] = OrderedDict()
+        """The readers that were used last, by subjects."""
+
+    async def of(self, subjects: Subjects) -> RecordTyping:
+        """Return the readers of a topic's values and keys.
+
+        Raises ``RequestRefused`` (``INVALID_CONFIG``) for a subject without versions, or with one that columns can't have;
+        ``BackOff`` if the registry's table can't be read.
+        """
+        return await self._of(subjects, await self._schemas.seen())
+
+    async def columns(self, subjects: Subjects) -> TypedColumns:
+        """Return the typed columns of a topic, as of now. Raises the same errors as ``of``."""
+        if not subjects.are_set:
+            return NO_TYPED_COLUMNS
+        return (await self._of(subjects, await self._schemas.recent(0))).columns
+
+    async def newer(self, subjects: Subjects, misfits: Sequence[Misfit]) -> RecordTyping | None:
+        """Return readers that may know more; None if no misfit is due to an unknown schema, or the registry knows no more.
+
+        Raises the same errors as ``of``.
+        """
+        if not any(misfit.fault.is_schema_unknown for misfit in misfits):
+            return None
+        before = _key(subjects, self._schemas.state)
+        state = await self._schemas.recent(LATE_MS)
+        return None if _key(subjects, state) == before else await self._of(subjects, state)
+
+    async def _of(self, subjects: Subjects, state: SchemasState) -> RecordTyping:
+        key = _key(subjects, state)
+        found = self._kept.get(key)
+        if found is None:
+            found = await self._pool.run(make_typing, subjects, state)
+            self._kept[key] = found
+            while len(self._kept) > TYPINGS_MAX:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        self._last[subjects] = found
+        self._last.move_to_end(subjects)
+        if len(self._last) > TYPINGS_MAX:
+            self._last.popitem(last=False)
+        return found
+
+    def type_records(self, subjects: Subjects, records: pa.Table) -> pa.Table | None:
+        """Return the typed columns of records that were accepted before, as ``TypeRecords`` specifies. Called in any thread."""
+        typing = self._last.get(subjects)
+        try:
+            if typing is None:
+                typing = make_typing(subjects, self._schemas.state)
+        except TidelogError:
+            return None
+        return typing.typed(records)[0]
+
+
+def _key(subjects: Subjects, state: SchemasState) -> _Key:
+    value, key = (tuple(one.id for one in state.numbers(name, deleted=True)) for name in subjects)
+    return subjects, value, key
+
+
+def make_typing(subjects: Subjects, state: SchemasState) -> RecordTyping:
+    """Return the readers of the subjects. Raises ``RequestRefused`` as ``Typings.of``."""
+    value, key = (_reader(name, state) if name else None for name in subjects)
+    return RecordTyping(value, key)
+
+
+def _reader(subject: str, state: SchemasState) -> SubjectReader:
+    newest = state.latest(subject)
+    if newest is None:
+        raise _refused(subject, f"Subject {subject!r} has no schema. Register one first.")
+    versions = []
+    try:
+        for version in state.versions(subject, deleted=True):
+            references = state.resolved(version.schema, split(subject)[0])
+            versions.append((version.schema_id, SchemaReader(version.schema, references)))
+        return SubjectReader(
+            subject,
+            [one for one in versions if one[0] != newest.schema_id]
+            + [one for one in versions if one[0] == newest.schema_id],
+        )
+    except (Untypable, TypeConflict) as problem:
+        raise _refused(subject, f"Subject {subject!r} can't be the schema of a topic: {problem}.") from problem
+
+
+def _refused(subject: str, what: str) -> RequestRefused:
+    return RequestRefused(what, code=ErrorCode.INVALID_CONFIG, subject=subject)

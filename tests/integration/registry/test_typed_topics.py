@@ -1,0 +1,191 @@
+"""Typed topics by HTTP and by a Kafka client, with columns that a Delta reader sees."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import fastavro
+import httpx
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError, Producer
+from deltalake import DeltaTable
+
+from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
+from tests.support.registry import Registry, record
+
+ORDER = record("Order", id="long", amount="double")
+LATER = record("Order", id="long", amount="double", note=(["null", "string"], None))
+DOCUMENT = json.dumps(
+    {
+        "type": "object",
+        "properties": {"id": {"type": "integer", "minimum": 1}, "name": {"type": "string"}},
+        "required": ["id"],
+        "additionalProperties": False,
+    }
+)
+
+
+class Typed:
+    """A gateway with a registry and a listener for Kafka's clients."""
+
+    def __init__(self, gateway: KafkaGateway) -> None:
+        self.gateway = gateway
+        self.http = httpx.Client(base_url=gateway.url, timeout=60, trust_env=False)
+        self.registry = Registry(f"{gateway.url}/registry")
+
+    def create(self, topic: str, **config: str) -> None:
+        """Create a topic with these settings; names have underscores for dots."""
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        answer = self.http.post("/v1/topics", json={"name": topic, "config": settings})
+        assert answer.status_code == 201, answer.text
+
+    def produce(self, topic: str, *values: Any) -> httpx.Response:
+        """Append JSON values in one request."""
+        return self.http.post(f"/v1/topics/{topic}/records", json={"records": [{"value": value} for value in values]})
+
+    def sent(self, topic: str, *values: bytes) -> list[KafkaError | None]:
+        """Send each value by a Kafka client, one after the other; the error of each."""
+        producer = Producer({"bootstrap.servers": self.gateway.kafka})
+        found: list[KafkaError | None] = []
+        for value in values:
+            producer.produce(topic, value, on_delivery=lambda error, _: found.append(error))
+            assert producer.flush(30) == 0
+        return found
+
+    def table(self, topic: str) -> pa.Table:
+        """The topic's table as a Delta reader reads it, by offset."""
+        return DeltaTable(f"{self.gateway.store}/topics/{topic}").to_pyarrow_table().sort_by("offset")
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
+    """One gateway for all tests here; each has its own topic and subject."""
+    folder = tmp_path_factory.mktemp("typed")
+    with kafka_gateway(folder / "store", folder / "log") as gateway:
+        made = Typed(gateway)
+        yield made
+        made.http.close()
+        made.registry.close()
+
+
+def framed(schema_id: int, schema: str, value: Any) -> bytes:
+    """A value as Confluent's Avro serializer writes it."""
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(json.loads(schema)), value)
+    return b"\0" + schema_id.to_bytes(4, "big") + stream.getvalue()
+
+
+def test_documents_become_columns_at_the_acknowledgement(typed: Typed) -> None:
+    """What was acknowledged is there for the next query, with types; the value is what was sent."""
+    typed.registry.register("documents-value", ORDER)
+    typed.create("documents", value_schema="documents-value")
+    assert typed.produce("documents", {"id": 1, "amount": 3.5}, None).status_code == 200
+    table = typed.table("documents")
+    assert table.column("data").to_pylist() == [{"id": 1, "amount": 3.5}, None]
+    assert json.loads(table.column("value")[0].as_py()) == {"id": 1, "amount": 3.5}
+    assert table.column("data_error").null_count == 2
+
+
+def test_a_wrong_document_refuses_the_request_by_its_path(typed: Typed) -> None:
+    """Nothing of the request is stored; the answer names the record, the member and what was expected."""
+    typed.registry.register("strict-value", ORDER)
+    typed.create("strict", value_schema="strict-value")
+    answer = typed.produce("strict", {"id": 1, "amount": 1}, {"id": 2, "amount": "much"})
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_RECORD")
+    (error,) = answer.json()["errors"]
+    assert error == {"where": "/records/1/value/amount", "what": "it must be a number, not a string"}
+    assert typed.table("strict").num_rows == 0
+
+
+def test_values_of_kafkas_serializers_are_read_by_their_schema(typed: Typed) -> None:
+    """Two versions side by side; a version that was registered a moment ago widens the table; wrong bytes are refused alone."""
+    first = typed.registry.register("kafka-value", ORDER)
+    typed.create("kafka", value_schema="kafka-value")
+    second = typed.registry.register("kafka-value", LATER)
+    old = framed(first, ORDER, {"id": 1, "amount": 1.0})
+    new = framed(second, LATER, {"id": 2, "amount": 2.0, "note": "n"})
+    errors = typed.sent("kafka", old, new, old[:-1], old + b"x", b"\0\0\0\xff\xff", b"text", b"", old)
+    codes = [None if error is None else error.code() for error in errors]
+    assert codes == [None, None, *[KafkaError.INVALID_RECORD] * 5, None]
+    assert typed.table("kafka").column("data").to_pylist() == [
+        {"id": 1, "amount": 1.0, "note": None},
+        {"id": 2, "amount": 2.0, "note": "n"},
+        {"id": 1, "amount": 1.0, "note": None},
+    ]
+
+
+def test_a_wrong_record_can_be_marked_instead(typed: Typed) -> None:
+    """It keeps its offset and its bytes, and says why it has no columns."""
+    typed.registry.register("marked-value", DOCUMENT, schemaType="JSON")
+    typed.create("marked", value_schema="marked-value", data_on_error="mark")
+    assert typed.produce("marked", {"id": 1, "name": "a"}, {"id": 0}, {"id": 2, "other": 1}).status_code == 200
+    assert typed.sent("marked", b"no JSON") == [None]
+    table = typed.table("marked")
+    assert [None if row is None else row["id"] for row in table.column("data").to_pylist()] == [1, None, None, None]
+    reasons = table.column("data_error").to_pylist()
+    assert reasons[0] is None
+    assert "minimum" in reasons[1]
+    assert reasons[2] == "value.other: the schema has no such member"
+    assert table.column("value")[3].as_py() == b"no JSON"
+
+
+def test_keys_have_schemas_too(typed: Typed) -> None:
+    """A key's schema may be a primitive type."""
+    typed.registry.register("keyed-key", '"long"')
+    typed.create("keyed", key_schema="keyed-key")
+    key = framed(typed.registry.register("keyed-key", '"long"'), '"long"', 77)
+    producer = Producer({"bootstrap.servers": typed.gateway.kafka})
+    producer.produce("keyed", b"anything", key=key)
+    assert producer.flush(30) == 0
+    assert typed.table("keyed").column("key_data").to_pylist() == [77]
+
+
+def test_records_of_a_transaction_have_columns(typed: Typed) -> None:
+    """They are judged when they are sent, and get their columns when the transaction's records are appended."""
+    typed.registry.register("transacted-value", ORDER)
+    typed.create("transacted", value_schema="transacted-value")
+    begun = typed.http.post("/v1/transactions", json={"transactional_id": "typed"}).json()
+    headers = {"Transaction-Id": begun["transaction_id"]}
+    records = {"records": [{"value": {"id": 5, "amount": 1}}]}
+    assert typed.http.post("/v1/topics/transacted/records", json=records, headers=headers).status_code == 200
+    wrong = {"records": [{"value": {"id": 5}}]}
+    assert typed.http.post("/v1/topics/transacted/records", json=wrong, headers=headers).status_code == 400
+    assert typed.http.post(f"/v1/transactions/{begun['transaction_id']}:commit").status_code == 200
+    assert typed.table("transacted").column("data").to_pylist() == [{"id": 5, "amount": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ('{"type":"record","name":"A","fields":[{"name":"a","type":["null","A"],"default":null}]}', "contains itself"),
+        ('{"type":"record","name":"A","fields":[]}', "without members"),
+        (record("A", a="int", A="int"), "upper and lower case"),
+    ],
+)
+def test_a_schema_that_columns_cant_have_is_refused_by_its_member(typed: Typed, schema: str, reason: str) -> None:
+    """The topic is not made, and the answer says what is wrong with the schema."""
+    typed.registry.register(f"unfit {reason}", schema)
+    answer = typed.http.post("/v1/topics", json={"name": "unfit", "config": {"value.schema": f"unfit {reason}"}})
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_CONFIG")
+    assert reason in answer.json()["detail"]
+
+
+def test_a_subject_without_schemas_types_no_topic(typed: Typed) -> None:
+    """A mistyped name is found when it is set."""
+    answer = typed.http.post("/v1/topics", json={"name": "unnamed", "config": {"value.schema": "nowhere"}})
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_CONFIG")
+
+
+def test_a_topic_becomes_typed_while_it_is_used(typed: Typed) -> None:
+    """Records from then on are judged; those of before have null columns."""
+    typed.registry.register("online-value", ORDER)
+    typed.create("online")
+    assert typed.produce("online", "anything").status_code == 200
+    assert typed.http.patch("/v1/topics/online", json={"config": {"value.schema": "online-value"}}).status_code == 200
+    assert typed.produce("online", "anything").status_code == 400
+    assert typed.produce("online", {"id": 1, "amount": 2}).status_code == 200
+    assert typed.table("online").column("data").to_pylist() == [None, {"id": 1, "amount": 2.0}]
