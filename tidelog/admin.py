@@ -1,9 +1,8 @@
-"""``Admin``: topics, their settings and offsets, consumer groups, queues, access, and the cluster."""
+"""``Admin``: topics, their settings and offsets, consumer groups, queues, access, schemas, and the cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 from tidelog import limits
@@ -11,7 +10,8 @@ from tidelog.arguments import each_of, zstd_available
 from tidelog.calls.groups import GroupCalls, as_json_places, list_groups
 from tidelog.calls.queues import QueueCalls, list_queues
 from tidelog.calls.scheduled import cancel_scheduled, describe_scheduled, list_scheduled
-from tidelog.calls.topics import create_topic, describe_topic, list_topics, partition_offsets
+from tidelog.calls.schemas import Schemas
+from tidelog.calls.topics import create_topic, delete_records, describe_topic, list_topics, partition_offsets
 from tidelog.calls.transaction_list import TransactionListCalls
 from tidelog.closing import Closing
 from tidelog.deadline import Deadline
@@ -30,19 +30,8 @@ END = -1
 """Offset for ``delete_records`` that stands for the partition's high watermark."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LogStart:
-    partition: int
-    log_start_offset: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LogStarts:
-    partitions: tuple[_LogStart, ...]
-
-
 class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
-    """Client that administers topics, groups, queues and access through any gateway.
+    """Client that administers topics, groups, queues, access and schemas through any gateway.
 
     ::
 
@@ -162,11 +151,8 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         Returns the new log start of each given partition. The call is retried automatically unless ``END`` is among the
         offsets. Raises ``OffsetOutOfRange``, ``UnknownTopic``, ``UnknownPartition``.
         """
-        places = [{"partition": partition, "offset": offset} for partition, offset in sorted(before.items())]
-        where = target("topics", topic, action="delete-records")
         repeatable = END not in before.values()
-        starts = self._call("POST", where, {"before": places}, repeatable=repeatable).decode(_LogStarts)
-        return {start.partition: start.log_start_offset for start in starts.partitions}
+        return delete_records(self._transport, topic, before, Deadline(self._timeout_ms), repeatable=repeatable)
 
     def offsets(
         self, topic: str, partitions: Iterable[int] | None = None, *, timestamp_ms: int | None = None
@@ -378,6 +364,10 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
         once.
         """
         return self._queue(queue).redrive(to_topic, max_records, unproved, Deadline(self._timeout_ms))
+
+    def schemas(self) -> Schemas:
+        """Return the client of the schema registry, for as long as this client is open."""
+        return Schemas(self._transport, self._timeout_ms)
 
     def cluster(self) -> Cluster:
         """Return the live gateways, their store and limits."""

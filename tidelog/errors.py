@@ -201,6 +201,24 @@ class InconsistentAssignor(RequestRefused, code=ErrorCode.INCONSISTENT_ASSIGNOR)
     """The group's members use a different assignor."""
 
 
+class SchemaRefused(RequestRefused):
+    """The schema registry refused the request: the schema or the subject is not valid, or the subject's mode forbids it."""
+
+    @property
+    def registry_code(self) -> int | None:
+        """The error's number in Confluent's API, such as 42201."""
+        value = self.fields.get("error_code")
+        return value if isinstance(value, int) else None
+
+
+class UnknownSchema(SchemaRefused):
+    """The registry has no such subject, version or id, or the subject has no setting of its own."""
+
+
+class IncompatibleSchema(SchemaRefused):
+    """The schema is not compatible with the subject's versions; the message says where."""
+
+
 class RequestTooLarge(RequestRefused, code=ErrorCode.REQUEST_TOO_LARGE):
     """The request is larger than ``fields["limit_bytes"]``."""
 

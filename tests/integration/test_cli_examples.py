@@ -34,7 +34,9 @@ from tests.support.command_runs import runner
 from tests.support.gateway_process import running_gateway
 from tidelog import Acl, Admin, Producer, TopicPartition
 from tidelog.cli.app import app
+from tidelog.errors import UnknownSchema
 
+ORDER = '{"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}'
 ENDLESS = ("serve --", "--follow", "--watch", "tail orders", "--every")
 ELSEWHERE = (
     "s3://",
@@ -157,6 +159,11 @@ def _fill(url: str, token_file: Path, directory: Path) -> None:
         admin.create_topic("quiet", 1, {"flush.ms": 0, "commit.mode": "shared"})
         producer.send("quiet", "at a journal")
     (directory / "access.log").write_text("GET / 200\nGET /orders 200\n")
+    (directory / "order.avsc").write_text(ORDER)
+    (directory / "order.json").write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
+    (directory / "cart.avsc").write_text(
+        '{"type": "record", "name": "Cart", "fields": [{"name": "order", "type": "shop.Order"}]}'
+    )
     (directory / "orders.csv").write_text(f"user,amount,time\nuser-7,3,{datetime.now(UTC).isoformat()}\n")
     (directory / "orders.ndjson.gz").write_bytes(gzip.compress(b'{"key": "user-7", "value": {"amount": 3}}\n'))
     pq.write_table(pa.table({"user": ["user-7"], "amount": [3]}), directory / "orders.parquet.in")
@@ -170,6 +177,8 @@ def _prepare(shell: Shell, example: str) -> str:
             pytest.skip("this gateway has no quotas yet")
         if "abcd1234" in example:
             example = example.replace("abcd1234", admin.create_token("User:billing").id)
+        if "tidelog schema" in example:
+            _prepare_schemas(admin, example)
         if "acl test" in example:
             admin.add_acls(
                 [
@@ -203,6 +212,16 @@ def _prepare(shell: Shell, example: str) -> str:
     if "produce orders orders.parquet" in example:
         (shell.directory / "orders.parquet").write_bytes((shell.directory / "orders.parquet.in").read_bytes())
     return example
+
+
+def _prepare_schemas(admin: Admin, example: str) -> None:
+    """The subject has one version, unless the example registers it."""
+    schemas = admin.schemas()
+    for subject in ("cart-value", "orders-value"):
+        with contextlib.suppress(UnknownSchema):
+            schemas.delete(subject, permanent=True)
+    if "register orders-value" not in example:
+        schemas.register("orders-value", ORDER)
 
 
 def _restore(shell: Shell, example: str) -> None:

@@ -1,4 +1,4 @@
-"""``Admin`` for asyncio: topics, their settings and offsets, consumer groups, queues, access, and the cluster."""
+"""``Admin`` for asyncio: topics, their settings and offsets, consumer groups, queues, access, schemas, and the cluster."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 from tidelog import limits
 from tidelog.admin import Admin as BlockingAdmin
 from tidelog.aio.in_thread import in_thread
+from tidelog.aio.schemas import Schemas
 from tidelog.closing import AsyncClosing
 from tidelog.http.credentials import ConnectionSettings
 from tidelog.types.scheduled import ScheduledRecord
@@ -83,6 +84,11 @@ class Admin(AsyncClosing):
     redrive_queue = _awaited(BlockingAdmin.redrive_queue)
     list_transactions = _awaited(BlockingAdmin.list_transactions)
     abort_transaction = _awaited(BlockingAdmin.abort_transaction)
+
+    def schemas(self) -> Schemas:
+        """Return the client of the schema registry, as ``tidelog.Admin.schemas``."""
+        return Schemas(self._admin.schemas())
+
     cluster = _awaited(BlockingAdmin.cluster)
     whoami = _awaited(BlockingAdmin.whoami)
     create_token = _awaited(BlockingAdmin.create_token)

@@ -1,4 +1,4 @@
-"""Calls about topics: describe, list, create, and a partition's offsets.
+"""Calls about topics: describe, list, create, delete records, and a partition's offsets.
 
 All of them raise what ``Transport.call`` raises.
 """
@@ -77,6 +77,27 @@ def list_topics(transport: Transport, timeout_ms: float, prefix: str | None = No
         found += page.topics
         found.damaged += page.damaged
     return found
+
+
+class _LogStart(msgspec.Struct, frozen=True):
+    partition: int
+    log_start_offset: int
+
+
+class _LogStarts(msgspec.Struct, frozen=True):
+    partitions: tuple[_LogStart, ...]
+
+
+def delete_records(
+    transport: Transport, topic: str, before: Mapping[int, int], deadline: Deadline, *, repeatable: bool
+) -> dict[int, int]:
+    """Delete the records below an offset by partition, and return the new log starts. Raises ``OffsetOutOfRange``,
+    ``UnknownTopic``, ``UnknownPartition``."""
+    places = [{"partition": partition, "offset": offset} for partition, offset in sorted(before.items())]
+    where = target("topics", topic, action="delete-records")
+    request = json_request("POST", where, {"before": places}, repeatable=repeatable)
+    starts = transport.call(request, deadline).decode(_LogStarts)
+    return {start.partition: start.log_start_offset for start in starts.partitions}
 
 
 def partition_offsets(

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
 from log_format.errors import ANSWERS, ErrorCode
-from tidelog.errors import CLASSES, BackOff, GatewayError, OutcomeUnknown, RequestRefused, UnexpectedAnswer
+from tidelog.errors import (
+    CLASSES,
+    BackOff,
+    GatewayError,
+    IncompatibleSchema,
+    OutcomeUnknown,
+    RequestRefused,
+    SchemaRefused,
+    Throttled,
+    Unauthenticated,
+    Unauthorized,
+    UnexpectedAnswer,
+    UnknownSchema,
+)
 
 _ENVELOPE = frozenset({"type", "title", "status", "detail", "error_code", "retryable", "may_have_happened"})
 _BODY_CHARACTERS_SHOWN = 200
+_OF_REGISTRY: Final[Mapping[int, type[GatewayError]]] = {
+    401: Unauthenticated,
+    403: Unauthorized,
+    404: UnknownSchema,
+    409: IncompatibleSchema,
+    429: Throttled,
+}
+"""Classes of the schema registry's errors by status; every other 4xx is ``SchemaRefused``."""
 
 
 def error_from_problem(problem: dict[str, Any], *, request_id: str | None = None) -> GatewayError:
@@ -41,6 +63,8 @@ def error_from_answer(status: int, body: bytes, *, request_id: str | None, url: 
         problem = msgspec.json.decode(body, type=dict[str, Any])
     except msgspec.DecodeError:
         problem = {}
+    if isinstance(problem.get("error_code"), int):
+        return _error_of_registry(status, problem, request_id)
     if "error_code" in problem:
         problem.setdefault("status", status)
         return error_from_problem(problem, request_id=request_id)
@@ -48,6 +72,15 @@ def error_from_answer(status: int, body: bytes, *, request_id: str | None, url: 
     error = UnexpectedAnswer(f"{url} answered {status} without a problem document: {shown!r}", status=status)
     # A refusal changed nothing, also a proxy's. A proxy's 502, 503 and 504 leave the gateway's outcome open.
     error.may_have_happened = error.retryable = status >= 500
+    error.request_id = request_id
+    return error
+
+
+def _error_of_registry(status: int, problem: dict[str, Any], request_id: str | None) -> GatewayError:
+    """Return the exception for an error of the schema registry, which has Confluent's form: a number and a message."""
+    kind = _OF_REGISTRY.get(status) or (SchemaRefused if 400 <= status < 500 else _by_status(status))
+    error = kind(str(problem.get("message") or problem["error_code"]), status=status)
+    error.fields["error_code"] = problem["error_code"]
     error.request_id = request_id
     return error
 

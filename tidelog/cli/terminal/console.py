@@ -189,7 +189,7 @@ def _report_error(error: TidelogError, as_json: bool) -> None:
     }
     meant = None if as_json else alike(error)
     said = sentence(error) if meant is None else f"{sentence(error)} Did you mean {meant!r}?"
-    lines = [f"{said} [{error.code}]", *(f"  {each}" for each in places(error))]
+    lines = [f"{said} [{error.fields.get('error_code', error.code)}]", *(f"  {each}" for each in places(error))]
     if isinstance(error, GatewayError) and error.request_id is not None:
         problem["request_id"] = error.request_id
         lines.append(f"  request id: {error.request_id}")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from log_format.errors import ErrorCode, TidelogError
 from tidelog.cli.terminal.names import RUNNING
-from tidelog.errors import Unauthorized
+from tidelog.errors import Unauthorized, UnknownSchema
 
 _MEMBERS: Final = {"/partition_count": "--partitions", "/name": "NAME"}
 """Members of requests whose options have other names; all others are named like their option."""
@@ -30,6 +30,8 @@ def sentence(error: TidelogError) -> str:
         return f"{error.detail.rstrip('.')}. {_TOKEN}"
     if error.code is ErrorCode.NOT_FOUND:
         return "The gateway does not know this request. Is a name empty, or the gateway older than this command?"
+    if isinstance(error, UnknownSchema):
+        return f"{error.detail.rstrip('.')}. 'tidelog schema list' shows the subjects, 'tidelog schema versions' their versions."
     if isinstance(error, Unauthorized) and error.resource is not None:
         kind = "" if error.resource_type == "cluster" else f"{error.resource_type} "
         return f"You may not {error.operation} {kind}{error.resource!r}. 'tidelog whoami' shows who you are."

@@ -45,6 +45,11 @@ def complete_queues(context: typer.Context, incomplete: str) -> list[str]:
     return _asked(context, lambda admin: [queue.queue for queue in admin.list_queues()], incomplete)
 
 
+def complete_subjects(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the schema registry's subjects whose name begins with ``incomplete``."""
+    return _asked(context, lambda admin: admin.schemas().subjects(incomplete), incomplete)
+
+
 def alike(error: TidelogError) -> str | None:
     """Return the existing topic, group or queue most similar to the wrong name in the error; None if there is none."""
     context = RUNNING.get()
@@ -80,6 +85,7 @@ _MEANT: Final[Mapping[ErrorCode, tuple[str, Callable[[typer.Context, str], list[
 TopicArgument = Annotated[str, typer.Argument(help="The topic's name.", autocompletion=complete_topics)]
 TopicsArgument = Annotated[list[str], typer.Argument(help="The topics' names.", autocompletion=complete_topics)]
 GroupArgument = Annotated[str, typer.Argument(help="The group's name.", autocompletion=complete_groups)]
+SubjectArgument = Annotated[str, typer.Argument(help="The subject's name.", autocompletion=complete_subjects)]
 QueueArgument = Annotated[str, typer.Argument(help="The queue's name.", autocompletion=complete_queues)]
 
 

@@ -1,0 +1,111 @@
+"""``tidelog schema …`` against a real gateway: what users type, from the first version to the last."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_runs import Run, runner
+from tests.support.registry import Registry, record
+from tidelog.cli.terminal.exit_code import ExitCode
+
+
+@pytest.fixture
+def run(registry: Registry) -> Run:
+    """Runs commands against the module's gateway."""
+    return runner(str(registry.http.base_url).removesuffix("/registry/"))
+
+
+def test_a_subject_from_its_first_version_to_its_last(run: Run, name: str, tmp_path: Path) -> None:
+    """Register, show, list, check with reasons, refuse what is not compatible, delete: each says what happened."""
+    first, second, wrong = tmp_path / "1.avsc", tmp_path / "2.avsc", tmp_path / "3.avsc"
+    first.write_text(record("Order", id="long"))
+    second.write_text(record("Order", id="long", note=("string", "")))
+    wrong.write_text(record("Order", id="string"))
+    said = run("schema", "register", name, first)
+    assert (said.exit_code, said.stdout) == (0, "")
+    assert f"Subject {name} has the schema as version 1, id " in said.stderr
+    assert "is compatible" in run("schema", "check", name, second).stderr
+    made = json.loads(run("schema", "register", name, second, "--json").stdout)
+    assert (made["subject"], made["version"], made["schemaType"]) == (name, 2, "AVRO")
+
+    refused = run("schema", "check", name, wrong)
+    assert refused.exit_code == ExitCode.FAILED
+    assert f"{wrong} is not compatible with {name}." in refused.stderr
+    assert "TYPE_MISMATCH" in refused.stderr
+    assert "/fields/0/type" in refused.stderr
+    refused = run("schema", "register", name, wrong)
+    assert refused.exit_code == ExitCode.REFUSED
+    assert "[409]" in refused.stderr
+    assert "TYPE_MISMATCH" in refused.stderr
+
+    shown = run("schema", "show", name, "--version", "1")
+    assert json.loads(shown.stdout) == json.loads(first.read_text())
+    assert f"{name}, version 1, id " in shown.stderr
+    assert json.loads(run("schema", "show", name, "--json").stdout)["id"] == made["id"]
+    assert name in run("schema", "list", "--prefix", name).stdout
+    assert [each["version"] for each in json.loads(run("schema", "versions", name, "--json").stdout)["versions"]] == [
+        1,
+        2,
+    ]
+
+    assert "version 1." in run("schema", "delete", name, "--version", "1").stderr
+    assert json.loads(run("schema", "delete", name, "--permanent", "--json").stdout) == {"deleted": [1, 2]}
+    gone = run("schema", "show", name)
+    assert gone.exit_code == ExitCode.REFUSED
+    assert f"Subject '{name}' not found. 'tidelog schema list' shows the subjects" in gone.stderr
+
+
+def test_the_type_is_the_endings_or_given(run: Run, name: str, tmp_path: Path) -> None:
+    """Three formats by their endings; a file without one asks for --type; standard input takes it, too."""
+    json_schema, proto, other = tmp_path / "o.json", tmp_path / "o.proto", tmp_path / "order"
+    json_schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
+    proto.write_text('syntax = "proto3"; message Order { int64 id = 1; }')
+    other.write_text('"string"')
+    for file, kind in ((json_schema, "JSON"), (proto, "PROTOBUF")):
+        made = run("schema", "register", f"{name}-{kind}", file, "--json")
+        assert json.loads(made.stdout)["schemaType"] == kind, made.stderr
+    refused = run("schema", "register", name, other)
+    assert refused.exit_code == ExitCode.USAGE
+    assert "give --type" in refused.stderr
+    assert run("schema", "register", name, other, "--type", "AVRO").exit_code == 0
+    assert run("schema", "register", name, "-", "--type", "avro", given=b'"string"').exit_code == 0
+    assert run("schema", "register", name, tmp_path / "none.avsc").exit_code == ExitCode.FAILED
+    refused = run("schema", "register", name, "-", "--type", "avro", "--json", given=b'{"type": "nothing"}')
+    assert refused.exit_code == ExitCode.REFUSED
+    assert json.loads(refused.stderr)["error"]["error_code"] == 42201
+
+
+def test_a_schema_refers_to_a_version(run: Run, name: str, tmp_path: Path) -> None:
+    """--reference gives the version that a name stands for; show says so; another form is an error of usage."""
+    order, cart = tmp_path / "order.avsc", tmp_path / "cart.avsc"
+    order.write_text(record("Order", id="long"))
+    cart.write_text(record("Cart", order="Order"))
+    assert run("schema", "register", f"{name}:o", order).exit_code == 0
+    assert run("schema", "register", name, cart).exit_code == ExitCode.REFUSED
+    assert run("schema", "register", name, cart, "--reference", f"Order={name}:o:1").exit_code == 0
+    assert f"refers to Order: {name}:o, version 1" in run("schema", "show", name).stderr
+    assert run("schema", "register", name, cart, "--reference", "Order").exit_code == ExitCode.USAGE
+    held = run("schema", "delete", f"{name}:o", "--version", "1")
+    assert held.exit_code == ExitCode.REFUSED
+    assert "[42206]" in held.stderr
+
+
+def test_a_level_is_shown_set_and_taken_back(run: Run, name: str) -> None:
+    """Of one subject and of all; what could be meant for all by mistake is refused."""
+    assert "BACKWARD, as all without their own." in run("schema", "compatibility", name).stderr
+    assert f"Subject {name}: FULL." in run("schema", "compatibility", name, "full").stderr
+    assert json.loads(run("schema", "compatibility", name, "--json").stdout) == {
+        "subject": name,
+        "compatibility": "FULL",
+        "own": True,
+    }
+    assert "BACKWARD, as all" in run("schema", "compatibility", name, "--reset").stderr
+    assert "BACKWARD, as all" in run("schema", "compatibility", name, "--reset").stderr
+    assert run("schema", "compatibility", "FULL").exit_code == ExitCode.USAGE
+    assert run("schema", "compatibility", name, "some").exit_code == ExitCode.USAGE
+    assert "level: FORWARD." in run("schema", "compatibility", "--all", "FORWARD").stderr
+    assert "FORWARD, as all" in run("schema", "compatibility", name).stderr
+    assert "level: BACKWARD." in run("schema", "compatibility", "--all", "--reset").stderr

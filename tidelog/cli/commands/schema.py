@@ -1,0 +1,305 @@
+"""``tidelog schema …``: the schema registry's subjects and versions."""
+
+from __future__ import annotations
+
+import re
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, cast, get_args
+
+import typer
+
+from tidelog.cli.sources.lines import STANDARD_STREAM
+from tidelog.cli.terminal.admin_call import AdminCall, YesOption
+from tidelog.cli.terminal.console import note, output, print_json
+from tidelog.cli.terminal.exit_code import ExitCode
+from tidelog.cli.terminal.help_text import Commands
+from tidelog.cli.terminal.names import SubjectArgument
+from tidelog.cli.terminal.tables import table
+from tidelog.types.schema import CompatibilityLevel, SchemaReference, SchemaType
+
+app = Commands(help="Register, list, show, compare and delete schemas: what values of typed topics look like.")
+
+
+class TypeName(StrEnum):
+    """Type of a schema, as typed by the user."""
+
+    AVRO = "avro"
+    JSON = "json"
+    PROTOBUF = "protobuf"
+
+
+_TYPES: Final = {".avsc": TypeName.AVRO, ".json": TypeName.JSON, ".proto": TypeName.PROTOBUF}
+"""Types by the endings of files."""
+_LEVELS: Final = get_args(CompatibilityLevel)
+
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The schema: .avsc, .proto, or .json (JSON Schema). '-': standard input.")
+]
+TypeOption = Annotated[
+    TypeName | None, typer.Option("--type", case_sensitive=False, help="The schema's type, if the ending does not say.")
+]
+ReferenceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference",
+        metavar="NAME=SUBJECT:VERSION",
+        help="A schema that the file refers to: by NAME, as a version of SUBJECT. May be given many times.",
+    ),
+]
+VersionOption = Annotated[int | None, typer.Option("--version", min=1, help="This version. Default: the newest.")]
+DeletedOption = Annotated[bool, typer.Option("--deleted", help="Deleted ones, too.")]
+
+
+@app.command()
+def register(
+    subject: SubjectArgument,
+    file: FileArgument,
+    *,
+    type_: TypeOption = None,
+    reference: ReferenceOption = None,
+    normalize: Annotated[
+        bool, typer.Option("--normalize", help="Compare and keep the normal form: order and layout make no difference.")
+    ] = False,
+    call: AdminCall,
+) -> None:
+    """Register a schema as the next version of a subject, unless it is one of its versions.
+
+    The subject of a topic's values is called TOPIC-value, that of its keys TOPIC-key; other names are allowed. A schema that
+    is not compatible with the subject's versions is refused: check says why beforehand.
+
+    \b
+    Examples:
+      tidelog schema register orders-value order.avsc
+      tidelog schema register orders-value order.json --type json
+      tidelog schema register cart-value cart.avsc --reference shop.Order=orders-value:1 --normalize
+    """
+    with call.admin() as admin:
+        text, schema_type = _read(file, type_)
+        references = [_reference(each) for each in reference or ()]
+        made = admin.schemas().register(subject, text, schema_type, references=references, normalize=normalize)
+        call.tell(made, f"Subject {subject} has the schema as version {made.version}, id {made.id}.")
+
+
+@app.command("list")
+def list_(
+    *,
+    prefix: Annotated[str | None, typer.Option(help="Only subjects whose name begins so.")] = None,
+    deleted: DeletedOption = False,
+    call: AdminCall,
+) -> None:
+    """List the subjects.
+
+    \b
+    Examples:
+      tidelog schema list
+      tidelog schema list --prefix orders --deleted --json
+    """
+    with call.admin() as admin:
+        subjects = admin.schemas().subjects(prefix, deleted=deleted)
+        call.show_list({"subjects": subjects}, table("subject"), lambda each: [each], none="There are no subjects.")
+
+
+@app.command()
+def show(
+    subject: SubjectArgument,
+    *,
+    version: VersionOption = None,
+    deleted: Annotated[bool, typer.Option("--deleted", help="With --version: also a deleted one.")] = False,
+    call: AdminCall,
+) -> None:
+    """Write a version's schema to standard output; version, id and type go to standard error.
+
+    \b
+    Examples:
+      tidelog schema show orders-value
+      tidelog schema show orders-value --version 1 --json
+      tidelog schema show orders-value > order.avsc
+    """
+    with call.admin() as admin:
+        schemas = admin.schemas()
+        found = schemas.latest(subject) if version is None else schemas.version(subject, version, deleted=deleted)
+        if call.as_json:
+            print_json(found)
+            return
+        note(f"{found.subject}, version {found.version}, id {found.id}, {found.schema_type}")
+        for each in found.references:
+            note(f"refers to {each.name}: {each.subject}, version {each.version}")
+        output().print(found.schema, markup=False)
+
+
+@app.command()
+def versions(subject: SubjectArgument, *, deleted: DeletedOption = False, call: AdminCall) -> None:
+    """List the versions of a subject, with their ids.
+
+    \b
+    Examples:
+      tidelog schema versions orders-value
+      tidelog schema versions orders-value --deleted --json
+    """
+    with call.admin() as admin:
+        schemas = admin.schemas()
+        found = [schemas.version(subject, each, deleted=deleted) for each in schemas.versions(subject, deleted=deleted)]
+        columns = table("type", "", numbers=["version", "id"])
+        call.show_list(
+            {"versions": found},
+            columns,
+            lambda each: [each.schema_type, "deleted" if each.deleted else "", str(each.version), str(each.id)],
+            none="There are no versions.",
+        )
+
+
+@app.command()
+def delete(
+    subject: SubjectArgument,
+    *,
+    version: Annotated[int | None, typer.Option("--version", min=1, help="Only this version.")] = None,
+    permanent: Annotated[
+        bool,
+        typer.Option(
+            "--permanent", help="Remove the schema itself: values that name its id can't be decoded any more."
+        ),
+    ] = False,
+    yes: YesOption = False,
+    call: AdminCall,
+) -> None:
+    """Delete a subject, or one version. Values that were written with it stay readable, unless it is --permanent.
+
+    On a terminal it asks first. A version that other schemas refer to is not deleted.
+
+    \b
+    Examples:
+      tidelog schema delete orders-value --version 1 --yes
+      tidelog schema delete orders-value --permanent --yes
+    """
+    what = subject if version is None else f"version {version} of {subject}"
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Delete {what}{' for ever' if permanent else ''}?", abort=True, err=True)
+    with call.admin() as admin:
+        gone = admin.schemas().delete(subject, version, permanent=permanent)
+        numbers = ", ".join(map(str, gone))
+        call.tell(
+            {"deleted": gone},
+            f"Deleted{' for ever' if permanent else ''}: {subject}, version{'s'[: len(gone) > 1]} {numbers}.",
+        )
+
+
+@app.command()
+def check(
+    subject: SubjectArgument,
+    file: FileArgument,
+    *,
+    type_: TypeOption = None,
+    reference: ReferenceOption = None,
+    version: Annotated[
+        int | None,
+        typer.Option(
+            "--version", min=1, help="Compare with this version. Default: those that the subject's level names."
+        ),
+    ] = None,
+    call: AdminCall,
+) -> None:
+    """Say whether a schema may be registered, and why not. Nothing is changed. Exit code 1 if not.
+
+    \b
+    Examples:
+      tidelog schema check orders-value order.avsc
+      tidelog schema check orders-value order.avsc --version 1 --json
+    """
+    with call.admin() as admin:
+        text, schema_type = _read(file, type_)
+        references = [_reference(each) for each in reference or ()]
+        checked = admin.schemas().check(subject, text, schema_type, references=references, version=version)
+        if call.as_json:
+            print_json(checked)
+        else:
+            against = subject if version is None else f"version {version} of {subject}"
+            note(f"{file} is {'' if checked.is_compatible else 'not '}compatible with {against}.")
+            for message in checked.messages:
+                note(f"  {message}")
+    if not checked.is_compatible:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@app.command()
+def compatibility(
+    subject: Annotated[
+        str | None, typer.Argument(metavar="[SUBJECT]", help="Without one: all that have no own level.")
+    ] = None,
+    level: Annotated[
+        str | None, typer.Argument(metavar="[LEVEL]", help="Set this one: " + ", ".join(_LEVELS) + ".")
+    ] = None,
+    *,
+    all_: Annotated[
+        bool, typer.Option("--all", help="The one argument is the level of all without their own.")
+    ] = False,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Take a level back: the one of all, or BACKWARD, holds again.")
+    ] = False,
+    call: AdminCall,
+) -> None:
+    """Show or set how the versions of a subject may change.
+
+    BACKWARD (the default): readers with the new schema can read what the version before wrote. FORWARD: readers with the version
+    before can read what the new schema writes. FULL: both. …_TRANSITIVE: with all versions. NONE: nothing is compared.
+
+    \b
+    Examples:
+      tidelog schema compatibility
+      tidelog schema compatibility orders-value
+      tidelog schema compatibility orders-value FULL
+      tidelog schema compatibility --all BACKWARD_TRANSITIVE
+      tidelog schema compatibility orders-value --reset --json
+    """
+    with call.admin() as admin:
+        if all_:
+            if level is not None or (subject is None and not reset):
+                raise ValueError("--all takes one argument, the level")
+            subject, level = None, subject
+        elif level is None and subject is not None and subject.upper() in _LEVELS:
+            raise ValueError(
+                f"{subject} is a level: give the subject before it, or --all to set it for all without their own"
+            )
+        if level is not None and reset:
+            raise ValueError("--reset takes no level")
+        if reset and subject is None and not all_:
+            raise ValueError("--reset needs a subject, or --all")
+        schemas = admin.schemas()
+        if level is not None:
+            schemas.set_compatibility(subject, _level(level))
+        elif reset:
+            schemas.set_compatibility(subject, None)
+        own = schemas.compatibility(subject)
+        in_force = schemas.compatibility() if own is None else own
+        who = "All subjects without their own level" if subject is None else f"Subject {subject}"
+        why = "" if own is not None or subject is None else ", as all without their own"
+        answer = {"subject": subject, "compatibility": in_force, "own": own is not None}
+        call.tell(answer, f"{who}: {in_force}{why}.")
+
+
+def _read(file: Path, type_: TypeName | None) -> tuple[str, SchemaType]:
+    """Return the schema's text and type. Raises ``ValueError`` and ``OSError``."""
+    known = type_ or _TYPES.get(file.suffix.lower())
+    if known is None:
+        endings = ", ".join(_TYPES)
+        raise ValueError(f"what type of schema is {file}? Its name ends with none of {endings}: give --type")
+    data = sys.stdin.buffer.read() if file == STANDARD_STREAM else file.read_bytes()
+    try:
+        return data.decode(), cast("SchemaType", known.name)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is no text: {error}") from None
+
+
+def _reference(text: str) -> SchemaReference:
+    found = re.fullmatch(r"(?P<name>[^=]+)=(?P<subject>.+):(?P<version>[0-9]+)", text)
+    if found is None:
+        raise ValueError(f"--reference {text!r} is not NAME=SUBJECT:VERSION")
+    return SchemaReference(found["name"], found["subject"], int(found["version"]))
+
+
+def _level(text: str) -> CompatibilityLevel:
+    level = text.upper()
+    if level not in _LEVELS:
+        raise ValueError(f"{text!r} is no level: there are {', '.join(_LEVELS)}")
+    return cast("CompatibilityLevel", level)
