@@ -70,7 +70,7 @@ def old_runs(state: TopicState, partition: int, offset: int, bytes_max: int) -> 
     """
     found: list[LocatedRun] = []
     start, end, total_bytes = offset, state.high_watermark(partition), 0
-    runs = state.manifest.following(partition, offset, count_max=COLD_RUNS_PER_READ_MAX, bytes_max=_ALL_BYTES)
+    runs = state.manifest.runs_from(partition, offset, count_max=COLD_RUNS_PER_READ_MAX, bytes_max=_ALL_BYTES)
     for run, size_bytes in runs:
         if run.journal is not None or not run.base_offset <= offset < end:
             break
@@ -84,7 +84,7 @@ def old_runs(state: TopicState, partition: int, offset: int, bytes_max: int) -> 
 
 def is_far_behind(state: TopicState, partition: int, offset: int) -> bool:
     """Return whether the table has much from ``offset`` on, by the records up to the end or by the next runs' stored bytes."""
-    runs = state.manifest.following(partition, offset, count_max=COLD_RUNS_PER_READ_MAX, bytes_max=_ALL_BYTES)
+    runs = state.manifest.runs_from(partition, offset, count_max=COLD_RUNS_PER_READ_MAX, bytes_max=_ALL_BYTES)
     is_long = bool(runs) and state.high_watermark(partition) - offset >= FAR_RECORDS_MIN
     return is_long or sum(size_bytes for _, size_bytes in runs) >= FAR_BYTES_MIN
 
@@ -104,7 +104,7 @@ class HistoryPlans:
         Raises ``OffsetOutOfRange``, ``UnknownTopic``, ``BackOff``, and ``CorruptData`` if the table lost records.
         """
         state, partition = start.state(), start.partition
-        found = state.manifest.following(partition, start.offset, count_max=PLANNED_SEGMENTS_MAX, bytes_max=bytes_max)
+        found = state.manifest.runs_from(partition, start.offset, count_max=PLANNED_SEGMENTS_MAX, bytes_max=bytes_max)
         # The manifest is shared with newer states, so the log start may have moved since; then this call raises.
         state = start.state()
         end = state.high_watermark(partition)

@@ -260,7 +260,7 @@ class JournalWriter:
                 return await self._reclaim(append, offer)
             if taken is not None:
                 await self._catch_up(taken.version)
-        return await self._commit(append) if taken is None else append.taken(taken.bases)
+        return await self._commit(append) if taken is None else append.outcomes_at(taken.bases)
 
     async def _commit(self, change: TableChange[JournalState, ResultT]) -> ResultT:
         started = asyncio.get_running_loop().time()
@@ -278,7 +278,7 @@ class JournalWriter:
                 bases = await self._pool.run(
                     committed_bases, self._store, self._table.log.table.root, result, offer.path
                 )
-                result = append.taken(bases)
+                result = append.outcomes_at(bases)
         except OutcomeUnknown:
             raise
         except TidelogError as error:
@@ -296,20 +296,20 @@ class JournalWriter:
         now = asyncio.get_running_loop().time()
         for pending in group.pending:
             self._metrics.acknowledgement_seconds.observe(now - pending.arrived)
-        if append.placed:
+        if append.topic_runs:
             self._metrics.journal_flush_bytes.observe(group.size_bytes)
         self._keep(append)
 
     def _keep(self, append: JournalAppend) -> None:
-        if append.placed and append.staged is not None:
-            records = with_offsets(append.staged.encoded, append.placed)
+        if append.topic_runs and append.staged is not None:
+            records = with_offsets(append.staged.encoded, append.topic_runs)
             runs = [
                 (of_topic.topic_id, AppendedRange(run.partition, run.base_offset, run.record_count))
-                for of_topic in append.placed
+                for of_topic in append.topic_runs
                 for run in of_topic.runs
             ]
             self._tail.add_shared(records, runs, records.nbytes)
-            self._metrics.journal_flush_topics.observe(len(append.placed))
+            self._metrics.journal_flush_topics.observe(len(append.topic_runs))
             self._metrics.appended_records.inc(records.num_rows)
 
 

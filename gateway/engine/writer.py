@@ -298,7 +298,7 @@ class Writer:
             self._metrics.acknowledgement_seconds.observe(now - pending.arrived)
         if committed.attempts:
             self._metrics.commit_attempts.observe(committed.attempts)
-        placed = flush.append.placed
+        placed = flush.append.staged_records
         standing = [
             (batch.topic_id, places)
             for batch, places in zip(flush.group.items, committed.result, strict=True)

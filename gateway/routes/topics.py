@@ -370,13 +370,13 @@ def _foreign(foreign: ForeignWrites) -> Foreign | None:
 
 def _commit_place(state: TopicState) -> CommitPlace:
     here = state.attachment
-    since_ms = state.created_at_ms if state.moved is None else state.moved.at_ms
+    since_ms = state.created_at_ms if state.last_move is None else state.last_move.at_ms
     drained_ms = state.undrained_since_ms or max(since_ms, state.modification_time_ms)
     return {
         "mode": "own" if here is None else "shared",
         "journal": None if here is None else here.journal,
         "since": since_ms,
-        "reason": "created so" if state.moved is None else state.moved.reason,
+        "reason": "created so" if state.last_move is None else state.last_move.reason,
         "undrained_records": state.undrained_count,
         "drained_until_ms": drained_ms,
     }

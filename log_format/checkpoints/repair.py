@@ -281,7 +281,7 @@ class _Plan:
             partition_count=max(count, int(text) if text.isdecimal() else 1),
             config=config,
             created_at_ms=self._now_ms if known is None else known.created_time or 0,
-            moved=parse_last_move(properties),
+            last_move=parse_last_move(properties),
         )
         return moved_metadata(state, TopicMove(to=place))
 

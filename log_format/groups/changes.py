@@ -219,7 +219,7 @@ class Decide(SharedDecide[GroupsState, GroupDecision, Outcome]):
         outcomes, changes = judge_in_order(
             decisions,
             lambda decision: decision.decide(ahead, now_ms),
-            ahead.take,
+            ahead.apply,
             lambda decision: ahead.group(decision.group),
         )
         self._ahead = ahead

@@ -77,7 +77,7 @@ class GroupsState(SystemTableState):
         """Return the state after these changes, with the same version and files."""
         edit = GroupsEdit(self)
         for changes in all_changes:
-            edit.take(changes)
+            edit.apply(changes)
         return self.edited(edit)
 
     def edited(self, edit: GroupsEdit) -> Self:
@@ -99,7 +99,7 @@ class GroupsEdit:
         edited = self._edited.get(name)
         return self._before.get(name, NO_GROUP) if edited is None else edited.group()
 
-    def take(self, changes: GroupChanges) -> None:
+    def apply(self, changes: GroupChanges) -> None:
         """Apply a decision's changes."""
         for row in changes.groups:
             self._edit(row.group).take_row(row)

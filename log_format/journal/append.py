@@ -72,7 +72,7 @@ class JournalAppend:
         """Prepare a flush. ``notes``: entries to commit before the batches, as far as they still say something new."""
         assert routed
         self._notes = tuple(notes)
-        self.placed: Sequence[TopicRuns] = ()
+        self.topic_runs: Sequence[TopicRuns] = ()
         """Runs of the newest proposal, in the staged object's order."""
         self.routed = tuple(routed)
         self._new_id = new_id
@@ -102,13 +102,13 @@ class JournalAppend:
             self._offered = staged
         return staged
 
-    def taken(self, bases: Sequence[int]) -> AppendResult:
+    def outcomes_at(self, bases: Sequence[int]) -> AppendResult:
         """Return the outcomes of the flush after another committer committed the offered object, with these base offsets of its
         runs."""
         assert self._offered is not None
         self._staged = self._offered
         runs = self._staged.encoded.runs
-        self.placed = [
+        self.topic_runs = [
             TopicRuns(topic_id, runs_of_topic, (), {})
             for topic_id, runs_of_topic in _runs_at_offsets(runs, bases).items()
         ]
@@ -134,7 +134,7 @@ class JournalAppend:
             if isinstance(outcome, tuple) and batch.transaction is not None:
                 applied.setdefault(batch.topic_id, {})[batch.transaction] = outcome
         standing = self._appended_indices(judged.outcomes)
-        self.placed = ()
+        self.topic_runs = ()
         if not standing and not stamped:
             return Proposal(operation="WRITE", actions=(), result=judged.outcomes)
         entries = [*judged.entries]
@@ -147,7 +147,7 @@ class JournalAppend:
             TopicRuns(topic_id, runs.get(topic_id, ()), stamped.get(topic_id, ()), applied.get(topic_id, {}))
             for topic_id in sorted({*runs, *stamped})
         ]
-        self.placed = topics
+        self.topic_runs = topics
         encoded = staged.encoded
         modification_ms = max(now_ms, state.modification_time_ms + 1)
         placed = CommittedObject(encoded.ref(staged.path), topics)
@@ -167,7 +167,7 @@ class JournalAppend:
             if verdict is None and of_topic is not None:
                 verdict = judging.verdict(batch, of_topic, settings_error(batch, own))
             if verdict is None:
-                offset_ranges = None if of_topic is None else judging.take(index, batch, of_topic)
+                offset_ranges = None if of_topic is None else judging.accept(index, batch, of_topic)
                 outcomes.append(TopicMoved(own.topic) if offset_ranges is None else offset_ranges)
             elif isinstance(verdict, int):
                 same = outcomes[verdict]

@@ -27,7 +27,7 @@ commit."""
 class TopicJudgement:
     """The part of one commit for one topic so far."""
 
-    __slots__ = ("applied", "check", "counts", "taken", "topic")
+    __slots__ = ("accepted", "applied", "check", "counts", "topic")
 
     def __init__(self, topic: JournalTopic) -> None:
         self.topic = topic
@@ -35,7 +35,7 @@ class TopicJudgement:
         """Check of stamps, made for the first stamped batch."""
         self.counts: dict[int, int] = {}
         """Partition -> records of the batches so far."""
-        self.taken: dict[tuple[ProducerStamp, Counts], int] = {}
+        self.accepted: dict[tuple[ProducerStamp, Counts], int] = {}
         self.applied: dict[str, int] = {}
 
     def base(self, partition: int) -> int:
@@ -74,17 +74,17 @@ class BatchJudge:
                 if attaching is None or _is_closed(self._edit, topic_id, number):
                     return None
                 entry = attaching()
-                self._edit.take([entry], self._now_ms)
+                self._edit.apply([entry], self._now_ms)
                 self.entries.append(entry)
             of_topic = self._topics[topic_id] = TopicJudgement(self._edit.by_id[topic_id])
         return of_topic if _is_open_under(of_topic.topic, number) else None
 
     def verdict(self, asked: AppendRequest, of_topic: TopicJudgement, refused: TidelogError | None = None) -> Verdict:
-        """Return the verdict on one batch, given those that were taken. ``refused``: the error if the topic's
+        """Return the verdict on one batch, given those that were accepted. ``refused``: the error if the topic's
         settings refuse it."""
         verdict: Verdict = None
         if asked.stamp is not None:
-            same = of_topic.taken.get(request_key(asked.stamp, asked.counts))
+            same = of_topic.accepted.get(request_key(asked.stamp, asked.counts))
             verdict = same if same is not None else self._sequences(of_topic).judge(asked.stamp, asked.counts)
         if verdict is None and asked.transaction is not None:
             same = of_topic.applied.get(asked.transaction.transaction_id)
@@ -98,7 +98,7 @@ class BatchJudge:
             verdict = _too_many_runs_error(of_topic.topic.name) if begun > self._runs_left else None
         return verdict
 
-    def take(self, number: int, asked: AppendRequest, of_topic: TopicJudgement) -> tuple[AppendedRange, ...]:
+    def accept(self, number: int, asked: AppendRequest, of_topic: TopicJudgement) -> tuple[AppendedRange, ...]:
         """Append the batch, which has this number in the commit; return its offset ranges."""
         counts = of_topic.counts
         begun = len(counts)
@@ -108,8 +108,8 @@ class BatchJudge:
             offset_ranges.append(AppendedRange(partition, int(of_topic.topic.next_offsets[partition]) + before, count))
             counts[partition] = before + count
         if asked.stamp is not None:
-            of_topic.taken[request_key(asked.stamp, asked.counts)] = number
-            self._sequences(of_topic).take(asked.stamp, asked.counts)
+            of_topic.accepted[request_key(asked.stamp, asked.counts)] = number
+            self._sequences(of_topic).accept(asked.stamp, asked.counts)
         if asked.transaction is not None:
             of_topic.applied[asked.transaction.transaction_id] = number
         self._runs_left -= len(counts) - begun

@@ -88,7 +88,7 @@ class CommitOffers:
 def _refusal(offer: Offer, state: JournalState, now_ms: int) -> TidelogError | bool:
     """Return whether the object must not be committed; an error if a commit has it already, to which its sender must look."""
     try:
-        version = state.taken.version_of(offer.path, offer.offered_at)
+        version = state.committed.version_of(offer.path, offer.offered_at)
     except OutcomeForgotten:
         return True
     if version is not None:
@@ -128,7 +128,7 @@ def _judge_offered_topic(number: int, one: OfferedTopic, judging: BatchJudge) ->
     for batch in one.batches:
         if judging.verdict(batch, of_topic) is not None:
             return None
-        offset_ranges = judging.take(number, batch, of_topic)
+        offset_ranges = judging.accept(number, batch, of_topic)
         if batch.stamp is not None:
             stamped.append(StampedBatch(batch.stamp, offset_ranges))
         if batch.transaction is not None:

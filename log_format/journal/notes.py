@@ -68,7 +68,7 @@ def new_entries(entries: Sequence[Entry], edit: TopicsEdit, now_ms: int) -> list
     found = []
     for entry in entries:
         if _is_news(entry, edit):
-            edit.take([entry], now_ms)
+            edit.apply([entry], now_ms)
             found.append(entry)
     return found
 

@@ -37,7 +37,7 @@ class Reclaim:
         forgotten."""
         offer = self._offer
         try:
-            version = state.taken.version_of(offer.path, offer.offered_at)
+            version = state.committed.version_of(offer.path, offer.offered_at)
         except OutcomeForgotten:
             raise OutcomeUnknown("It is no longer known whether another gateway stored these records.") from None
         if version is not None:

@@ -2,8 +2,8 @@
 
 1. A run continues its partition exactly. A commit that breaks this makes the log corrupt.
 2. An object is needed while one of its runs is undrained. Any commit may remove the others.
-3. ``runs`` is shared with later states, like a topic's manifest: runs are only added to it, or dropped once drained. ``taken`` is
-   shared, too.
+3. ``runs`` is shared with later states, like a topic's manifest: runs are only added to it, or dropped once drained. So is
+   ``committed``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, Self
 from log_format.delta.actions import Commit, plain_path
 from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData
-from log_format.journal.committed_objects import TakenObjects
+from log_format.journal.committed_objects import CommittedObjects
 from log_format.journal.content import decode_content
 from log_format.journal.object_tags import CommittedObject
 from log_format.journal.topics import NO_TOPICS, JournalTopic, JournalTopics
@@ -124,14 +124,14 @@ class JournalRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalState:
-    """One journal at one version. Immutable except for ``runs`` and ``taken``."""
+    """One journal at one version. Immutable except for ``runs`` and ``committed``."""
 
     journal: int
     version: int = NO_LOG
     topics: JournalTopics = NO_TOPICS
     modification_time_ms: int = 0
     runs: JournalRuns = field(default_factory=JournalRuns, compare=False)
-    taken: TakenObjects = field(default_factory=TakenObjects, compare=False)
+    committed: CommittedObjects = field(default_factory=CommittedObjects, compare=False)
 
     def topic(self, topic_id: str | None) -> JournalTopic | None:
         """Return the journal's state of a topic, None if it has none."""
@@ -149,10 +149,10 @@ class JournalState:
                 self.runs.forget_drained(topic_id, after if after is not None and after.first == before.first else None)
         for one in content.objects:
             self.runs.add(one, topics)
-            self.taken.add(one.ref.path, version)
+            self.committed.add(one.ref.path, version)
         for remove in commit.removes:
             self.runs.remove(plain_path(remove.path))
-            self.taken.add(plain_path(remove.path), version)
+            self.committed.add(plain_path(remove.path), version)
         newest_ms = max([self.modification_time_ms, *(add.modification_time for add in commit.adds)])
         return replace(self, version=version, topics=topics, modification_time_ms=newest_ms)
 

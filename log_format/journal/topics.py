@@ -138,7 +138,7 @@ class JournalTopics:
     def after(self, entries: Sequence[Entry], objects: Sequence[CommittedObject], commit_ms: int) -> JournalTopics:
         """Return the topics after a commit with this content. Raises ``ValueError`` if the content contradicts them."""
         edit = TopicsEdit(self)
-        edit.take(entries, commit_ms)
+        edit.apply(entries, commit_ms)
         for one in objects:
             for content in one.topics:
                 topic = edit.by_id.get(content.topic_id)
@@ -183,7 +183,7 @@ class TopicsEdit:
         """Return the largest closed number, as ``JournalTopics.closed_number`` does."""
         return _closed_number(self.by_id.get(topic_id), self._closed_now().get(topic_id, self._floor))
 
-    def take(self, entries: Iterable[Entry], commit_ms: int) -> None:
+    def apply(self, entries: Iterable[Entry], commit_ms: int) -> None:
         """Apply these entries. Raises ``ValueError``."""
         for entry in entries:
             topic = self.by_id.get(entry.topic_id)

@@ -111,9 +111,9 @@ class OverlaidManifest(Manifest):
         own = self._own.find(partition, offset)
         return self._of_journal(self._over.find(partition, self._past(partition, offset))) if own is None else own
 
-    def following(self, partition: int, offset: int, *, count_max: int, bytes_max: int) -> list[tuple[LocatedRun, int]]:
-        """Return runs of the topic's own table, as ``Manifest.following`` does."""
-        return self._own.following(partition, offset, count_max=count_max, bytes_max=bytes_max)
+    def runs_from(self, partition: int, offset: int, *, count_max: int, bytes_max: int) -> list[tuple[LocatedRun, int]]:
+        """Return runs of the topic's own table, as ``Manifest.runs_from`` does."""
+        return self._own.runs_from(partition, offset, count_max=count_max, bytes_max=bytes_max)
 
     def find_timestamp(self, partition: int, offset: int, timestamp_ms: int) -> LocatedRun | None:
         """Return the run, as ``Manifest.find_timestamp`` does."""

@@ -149,7 +149,7 @@ class Manifest:
             runs = self._partitions.get(partition)
             return None if runs is None else self._located_run(runs, runs.index_of(offset))
 
-    def following(self, partition: int, offset: int, *, count_max: int, bytes_max: int) -> list[tuple[LocatedRun, int]]:
+    def runs_from(self, partition: int, offset: int, *, count_max: int, bytes_max: int) -> list[tuple[LocatedRun, int]]:
         """Return the runs from the first that ends after ``offset`` on, each with its stored bytes.
 
         At most ``count_max`` runs and ``bytes_max`` stored bytes, but at least one run if there is one.

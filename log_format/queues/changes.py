@@ -305,7 +305,7 @@ class Decide(SharedDecide[QueuesState, QueueDecision, Outcome]):
         outcomes, changes = judge_in_order(
             decisions,
             lambda decision: decision.decide(ahead, now_ms),
-            ahead.take,
+            ahead.apply,
             lambda decision: ahead.queue(decision.queue),
         )
         return outcomes, _contents(changes, ahead, now_ms) if changes else None

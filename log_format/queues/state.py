@@ -99,7 +99,7 @@ class QueuesState(SystemTableState):
         """Return the state after these changes, with the same version and files."""
         edit = QueuesEdit(self)
         for changes in all_changes:
-            edit.take(changes)
+            edit.apply(changes)
         return replace(
             self, queues=MappingProxyType(edit.queues()), memory_bytes=self.memory_bytes + edit.grown_bytes()
         )
@@ -118,7 +118,7 @@ class QueuesEdit:
         edited = self._edited.get(name)
         return self._before.get(name, NO_QUEUE) if edited is None else edited.queue()
 
-    def take(self, changes: QueueChanges) -> None:
+    def apply(self, changes: QueueChanges) -> None:
         """Apply a decision's changes."""
         for row in changes.queues:
             self._edit(row.queue).row = row

@@ -112,14 +112,14 @@ class Append:
         self._new_id = new_id
         self._staged: StagedSegment | None = None
         self._staged_for: tuple[object, ...] | None = None
-        self.placed: pa.Table | RecordAtOffset | None = None
+        self.staged_records: pa.Table | RecordAtOffset | None = None
         """Records of the newest staged segment, for the tail cache: a table as in ``records``, or a single record that is not a
         table yet."""
 
     @property
     def records(self) -> pa.Table | None:
         """Records of the newest staged segment, sorted by partition and offset: ``RECORD_SCHEMA``."""
-        return self.placed.table() if isinstance(self.placed, RecordAtOffset) else self.placed
+        return self.staged_records.table() if isinstance(self.staged_records, RecordAtOffset) else self.staged_records
 
     @property
     def nbytes(self) -> int:
@@ -230,7 +230,7 @@ class Append:
                     counts[partition] = counts.get(partition, 0) + count
                 if batch.stamp is not None:
                     taken[request_key(batch.stamp, batch.counts)] = index
-                    check.take(batch.stamp, batch.counts)
+                    check.accept(batch.stamp, batch.counts)
                 if batch.transaction is not None:
                     applied[batch.transaction.transaction_id] = index
             verdicts.append(verdict)
@@ -250,12 +250,12 @@ class Append:
             batches = [self._typed_batch(index, state) for index in standing]
             single = batches[0].single if len(batches) == 1 else None
             if single is not None and single.size_bytes <= ONE_RECORD_BYTES_MAX and not columns:
-                self.placed = RecordAtOffset(*bases[0], single)
-                encoded = encode_single_record(self.placed, compression=compression)
+                self.staged_records = RecordAtOffset(*bases[0], single)
+                encoded = encode_single_record(self.staged_records, compression=compression)
             else:
                 records = assign_offsets(batches, next_offsets, log_append_time=log_append_time, columns=columns)
                 encoded = encode_segment(records, compression=compression)
-                self.placed = without_typed_columns(records)
+                self.staged_records = without_typed_columns(records)
             self._staged = StagedSegment(segment_path(self._new_id()), encoded)
             self._staged_for = wanted
         return self._staged

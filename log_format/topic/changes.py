@@ -309,7 +309,7 @@ def moved_metadata(state: TopicState, move: TopicMove) -> MetaData:
         state.config,
         state.created_at_ms,
         move.to,
-        moved=move.moved or state.moved,
+        moved=move.moved or state.last_move,
         foreign=state.foreign.last,
         columns=state.columns,
     )

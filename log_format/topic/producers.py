@@ -304,7 +304,7 @@ class SequenceCheck:
         distance = sequence_distance(stamp, expected)
         return None if distance == 0 or (distance > 0 and self._assume_order) else out_of_order_error(stamp, expected)
 
-    def take(self, stamp: ProducerStamp, counts: Counts = ()) -> None:
+    def accept(self, stamp: ProducerStamp, counts: Counts = ()) -> None:
         """Note that the batch will be appended: later batches must follow it."""
         self._next[stamp.producer_id, stamp.epoch] = next_sequence(stamp, counts)
         self._newest_taken[stamp.producer_id] = max(stamp.epoch, self._newest_taken.get(stamp.producer_id, stamp.epoch))

@@ -85,7 +85,7 @@ class TopicState:
     transactions: AppliedTransactions = NO_TRANSACTIONS
     attachment: Attachment | None = None
     """Journal that the topic's appends go to; None if the topic has its own commits."""
-    moved: LastMove | None = None
+    last_move: LastMove | None = None
     """When and why the topic was moved to its place; None if it has been there since its creation."""
     moved_version: int = field(default=NO_LOG, compare=False)
     """Version of the last change of place or number; after loading a checkpoint, which does not say it, that of the
@@ -262,7 +262,7 @@ class TopicState:
         changes["attachment"] = None if deleted else parse_attachment(self.topic, properties)
         if changes["attachment"] != self.attachment:
             changes["moved_version"] = self.version
-        changes["moved"] = parse_last_move(properties)
+        changes["last_move"] = parse_last_move(properties)
         changes["foreign"] = self.foreign.after_properties(properties)
         changes["columns"] = self._columns_of(metadata.schema_string)
         if deleted or metadata.id != self.topic_id:

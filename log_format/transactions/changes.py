@@ -277,7 +277,7 @@ class Decide(SharedDecide[TransactionsState, Decision, Outcome]):
         for decision in decisions:
             more, outcome = decision.decide(ahead, now_ms)
             for row in more:
-                ahead.take(row)
+                ahead.apply(row)
             rows += more
             outcomes.append(outcome)
         if not rows:

@@ -107,7 +107,7 @@ class TransactionsState(SystemTableState):
         newest_ms = 0
         for row in rows:
             newest_ms = max(newest_ms, row.recorded_at_ms)
-            edit.take(row)
+            edit.apply(row)
         edit.forget(newest_ms)
         return replace(
             self,
@@ -131,7 +131,7 @@ class TransactionsEdit:
         self.unfinished, self.passing = dict(state.unfinished), dict(state.passing)
         self.memory = state.memory
 
-    def take(self, row: TransactionRow) -> None:
+    def apply(self, row: TransactionRow) -> None:
         """Put the row in place of the one that it replaces."""
         if row.transaction_id:
             before = self.transactions.pop(row.transaction_id, None)

@@ -144,7 +144,7 @@ def test_sequences_wrap(counts: list[int], before_the_end: int) -> None:
         stamp = stamp_of(NUMBERS[0], 7, 0, sequence)
         assert judged(producers, stamp, count) is None
         assert check.judge(stamp, ((7, count),)) is None
-        check.take(stamp, ((7, count),))
+        check.accept(stamp, ((7, count),))
         stamped.append(one(stamp, offset, count))
         producers = producers.with_batches(stamped[-1:], 1, EXPIRATION_MS)
         sequence, offset = (sequence + count) % SEQUENCES, offset + count
@@ -168,7 +168,7 @@ def test_partitions_have_sequences_of_their_own() -> None:
     check = SequenceCheck(NO_PRODUCERS, 1, EXPIRATION_MS)
     for partition, stamp in enumerate(stamps):
         assert check.judge(stamp, ((partition, 2),)) is None
-        check.take(stamp, ((partition, 2),))
+        check.accept(stamp, ((partition, 2),))
     producers = NO_PRODUCERS.with_batches([one(stamp, 10, 2) for stamp in stamps], 1, EXPIRATION_MS)
     assert judged(producers, stamps[1], 2) == Duplicate((AppendedRange(1, 10, 2),))
     assert code_of(judged(producers, stamps[1], 3)) is ErrorCode.SEQUENCE_OUT_OF_ORDER

@@ -65,7 +65,7 @@ def test_requests_of_one_flush_see_each_other(counts: list[int], first: int) -> 
     for sequence in range(len(counts)):
         stamp = ProducerStamp(IDS[0], 0, sequence)
         assert check.judge(stamp) is None
-        check.take(stamp)
+        check.accept(stamp)
         assert isinstance(check.judge(ProducerStamp(IDS[0], 0, sequence + 2)), TidelogError)
 
 

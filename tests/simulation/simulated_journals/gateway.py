@@ -179,7 +179,7 @@ class Gateway:
             (*_, taken) = journal.commit_locked(CommitOffers([*offers, offer])).result
             if isinstance(taken, TidelogError):
                 raise taken
-            return journal.commit_locked(append).result if taken is None else append.taken(taken.bases)
+            return journal.commit_locked(append).result if taken is None else append.outcomes_at(taken.bases)
         if way == "answer lost":
             with suppress(TidelogError):
                 journal.commit_locked(CommitOffers([offer, *offers]))
@@ -189,7 +189,7 @@ class Gateway:
         try:
             result = journal.commit_locked(Reclaim(append, offer)).result
             if isinstance(result, int):
-                result = append.taken(committed_bases(self.store, journal.log.table.root, result, offer.path))
+                result = append.outcomes_at(committed_bases(self.store, journal.log.table.root, result, offer.path))
         except (TidelogError, StoreUnavailable) as problem:
             raise OutcomeUnknown(str(problem)) from problem
         return result
@@ -211,7 +211,7 @@ class Gateway:
             if isinstance(taken, TidelogError):
                 outcomes += [taken] * len(part.routed)
             elif taken is not None:
-                outcomes += part.taken(taken.bases)
+                outcomes += part.outcomes_at(taken.bases)
             else:
                 try:
                     outcomes += journal.commit_locked(part).result

@@ -14,7 +14,7 @@ from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.open_journal import OpenJournal
 from gateway.engine.open_topic import OpenTopic
 from log_format.errors import OutcomeUnknown, RequestRefused, TidelogError
-from log_format.journal.committed_objects import TakenObjects
+from log_format.journal.committed_objects import CommittedObjects
 from log_format.journal.entries import Close
 from log_format.journal.reclaim import Reclaim
 from log_format.stores.memory import MemoryStore
@@ -200,17 +200,17 @@ async def who_has_forgotten_takes_nothing() -> None:
     """The owner can't know whether an object was taken up before; its sender can't know what became of it."""
     world = await World.made()
     journal = world.journal(0)
-    journal.state.taken._after = journal.state.version + 1
+    journal.state.committed._after = journal.state.version + 1
     assert await world.append(1, b"mine") == (AppendedRange(0, 1, 1),)
     assert world.gateways[1].store.calls["put_if_absent"] == 1
 
     async def forgets(take: Callable[[], Awaitable[Any]]) -> Any:
         theirs = world.journal(1).state
-        theirs.taken._after = theirs.version + 1
+        theirs.committed._after = theirs.version + 1
         return await loses_request(take)
 
     world.wires[1].wire = forgets
-    journal.state.taken._after = 0
+    journal.state.committed._after = 0
     with pytest.raises(OutcomeUnknown):
         await world.append(1, b"in doubt")
     assert await world.values() == [b"first", b"mine"]
@@ -250,11 +250,11 @@ async def test_several_gateways(scenario: Callable[[], Awaitable[None]]) -> None
     await scenario()
 
 
-def _is_never_known(self: TakenObjects, path: str, offered_at: int) -> None:
+def _is_never_known(self: CommittedObjects, path: str, offered_at: int) -> None:
     """Knows of no object that it was taken up."""
 
 
-def _forgets_in_silence(self: TakenObjects, path: str, offered_at: int) -> int | None:
+def _forgets_in_silence(self: CommittedObjects, path: str, offered_at: int) -> int | None:
     """Takes what it has forgotten for what never was."""
     return self._versions.get(path)
 
@@ -277,7 +277,7 @@ async def _believes_the_silence(self: Any, append: Any, offer: Any) -> Any:
 
 _RECLAIM = "log_format.journal.reclaim.Reclaim.propose"
 _JUDGE = "log_format.journal.batch_judge"
-_TAKEN = "log_format.journal.committed_objects.TakenObjects.version_of"
+_TAKEN = "log_format.journal.committed_objects.CommittedObjects.version_of"
 PLANTED: dict[str, tuple[Callable[[], Awaitable[None]], str, Any]] = {
     "a lost answer is not looked for": (
         a_lost_answer_is_found_in_the_log, "gateway.engine.journal_writer.JournalWriter._reclaim", _believes_the_silence,

@@ -49,8 +49,8 @@ async def test_the_smallest_of_many_topics_go_to_a_journal(gateway: Gateway) -> 
     await produce(gateway, small)
     moved = next(topic for topic in small if topic.log.state.attachment is not None)
     described = await gateway.engine.administration.describe(moved.name)
-    assert described.moved is not None
-    assert "own commits a second were wanted" in described.moved.reason
+    assert described.last_move is not None
+    assert "own commits a second were wanted" in described.last_move.reason
     before = sum(at_journal(small))
     await gateway.engine.commit_modes.run_once()
     assert sum(at_journal(small)) >= before
@@ -69,8 +69,8 @@ async def test_topics_for_which_readers_wait_go_to_a_journal(gateway: Gateway, c
         assert not any(at_journal(others))
         if moves:
             described = await gateway.engine.administration.describe("t0")
-            assert described.moved is not None
-            assert "60 looks a second for readers that wait were wanted" in described.moved.reason
+            assert described.last_move is not None
+            assert "60 looks a second for readers that wait were wanted" in described.last_move.reason
             for topic in others:
                 stack.enter_context(topic.waiters.registered((0,), Wakeup()))
             await gateway.engine.commit_modes.run_once()

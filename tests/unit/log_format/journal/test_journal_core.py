@@ -150,9 +150,9 @@ def test_a_forgotten_number_stays_closed() -> None:
     """A late close of a smaller number does not bring a topic back that the floor has covered."""
     others = [Close(f"topic-{number}", 2) for number in range(limits.JOURNAL_CLOSED_REMEMBERED)]
     edit = TopicsEdit(NO_TOPICS)
-    edit.take([Close("a", 8), *others], 0)
+    edit.apply([Close("a", 8), *others], 0)
     assert (edit.topics().floor, len(edit.topics().closed)) == (8, limits.JOURNAL_CLOSED_REMEMBERED)
-    edit.take([Close("a", 3)], 0)
+    edit.apply([Close("a", 3)], 0)
     assert edit.closed_number("a") == 8
     assert edit.topics().next_number("new") == 9
 
@@ -380,7 +380,7 @@ def test_an_object_is_uploaded_once(bench: JournalBench) -> None:
     puts = bench.store.calls["put"]
     committed = bench.committer(one).commit(append)
     assert bench.store.calls["put"] == puts
-    assert [of_topic.topic_id for of_topic in append.placed] == ["a-id"]
+    assert [of_topic.topic_id for of_topic in append.topic_runs] == ["a-id"]
     assert committed.state.version == 1
 
 

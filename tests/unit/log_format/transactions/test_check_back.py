@@ -23,7 +23,7 @@ def begun(check_after_ms: int | None = 5_000) -> TransactionsEdit:
         check_after_ms=check_after_ms,
     )
     for row in begin.decide(state, 0)[0]:
-        state.take(row)
+        state.apply(row)
     return state
 
 
@@ -31,7 +31,7 @@ def offered(state: TransactionsEdit, now_ms: int) -> TransactionRow | None:
     """The row that an asker gets, which is then in the state."""
     rows, outcome = OfferForCheck(transaction_id=ID).decide(state, now_ms)
     for row in rows:
-        state.take(row)
+        state.apply(row)
     assert isinstance(outcome, TransactionRow | NotDue)
     return outcome if isinstance(outcome, TransactionRow) else None
 
