@@ -181,7 +181,7 @@ PLANTED: dict[str, Planted] = {
         f"{_CORE}.topics.TopicsEdit._attach", _believes_every_attach, CROWDED, first_seed=10
     ),
     "leaves undrained": Planted(f"{_GATEWAY}.Gateway.drain_whole", lambda *_: None, CROWDED),
-    "does not stop an older release": Planted("log_format.topic.changes._protocol", lambda _attachment: [], CROWDED),
+    "does not stop an older release": Planted("log_format.topic.changes._protocol", lambda *_: [], CROWDED),
 }
 
 
