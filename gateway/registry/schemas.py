@@ -71,7 +71,7 @@ async def get_schema(request: Request) -> Any:
     state, found = await _found(request)
     schema = found.schema.schema
     subject = qualified(found.context, "")
-    members = described(schema, text=text_in_format(request, state, subject, schema))
+    members = described(schema, text=await text_in_format(request, state, subject, schema))
     return members | {"maxId": state.next_id - 1} if Query(request).flag("fetchMaxId") else members
 
 
@@ -80,7 +80,7 @@ async def get_schema(request: Request) -> Any:
 async def get_text(request: Request) -> Any:
     """Return the text of the schema with an id."""
     state, found = await _found(request)
-    return Text(text_in_format(request, state, qualified(found.context, ""), found.schema.schema))
+    return Text(await text_in_format(request, state, qualified(found.context, ""), found.schema.schema))
 
 
 @router.get(_ID + "/subjects")

@@ -61,7 +61,7 @@ async def look_up(request: Request) -> Any:
     state, found = await registry_of(request).looked_up(wanted, deleted=deleted)
     if found is None:
         raise schema_not_found() if state.numbers(subject, deleted=deleted) else subject_not_found(subject)
-    return version_described(subject, found, text=text_in_format(request, state, subject, found.schema))
+    return version_described(subject, found, text=await text_in_format(request, state, subject, found.schema))
 
 
 @router.delete(_SUBJECT)
@@ -129,7 +129,7 @@ async def get_version(request: Request) -> Any:
     subject = subject_asked(request, "Read")
     deleted = Query(request).flag("deleted")
     state, found = await version_found(request, subject, version_asked(request), deleted=deleted)
-    return version_described(subject, found, text=text_in_format(request, state, subject, found.schema))
+    return version_described(subject, found, text=await text_in_format(request, state, subject, found.schema))
 
 
 @router.get(_VERSION + "/schema")
@@ -139,7 +139,7 @@ async def get_schema_text(request: Request) -> Any:
     subject = subject_asked(request, "Read")
     deleted = Query(request).flag("deleted")
     state, found = await version_found(request, subject, version_asked(request), deleted=deleted)
-    return Text(text_in_format(request, state, subject, found.schema))
+    return Text(await text_in_format(request, state, subject, found.schema))
 
 
 @router.get(_VERSION + "/referencedby")

@@ -100,6 +100,10 @@ class SchemaRegistry:
         """Commit a decision and return what it changed. Raises as ``SharedCommits.decide`` does."""
         return await self._table.decide(decision)
 
+    async def parsed(self, state: SchemasState, schema: Schema, context: str) -> ParsedSchema:
+        """Return a registered schema of a context, parsed. Raises ``RegistryRefused`` (42201), ``BackOff``."""
+        return await self._pool.run(self._parsed.parsed, schema, state.resolved(schema, context))
+
     async def understood(self, wanted: Registration) -> tuple[SchemasState, Schema, ParsedSchema]:
         """Return the schema with the text by which it is registered, and the state at which its references were found.
 
