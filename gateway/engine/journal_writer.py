@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Any, Final
 
@@ -28,9 +29,9 @@ from gateway.engine.bounds import (
     FLUSH_BATCHES_CAP,
     FLUSH_BYTES_CAP,
     JOURNAL_FLUSH_BYTES,
-    PARALLEL_ENCODE_BYTES_MIN,
 )
 from gateway.engine.early_flush import EarlyFlush
+from gateway.engine.flushes import Flushes
 from gateway.engine.group_commit import IMMEDIATELY, EntryQueue, Group, GroupCommit, Pending
 from gateway.engine.journal_peers import JournalPeers, OfferLost
 from gateway.engine.offered_objects import OfferedObjects
@@ -159,17 +160,14 @@ class JournalWriter:
         self._new_id = access.new_id
         self._metrics = access.metrics
         self._tail = tail
-        self._ahead: list[Group[RoutedBatch, Acknowledgement]] = []
+        self._flushes: Flushes[Group[RoutedBatch, Acknowledgement]] = Flushes(table, access, "journals", _log)
+        self.early = self._flushes.early
         self._notes: list[Entry] = []
-        bounds = access.bounds
-        self.early = EarlyFlush.opened(
-            *("journals", table.label, access), lambda: table.seconds_since_write(table.state.modification_time_ms)
-        )
         self.commits: GroupCommit[RoutedBatch, Acknowledgement] = GroupCommit(
             self._flush,
             schedule=JournalSchedule(
-                *(table, self._ahead),
-                requests=bounds.flush_requests,
+                *(table, self._flushes.ahead),
+                requests=access.bounds.flush_requests,
                 early=self.early,
                 watch=access.metrics.savings,
             ),
@@ -214,37 +212,12 @@ class JournalWriter:
 
     async def _flush(self, group: Group[RoutedBatch, Acknowledgement]) -> None:
         """Encode, upload, commit, and acknowledge a group."""
-        self._metrics.flush_bytes.observe(group.size_bytes)
-        self._metrics.flush_batches.observe(len(group.pending))
         append = JournalAppend(group.items, self._new_id)
-        try:
-            await self._upload(group, append)
+        with self._flushes.under_way(group, group, self.commits.waiting):
+            await self._flushes.upload(group, partial(append.stage, self._table.state, self._clock.now_ms()))
             result = await self._committed(append)
-        except TidelogError as error:
-            _log.warning("a flush of %s failed: %s: %s", self._table.label, error.code, error.detail)
-            self._metrics.flush_failures.labels(str(error.code)).inc()
-            raise
-        finally:
-            if group in self._ahead:
-                self._ahead.remove(group)
-            self.early.ended(self.commits.waiting, group.pending, asyncio.get_running_loop().time())
         group.settle(result)
         self._remember(group, append)
-
-    async def _upload(self, group: Group[RoutedBatch, Acknowledgement], append: JournalAppend) -> None:
-        """Encode and upload in parallel with other flushes; return when all earlier flushes have ended."""
-        started = asyncio.get_running_loop().time()
-        self._ahead.append(group)
-        if group.size_bytes >= PARALLEL_ENCODE_BYTES_MIN:
-            group.allow_next()
-        try:
-            staged = await self._pool.run(append.stage, self._table.state, self._clock.now_ms())
-            group.allow_next()
-            if staged is not None:
-                await self._table.stage(staged)
-                self._metrics.stage_seconds.observe(asyncio.get_running_loop().time() - started)
-        finally:
-            await group.wait_for_earlier()
 
     async def _committed(self, append: JournalAppend) -> AppendResult:
         """Commit the flush by the gateway preferred for the journal, or here; return the outcomes."""
@@ -293,9 +266,7 @@ class JournalWriter:
 
     def _remember(self, group: Group[RoutedBatch, Acknowledgement], append: JournalAppend) -> None:
         """Keep the committed records in the tail cache, and count them."""
-        now = asyncio.get_running_loop().time()
-        for pending in group.pending:
-            self._metrics.acknowledgement_seconds.observe(now - pending.arrived)
+        self._flushes.acknowledged(group)
         if append.topic_runs:
             self._metrics.journal_flush_bytes.observe(group.size_bytes)
         self._keep(append)

@@ -28,17 +28,16 @@ from gateway.engine.bounds import (
     FLUSH_BATCHES_CAP,
     FLUSH_BYTES_CAP,
     FLUSHES_AHEAD_MAX,
-    PARALLEL_ENCODE_BYTES_MIN,
 )
 from gateway.engine.contention import Contention
 from gateway.engine.early_flush import EarlyFlush
+from gateway.engine.flushes import Flushes
 from gateway.engine.group_commit import IMMEDIATELY, EntryQueue, Group, GroupCommit
 from gateway.engine.open_table import OpenTable, TableAccess
 from gateway.engine.savings_watch import FlushReason, SavingsWatch
 from gateway.engine.tail_cache import Original, Originals, TailCache
 from log_format.delta.committer import Committed, Committer
 from log_format.delta.log import TableLog
-from log_format.errors import TidelogError
 from log_format.topic.append import Append, Batch
 from log_format.topic.append_outcome import AppendedRange, AppendResult, Duplicate
 from log_format.topic.state import Offsets, TopicState
@@ -171,17 +170,13 @@ class Writer:
         self._contention = Contention()
         self._contended = contended
         self._flush_count = 0
-        self._ahead: list[Flush] = []
-        """Flushes under way, in the order of their commits."""
-        bounds = access.bounds
-        self.early = EarlyFlush.opened(
-            *("topics", table.label, access), lambda: table.seconds_since_write(table.state.modification_time_ms)
-        )
+        self._flushes: Flushes[Flush] = Flushes(table, access, "topics", _log)
+        self.early = self._flushes.early
         self.commits: GroupCommit[Batch, Acknowledgement] = GroupCommit(
             self._flush,
             schedule=FlushSchedule(
-                *(table.log, self._ahead),
-                requests=bounds.flush_requests,
+                *(table.log, self._flushes.ahead),
+                requests=access.bounds.flush_requests,
                 early=self.early,
                 watch=access.metrics.savings,
             ),
@@ -212,44 +207,20 @@ class Writer:
 
     async def _flush(self, group: Group[Batch, Acknowledgement]) -> None:
         """Encode, upload, commit, and acknowledge a group."""
-        self._metrics.flush_bytes.observe(group.size_bytes)
-        self._metrics.flush_batches.observe(len(group.pending))
         self._flush_count += 1
         append = Append(group.items, self._new_id, self._type_records)
         flush = Flush(group, append, append.counts(), self._predicted())
-        try:
-            if self._ahead or not group.is_next or group.size_bytes > ONE_STEP_FLUSH_BYTES_MAX:
-                await self._upload(flush)
-            else:
-                self._ahead.append(flush)
+        is_one_step = not self._flushes.ahead and group.is_next and group.size_bytes <= ONE_STEP_FLUSH_BYTES_MAX
+        with self._flushes.under_way(flush, group, self.commits.waiting):
+            if is_one_step:
                 group.allow_next()
+            else:
+                stage = None if flush.predicted is None else partial(append.stage, *flush.predicted)
+                await self._flushes.upload(group, stage)
+                flush.staged_s = 0.0
             committed = await self._commit(flush)
-        except TidelogError as error:
-            _log.warning("a flush failed: %s: %s", error.code, error.detail)
-            self._metrics.flush_failures.labels(str(error.code)).inc()
-            raise
-        finally:
-            if flush in self._ahead:
-                self._ahead.remove(flush)
-            self.early.ended(self.commits.waiting, group.pending, asyncio.get_running_loop().time())
         group.settle(committed.result)
         self._remember(flush, committed)
-
-    async def _upload(self, flush: Flush) -> None:
-        """Encode and upload in parallel with other flushes; return when all earlier flushes have ended."""
-        started = self._now()
-        self._ahead.append(flush)
-        if flush.group.size_bytes >= PARALLEL_ENCODE_BYTES_MIN:
-            flush.group.allow_next()
-        try:
-            segment = None if flush.predicted is None else await self._pool.run(flush.append.stage, *flush.predicted)
-            flush.group.allow_next()
-            if segment is not None:
-                await self._table.stage(segment)
-                self._metrics.stage_seconds.observe(self._now() - started)
-            flush.staged_s = 0.0
-        finally:
-            await flush.group.wait_for_earlier()
 
     def _stage(self, flush: Flush, committer: Committer[TopicState]) -> None:
         """Encode and upload in the committing thread, unless the flush is staged."""
@@ -268,7 +239,7 @@ class Writer:
         if base.topic_id != state.topic_id or base.partition_count != state.partition_count:
             return None
         next_offsets = base.next_offsets.copy()
-        for flush in self._ahead:
+        for flush in self._flushes.ahead:
             for partition, count in flush.counts.items():
                 if partition >= len(next_offsets):
                     return None
@@ -293,9 +264,7 @@ class Writer:
 
     def _remember(self, flush: Flush, committed: Committed[TopicState, AppendResult]) -> None:
         """Keep the committed records in the tail cache, and count them."""
-        now = asyncio.get_running_loop().time()
-        for pending in flush.group.pending:
-            self._metrics.acknowledgement_seconds.observe(now - pending.arrived)
+        self._flushes.acknowledged(flush.group)
         if committed.attempts:
             self._metrics.commit_attempts.observe(committed.attempts)
         placed = flush.append.staged_records

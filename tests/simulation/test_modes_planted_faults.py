@@ -83,7 +83,7 @@ def _shifts_a_flush(encoded: Any, placed: Sequence[Any]) -> Any:
 async def _settles_before_the_commit(self: JournalWriter, append: JournalAppend) -> Any:
     """Acknowledges when the object is up."""
     proposal = _propose(append, self._table.state, 0)
-    for group in self._ahead[:1]:
+    for group in self._flushes.ahead[:1]:
         for pending, outcome in zip(group.pending, proposal.result, strict=True):
             if isinstance(outcome, tuple):
                 pending.settle(outcome)
