@@ -40,7 +40,7 @@ def _awaited(
     @wraps(method)
     async def call(self: Consumer, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
         with self._one_task():
-            return await self._in_turn(partial(method, self._consumer, *arguments, **named))
+            return await self._run_serialized(partial(method, self._consumer, *arguments, **named))
 
     return call
 
@@ -124,30 +124,30 @@ class Consumer(AsyncClosing):
     async def close(self, *, leave: bool | None = None) -> None:
         """Close, as ``tidelog.Consumer.close``, and wait until the threads have ended."""
         await asyncio.shield(in_thread(lambda: self._consumer.close(leave=leave)))
-        await self._settled()
+        await self._wait_for_last_call()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         """Close. If the block raised, there is no further automatic commit."""
         await asyncio.shield(in_thread(lambda: self._consumer.__exit__(kind, error, at)))
-        await self._settled()
+        await self._wait_for_last_call()
 
     async def _wait(self, timeout_ms: float) -> None:
-        await self._settled()
+        await self._wait_for_last_call()
         deadline = Deadline(timeout_ms)
         while not self._consumer.has_ready():
             slice_ms = min(deadline.remaining_ms(), limits.AIO_SLICE_MS)
-            if await self._in_turn(partial(self._consumer.wait, slice_ms)) or deadline.passed:
+            if await self._run_serialized(partial(self._consumer.wait, slice_ms)) or deadline.passed:
                 return
 
-    async def _in_turn(self, call: Callable[[], _T]) -> _T:
+    async def _run_serialized(self, call: Callable[[], _T]) -> _T:
         """Run the call in a thread, after any call that a cancelled task left running."""
-        await self._settled()
+        await self._wait_for_last_call()
         running = self._last = in_thread(call)
         return await asyncio.shield(running)
 
-    async def _settled(self) -> None:
+    async def _wait_for_last_call(self) -> None:
         if self._last is not None and not self._last.done():
             await asyncio.wait({self._last})
 

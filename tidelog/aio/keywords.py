@@ -9,8 +9,8 @@ from tidelog.bodies.deserialize import Deserializer
 from tidelog.bodies.encode import Compression
 from tidelog.consumer.settings import Assignor, AutoOffsetReset, HistoryMode, OnRebalance
 from tidelog.http.credentials import ConnectionSettings
+from tidelog.producer.conversion import Serializer
 from tidelog.producer.delivery import OnDelivery
-from tidelog.producer.given import Serializer
 from tidelog.types.filter import Filter
 from tidelog.types.sealing import Sealing
 

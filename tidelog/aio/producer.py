@@ -14,12 +14,12 @@ from log_format.errors import TidelogError
 from tidelog import limits
 from tidelog.aio.in_thread import in_thread
 from tidelog.aio.keywords import ProducerKeywords
-from tidelog.aio.place import Place
+from tidelog.aio.record_future import AsyncRecordFuture
 from tidelog.bodies.table_chunk import ArrowStream
 from tidelog.closing import AsyncClosing
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
-from tidelog.producer.given import HeadersArgument
+from tidelog.producer.conversion import HeadersArgument
 from tidelog.producer.producer import Producer as BlockingProducer
 from tidelog.types.record import ProduceResult, RecordMetadata
 from tidelog.units_of_time import in_seconds
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 
 
-def _to_its_end(
+def _uncancelled(
     method: Callable[Concatenate[BlockingProducer, _P], None],
 ) -> Callable[Concatenate[Producer, _P], Coroutine[Any, Any, None]]:
     """Wrap a blocking method as a coroutine. A cancelled coroutine waits for the call first: transaction calls never overlap."""
@@ -97,9 +97,9 @@ class Producer(AsyncClosing):
             except BufferFull as error:
                 if not error.retryable or deadline.passed:
                     raise
-                await self._room(error.fields["size_bytes"], deadline)
+                await self._wait_for_room(error.fields["size_bytes"], deadline)
             else:
-                return Place(cast("RecordFuture", future))
+                return AsyncRecordFuture(cast("RecordFuture", future))
 
     async def send_table(self, topic: str, table: ArrowStream) -> asyncio.Future[ProduceResult]:
         """Accept an Arrow table, as ``tidelog.Producer.send_table``. Cancelling this call does not stop it."""
@@ -123,12 +123,12 @@ class Producer(AsyncClosing):
             raise
         await self.commit_transaction()
 
-    init_transactions = _to_its_end(BlockingProducer.init_transactions)
-    begin_transaction = _to_its_end(BlockingProducer.begin_transaction)
-    commit_transaction = _to_its_end(BlockingProducer.commit_transaction)
-    abort_transaction = _to_its_end(BlockingProducer.abort_transaction)
-    send_offsets_to_transaction = _to_its_end(BlockingProducer.send_offsets_to_transaction)
-    accept_in_transaction = _to_its_end(BlockingProducer.accept_in_transaction)
+    init_transactions = _uncancelled(BlockingProducer.init_transactions)
+    begin_transaction = _uncancelled(BlockingProducer.begin_transaction)
+    commit_transaction = _uncancelled(BlockingProducer.commit_transaction)
+    abort_transaction = _uncancelled(BlockingProducer.abort_transaction)
+    send_offsets_to_transaction = _uncancelled(BlockingProducer.send_offsets_to_transaction)
+    accept_in_transaction = _uncancelled(BlockingProducer.accept_in_transaction)
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the topic's partitions, as ``tidelog.Producer.partitions_for``."""
@@ -155,7 +155,7 @@ class Producer(AsyncClosing):
         with contextlib.suppress(*([DeliveryFailed] if error is not None else [])):
             await self.close()
 
-    async def _room(self, size_bytes: int, deadline: Deadline) -> None:
+    async def _wait_for_room(self, size_bytes: int, deadline: Deadline) -> None:
         """Wait for room in short slices, so that a thread whose task was cancelled ends soon."""
         slice_ms = min(deadline.remaining_ms(), limits.AIO_SLICE_MS)
         with contextlib.suppress(BufferFull):

@@ -42,7 +42,7 @@ class QueueConsumer(AsyncClosing):
         """Return the next records, as ``tidelog.QueueConsumer.poll``. A cancelled poll loses nothing: the next one has its
         records."""
         if not self._consumer.has_ready():
-            await self._in_turn(partial(self._consumer.wait, timeout_ms, max_records))
+            await self._run_serialized(partial(self._consumer.wait, timeout_ms, max_records))
         return self._consumer.poll(0, max_records) if self._consumer.has_ready() else []
 
     async def __aiter__(self) -> AsyncIterator[QueueRecord]:
@@ -51,7 +51,7 @@ class QueueConsumer(AsyncClosing):
         while not self._stopped and not idle.passed:
             if not self._consumer.has_ready():
                 wait_ms = min(idle.remaining_ms(), limits.AIO_SLICE_MS)
-                await self._in_turn(partial(self._consumer.wait, wait_ms, begun_max=1))
+                await self._run_serialized(partial(self._consumer.wait, wait_ms, begun_max=1))
             for record in self._consumer.poll(0, 1) if self._consumer.has_ready() else ():
                 yield record
                 idle = Deadline(self._idle_ms)
@@ -68,7 +68,7 @@ class QueueConsumer(AsyncClosing):
                     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 wait_ms = min(idle.remaining_ms(), limits.AIO_SLICE_MS)
                 taking = partial(self._consumer.take, workers - len(tasks), wait_ms)
-                records = await self._in_turn(taking, left=_give_back)
+                records = await self._run_serialized(taking, on_abandoned=_give_back)
                 if records or tasks:
                     idle = Deadline(self._idle_ms)
                 for record in records:
@@ -99,17 +99,17 @@ class QueueConsumer(AsyncClosing):
         self._stopped = True
         await asyncio.shield(in_thread(self._consumer.close))
 
-    async def _in_turn(self, call: Callable[[], _T], *, left: Callable[[_T], None] | None = None) -> _T:
-        """Run the call in a thread, after any call that a cancelled task left running. If this one is cancelled, ``left`` gets
-        its result."""
+    async def _run_serialized(self, call: Callable[[], _T], *, on_abandoned: Callable[[_T], None] | None = None) -> _T:
+        """Run the call in a thread, after any call that a cancelled task left running. If this one is cancelled,
+        ``on_abandoned`` gets its result."""
         if self._receiving is not None and not self._receiving.done():
             await asyncio.wait({self._receiving})
         running = self._receiving = in_thread(call)
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
-            if left is not None:
-                running.add_done_callback(partial(_pass_on, left))
+            if on_abandoned is not None:
+                running.add_done_callback(partial(_pass_on, on_abandoned))
             raise
 
 
@@ -127,9 +127,9 @@ async def _handled(handler: Callable[[QueueRecord], Awaitable[Any]], record: Que
             record.accept()
 
 
-def _pass_on(left: Callable[[_T], None], done: asyncio.Future[_T]) -> None:
+def _pass_on(on_abandoned: Callable[[_T], None], done: asyncio.Future[_T]) -> None:
     if not done.cancelled() and done.exception() is None:
-        left(done.result())
+        on_abandoned(done.result())
 
 
 def _give_back(records: list[QueueRecord]) -> None:

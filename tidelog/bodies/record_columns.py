@@ -12,7 +12,7 @@ from tidelog.types.record import Headers, headers_bytes
 Delay = tuple[str, int]
 """``deliver_at`` or ``deliver_after_ms``, and its value in milliseconds."""
 
-CHOOSE = -1
+ANY_PARTITION = -1
 """Value in ``named`` of records for which the user named no partition."""
 
 _VECTOR_KEYS_MIN = 512
@@ -69,10 +69,10 @@ class RecordColumns(msgspec.Struct):
     def assign(self, partition_count: int, keyless_partition: int) -> None:
         """Fill ``assigned`` with the named partition, else the key's, else ``keyless_partition``."""
         if all(key is None for key in self.keys):
-            self.assigned = [keyless_partition if named == CHOOSE else named for named in self.named]
+            self.assigned = [keyless_partition if named == ANY_PARTITION else named for named in self.named]
             return
         self.assigned = [
-            named if named != CHOOSE else (hashed if hashed != CHOOSE else keyless_partition)
+            named if named != ANY_PARTITION else (hashed if hashed != ANY_PARTITION else keyless_partition)
             for named, hashed in zip(self.named, self._by_key(partition_count), strict=True)
         ]
 
@@ -87,4 +87,4 @@ class RecordColumns(msgspec.Struct):
             else:
                 hashed: list[int] = partition_for_keys(pa.array(self.keys, pa.binary()), partition_count).tolist()
                 return hashed
-        return [CHOOSE if key is None else partition_for_key(key, partition_count) for key in self.keys]
+        return [ANY_PARTITION if key is None else partition_for_key(key, partition_count) for key in self.keys]

@@ -12,7 +12,7 @@ from tidelog.bodies.encode import ARROW, JSON
 from tidelog.bodies.json_record import JsonRecord
 from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError
-from tidelog.http.owners import Owned
+from tidelog.http.owners import RoutingKey
 from tidelog.http.problem import error_from_problem
 from tidelog.http.transport import Reply, Request, Transport, target
 from tidelog.limits import fetched_bytes_max
@@ -62,7 +62,13 @@ class _JsonAnswer(msgspec.Struct, frozen=True):
 
 
 def fetch_arrow(
-    transport: Transport, place: TopicPartition, offset: int, limits: FetchLimits, deadline: Deadline, *, about: Owned
+    transport: Transport,
+    place: TopicPartition,
+    offset: int,
+    limits: FetchLimits,
+    deadline: Deadline,
+    *,
+    routing_key: RoutingKey,
 ) -> Fetched:
     """Fetch records of one partition from ``offset`` on. Raises ``OffsetOutOfRange`` and what ``Transport.call`` raises."""
     import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
@@ -78,7 +84,7 @@ def fetch_arrow(
         headers={"Accept": ARROW},
         repeatable=True,
         reads=True,
-        about=about,
+        routing_key=routing_key,
         answer_bytes_max=fetched_bytes_max(limits.bytes_max, limits.records_max, as_json=False),
         wait_ms=limits.wait_ms,
     )
@@ -105,7 +111,7 @@ def fetch_many(
     limits: FetchLimits,
     deadline: Deadline,
     *,
-    about: Owned,
+    routing_key: RoutingKey,
 ) -> list[Fetched | FetchFailed]:
     """Fetch records of many partitions, waiting until any has one. Raises what ``Transport.call`` raises."""
     wanted = {} if limits.filter is None else {"filter": limits.filter.member()}
@@ -125,7 +131,7 @@ def fetch_many(
         content_type=JSON,
         repeatable=True,
         reads=True,
-        about=about,
+        routing_key=routing_key,
         answer_bytes_max=fetched_bytes_max(limits.bytes_max, limits.records_max, as_json=True),
         wait_ms=limits.wait_ms,
     )

@@ -15,16 +15,16 @@ import msgspec
 from log_format.errors import ErrorCode
 from tidelog.bodies.json_offsets import as_json_offsets
 from tidelog.calls.pages import paged
-from tidelog.calls.requests import json_request, read_of
+from tidelog.calls.requests import json_request, read_request
 from tidelog.deadline import Deadline
 from tidelog.errors import RequestRefused, UnknownGroup
-from tidelog.http.owners import Owned
+from tidelog.http.owners import RoutingKey
 from tidelog.http.transport import Reply, Transport, target
 from tidelog.types.group import CommittedOffset, Group, GroupLag, GroupMetadata, GroupSummary, NextOffset
 from tidelog.types.record import TopicPartition
 
 
-class Told(msgspec.Struct, frozen=True):
+class HeartbeatAnswer(msgspec.Struct, frozen=True):
     """Answer to a heartbeat: the group's generation, and the partitions that the member may read now."""
 
     generation: int
@@ -32,7 +32,7 @@ class Told(msgspec.Struct, frozen=True):
     heartbeat_interval_ms: float
 
 
-class Joined(Told, frozen=True):
+class JoinAnswer(HeartbeatAnswer, frozen=True):
     """Answer to a join."""
 
     member_id: str
@@ -48,17 +48,17 @@ class GroupCalls:
     def __init__(self, transport: Transport, group: str) -> None:
         self.group = group
         self._transport = transport
-        self._about = Owned.of_group(group)
+        self._routing_key = RoutingKey.of_group(group)
 
-    def join(self, subscription: Mapping[str, Any], deadline: Deadline) -> Joined:
+    def join(self, subscription: Mapping[str, Any], deadline: Deadline) -> JoinAnswer:
         """Join as a new member, which thereby acknowledges the returned generation."""
-        return self._call("POST", deadline, "members", body=subscription).decode(Joined)
+        return self._call("POST", deadline, "members", body=subscription).decode(JoinAnswer)
 
-    def heartbeat(self, member_id: str, generation: int, deadline: Deadline) -> Told:
+    def heartbeat(self, member_id: str, generation: int, deadline: Deadline) -> HeartbeatAnswer:
         """Keep the member alive, and acknowledge ``generation``."""
         body = {"generation": generation}
         reply = self._call("POST", deadline, "members", member_id, "heartbeat", body=body, patient=False)
-        return reply.decode(Told)
+        return reply.decode(HeartbeatAnswer)
 
     def leave(self, member_id: str, deadline: Deadline) -> None:
         """Leave the group: the member's partitions are reassigned."""
@@ -141,14 +141,18 @@ class GroupCalls:
         patient: bool = True,
     ) -> Reply:
         where = target("groups", self.group, *names, action=action)
-        request = json_request(method, where, body, repeatable=repeatable, reads=not changes, about=self._about)
+        request = json_request(
+            method, where, body, repeatable=repeatable, reads=not changes, routing_key=self._routing_key
+        )
         return self._transport.call(request, deadline, patient=patient)
 
 
 def list_groups(transport: Transport, deadline: Deadline) -> list[GroupSummary]:
     """Return all groups, sorted by name. Raises what ``Transport.call`` raises."""
     return list(
-        paged("groups", GroupSummary, lambda after: transport.call(read_of(target("groups", after=after)), deadline))
+        paged(
+            "groups", GroupSummary, lambda after: transport.call(read_request(target("groups", after=after)), deadline)
+        )
     )
 
 

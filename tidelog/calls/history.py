@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from tidelog.calls.requests import read_of
+from tidelog.calls.requests import read_request
 from tidelog.deadline import Deadline
-from tidelog.http.owners import Owned
+from tidelog.http.owners import RoutingKey
 from tidelog.http.transport import Transport, target
 from tidelog.types.record import TopicPartition
 
@@ -43,8 +43,14 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan_history(
-    transport: Transport, place: TopicPartition, offset: int, bytes_max: int, deadline: Deadline, *, about: Owned
+    transport: Transport,
+    place: TopicPartition,
+    offset: int,
+    bytes_max: int,
+    deadline: Deadline,
+    *,
+    routing_key: RoutingKey,
 ) -> Plan:
     """Return the plan from ``offset`` on, of about ``bytes_max`` stored bytes. Raises what ``Transport.call`` raises."""
     where = target("topics", place.topic, "partitions", place.partition, "segments", offset=offset, max_bytes=bytes_max)
-    return transport.call(read_of(where, about=about), deadline, patient=True).decode(Plan)
+    return transport.call(read_request(where, routing_key=routing_key), deadline, patient=True).decode(Plan)

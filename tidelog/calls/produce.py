@@ -15,7 +15,7 @@ from tidelog.bodies.encode import Compression, compress
 from tidelog.calls.producers import Stamp
 from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError
-from tidelog.http.owners import Owned
+from tidelog.http.owners import RoutingKey
 from tidelog.http.transport import Reply, Request, Transport, target
 from tidelog.types.record import PartitionRange, ProduceResult, ScheduledPlace
 
@@ -77,7 +77,7 @@ def produce(
         content_type=content_type,
         headers=headers if stamp is None else {**headers, **stamp.headers},
         repeatable=stamp is not None,
-        about=Owned(topic, is_anyones=is_shared),
+        routing_key=RoutingKey(topic, served_by_any=is_shared),
         is_final=is_final,
     )
     return transport.ask(request, deadline, _stored, patient=patient)
@@ -108,7 +108,7 @@ def stage(
         content_type=content_type,
         headers={**headers, **stamp.headers, "Tidelog-Transaction": transaction_id},
         repeatable=True,
-        about=Owned(topic),
+        routing_key=RoutingKey(topic),
         is_final=is_final,
     )
 

@@ -15,10 +15,10 @@ from tidelog import limits
 from tidelog.bodies.encode import JSON
 from tidelog.bodies.json_record import JsonRecord
 from tidelog.calls.pages import paged
-from tidelog.calls.requests import json_request, read_of
+from tidelog.calls.requests import json_request, read_request
 from tidelog.deadline import Deadline
 from tidelog.errors import LeaseExpired
-from tidelog.http.owners import Owned
+from tidelog.http.owners import RoutingKey
 from tidelog.http.transport import Reply, Request, Transport, target
 from tidelog.limits import fetched_bytes_max
 from tidelog.types.queue import Queue
@@ -104,7 +104,7 @@ class QueueCalls:
     def __init__(self, transport: Transport, queue: str) -> None:
         self.queue = queue
         self._transport = transport
-        self._about = Owned.of_queue(queue)
+        self._routing_key = RoutingKey.of_queue(queue)
 
     def put(self, settings: Mapping[str, Any], deadline: Deadline) -> Queue:
         """Create the queue, or replace its settings."""
@@ -147,7 +147,7 @@ class QueueCalls:
             content_type=JSON,
             repeatable=True,
             reads=True,
-            about=self._about,
+            routing_key=self._routing_key,
             answer_bytes_max=fetched_bytes_max(bytes_max, records_max, as_json=True),
             wait_ms=wait_ms,
         )
@@ -172,7 +172,7 @@ class QueueCalls:
         reads: bool = False,
     ) -> Reply:
         where = target("queues", self.queue, action=action)
-        request = json_request(method, where, body, repeatable=repeatable, reads=reads, about=self._about)
+        request = json_request(method, where, body, repeatable=repeatable, reads=reads, routing_key=self._routing_key)
         return self._transport.call(request, deadline, patient=True)
 
 
@@ -193,7 +193,7 @@ def accept_in_transaction(
                 content_type=JSON,
                 headers={"Tidelog-Transaction": transaction_id},
                 repeatable=True,
-                about=Owned.of_queue(queue),
+                routing_key=RoutingKey.of_queue(queue),
             )
             results = transport.call(request, deadline).decode(_Settled).results
             late = [one for one, result in zip(some, results, strict=True) if not result.settled]
@@ -206,4 +206,6 @@ def accept_in_transaction(
 
 def list_queues(transport: Transport, deadline: Deadline) -> list[Queue]:
     """Return all queues, sorted by name. Raises what ``Transport.call`` raises."""
-    return list(paged("queues", Queue, lambda after: transport.call(read_of(target("queues", after=after)), deadline)))
+    return list(
+        paged("queues", Queue, lambda after: transport.call(read_request(target("queues", after=after)), deadline))
+    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from tidelog.bodies.encode import JSON
-from tidelog.http.owners import Owned
+from tidelog.http.owners import RoutingKey
 from tidelog.http.transport import Request
 
 
-def read_of(where: str, *, about: Owned | None = None) -> Request:
+def read_request(where: str, *, routing_key: RoutingKey | None = None) -> Request:
     """Return a GET request, which changes nothing and may be retried."""
-    return Request(method="GET", target=where, repeatable=True, reads=True, about=about)
+    return Request(method="GET", target=where, repeatable=True, reads=True, routing_key=routing_key)
 
 
 def json_request(
@@ -21,7 +21,7 @@ def json_request(
     *,
     repeatable: bool,
     reads: bool = False,
-    about: Owned | None = None,
+    routing_key: RoutingKey | None = None,
 ) -> Request:
     """Return a request with ``body`` as JSON; None: without a body."""
     return Request(
@@ -31,5 +31,5 @@ def json_request(
         content_type=None if body is None else JSON,
         repeatable=repeatable,
         reads=reads,
-        about=about,
+        routing_key=routing_key,
     )

@@ -8,7 +8,7 @@ import msgspec
 
 from tidelog.bodies.json_record import JsonHeader, exact
 from tidelog.calls.pages import paged
-from tidelog.calls.requests import json_request, read_of
+from tidelog.calls.requests import json_request, read_request
 from tidelog.deadline import Deadline
 from tidelog.http.transport import Reply, Transport, target
 from tidelog.types.scheduled import DelayedRecord, ScheduledRecord
@@ -45,7 +45,7 @@ def list_scheduled(transport: Transport, topic: str, timeout_ms: float) -> Itera
 
     def page(after: str | None) -> Reply:
         where = target("topics", topic, "scheduled", after=after)
-        return transport.call(read_of(where), Deadline(timeout_ms))
+        return transport.call(read_request(where), Deadline(timeout_ms))
 
     return (entry.scheduled() for entry in paged("scheduled", _Entry, page))
 
@@ -53,7 +53,7 @@ def list_scheduled(transport: Transport, topic: str, timeout_ms: float) -> Itera
 def describe_scheduled(transport: Transport, topic: str, scheduled_id: str, deadline: Deadline) -> DelayedRecord:
     """Return one undelivered record. Raises ``UnknownScheduled``, ``UnknownTopic``."""
     where = target("topics", topic, "scheduled", scheduled_id)
-    found = transport.call(read_of(where), deadline).decode(_Described)
+    found = transport.call(read_request(where), deadline).decode(_Described)
     record = found.record
     return DelayedRecord(
         found.id,

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from tidelog.calls.requests import json_request, read_of
+from tidelog.calls.requests import json_request, read_request
 from tidelog.deadline import Deadline
 from tidelog.errors import UnknownSchema
 from tidelog.http.transport import Reply, Transport
@@ -170,7 +170,9 @@ class Schemas:
         return reply.decode(list[int]) if version is None else [reply.decode(int)]
 
     def _ask(self, where: str, body: object = None) -> Reply:
-        request = read_of(where) if body is None else json_request("POST", where, body, repeatable=True, reads=True)
+        request = (
+            read_request(where) if body is None else json_request("POST", where, body, repeatable=True, reads=True)
+        )
         return self._transport.call(request, Deadline(self._timeout_ms))
 
     def _change(self, method: str, where: str, body: object = None, *, repeatable: bool = True) -> Reply:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tidelog.calls.pages import pages
-from tidelog.calls.requests import json_request, read_of
+from tidelog.calls.requests import json_request, read_request
 from tidelog.deadline import Deadline
 from tidelog.errors import TopicAlreadyExists, UnknownTopic
 from tidelog.http.transport import Reply, Transport, target
@@ -24,7 +24,7 @@ def describe_topic(
 ) -> Topic:
     """Return the topic. ``flush_savings``: include the time saved up for early flushes. Raises ``UnknownTopic``."""
     path = target("topics", topic, include="flush_savings" if flush_savings else None)
-    return transport.call(read_of(path), deadline, patient=patient).decode(Topic)
+    return transport.call(read_request(path), deadline, patient=patient).decode(Topic)
 
 
 def describe_for_producer(transport: Transport, topic: str, deadline: Deadline) -> Topic:
@@ -42,7 +42,7 @@ def describe_for_producer(transport: Transport, topic: str, deadline: Deadline) 
 
 def created_on_first_use(transport: Transport, topic: str, deadline: Deadline) -> bool:
     """Create a missing topic if gateways create topics on first use, and return whether it exists now."""
-    cluster = transport.call(read_of(target("cluster")), deadline).decode(Cluster)
+    cluster = transport.call(read_request(target("cluster")), deadline).decode(Cluster)
     partition_count = cluster.limits.get("auto_create_topics")
     if not partition_count:
         return False
@@ -70,7 +70,7 @@ def list_topics(transport: Transport, timeout_ms: float, prefix: str | None = No
 
     def ask(after: str | None) -> Reply:
         where = target("topics", prefix=prefix, after=after)
-        return transport.call(read_of(where), Deadline(timeout_ms))
+        return transport.call(read_request(where), Deadline(timeout_ms))
 
     found = TopicList()
     for page in pages(_Page, ask):
@@ -105,4 +105,4 @@ def partition_offsets(
 ) -> PartitionOffsets:
     """Return the partition's log start, high watermark and offset for a time. Raises ``UnknownTopic``, ``UnknownPartition``."""
     where = target("topics", partition.topic, "partitions", partition.partition, "offsets", timestamp=timestamp_ms)
-    return transport.call(read_of(where), deadline).decode(PartitionOffsets)
+    return transport.call(read_request(where), deadline).decode(PartitionOffsets)

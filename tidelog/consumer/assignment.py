@@ -59,7 +59,7 @@ class Progress:
         self.paused = True
         self.turn += 1
 
-    def is_of_another(self, topic_id: str | None) -> bool:
+    def belongs_to_another(self, topic_id: str | None) -> bool:
         """Return whether the position belongs to another topic than ``topic_id``; False if either is unknown."""
         return topic_id is not None and self.topic_id is not None and topic_id != self.topic_id
 
@@ -126,8 +126,8 @@ class Assignment:
     def finish(self, place: TopicPartition) -> None:
         """Drop the partition's chunk, which is handed out, and let other partitions come first."""
         self._progress[place].chunk = None
-        self.had_turn(place)
+        self.move_to_end(place)
 
-    def had_turn(self, place: TopicPartition) -> None:
+    def move_to_end(self, place: TopicPartition) -> None:
         """Move the partition to the end of the reading order."""
         self._progress[place] = self._progress.pop(place)

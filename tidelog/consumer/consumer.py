@@ -2,7 +2,7 @@
 
 Partitions that are behind are fetched one after another, in large Arrow chunks. When all are at their end, one long poll waits
 for any of them. While one answer is handed out the next is fetched (``fetch_ahead``), so two answers bound the memory. In a
-group, the group's requests are served before records are handed out (``group_reading``).
+group, the group's requests are served before records are handed out (``group_session``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidelog.bodies.deserialize import Deserializer, Deserializers
 from tidelog.closing import Closing
 from tidelog.consumer.assignment import Progress
 from tidelog.consumer.group_positions import GroupPositions
-from tidelog.consumer.group_reading import GroupReading
+from tidelog.consumer.group_session import GroupSession
 from tidelog.consumer.membership import Membership
 from tidelog.consumer.parts import assemble
 from tidelog.consumer.settings import Assignor, AutoOffsetReset, ConsumerSettings, HistoryMode, OnRebalance
@@ -312,37 +312,37 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         """Fetch until there are records. Returns False if ``deadline`` passed first. Raises as ``poll``."""
         if self._group is None:
             return self._reader.fill(deadline)
-        with self._group.membership.asking():
+        with self._group.membership.polling():
             return self._fill_as_member(self._group, deadline)
 
-    def _fill_as_member(self, group: GroupReading, deadline: Deadline) -> bool:
+    def _fill_as_member(self, group: GroupSession, deadline: Deadline) -> bool:
         while True:
             slice_ms = min(deadline.remaining_ms(), limits.GROUP_WAIT_MS)
             try:
                 group.serve(Deadline(min(deadline.remaining_ms(), self._settings.api_timeout_ms)))
             except GatewayError as error:
-                self._reader.bear(error)
+                self._reader.tolerate(error)
                 self._group_transport.pause(min(limits.BACKOFF_FIRST_MS, deadline.remaining_ms()))
             else:
                 if not self._settings.is_member or self._assignment.active():
                     if self._reader.fill(Deadline(slice_ms)):
                         return True
                 else:
-                    self._reader.recover()
+                    self._reader.note_success()
                     group.membership.wait(slice_ms)
             if deadline.passed:
                 return False
 
     def _needs_attention(self) -> bool:
-        return (group := self._asked()) is not None and group.needs_attention
+        return (group := self._group_polled()) is not None and group.needs_attention
 
     def _readable(self) -> list[tuple[TopicPartition, Progress]]:
         """Return the partitions with their progress; none while other members may be reading them."""
-        return self._assignment.active() if (group := self._asked()) is None or group.may_hand_out else []
+        return self._assignment.active() if (group := self._group_polled()) is None or group.may_hand_out else []
 
-    def _asked(self) -> GroupReading | None:
+    def _group_polled(self) -> GroupSession | None:
         if self._group is not None:
-            self._group.membership.asked()
+            self._group.membership.note_poll()
         return self._group
 
     def _bounded(self, max_records: int | None) -> int:

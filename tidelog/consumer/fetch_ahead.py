@@ -16,7 +16,7 @@ from tidelog.consumer.assignment import Assignment, Progress
 from tidelog.consumer.history import History
 from tidelog.deadline import Deadline
 from tidelog.errors import OffsetOutOfRange
-from tidelog.http.owners import Owned
+from tidelog.http.owners import RoutingKey
 from tidelog.http.transport import Transport
 from tidelog.types.record import TopicPartition
 from tidelog.worker_thread import WorkerThread
@@ -34,7 +34,7 @@ class FetchOrder:
         wanted: Sequence[tuple[TopicPartition, Progress]],
         fetch_limits: FetchLimits,
         *,
-        about: Owned,
+        routing_key: RoutingKey,
         as_arrow: bool,
         history: History | None = None,
     ) -> None:
@@ -42,11 +42,11 @@ class FetchOrder:
 
         Args:
             wanted: partitions that have positions; exactly one with ``as_arrow``.
-            about: whose owner is asked.
+            routing_key: whose owner is asked.
             as_arrow: fetch Arrow instead of JSON.
             history: asked before the gateways.
         """
-        self._about = about
+        self._routing_key = routing_key
         self._history = history
         self.found: Found = ()
         self._transport = transport
@@ -63,7 +63,9 @@ class FetchOrder:
             if self._as_arrow:
                 self.found = [self._fetch_arrow(deadline)]
             else:
-                self.found = fetch_many(self._transport, self._positions, self._limits, deadline, about=self._about)
+                self.found = fetch_many(
+                    self._transport, self._positions, self._limits, deadline, routing_key=self._routing_key
+                )
         except Exception as error:  # noqa: BLE001 - unseen in a thread: the poll raises it
             self.found = error
 
@@ -71,21 +73,21 @@ class FetchOrder:
         ((place, position),) = self._positions
         try:
             if self._history is not None:
-                found = self._history.read(place, position, self._limits, deadline, about=self._about)
+                found = self._history.read(place, position, self._limits, deadline, routing_key=self._routing_key)
                 if found is not None:
                     return found
-            return fetch_arrow(self._transport, place, position, self._limits, deadline, about=self._about)
+            return fetch_arrow(self._transport, place, position, self._limits, deadline, routing_key=self._routing_key)
         except OffsetOutOfRange as error:
             return FetchFailed(place, error)
 
-    def still_wanted(self, place: TopicPartition, assignment: Assignment) -> bool:
+    def is_wanted(self, place: TopicPartition, assignment: Assignment) -> bool:
         """Return whether the partition is still to be read from the order's position."""
         progress, turn = self._turns[place]
         return place in assignment and assignment[place] is progress and progress.turn == turn
 
     def wanted(self, assignment: Assignment) -> bool:
         """Return whether any of the order's partitions is still wanted."""
-        return any(self.still_wanted(place, assignment) for place in self._turns)
+        return any(self.is_wanted(place, assignment) for place in self._turns)
 
 
 class FetchAhead:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from tidelog.arguments import check_partitions
-from tidelog.consumer.committing import OnCommit
-from tidelog.consumer.group_reading import GroupReading
+from tidelog.consumer.group_session import GroupSession
+from tidelog.consumer.offset_committer import OnCommit
 from tidelog.consumer.parts import ConsumerParts
 from tidelog.consumer.positions import Positions
 from tidelog.consumer.settings import ConsumerSettings
@@ -42,7 +42,7 @@ class GroupPositions(Positions):
         other ``GatewayError``s. After an error nothing is committed, except perhaps with ``OutcomeUnknown``.
         """
         with self._alone():
-            self._in_group().committing.commit(self.positions() if offsets is None else offsets, metadata)
+            self._in_group().committer.commit(self.positions() if offsets is None else offsets, metadata)
 
     def commit_async(
         self, offsets: Mapping[TopicPartition, NextOffset] | None = None, callback: OnCommit | None = None
@@ -53,7 +53,7 @@ class GroupPositions(Positions):
         """
         with self._alone():
             meant = dict(self.positions() if offsets is None else offsets)
-            self._in_group().committing.commit_later(meant, callback)
+            self._in_group().committer.commit_later(meant, callback)
 
     def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
         """Return the group's committed offsets of these partitions (none given: of all assigned); None if there is none."""
@@ -86,7 +86,7 @@ class GroupPositions(Positions):
         topic_ids = self._assignment.topic_ids(self._assignment)
         return msgspec.structs.replace(group.metadata, topic_ids=topic_ids)
 
-    def _in_group(self) -> GroupReading:
+    def _in_group(self) -> GroupSession:
         if self._group is None:
             raise RuntimeError("the consumer has no group")
         return self._group

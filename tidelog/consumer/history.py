@@ -23,7 +23,7 @@ from tidelog.calls.history import Plan, PlannedSegment, plan_history
 from tidelog.deadline import Deadline
 from tidelog.errors import RequestRefused
 from tidelog.http.object_urls import ObjectUrls
-from tidelog.http.owners import Owned
+from tidelog.http.owners import RoutingKey
 from tidelog.http.transport import Transport
 from tidelog.types.record import TopicPartition
 
@@ -37,7 +37,7 @@ _logger = logging.getLogger("tidelog.consumer")
 
 
 @dataclass(slots=True)
-class _Known:
+class _CachedPlan:
     """Last plan of a partition. After a plan that was not worthwhile, none is requested before ``again_at`` (monotonic
     seconds)."""
 
@@ -58,28 +58,34 @@ class History:
         self._transport = transport
         self._store = store
         self._urls = ObjectUrls(ca_file=ca_file, timeout_ms=timeout_ms)
-        self._known: dict[TopicPartition, _Known] = {}
+        self._known: dict[TopicPartition, _CachedPlan] = {}
         self._reader: SegmentReader | None = None
-        self._rests_until = 0.0
+        self._paused_until = 0.0
         self._closed = False
 
     def read(
-        self, place: TopicPartition, offset: int, fetch_limits: FetchLimits, deadline: Deadline, *, about: Owned
+        self,
+        place: TopicPartition,
+        offset: int,
+        fetch_limits: FetchLimits,
+        deadline: Deadline,
+        *,
+        routing_key: RoutingKey,
     ) -> Fetched | None:
         """Return records from ``offset`` on, or None if the gateway has to serve them.
 
         Raises what ``Transport.call`` raises, except ``RequestRefused``.
         """
-        if time.monotonic() < self._rests_until:
+        if time.monotonic() < self._paused_until:
             return None
         try:
-            known = self._planned(place, offset, deadline, about)
+            known = self._planned(place, offset, deadline, routing_key)
         except RequestRefused as refusal:
             # An older gateway or a proxy that knows no plans. If the partition itself is refused, the fetch raises that.
             _logger.info(
                 "old records are read through the gateway, which gave no plan for the store: %s", refusal.detail
             )
-            self._remember(place, _Known(Plan(0, offset), offset, 0.0, time.monotonic() + limits.HISTORY_AGAIN_S))
+            self._remember(place, _CachedPlan(Plan(0, offset), offset, 0.0, time.monotonic() + limits.HISTORY_AGAIN_S))
             return None
         if known is None:
             return None
@@ -101,7 +107,7 @@ class History:
                 "old records are read through the gateway for a while, since the store can't be read from here: %s",
                 error,
             )
-            self._rests_until = time.monotonic() + limits.HISTORY_REST_S
+            self._paused_until = time.monotonic() + limits.HISTORY_REST_S
         return None
 
     def forget(self, place: TopicPartition) -> None:
@@ -113,7 +119,9 @@ class History:
         self._closed = True
         self._urls.close()
 
-    def _planned(self, place: TopicPartition, offset: int, deadline: Deadline, about: Owned) -> _Known | None:
+    def _planned(
+        self, place: TopicPartition, offset: int, deadline: Deadline, routing_key: RoutingKey
+    ) -> _CachedPlan | None:
         now = time.monotonic()
         known = self._known.get(place)
         if known is not None:
@@ -122,15 +130,19 @@ class History:
                 return known
             if now < known.again_at:
                 return None
-        plan = plan_history(self._transport, place, offset, limits.HISTORY_PLAN_BYTES, deadline, about=about)
+        plan = plan_history(
+            self._transport, place, offset, limits.HISTORY_PLAN_BYTES, deadline, routing_key=routing_key
+        )
         readable = self._store is not None or all(segment.url is not None for segment in plan.segments)
         worth = readable and sum(segment.stored_bytes for segment in plan.segments) >= limits.HISTORY_BYTES_MIN
         if not worth:
-            self._remember(place, _Known(Plan(plan.high_watermark, offset), offset, now, now + limits.HISTORY_AGAIN_S))
+            self._remember(
+                place, _CachedPlan(Plan(plan.high_watermark, offset), offset, now, now + limits.HISTORY_AGAIN_S)
+            )
             return None
-        return self._remember(place, _Known(plan, offset, now, now))
+        return self._remember(place, _CachedPlan(plan, offset, now, now))
 
-    def _remember(self, place: TopicPartition, known: _Known) -> _Known:
+    def _remember(self, place: TopicPartition, known: _CachedPlan) -> _CachedPlan:
         if len(self._known) >= limits.HISTORY_PLANS_MAX:
             self._known.pop(next(iter(self._known)))
         self._known[place] = known

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from log_format.errors import TidelogError
 from tidelog import limits
-from tidelog.calls.groups import GroupCalls, Told
+from tidelog.calls.groups import GroupCalls, HeartbeatAnswer
 from tidelog.consumer.settings import ConsumerSettings
 from tidelog.deadline import Deadline
 from tidelog.errors import ClientClosed, FencedMember, GatewayError, StaleGeneration, UnknownGroup, UnknownMember
@@ -29,11 +29,11 @@ from tidelog.types.record import TopicPartition
 from tidelog.worker_thread import WorkerThread
 
 _logger = logging.getLogger("tidelog.consumer")
-_OUT = (UnknownMember, FencedMember, StaleGeneration, UnknownGroup)
+_MEMBERSHIP_LOST = (UnknownMember, FencedMember, StaleGeneration, UnknownGroup)
 
 
 class Membership:
-    """A member of a group, used by the consumer's thread; ``stop`` and ``lose`` may come from any."""
+    """A member of a group, used by the consumer's thread; ``stop`` and ``note_commit_error`` may come from any."""
 
     def __init__(self, calls: GroupCalls, settings: ConsumerSettings) -> None:
         """Create the member without joining yet."""
@@ -41,14 +41,14 @@ class Membership:
         """Partitions that this member reads."""
         self._calls = calls
         self._settings = settings
-        self._asked = 0
+        self._poll_count = 0
         """Number of calls for records: cheaper than reading the clock for each record."""
-        self._is_asking = False
-        self._asked_seen = (0, 0.0)
-        """``_asked`` and the time (monotonic seconds) when the thread last saw a change."""
+        self._is_polling = False
+        self._poll_count_seen = (0, 0.0)
+        """``_poll_count`` and the time (monotonic seconds) when the thread last saw a change."""
         self._member_id: str | None = None
         self._generation: int | None = None
-        self._told: Told | None = None
+        self._pending_assignment: HeartbeatAnswer | None = None
         self._lost: TidelogError | None = None
         self._alive_until = float("inf")
         self._interval_s = 0.0
@@ -68,33 +68,33 @@ class Membership:
         return self._member_id is not None
 
     @property
-    def is_out(self) -> bool:
+    def has_lost_membership(self) -> bool:
         """Whether other members may be reading its partitions."""
         return self._lost is not None or time.monotonic() >= self._alive_until
 
     @property
     def needs_attention(self) -> bool:
-        """Whether there is news in ``told``, or the member ``is_out``."""
-        return self._told is not None or self.is_out
+        """Whether there is news in ``pending_assignment``, or the member ``has_lost_membership``."""
+        return self._pending_assignment is not None or self.has_lost_membership
 
     @property
-    def told(self) -> Told | None:
+    def pending_assignment(self) -> HeartbeatAnswer | None:
         """News that the consumer has not acted on yet."""
-        return self._told
+        return self._pending_assignment
 
-    def asked(self) -> None:
+    def note_poll(self) -> None:
         """Record that the caller asked for records."""
-        self._asked += 1
+        self._poll_count += 1
 
     @contextlib.contextmanager
-    def asking(self) -> Iterator[None]:
+    def polling(self) -> Iterator[None]:
         """Treat the whole block as a call for records."""
-        self._is_asking = True
+        self._is_polling = True
         try:
             yield
         finally:
-            self._asked += 1
-            self._is_asking = False
+            self._poll_count += 1
+            self._is_polling = False
 
     def wait(self, timeout_ms: float) -> None:
         """Wait until there is news, or ``stop`` is called."""
@@ -104,14 +104,14 @@ class Membership:
                 self._news.wait(timeout_ms / 1000)
 
     def join(self, deadline: Deadline) -> None:
-        """Become a member; ``told`` then has the assignment. Raises ``GatewayError``."""
+        """Become a member; ``pending_assignment`` then has the assignment. Raises ``GatewayError``."""
         assert not self.joined
         began = time.monotonic()
         joined = self._calls.join(self._settings.join_body, deadline)
         with self._call_lock:
             self._member_id, self._generation = joined.member_id, joined.generation
-            self._asked_seen = (self._asked, time.monotonic())
-            self._take_in(joined, began)
+            self._poll_count_seen = (self._poll_count, time.monotonic())
+            self._apply_answer(joined, began)
         if self._thread is None or not self._thread.is_alive():
             # A bug may have ended the thread: the member's session expired then, and it rejoins.
             self._thread = WorkerThread(self._run, name="tidelog-heartbeat")
@@ -125,29 +125,29 @@ class Membership:
     def adopt(self, held: frozenset[TopicPartition]) -> None:
         """Record the partitions that are read from now on."""
         self.held = held
-        told = self._told
-        if told is not None and told.generation == self._generation and held == frozenset(told.assignment):
-            self._told = None
+        answer = self._pending_assignment
+        if answer is not None and answer.generation == self._generation and held == frozenset(answer.assignment):
+            self._pending_assignment = None
 
-    def lose(self, error: TidelogError) -> None:
+    def note_commit_error(self, error: TidelogError) -> None:
         """Mark the member as out if the error of a commit says so."""
         if isinstance(error, UnknownMember | FencedMember):
             self._lost = error
             self._news.set()
 
-    def forget(self) -> TidelogError:
+    def end(self) -> TidelogError:
         """End the membership, and return the reason."""
         silent = UnknownMember("No heartbeat was answered for session_timeout_ms.")
         with self._call_lock:
             why = self._lost or silent
-            self._member_id = self._generation = self._told = self._lost = None
+            self._member_id = self._generation = self._pending_assignment = self._lost = None
             self._alive_until = float("inf")
             self.held = frozenset()
         return why
 
     def leave(self, deadline: Deadline) -> None:
         """Leave the group, which reassigns the partitions immediately. After a ``GatewayError`` the session timeout does that."""
-        if self._member_id is not None and not self.is_out:
+        if self._member_id is not None and not self.has_lost_membership:
             self._calls.leave(self._member_id, deadline)
 
     def stop(self, timeout_ms: float = 0) -> None:
@@ -160,11 +160,11 @@ class Membership:
     def _run(self) -> None:
         while not self._stopped.wait(min(self._interval_s, self._settings.max_poll_interval_ms / 1000)):
             with self._call_lock:
-                if self._member_id is None or self._generation is None or self.is_out:
+                if self._member_id is None or self._generation is None or self.has_lost_membership:
                     continue
                 try:
-                    if self._is_forsaken():
-                        self._forsake(self._member_id)
+                    if self._is_poll_overdue():
+                        self._leave_idle(self._member_id)
                         continue
                     self._heartbeat(self._generation)
                 except ClientClosed:
@@ -173,16 +173,16 @@ class Membership:
                     _logger.warning("a heartbeat failed: %s: %s", error.code, error.detail)
                     self._interval_s = min(self._interval_s, limits.BACKOFF_LAST_MS / 1000)
 
-    def _is_forsaken(self) -> bool:
+    def _is_poll_overdue(self) -> bool:
         """Return whether the caller has not asked for records for too long."""
         now = time.monotonic()
-        asked, at = self._asked_seen
-        if asked != self._asked or self._is_asking:
-            self._asked_seen = (self._asked, now)
+        asked, at = self._poll_count_seen
+        if asked != self._poll_count or self._is_polling:
+            self._poll_count_seen = (self._poll_count, now)
             return False
         return now - at >= self._settings.max_poll_interval_ms / 1000
 
-    def _forsake(self, member_id: str) -> None:
+    def _leave_idle(self, member_id: str) -> None:
         """Stop handing out records, then leave. Raises ``GatewayError``: the session timeout ends the membership then."""
         what = f"No records were requested for max_poll_interval_ms ({self._settings.max_poll_interval_ms:g} ms)"
         self._lost = UnknownMember(f"{what}, so the consumer gave up its partitions.")
@@ -202,19 +202,19 @@ class Membership:
         began = time.monotonic()
         try:
             # A third of the session, which leaves time to ask another gateway if this one hangs.
-            told = self._calls.heartbeat(self._member_id, generation, Deadline(self._settings.session_timeout_ms / 3))
-        except _OUT as error:
+            answer = self._calls.heartbeat(self._member_id, generation, Deadline(self._settings.session_timeout_ms / 3))
+        except _MEMBERSHIP_LOST as error:
             self._lost = error
             self._news.set()
             raise
         self._generation = generation
-        self._take_in(told, began)
+        self._apply_answer(answer, began)
 
-    def _take_in(self, told: Told, began: float) -> None:
+    def _apply_answer(self, answer: HeartbeatAnswer, began: float) -> None:
         self._alive_until = began + self._settings.session_timeout_ms / 1000
-        self._interval_s = told.heartbeat_interval_ms / 1000
-        if told.generation == self._generation and frozenset(told.assignment) == self.held:
-            self._told = None
+        self._interval_s = answer.heartbeat_interval_ms / 1000
+        if answer.generation == self._generation and frozenset(answer.assignment) == self.held:
+            self._pending_assignment = None
         else:
-            self._told = told
+            self._pending_assignment = answer
             self._news.set()

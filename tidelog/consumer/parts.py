@@ -9,7 +9,7 @@ import msgspec
 from tidelog.bodies.encode import arrow_available
 from tidelog.calls.groups import GroupCalls
 from tidelog.consumer.assignment import Assignment
-from tidelog.consumer.group_reading import GroupReading
+from tidelog.consumer.group_session import GroupSession
 from tidelog.consumer.history import History
 from tidelog.consumer.reader import Reader
 from tidelog.consumer.settings import ConsumerSettings
@@ -25,7 +25,7 @@ class ConsumerParts(msgspec.Struct, frozen=True, kw_only=True):
     """Transport of commits and of leaving, which still work while a poll is being aborted."""
     assignment: Assignment
     reader: Reader
-    group: GroupReading | None
+    group: GroupSession | None
     """None for a consumer without a group."""
     history: History | None
     """None if the gateway serves all records."""
@@ -41,7 +41,7 @@ def assemble(
     assignment = Assignment()
     group = None
     if settings.group is not None:
-        group = GroupReading(GroupCalls(group_transport, settings.group), assignment, settings)
+        group = GroupSession(GroupCalls(group_transport, settings.group), assignment, settings)
     history = None
     if settings.history == "auto" and arrow_available():
         ca_file = connection.get("ca_file")

@@ -15,12 +15,12 @@ from tidelog.calls.fetch import Fetched, FetchLimits
 from tidelog.calls.topics import describe_topic
 from tidelog.consumer.assignment import Assignment, Progress
 from tidelog.consumer.fetch_ahead import FetchAhead, FetchOrder
-from tidelog.consumer.group_reading import GroupReading
+from tidelog.consumer.group_session import GroupSession
 from tidelog.consumer.history import History
 from tidelog.consumer.settings import ConsumerSettings
 from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError, OffsetOutOfRange, UnknownPartition
-from tidelog.http.owners import Owned
+from tidelog.http.owners import RoutingKey
 from tidelog.http.transport import Transport
 from tidelog.types.record import TopicPartition
 from tidelog.types.topic import PartitionOffsets, Topic
@@ -37,7 +37,7 @@ class Reader:
         assignment: Assignment,
         settings: ConsumerSettings,
         *,
-        group: GroupReading | None,
+        group: GroupSession | None,
         history: History | None,
     ) -> None:
         """Store the parts.
@@ -129,7 +129,8 @@ class Reader:
         ends = self.offsets(lost, deadline)
         found = {
             place: offsets.log_start_offset
-            if self._settings.auto_offset_reset == "earliest" or self._assignment[place].is_of_another(offsets.topic_id)
+            if self._settings.auto_offset_reset == "earliest"
+            or self._assignment[place].belongs_to_another(offsets.topic_id)
             else offsets.high_watermark
             for place, offsets in ends.items()
         }
@@ -140,7 +141,7 @@ class Reader:
             progress.seek(position, ends[place].topic_id)
             progress.high_watermark = ends[place].high_watermark
 
-    def _look_up(self, group: GroupReading, places: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
+    def _look_up(self, group: GroupSession, places: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
         """Set positions from the group's committed offsets, and return the partitions that are still without one."""
         unasked = [place for place in places if not self._assignment[place].is_looked_up]
         known = group.committed(unasked, deadline) if unasked else {}
@@ -155,7 +156,7 @@ class Reader:
         """Fetch a chunk of a partition that is not paused. Returns False if ``deadline`` passes first. Raises
         ``GatewayError``."""
         while True:
-            if self._filled():
+            if self._has_chunk():
                 return True
             call_deadline = Deadline(min(deadline.remaining_ms(), self._settings.api_timeout_ms))
             try:
@@ -165,16 +166,16 @@ class Reader:
                     raise ValueError("there is nothing to read: no partition is assigned, or all of them are paused")
                 self.find_positions([place for place, _ in active], call_deadline)
                 self._fetch(deadline, call_deadline)
-                self.recover()
+                self.note_success()
             except GatewayError as error:
-                self.bear(error)
+                self.tolerate(error)
                 self._transport.pause(min(limits.BACKOFF_FIRST_MS, deadline.remaining_ms()))
-            if self._filled():
+            if self._has_chunk():
                 return True
             if deadline.passed:
                 return False
 
-    def _filled(self) -> bool:
+    def _has_chunk(self) -> bool:
         """Return whether there is a chunk; if so, start to fetch the next one while it is handed out."""
         active = self._assignment.active()
         if not any(progress.chunk is not None for _, progress in active):
@@ -197,12 +198,12 @@ class Reader:
             raise order.found
         failures = []
         for each in order.found:
-            if not order.still_wanted(each.place, self._assignment):
+            if not order.is_wanted(each.place, self._assignment):
                 continue
             if not isinstance(each, Fetched):
                 failures.append(each)
-            elif (progress := self._assignment[each.place]).is_of_another(each.topic_id):
-                self._made_anew(each.place, progress)
+            elif (progress := self._assignment[each.place]).belongs_to_another(each.topic_id):
+                self._restart_recreated(each.place, progress)
             else:
                 progress.fetched(each.chunk, each.next_offset, each.high_watermark, each.topic_id)
         for failure in failures:
@@ -215,7 +216,7 @@ class Reader:
         as_arrow = arrow_available() and (wait_ms == 0 or len(wanted) == 1)
         if as_arrow:
             wanted = wanted[:1]
-            self._assignment.had_turn(wanted[0][0])
+            self._assignment.move_to_end(wanted[0][0])
         records_max = contract.FETCH_RECORDS_MAX if as_arrow else limits.JSON_FETCH_RECORDS_MAX
         bytes_max = self._settings.fetch_max_bytes
         if as_arrow and self._history is not None and wanted[0][1].high_watermark is None:
@@ -225,17 +226,17 @@ class Reader:
             self._transport,
             wanted,
             FetchLimits(records_max, bytes_max, wait_ms, self._settings.filter),
-            about=self._about([place for place, _ in wanted]),
+            routing_key=self._routing_key([place for place, _ in wanted]),
             as_arrow=as_arrow,
             history=self._history if as_arrow and _is_far_behind(wanted[0][1]) else None,
         )
 
-    def _about(self, places: Sequence[TopicPartition]) -> Owned:
+    def _routing_key(self, places: Sequence[TopicPartition]) -> RoutingKey:
         """Return one partition's owner, or for several the best gateway of the topic with most of them."""
         if len(places) == 1:
             (place,) = places
-            return Owned(place.topic, place.partition, self._owner_counts.get(place.topic, 1), is_anyones=True)
-        return Owned(Counter(place.topic for place in places).most_common(1)[0][0], is_anyones=True)
+            return RoutingKey(place.topic, place.partition, self._owner_counts.get(place.topic, 1), served_by_any=True)
+        return RoutingKey(Counter(place.topic for place in places).most_common(1)[0][0], served_by_any=True)
 
     def _out_of_range(self, place: TopicPartition, error: OffsetOutOfRange) -> None:
         if self._settings.auto_offset_reset == "none":
@@ -243,11 +244,11 @@ class Reader:
         _logger.warning("%s Continuing at the %s offset.", error.detail, self._settings.auto_offset_reset)
         self._assignment[place].lose()
 
-    def _look_again(self, topics: Iterable[str]) -> None:
+    def _expire_descriptions(self, topics: Iterable[str]) -> None:
         """Let the next ``refresh_topics`` describe these topics, if they are read whole."""
         self._topics |= dict.fromkeys(self._topics.keys() & set(topics), -math.inf)
 
-    def _made_anew(self, place: TopicPartition, progress: Progress) -> None:
+    def _restart_recreated(self, place: TopicPartition, progress: Progress) -> None:
         """Drop a position in a deleted topic, and the cached state of its group and segments."""
         _logger.warning(
             "Topic %r was deleted and recreated while it was read: partition %d continues in the new topic, not at offset %s.",
@@ -255,17 +256,17 @@ class Reader:
         )
         progress.lose()
         progress.is_looked_up = False
-        self._look_again([place.topic])
+        self._expire_descriptions([place.topic])
         if self._group is not None:
-            self._group.committing.forget()
+            self._group.committer.forget_commits()
         if self._history is not None:
             self._history.forget(place)
 
-    def recover(self) -> None:
+    def note_success(self) -> None:
         """Record a success."""
         self._failing_since = None
 
-    def bear(self, error: GatewayError) -> None:
+    def tolerate(self, error: GatewayError) -> None:
         """Raise an error that is permanent, or that has lasted too long; log any other."""
         now = time.monotonic()
         if self._failing_since is None:
@@ -274,7 +275,7 @@ class Reader:
         if isinstance(error, UnknownPartition) and (self._group is not None or self._topics):
             # A topic was recreated with fewer partitions: describe it again, or let the group reassign its partitions.
             is_passing = True
-            self._look_again(self._topics)
+            self._expire_descriptions(self._topics)
         if not is_passing or (now - self._failing_since) * 1000 >= self._settings.api_timeout_ms:
             self._failing_since = None
             raise error

@@ -95,7 +95,7 @@ class Credentials:
             assert self._tls is not None
             return self._tls
 
-    def admit(self, url: str) -> None:
+    def check_address(self, url: str) -> None:
         """Raise ``ValueError`` if the token must not be sent to this address."""
         if self._source is not None and not is_private(url):
             raise ValueError(

@@ -40,11 +40,11 @@ class Endpoint:
         """Base URL of the address."""
         return self.address.url
 
-    def resting_ms(self) -> float:
+    def paused_ms(self) -> float:
         """Return the milliseconds until the address may be asked again; 0 if it may be asked now."""
         return max(0.0, (self._rests_until_s - time.monotonic()) * 1000)
 
-    def rest(self, at_least_ms: float = 0.0) -> None:
+    def pause(self, at_least_ms: float = 0.0) -> None:
         """Record a failure, and pause the address."""
         longest_ms = min(limits.BACKOFF_FIRST_MS * 2.0**self._failures, limits.BACKOFF_LAST_MS)
         self._failures = min(self._failures + 1, 16)
@@ -81,7 +81,7 @@ class Endpoints:
         self.credentials = credentials or Credentials()
         self._endpoints = [Endpoint(url, self.credentials) for url in dict.fromkeys(urls)]
         for endpoint in self._endpoints:
-            self.credentials.admit(endpoint.url)
+            self.credentials.check_address(endpoint.url)
         self._current = 0
         self._lock = threading.Lock()
 
@@ -96,14 +96,14 @@ class Endpoints:
 
     def well(self) -> list[Endpoint]:
         """Return the addresses that are not paused."""
-        return [endpoint for endpoint in self._endpoints if endpoint.resting_ms() == 0]
+        return [endpoint for endpoint in self._endpoints if endpoint.paused_ms() == 0]
 
     def choose(self) -> Endpoint:
         """Return the current address unless it is paused, else the next one that is not, else the one whose pause ends first."""
         with self._lock:
             count = len(self._endpoints)
             order = [(self._current + step) % count for step in range(count)]
-            self._current = min(order, key=lambda index: self._endpoints[index].resting_ms())
+            self._current = min(order, key=lambda index: self._endpoints[index].paused_ms())
             return self._endpoints[self._current]
 
     def close(self, *, abort: bool) -> None:

@@ -34,23 +34,23 @@ if TYPE_CHECKING:
     from tidelog.http.connection import Address
 
 
-class Owned(msgspec.Struct, frozen=True):
+class RoutingKey(msgspec.Struct, frozen=True):
     """Subject of a request, which decides the preferred gateway. Gateways rank themselves by the same data."""
 
     name: str
     partition: int | None = None
     owners: int = 1
     """Number of gateways over which the topic's partitions are spread."""
-    is_anyones: bool = False
+    served_by_any: bool = False
     """Whether any gateway serves the request without forwarding it, so that the nearest is the best."""
 
     @classmethod
-    def of_group(cls, group: str) -> Owned:
+    def of_group(cls, group: str) -> RoutingKey:
         """Return the subject for a consumer group, whose name no topic can have."""
         return cls(f"groups/{group}")
 
     @classmethod
-    def of_queue(cls, queue: str) -> Owned:
+    def of_queue(cls, queue: str) -> RoutingKey:
         """Return the subject for a queue."""
         return cls(f"queues/{queue}")
 
@@ -96,28 +96,28 @@ class Owners:
         self._closed = False
         self._learn_at_s = 0.0
 
-    def endpoint_for(self, about: Owned) -> Endpoint | None:
+    def endpoint_for(self, routing_key: RoutingKey) -> Endpoint | None:
         """Return the preferred gateway if it is reachable and not paused; None: any gateway will do."""
         self._learn_when_old()
         known = self._known
-        if about.is_anyones and (near := self._nearest(about)) is not None:
+        if routing_key.served_by_any and (near := self._nearest(routing_key)) is not None:
             return near
-        best = preferred_gateway(about.name, known, owners=about.owners, partition=about.partition)
+        best = preferred_gateway(routing_key.name, known, owners=routing_key.owners, partition=routing_key.partition)
         endpoint = known[best] if best is not None else None
-        return endpoint if endpoint is not None and endpoint.resting_ms() == 0 else None
+        return endpoint if endpoint is not None and endpoint.paused_ms() == 0 else None
 
-    def _nearest(self, about: Owned) -> Endpoint | None:
+    def _nearest(self, routing_key: RoutingKey) -> Endpoint | None:
         """Return the preferred one of this zone's reachable gateways."""
         known, near = self._known, self._near
-        well = {name: one for name, one in known.items() if name in near and one is not None and one.resting_ms() == 0}
-        best = preferred_gateway(about.name, well, owners=about.owners, partition=about.partition)
+        well = {name: one for name, one in known.items() if name in near and one is not None and one.paused_ms() == 0}
+        best = preferred_gateway(routing_key.name, well, owners=routing_key.owners, partition=routing_key.partition)
         return None if best is None else well[best]
 
     def well(self) -> list[Endpoint]:
         """Return the known gateways that are not paused, this zone's first."""
         known, near = self._known, self._near
         names = sorted(known, key=lambda name: name not in near)
-        return [one for name in names if (one := known[name]) is not None and one.resting_ms() == 0]
+        return [one for name in names if (one := known[name]) is not None and one.paused_ms() == 0]
 
     def another(self) -> Endpoint | None:
         """Return a gateway that is not paused, for use when all bootstrap addresses are."""
@@ -170,7 +170,7 @@ class Owners:
         """Return the addresses to ask: a bootstrap address and the known gateways, which may outlive all bootstrap addresses."""
         given = self._endpoints.choose()
         learned = [one for one in self._known.values() if one is not None and one is not given]
-        return sorted([given, *learned], key=Endpoint.resting_ms)[: limits.OWNERS_ASKED_MAX]
+        return sorted([given, *learned], key=Endpoint.paused_ms)[: limits.OWNERS_ASKED_MAX]
 
     def _take_in(self, known: dict[str, Endpoint | None] | None, near: frozenset[str]) -> None:
         with self._lock:

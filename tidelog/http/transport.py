@@ -50,7 +50,7 @@ from tidelog.http.answer import Answer, AnswerLost, AnswerTooLarge, GatewaySilen
 from tidelog.http.credentials import ConnectionSettings, Credentials, authorization
 from tidelog.http.decoders import decode
 from tidelog.http.endpoints import Endpoint, Endpoints
-from tidelog.http.owners import Owned, Owners
+from tidelog.http.owners import Owners, RoutingKey
 from tidelog.http.problem import error_from_answer
 from tidelog.http.silence import SilenceWatch
 
@@ -83,7 +83,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the request changes nothing, so that a lost answer leaves nothing in doubt."""
     is_final: Callable[[GatewayError], bool] = lambda _error: False
     """Function that returns whether an error must be raised although it could be retried."""
-    about: Owned | None = None
+    routing_key: RoutingKey | None = None
     """Subject that decides the preferred gateway, which gets the request if it is known and not paused."""
     answer_bytes_max: int = limits.ANSWER_BYTES_MAX
     """Largest answer accepted, raw or decompressed."""
@@ -183,7 +183,7 @@ class Transport:
         renewed = False
         while True:
             endpoint = self._choose(request)
-            pause_ms = endpoint.resting_ms()
+            pause_ms = endpoint.paused_ms()
             # The first attempt is always made: otherwise a call with a short deadline would never ask.
             if last is not None and pause_ms >= deadline.remaining_ms():
                 raise self._give_up(request, last, doubt)
@@ -266,9 +266,9 @@ class Transport:
         return [other for other in others if other is not endpoint][: limits.OWNERS_ASKED_MAX]
 
     def _choose(self, request: Request) -> Endpoint:
-        endpoint = self._owners.endpoint_for(request.about) if request.about is not None else None
+        endpoint = self._owners.endpoint_for(request.routing_key) if request.routing_key is not None else None
         endpoint = endpoint or self._endpoints.choose()
-        return endpoint if endpoint.resting_ms() == 0 else self._owners.another() or endpoint
+        return endpoint if endpoint.paused_ms() == 0 else self._owners.another() or endpoint
 
     def _try(
         self, request: Request, endpoint: Endpoint, timeout_ms_max: float, token: str | None
@@ -290,13 +290,13 @@ class Transport:
                 watch=partial(self._silence.begin, endpoint) if request.repeatable else None,
             )
         except NeverSent as failure:
-            endpoint.rest()
+            endpoint.pause()
             self._owners.doubt()
             error = GatewayUnreachable(str(failure), urls=list(self.urls))
-            error.retryable = not self._is_misled(endpoint, failure)
+            error.retryable = not self._is_untrusted_everywhere(endpoint, failure)
             error.__cause__ = failure
         except AnswerTooLarge as failure:
-            endpoint.rest()
+            endpoint.pause()
             # Another gateway would answer the same, so a read need not be retried.
             error = (
                 UnexpectedAnswer(str(failure)) if request.reads else OutcomeUnknown(f"The answer was lost: {failure}")
@@ -304,7 +304,7 @@ class Transport:
             error.retryable = error.may_have_happened = not request.reads
             error.request_id = request_id
         except AnswerLost as failure:
-            endpoint.rest(limits.SILENCE_REST_MS if isinstance(failure, GatewaySilent) else 0)
+            endpoint.pause(limits.SILENCE_REST_MS if isinstance(failure, GatewaySilent) else 0)
             self._owners.doubt()
             kind = GatewayUnreachable if request.reads else OutcomeUnknown
             error = kind(f"The answer was lost: {failure}", urls=list(self.urls))
@@ -323,10 +323,10 @@ class Transport:
                 # The client's quota is the same at every gateway, so this one is not paused.
                 error.fields.setdefault("retry_after_ms", retry_after_ms)
             elif error.retryable or error.may_have_happened:
-                endpoint.rest(retry_after_ms)
+                endpoint.pause(retry_after_ms)
         return error
 
-    def _is_misled(self, endpoint: Endpoint, failure: NeverSent) -> bool:
+    def _is_untrusted_everywhere(self, endpoint: Endpoint, failure: NeverSent) -> bool:
         """Return whether no address has ever answered and none has a trusted gateway: retrying does not help then."""
         if not isinstance(failure, NotTrusted):
             self._untrusted.discard(endpoint.url)

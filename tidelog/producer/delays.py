@@ -9,7 +9,7 @@ from log_format import limits as contract
 from tidelog.bodies.record_columns import Delay
 
 
-def times_of(
+def delivery_times(
     timestamp_ms: int | None, deliver_at: datetime | int | None, deliver_after: timedelta | float | None
 ) -> tuple[Delay | None, int]:
     """Return a record's delay, if any, and its timestamp, from at least one of these arguments. Raises ``ValueError``."""

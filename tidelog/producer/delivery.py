@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from log_format.errors import TidelogError
-from tidelog.bodies.record_columns import CHOOSE, Delay, RecordColumns
+from tidelog.bodies.record_columns import ANY_PARTITION, Delay, RecordColumns
 from tidelog.deadline import Deadline
 from tidelog.types.record import Headers, RecordMetadata, ScheduledPlace, SentRecord
 
@@ -244,7 +244,7 @@ class RecordBatch:
             partition = columns.assigned[index] if columns.assigned else columns.named[index]
             record = SentRecord(
                 self.topic,
-                None if partition == CHOOSE else partition,
+                None if partition == ANY_PARTITION else partition,
                 outcome if isinstance(outcome, int) else None,
                 None if self.gateway_stamps else columns.timestamps_ms[index],
                 columns.keys[index],

@@ -91,7 +91,7 @@ class _Lane(msgspec.Struct, eq=False):
         )
 
 
-class Numbering:
+class SequenceNumbering:
     """Allocator of the numbers of one producer's requests."""
 
     def __init__(self, issue: Callable[[str, Deadline], ProducerIdentity], *, renews: bool) -> None:
@@ -137,7 +137,7 @@ class Numbering:
             try:
                 result = post(number.stamp(), number.is_final)
             except TidelogError as error:
-                if not self._is_to_be_repeated(lane, batch, number, error):
+                if not self._should_repeat(lane, batch, number, error):
                     raise
                 if times and error.code is ErrorCode.UNKNOWN_PRODUCER and not number.identity.acknowledged:
                     # A new id is refused as well: the topic was repaired just now (docs/operations.md).
@@ -193,7 +193,7 @@ class Numbering:
                 return False
         return False
 
-    def _is_to_be_repeated(self, lane: _Lane, batch: int, number: _Number, error: TidelogError) -> bool:
+    def _should_repeat(self, lane: _Lane, batch: int, number: _Number, error: TidelogError) -> bool:
         """Record a failed request, and return whether to send it under another number. Raises ``OutcomeUnknown``."""
         with self._changed:
             del lane.numbers[batch]

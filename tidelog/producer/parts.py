@@ -11,7 +11,7 @@ from tidelog.calls.topics import describe_topic
 from tidelog.deadline import Deadline
 from tidelog.http.credentials import ConnectionSettings
 from tidelog.http.transport import Transport
-from tidelog.producer.numbering import Numbering
+from tidelog.producer.numbering import SequenceNumbering
 from tidelog.producer.send_buffer import SendBuffer
 from tidelog.producer.sender import Sender
 from tidelog.producer.sending_threads import SendingThreads
@@ -44,7 +44,7 @@ def assemble(
     if settings.transactional_id is not None:
         staging = TransactionalSender(transport, compression=settings.compression)
     elif settings.enable_idempotence:
-        numbering = Numbering(lambda _topic, deadline: issue_producer(transport, deadline), renews=True)
+        numbering = SequenceNumbering(lambda _topic, deadline: issue_producer(transport, deadline), renews=True)
     sender = staging or Sender(transport, compression=settings.compression, numbering=numbering)
     buffer = SendBuffer(settings, in_flight_per_topic=sender.in_flight_per_topic, on_taken=sender.enter)
     threads = SendingThreads(transport, buffer, sender, settings)

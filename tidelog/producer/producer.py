@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 from log_format import limits as contract
 from log_format.errors import TidelogError
 from tidelog import limits
-from tidelog.bodies.record_columns import CHOOSE
+from tidelog.bodies.record_columns import ANY_PARTITION
 from tidelog.closing import Closing
 from tidelog.deadline import Deadline
 from tidelog.errors import BufferFull, DeliveryFailed
 from tidelog.kafka_names import PRODUCER, KnowsKafkaNames, takes_kafka_names
-from tidelog.producer.delays import times_of
-from tidelog.producer.given import HeadersArgument, Serializer, as_bytes, pairs_of
+from tidelog.producer.conversion import HeadersArgument, Serializer, as_bytes, header_pairs
+from tidelog.producer.delays import delivery_times
 from tidelog.producer.settings import ProducerSettings
 from tidelog.types.record import Headers, ProduceResult, RecordMetadata, TopicPartition, headers_bytes
 from tidelog.units_of_time import in_seconds
@@ -135,14 +135,14 @@ class Producer(KnowsKafkaNames, Closing):
         self._transactions, self._partition_count = parts.transactions, parts.partition_count
         self._append = self._buffer.append
         if self._transactions is not None:
-            self._append = self._transactions.inside(self._buffer.append)
+            self._append = self._transactions.join_calls(self._buffer.append)
         self._where = parts.where + (f" transactional_id={transactional_id!r}" if transactional_id is not None else "")
         self._key_serializer, self._value_serializer, self._envelope = key_serializer, value_serializer, envelope
         self._delivery_timeout_ms = delivery_timeout_ms
         self._process_id = os.getpid()
         self._closed = False
         # Accepted records are also delivered when the producer is garbage-collected, or still open at the interpreter's exit.
-        self._finalizer = weakref.finalize(self, self._threads.close_forgotten)
+        self._finalizer = weakref.finalize(self, self._threads.close_abandoned)
 
     def send(  # noqa: PLR0917 - the order is that of kafka-python
         self,
@@ -181,7 +181,7 @@ class Producer(KnowsKafkaNames, Closing):
         if self._envelope is not None:
             key = None if key is None else as_bytes(key, "key")
             plain = None if value is None else as_bytes(value, "value")
-            value, headers = self._envelope.seal(plain, key=key, headers=pairs_of(headers or ()))
+            value, headers = self._envelope.seal(plain, key=key, headers=header_pairs(headers or ()))
         size_bytes = limits.RECORD_OVERHEAD_BYTES
         if value is not None:
             if type(value) is not bytes:
@@ -193,15 +193,15 @@ class Producer(KnowsKafkaNames, Closing):
             size_bytes += len(key)
         pairs: Headers = ()
         if headers:
-            pairs = pairs_of(headers)
+            pairs = header_pairs(headers)
             size_bytes += headers_bytes(pairs)
         if partition is None:
-            partition = CHOOSE
+            partition = ANY_PARTITION
         elif not 0 <= partition < contract.PARTITION_COUNT_MAX:
             raise ValueError(f"partition is {partition}, not 0 to {contract.PARTITION_COUNT_MAX - 1}")
         delay = None
         if deliver_at is not None or deliver_after is not None or timestamp_ms is not None:
-            delay, timestamp_ms = times_of(timestamp_ms, deliver_at, deliver_after)
+            delay, timestamp_ms = delivery_times(timestamp_ms, deliver_at, deliver_after)
         else:
             timestamp_ms = time.time_ns() // 1_000_000
         future, opened = self._append(topic, key, value, pairs, partition, timestamp_ms, size_bytes, delay)
@@ -230,7 +230,7 @@ class Producer(KnowsKafkaNames, Closing):
         if rows.num_rows == 0:
             delivery.stored(ProduceResult(topic, ()))
             return delivery.future
-        with contextlib.nullcontext() if self._transactions is None else self._transactions.entered():
+        with contextlib.nullcontext() if self._transactions is None else self._transactions.kept_open():
             self._put(delivery, rows, max_block_ms)
         return delivery.future
 

@@ -38,7 +38,7 @@ from tidelog.errors import (
 from tidelog.http.transport import Transport
 from tidelog.limits import RECORD_OVERHEAD_BYTES
 from tidelog.producer.delivery import Outcome, RecordBatch
-from tidelog.producer.numbering import Numbering
+from tidelog.producer.numbering import SequenceNumbering
 from tidelog.producer.topic_facts import TopicFacts, TopicFactsCache
 from tidelog.types.record import ProduceResult
 
@@ -50,7 +50,7 @@ class Sender:
     """Deliverer of batches through one transport. Thread-safe."""
 
     def __init__(
-        self, transport: Transport, *, compression: Compression | None, numbering: Numbering | None = None
+        self, transport: Transport, *, compression: Compression | None, numbering: SequenceNumbering | None = None
     ) -> None:
         """Store the parts. ``numbering``: numbers the requests for idempotence; None: requests are not numbered."""
         self._transport = transport
@@ -100,7 +100,7 @@ class Sender:
                 self._check_size(len(body))
                 result = self._request(chunk, table.num_rows, body, ARROW, is_last=not waiting)
             except RequestTooLarge as error:
-                if not self._smaller(error, table.num_rows):
+                if not self._can_split(error, table.num_rows):
                     raise
                 middle = table.num_rows // 2
                 waiting += [table.slice(middle), table.slice(0, middle)]
@@ -111,7 +111,7 @@ class Sender:
                     if may_exist:
                         waiting.append(table)
                         continue
-                final = _final(error)
+                final = _as_timeout(error)
                 if final is error:
                     raise
                 raise final from error
@@ -124,10 +124,10 @@ class Sender:
         try:
             facts = self._facts.get(batch.topic, batch.deadline, asked_after=asked_after)
         except GatewayError as error:
-            return [_final(error)] * len(columns)
+            return [_as_timeout(error)] * len(columns)
         batch.gateway_stamps = facts.gateway_stamps
         columns.assign(facts.partition_count, round_ % facts.partition_count)
-        refused = _refused(batch, columns, facts)
+        refused = _client_refusals(batch, columns, facts)
         if not refused:
             return self._post(batch, columns, round_, facts)
         if facts.asked_at < batch.opened_at:
@@ -151,7 +151,7 @@ class Sender:
             result = self._request(batch, len(columns), body, content_type, is_last=is_last)
             return [_STAGED] * len(columns) if result is None else _offsets(columns.assigned, result)
         except RequestTooLarge as error:
-            if not self._smaller(error, len(columns)):
+            if not self._can_split(error, len(columns)):
                 return [error] * len(columns)
             return self._post_halves(batch, columns, round_, facts, is_last=is_last)
         except (UnknownPartition, RecordTooLarge, InvalidRecord) as error:
@@ -160,7 +160,7 @@ class Sender:
             # The facts are stale, and the refused request changed nothing: retry with new facts.
             return self._send(batch, columns, round_, asked_after=max(batch.opened_at, time.monotonic()))
         except GatewayError as error:
-            return [_final(error)] * len(columns)
+            return [_as_timeout(error)] * len(columns)
 
     def _post_halves(
         self, batch: RecordBatch, columns: RecordColumns, round_: int, facts: TopicFacts, *, is_last: bool
@@ -210,7 +210,7 @@ class Sender:
             limit = self._request_bytes_max
             raise RequestTooLarge(f"The request has {body_bytes} bytes; the limit is {limit}.", limit_bytes=limit)
 
-    def _smaller(self, error: RequestTooLarge, record_count: int) -> bool:
+    def _can_split(self, error: RequestTooLarge, record_count: int) -> bool:
         """Remember the size limit that the gateway reported, and return whether splitting the request can help."""
         if error.fields.get("limit_of") == "transaction":
             return False
@@ -220,7 +220,7 @@ class Sender:
         return record_count > 1
 
 
-def _refused(batch: RecordBatch, columns: RecordColumns, facts: TopicFacts) -> dict[int, TidelogError]:
+def _client_refusals(batch: RecordBatch, columns: RecordColumns, facts: TopicFacts) -> dict[int, TidelogError]:
     refused: dict[int, TidelogError] = {}
     if max(columns.assigned) >= facts.partition_count:
         for index, partition in enumerate(columns.assigned):
@@ -263,7 +263,7 @@ def _miscounted(record_count: int, result: ProduceResult) -> UnexpectedAnswer:
     return UnexpectedAnswer(f"The gateway's answer does not match the {record_count} records sent: {result}.")
 
 
-def _final(error: GatewayError) -> TidelogError:
+def _as_timeout(error: GatewayError) -> TidelogError:
     """Return the error, as ``DeliveryTimeout`` if it is retryable: the transport only raises such an error when no time was
     left."""
     if not error.retryable or error.may_have_happened:

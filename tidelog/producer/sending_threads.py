@@ -87,7 +87,7 @@ class SendingThreads:
                 thread.ended()
         self._raise_failures()
 
-    def close_forgotten(self) -> None:
+    def close_abandoned(self) -> None:
         """Close a producer that the user left open. Failures are only logged, since there is no caller to raise them to."""
         if threading.current_thread() in self._threads:
             self._buffer.close()

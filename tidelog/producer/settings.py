@@ -12,8 +12,8 @@ from tidelog.arguments import check_compression
 
 if TYPE_CHECKING:
     from tidelog.bodies.encode import Compression
+    from tidelog.producer.conversion import Serializer
     from tidelog.producer.delivery import OnDelivery
-    from tidelog.producer.given import Serializer
     from tidelog.types.sealing import Sealing
 
 

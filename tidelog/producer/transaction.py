@@ -64,7 +64,7 @@ class Transaction:
         for batch in sorted(self._take_held(), key=lambda batch: batch.number):
             by_topic.setdefault(batch.topic, []).append(batch)
         for topic, batches in by_topic.items():
-            _tell_places(topic, batches, topics.get(topic), on_delivery)
+            _report_offsets(topic, batches, topics.get(topic), on_delivery)
 
     def abort(self, error: TidelogError, on_delivery: OnDelivery | None) -> None:
         """Fail each record's future: it is not stored, or its outcome is unknown."""
@@ -84,14 +84,14 @@ class Transaction:
         return error
 
 
-def _tell_places(
+def _report_offsets(
     topic: str, batches: Sequence[Sendable], result: ProduceResult | None, on_delivery: OnDelivery | None
 ) -> None:
     counts = Counter[int]()
     for batch in batches:
         counts.update(_partitions(batch))
     if any(_is_delayed(batch) for batch in batches):
-        _tell_without_places(topic, batches, on_delivery)
+        _report_without_offsets(topic, batches, on_delivery)
         return
     if result is None and counts:
         gone = UnknownTopic(f"Topic {topic!r} was deleted while the transaction was being committed.", topic=topic)
@@ -120,7 +120,7 @@ def _is_delayed(batch: Sendable) -> bool:
     return bool(batch.columns.delays)
 
 
-def _tell_without_places(topic: str, batches: Sequence[Sendable], on_delivery: OnDelivery | None) -> None:
+def _report_without_offsets(topic: str, batches: Sequence[Sendable], on_delivery: OnDelivery | None) -> None:
     """Finish batches without offsets: the answer does not say which delayed records were due at the commit."""
     for batch in batches:
         if isinstance(batch, TableChunk):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from log_format.errors import ErrorCode, TidelogError
 from tidelog.bodies.encode import Compression
-from tidelog.bodies.record_columns import CHOOSE, RecordColumns
+from tidelog.bodies.record_columns import ANY_PARTITION, RecordColumns
 from tidelog.bodies.table_chunk import TableChunk
 from tidelog.calls.produce import stage
 from tidelog.calls.producers import ProducerIdentity, Stamp
@@ -15,7 +15,7 @@ from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError, TransactionAborted
 from tidelog.http.transport import Transport
 from tidelog.producer.delivery import Outcome, RecordBatch
-from tidelog.producer.numbering import Numbering
+from tidelog.producer.numbering import SequenceNumbering
 from tidelog.producer.sender import Sender
 from tidelog.producer.transaction import Transaction
 
@@ -27,7 +27,7 @@ class TransactionalSender(Sender):
     """A ``Sender`` whose requests belong to the transaction given to ``begin``. Thread-safe."""
 
     def __init__(self, transport: Transport, *, compression: Compression | None) -> None:
-        self._numbers = Numbering(self._issue, renews=False)
+        self._numbers = SequenceNumbering(self._issue, renews=False)
         super().__init__(transport, compression=compression, numbering=self._numbers)
         self._transaction: Transaction | None = None
 
@@ -123,7 +123,7 @@ def _with_partitions(table: pa.Table, partition_count: int, keyless_partition: i
     columns = RecordColumns(
         keys=[key.encode() if isinstance(key, str) else key for key in keys],
         values=[None] * len(keys),
-        named=[CHOOSE if partition is None else partition for partition in given],
+        named=[ANY_PARTITION if partition is None else partition for partition in given],
     )
     columns.assign(partition_count, keyless_partition)
     if "partition" in table.column_names:

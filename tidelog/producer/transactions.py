@@ -92,7 +92,7 @@ class Transactions:
             self._state = _State.OPEN
 
     @contextlib.contextmanager
-    def entered(self) -> Iterator[Transaction]:
+    def kept_open(self) -> Iterator[Transaction]:
         """Keep the open transaction from ending inside the block. Raises ``RuntimeError`` when none is open,
         ``FencedProducer``."""
         with self._changed:
@@ -105,11 +105,11 @@ class Transactions:
                 self._entered_count -= 1
                 self._changed.notify_all()
 
-    def inside(self, take: Callable[_P, _R]) -> Callable[_P, _R]:
-        """Return ``take`` wrapped in ``entered``. The wrapper raises as ``entered``."""
+    def join_calls(self, take: Callable[_P, _R]) -> Callable[_P, _R]:
+        """Return ``take`` wrapped in ``kept_open``. The wrapper raises as ``kept_open``."""
 
         def taken(*arguments: _P.args, **named: _P.kwargs) -> _R:
-            with self.entered():
+            with self.kept_open():
                 return take(*arguments, **named)
 
         return taken
@@ -125,7 +125,7 @@ class Transactions:
 
     def _add(self, add: Callable[[str], None]) -> None:
         """Call ``add`` with the open transaction's id. After an error the transaction can no longer be committed."""
-        with self.entered() as transaction:
+        with self.kept_open() as transaction:
             try:
                 add(transaction.transaction_id)
             except GatewayError as error:
@@ -151,7 +151,7 @@ class Transactions:
         except GatewayError as error:
             if not error.may_have_happened and state_after is _State.IN_DOUBT:
                 state_after = _State.NONE
-                self._over(transaction, error)
+                self._fail_records(transaction, error)
             raise
         finally:
             self._ended(state_after)
@@ -281,9 +281,9 @@ class Transactions:
             _logger.info(
                 "the transaction could not be aborted, and ends by its timeout: %s: %s", error.code, error.detail
             )
-        self._over(transaction, failure)
+        self._fail_records(transaction, failure)
 
-    def _over(self, transaction: Transaction, cause: TidelogError) -> None:
+    def _fail_records(self, transaction: Transaction, cause: TidelogError) -> None:
         aborted = TransactionAborted(f"The transaction was not committed: {cause.detail}")
         aborted.__cause__ = cause
         transaction.abort(aborted, self._settings.on_delivery)

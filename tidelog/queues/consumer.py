@@ -117,7 +117,7 @@ class QueueConsumer(Closing):
         if max_records is not None and max_records < 1:
             raise ValueError(f"max_records is {max_records}, below 1")
         wanted = self._settings.max_poll_records if max_records is None else max_records
-        self._let_go()
+        self._stop_renewing()
         self.wait(timeout_ms, wanted)
         while self._ready and len(self._handed) < wanted:
             record = self._ready.popleft()
@@ -129,7 +129,7 @@ class QueueConsumer(Closing):
     def wait(self, timeout_ms: float | None, max_records: int | None = None, begun_max: int | None = None) -> bool:
         """Wait up to ``timeout_ms`` until ``poll`` has records, and return whether it has. ``begun_max``: as for ``take``."""
         if not self._ready:
-            self._let_go()
+            self._stop_renewing()
             wanted = (
                 self._settings.max_poll_records
                 if max_records is None
@@ -159,7 +159,7 @@ class QueueConsumer(Closing):
         if workers < 1:
             raise ValueError(f"workers is {workers}, below 1")
         # One spare record per worker, so that no worker waits for the gateway.
-        places = Places(2 * workers)
+        slots = WorkerSlots(2 * workers)
 
         ended_by: list[BaseException] = []
 
@@ -170,19 +170,19 @@ class QueueConsumer(Closing):
                 ended_by.append(error)
                 self.stop()
             finally:
-                places.give_back()
+                slots.give_back()
 
         idle = Deadline(self._settings.consumer_timeout_ms)
         with ThreadPoolExecutor(workers, thread_name_prefix="tidelog-work") as pool:
             try:
                 while not self._stopped.is_set() and not idle.passed:
                     wait_ms = min(idle.remaining_ms(), limits.GROUP_WAIT_MS)
-                    wanted = min(places.wait_for_free(), self._settings.max_poll_records)
-                    records = self.take(wanted, wait_ms, max(0, workers - places.taken_count))
-                    if records or places.taken_count:
+                    wanted = min(slots.wait_for_free(), self._settings.max_poll_records)
+                    records = self.take(wanted, wait_ms, max(0, workers - slots.taken_count))
+                    if records or slots.taken_count:
                         idle = Deadline(self._settings.consumer_timeout_ms)
                     for record in records:
-                        places.take()
+                        slots.take()
                         pool.submit(handle, record)
             except BaseException:
                 self.stop()  # records that wait for a worker are given back
@@ -267,8 +267,8 @@ class QueueConsumer(Closing):
                 self._renewer.hold(records, self._lock_ms)
                 return records
 
-    def _let_go(self) -> None:
-        self._renewer.let_go(self._handed)
+    def _stop_renewing(self) -> None:
+        self._renewer.forget(self._handed)
         self._handed = []
 
 
@@ -290,7 +290,7 @@ def _end(renewer: Renewer, *transports: Transport) -> None:
         transport.close(abort=True)
 
 
-class Places:
+class WorkerSlots:
     """Counter of the records that ``run`` has given to workers."""
 
     def __init__(self, count: int) -> None:
@@ -299,7 +299,7 @@ class Places:
         self._changed = threading.Condition()
 
     def wait_for_free(self) -> int:
-        """Wait until a place is free, and return the number of free places."""
+        """Wait until a place is free, and return the number of free slots."""
         with self._changed:
             self._changed.wait_for(lambda: self.taken_count < self._count)
             return self._count - self.taken_count

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 from tidelog.calls.queues import ReceivedRecord, Settlement
 from tidelog.errors import LeaseExpired
-from tidelog.queues.settling import Settler, Settling
+from tidelog.queues.settling import PendingSettlement, Settler
 from tidelog.types.record import Headers
 
 
@@ -64,7 +64,7 @@ class QueueRecord:
         """Whether the program has received the record."""
         self._told = counts
         self._settler = settler
-        self._settling: Settling | None = None
+        self._settling: PendingSettlement | None = None
         self._lock = threading.Lock()
 
     @property
@@ -77,20 +77,20 @@ class QueueRecord:
         """Whether the record was settled by ``accept``, ``release``, ``reject`` or a transaction."""
         return self._settling is not None
 
-    def accept(self) -> Settling:
+    def accept(self) -> PendingSettlement:
         """Mark the record as done."""
         return self._settle("accept")
 
-    def release(self, delay_ms: int | None = None) -> Settling:
+    def release(self, delay_ms: int | None = None) -> PendingSettlement:
         """Deliver the record again after ``delay_ms`` (None: the queue's back-off); after too many deliveries it is a dead
         letter."""
         return self._settle("release", delay_ms=-1 if delay_ms is None else delay_ms)
 
-    def reject(self, reason: str = "") -> Settling:
+    def reject(self, reason: str = "") -> PendingSettlement:
         """Send the record to the dead letter topic, or drop it if there is none. ``reason``: 1,000 bytes at most."""
         return self._settle("reject", reason=reason)
 
-    def renew(self, lock_ms: int) -> Settling:
+    def renew(self, lock_ms: int) -> PendingSettlement:
         """Keep the record locked for ``lock_ms`` from now. A ``QueueConsumer`` does so automatically."""
         asked_at = time.monotonic()
         settling = self._settler.submit(self._settlement("renew", lock_ms=lock_ms))
@@ -124,7 +124,7 @@ class QueueRecord:
         """Return the settlement for ``Producer.accept_in_transaction``. The lock then holds until the transaction ends."""
         with self._lock:
             self._check_unsettled()
-            self._settling = Settling()
+            self._settling = PendingSettlement()
             self._settling.set_result(None)
         return self._settlement(action)
 
@@ -132,7 +132,7 @@ class QueueRecord:
         if self._settling is not None:
             raise RuntimeError(f"{self.topic}/{self.partition} at offset {self.offset} is already settled")
 
-    def _settle(self, action: str, *, delay_ms: int = -1, reason: str = "") -> Settling:
+    def _settle(self, action: str, *, delay_ms: int = -1, reason: str = "") -> PendingSettlement:
         with self._lock:
             self._check_unsettled()
             self._settling = self._settler.submit(self._settlement(action, delay_ms=delay_ms, reason=reason))

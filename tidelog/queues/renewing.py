@@ -30,7 +30,7 @@ class Renewer:
                 self._thread = WorkerThread(self._work, name="tidelog-renew")
                 self._thread.start()
 
-    def let_go(self, records: Iterable[QueueRecord]) -> None:
+    def forget(self, records: Iterable[QueueRecord]) -> None:
         """Stop renewing the records."""
         with self._changed:
             for record in records:

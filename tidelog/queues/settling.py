@@ -27,7 +27,7 @@ from tidelog.worker_thread import WorkerThread
 _logger = logging.getLogger("tidelog.queues")
 
 
-class Settling(Future[None]):
+class PendingSettlement(Future[None]):
     """Future that is done once the gateway has answered: ``result()`` raises ``LeaseExpired`` or the gateway's error.
     Awaitable.
 
@@ -49,7 +49,7 @@ class Settler:
     def __init__(self, calls: QueueCalls, *, timeout_ms: float) -> None:
         self._calls = calls
         self._timeout_ms = timeout_ms
-        self._waiting: deque[tuple[Settlement, Settling]] = deque()
+        self._waiting: deque[tuple[Settlement, PendingSettlement]] = deque()
         self._changed = threading.Condition()
         self._busy = False
         self._closed = False
@@ -61,9 +61,9 @@ class Settler:
         """Name of the queue."""
         return self._calls.queue
 
-    def submit(self, settlement: Settlement) -> Settling:
+    def submit(self, settlement: Settlement) -> PendingSettlement:
         """Send the settlement of one record soon."""
-        settling = Settling()
+        settling = PendingSettlement()
         with self._changed:
             if self._closed:
                 settling.set_exception(
@@ -149,7 +149,7 @@ class _Part(msgspec.Struct):
     """A settlement of some records, and their futures."""
 
     settlement: Settlement
-    settlings: list[Settling]
+    settlings: list[PendingSettlement]
 
     def single(self) -> list[_Part]:
         first = self.settlement.first_offset

@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 from tidelog import Admin, Consumer, Producer, aio, limits
 from tidelog.errors import UnknownTopic
 from tidelog.http.endpoints import Endpoints
-from tidelog.http.owners import Owned, Owners
+from tidelog.http.owners import Owners, RoutingKey
 
 OPEN_FILES = Path("/proc/self/fd")
 Threads = Callable[[], list[str]]
@@ -36,7 +36,7 @@ def closed_while_it_asks(gateway: FakeGateway, timeout_ms: int = limits.OWNERS_T
     """Both, closed while the look-up of owners was under way; keep them, since garbage would close its sockets by itself."""
     endpoints = Endpoints(gateway.url)
     owners = Owners(endpoints, timeout_ms=timeout_ms)
-    owners.endpoint_for(Owned("t"))
+    owners.endpoint_for(RoutingKey("t"))
     assert eventually(lambda: gateway.count("GET /v1/cluster") == 1)
     owners.close(abort=False)
     endpoints.close(abort=False)

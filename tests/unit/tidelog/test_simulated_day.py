@@ -13,14 +13,14 @@ import pytest
 
 from log_format.errors import TidelogError
 from tests.support.fake_log import Asked, FakeLog, Problem
-from tidelog.bodies.record_columns import CHOOSE
+from tidelog.bodies.record_columns import ANY_PARTITION
 from tidelog.calls.producers import issue_producer
 from tidelog.deadline import Deadline
 from tidelog.errors import DeliveryTimeout, OutcomeUnknown
 from tidelog.http.answer import Answer, AnswerLost, NeverSent
 from tidelog.http.transport import Transport
 from tidelog.producer.delivery import Outcome, RecordBatch
-from tidelog.producer.numbering import Numbering
+from tidelog.producer.numbering import SequenceNumbering
 from tidelog.producer.sender import Sender
 
 DAY_S = 24 * 3600
@@ -135,7 +135,7 @@ def test_a_day_of_outages_loses_and_doubles_nothing(network: SimulatedNetwork) -
     clock, log = network.clock, network.log
     log.carry_out(Asked("POST", "/v1/topics", {}, {}, b'{"name":"t","partition_count":1,"config":{}}'))
     transport = Transport(["http://one", "http://two"], request_timeout_ms=REQUEST_TIMEOUT_MS)
-    numbering = Numbering(lambda _topic, deadline: issue_producer(transport, deadline), renews=True)
+    numbering = SequenceNumbering(lambda _topic, deadline: issue_producer(transport, deadline), renews=True)
     sender = Sender(transport, compression=None, numbering=numbering)
     outcomes: dict[bytes, Outcome] = {}
     end_s, number = clock.now_s + DAY_S, 0
@@ -144,7 +144,7 @@ def test_a_day_of_outages_loses_and_doubles_nothing(network: SimulatedNetwork) -
         batch.number = number
         values = [b"%d-%d" % (number, index) for index in range(3)]
         for value in values:
-            batch.add(None, value, (), CHOOSE, 1_763_683_200_000, 100)
+            batch.add(None, value, (), ANY_PARTITION, 1_763_683_200_000, 100)
         started_s = clock.now_s
         sender.enter(batch)
         found = sender.deliver(batch)

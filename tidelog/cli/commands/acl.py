@@ -86,7 +86,7 @@ def add(
             )
             for operation in _operations(operations)
         )
-        call.tell({"acls": added}, *map(_sentence, added))
+        call.report({"acls": added}, *map(_sentence, added))
 
 
 @app.command("list")
@@ -162,7 +162,7 @@ def remove(
             typer.confirm(f"Remove {counted(len(found), 'ACL')}?", abort=True, err=True)
         removed = admin.delete_acls(**named)
         said = [f"Removed: {_sentence(each)}" for each in removed]
-        call.tell({"acls": removed}, *(said or ["No ACL matches."]))
+        call.report({"acls": removed}, *(said or ["No ACL matches."]))
 
 
 @app.command("test")
@@ -191,12 +191,12 @@ def try_(
         if call.as_json:
             print_json(decision)
         else:
-            output().print(f"{'allowed' if decision.allowed else 'denied'}: {_because(decision)}", markup=False)
+            output().print(f"{'allowed' if decision.allowed else 'denied'}: {_reason_text(decision)}", markup=False)
     if not decision.allowed:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _because(decision: AccessDecision) -> str:
+def _reason_text(decision: AccessDecision) -> str:
     if decision.acl is not None:
         return _sentence(decision.acl)
     return {

@@ -24,7 +24,7 @@ def cluster(call: AdminCall) -> None:
         console = output()
         console.print(f"store    {found.store or 'not shown without the right to Describe the cluster'}", markup=False)
         console.print(f"version  {found.version}", markup=False)
-        console.print(f"journals {_said_of(found.journals)}", markup=False)
+        console.print(f"journals {_journals_text(found.journals)}", markup=False)
         gateways = table("gateway", "address", "zone", "started", numbers=["topics"])
         for each in found.gateways:
             owned = each.owned_topics if isinstance(each.owned_topics, int) else len(each.owned_topics)
@@ -38,7 +38,7 @@ def cluster(call: AdminCall) -> None:
         console.print(limits)
 
 
-def _said_of(journals: Journals) -> str:
+def _journals_text(journals: Journals) -> str:
     """Describe how many journals are in use, by how many topics, and why there can't be more."""
     said = f"{journals.in_use:,} in use, with {journals.topics:,} topics" if journals.in_use else "none in use"
     return said if journals.held_back is None else f"{said}; no further topic can use one: {journals.held_back}"

@@ -121,7 +121,7 @@ def collect(
       tidelog collect 'app/*.log' -t app --multiline-start '^\\d{4}-' --key-regex 'user=(\\w+)'
       tidelog collect 'exports/*.csv.gz' -t exports --once --state exports.state
     """
-    with reporting(as_json=as_json, tells_waiting=False):
+    with reporting(as_json=as_json, notes_waits=False):
         _check_installed()
         from tidelog.collect.body import RecordForm  # noqa: PLC0415 - needs what is optional
         from tidelog.collect.collector import RecordRules  # noqa: PLC0415

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from tidelog.admin import Admin
-from tidelog.cli.sinks.copying import Copied, copy
+from tidelog.cli.sinks.copying import CopyProgress, copy
 from tidelog.cli.sinks.group_copying import GroupCopy, GroupEnd
 from tidelog.cli.sinks.output_file import OutputFile
 from tidelog.cli.sinks.record_text import OutputFormat, Writer, json_writer, value_writer
@@ -31,10 +31,10 @@ from tidelog.cli.terminal.console import (
     progress,
     reporting,
 )
+from tidelog.cli.terminal.filter_options import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicArgument, complete_groups
 from tidelog.cli.terminal.tables import counted
-from tidelog.cli.terminal.wanted import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.where import Where, find, parse_where
 from tidelog.consumer.consumer import Consumer
 from tidelog.types.filter import Filter
@@ -165,13 +165,13 @@ def consume(
     output = None if output == STANDARD_STREAM else output
     if (as_json and output is None) or (output is not None and output.suffix in _SUFFIXES_JSON):
         format_ = OutputFormat.JSON
-    reached = _Reached(url, token_file, timeout * 1000)
+    reached = _Connection(url, token_file, timeout * 1000)
     with reporting(as_json=as_json):
         layout = _Layout(*_format(format_), key_separator, headers, delimiter)
         layout.check(output, append=append)
         where, end_before = _where(from_, last, partition, group), _end(until, group, follow=follow)
         wanted = filter_of(filter_, key)
-        copied = Copied(filtered=wanted is not None)
+        copied = CopyProgress(filtered=wanted is not None)
         copying = GroupCopy(copied, commits_on_the_way=output is None)
         consumer, interrupts = _consumer(topic, group, copying, reached, wanted), Interrupts()
         # On one terminal a progress bar and records would overwrite each other.
@@ -192,7 +192,7 @@ def consume(
 
 
 @dataclass(frozen=True, slots=True)
-class _Reached:
+class _Connection:
     """Settings by which the gateways are reached."""
 
     url: str | None
@@ -204,7 +204,9 @@ class _Reached:
         return Admin(self.url, token_file=self.token_file, timeout_ms=self.api_timeout_ms)
 
 
-def _consumer(topic: str, group: str | None, copying: GroupCopy, reached: _Reached, wanted: Filter | None) -> Consumer:
+def _consumer(
+    topic: str, group: str | None, copying: GroupCopy, reached: _Connection, wanted: Filter | None
+) -> Consumer:
     if group is None:
         return Consumer(
             bootstrap_servers=reached.url,
@@ -286,7 +288,7 @@ def _is_parquet(output: Path | None) -> bool:
 
 
 @contextlib.contextmanager
-def _kept(sink: Sink, copied: Copied, output: Path | None, *, as_json: bool, group: str | None) -> Iterator[None]:
+def _kept(sink: Sink, copied: CopyProgress, output: Path | None, *, as_json: bool, group: str | None) -> Iterator[None]:
     """Keep useful output however the command ends, and report the progress."""
     began = time.monotonic()
     try:
@@ -306,7 +308,7 @@ def _kept(sink: Sink, copied: Copied, output: Path | None, *, as_json: bool, gro
     _report(copied, output, time.monotonic() - began, as_json, group)
 
 
-def _report(copied: Copied, output: Path | None, elapsed_s: float, as_json: bool, group: str | None) -> None:
+def _report(copied: CopyProgress, output: Path | None, elapsed_s: float, as_json: bool, group: str | None) -> None:
     summary = {
         "record_count": copied.record_count,
         "elapsed_ms": int(elapsed_s * 1000),

@@ -14,10 +14,10 @@ import typer
 from log_format.inspection.finding import Finding, Verdict, bad
 from tidelog.admin import Admin
 from tidelog.cli.commands.repair import TRANSACTIONS, end_transactions_in, repair_in
-from tidelog.cli.security.gateway import look_at_gateway, look_at_rights
-from tidelog.cli.security.settings import look_at_settings
-from tidelog.cli.security.store import look_at_store
-from tidelog.cli.security.tls import look_at_address
+from tidelog.cli.security.gateway import check_gateway, check_rights
+from tidelog.cli.security.settings import check_settings
+from tidelog.cli.security.store import check_store
+from tidelog.cli.security.tls import check_address
 from tidelog.cli.terminal.admin_call import YesOption
 from tidelog.cli.terminal.console import (
     ADMIN_TIMEOUT_S,
@@ -93,8 +93,8 @@ def doctor(
         return
     with reporting(as_json=as_json):
         if security:
-            looked = _open_doors(url, token_file, timeout * 1000)
-            found: Iterator[Finding] = chain(looked, () if store is None else look_at_store(store))
+            looked = _security_findings(url, token_file, timeout * 1000)
+            found: Iterator[Finding] = chain(looked, () if store is None else check_store(store))
         elif store is None:
             raise ValueError(
                 "no store is given: name it with --store DIRECTORY, or give --security for the gateway alone"
@@ -119,14 +119,14 @@ def _diagnosed(store: str, *, is_reader: bool) -> Iterator[Finding]:
     return diagnose(opened, SystemClock(), random_id, is_reader=is_reader)
 
 
-def _open_doors(url: str | None, token_file: Path | None, timeout_ms: float) -> Iterator[Finding]:
-    yield from look_at_settings(os.environ)
+def _security_findings(url: str | None, token_file: Path | None, timeout_ms: float) -> Iterator[Finding]:
+    yield from check_settings(os.environ)
     # A token must not be sent over plain HTTP to another machine: addresses are checked without it.
     anonymous = Credentials(environment={name: each for name, each in os.environ.items() if "TOKEN" not in name})
     urls = Endpoints(url, anonymous).urls
     for each in urls:
-        yield from look_at_address(each, anonymous)
-        yield from look_at_gateway(each, anonymous)
+        yield from check_address(each, anonymous)
+        yield from check_gateway(each, anonymous)
     try:
         admin = Admin(url, token_file=token_file, timeout_ms=timeout_ms)
     except ValueError as error:
@@ -134,7 +134,7 @@ def _open_doors(url: str | None, token_file: Path | None, timeout_ms: float) -> 
         yield bad("rights", said, "Reach the gateway by https:// or on its own machine.")
         return
     with admin:
-        yield from look_at_rights(admin, urls[0])
+        yield from check_rights(admin, urls[0])
 
 
 def _shown(found: Iterator[Finding], show: Callable[[Finding], None]) -> list[Finding]:

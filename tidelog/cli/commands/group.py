@@ -117,7 +117,7 @@ def reset(
             f"{place.topic}/{place.partition} {continues} at offset {each.offset:,}."
             for place, each in sorted(wanted.items())
         ]
-        call.tell({"offsets": [*wanted.values()]}, *said)
+        call.report({"offsets": [*wanted.values()]}, *said)
 
 
 @app.command()
@@ -137,7 +137,7 @@ def forget(
     """
     with call.admin() as admin:
         left = admin.delete_group_offsets(group, topics=topic)
-        call.tell(
+        call.report(
             {"offsets": [*left.values()]}, f"Group {group} has no committed offsets for {', '.join(topic)} any more."
         )
 
@@ -160,7 +160,7 @@ def delete(
         typer.confirm(f"Delete group {group} and its offsets?", abort=True, err=True)
     with call.admin() as admin:
         admin.delete_group(group, missing_ok=if_exists)
-        call.tell({"deleted": group}, f"Group {group} is deleted.")
+        call.report({"deleted": group}, f"Group {group} is deleted.")
 
 
 def _reset(

@@ -12,11 +12,11 @@ from tidelog.cli.commands.queue_records import receive, settle
 from tidelog.cli.terminal.admin_call import AdminCall, YesOption
 from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.durations import in_milliseconds
+from tidelog.cli.terminal.filter_options import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import QueueArgument, TopicsArgument, complete_topics
 from tidelog.cli.terminal.tables import counted, table, time_text
 from tidelog.cli.terminal.units import duration_ms
-from tidelog.cli.terminal.wanted import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.where import milliseconds
 from tidelog.types.queue import Queue
 
@@ -110,7 +110,7 @@ def create(
             expired=expired,
             filter=filter_of(filter_, key),
         )
-        call.tell(made, f"Queue {made.queue} delivers the records of {', '.join(made.topics)}.")
+        call.report(made, f"Queue {made.queue} delivers the records of {', '.join(made.topics)}.")
 
 
 @app.command("list")
@@ -171,7 +171,7 @@ def redrive(
     """
     with call.admin() as admin:
         count = admin.redrive_queue(queue, to_topic=to, max_records=max_, unproved=unproved)
-        call.tell({"redriven": count}, f"{counted(count, 'dead letter')} redriven.")
+        call.report({"redriven": count}, f"{counted(count, 'dead letter')} redriven.")
 
 
 @app.command()
@@ -192,7 +192,7 @@ def delete(
         typer.confirm(f"Delete queue {queue} and its record of settlements?", abort=True, err=True)
     with call.admin() as admin:
         admin.delete_queue(queue, missing_ok=if_exists)
-        call.tell({"deleted": queue}, f"Queue {queue} is deleted.")
+        call.report({"deleted": queue}, f"Queue {queue} is deleted.")
 
 
 def _start(text: str | None) -> str | int | None:

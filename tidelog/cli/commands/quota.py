@@ -58,7 +58,7 @@ def set_(
         if not changes:
             raise ValueError("there is nothing to change: give at least one limit")
         stored = admin.set_quota(Quota(**dataclasses.asdict(admin.describe_quota(principal)) | changes))
-        call.tell(stored, f"{stored.principal}: {_said(stored)}.")
+        call.report(stored, f"{stored.principal}: {_limits_text(stored)}.")
 
 
 @app.command("list")
@@ -95,7 +95,7 @@ def _number(name: str, text: str) -> int | None:
     return int(text)
 
 
-def _said(quota: Quota) -> str:
+def _limits_text(quota: Quota) -> str:
     limits = {name: getattr(quota, name) for name in _NAMES}
     named = [f"{name.replace('_', ' ')} {limit:,}" for name, limit in limits.items() if limit is not None]
     return ", ".join(named) or "no limits"

@@ -30,7 +30,7 @@ def put(
     """
     with call.admin() as admin:
         stored = admin.put_role(role, members)
-        call.tell(stored, f"Role {stored.role} has {', '.join(stored.members)}.")
+        call.report(stored, f"Role {stored.role} has {', '.join(stored.members)}.")
 
 
 @app.command("list")
@@ -66,4 +66,4 @@ def remove(
     """
     with call.admin() as admin:
         admin.delete_role(role, missing_ok=if_exists)
-        call.tell({"removed": role}, f"Role {role} is removed.")
+        call.report({"removed": role}, f"Role {role} is removed.")

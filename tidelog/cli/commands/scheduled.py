@@ -73,4 +73,4 @@ def cancel(
     with call.admin() as admin:
         for each in ids:
             admin.cancel_scheduled(topic, each)
-        call.tell({"cancelled": ids}, f"{counted(len(ids), 'delayed record')} of {topic} cancelled.")
+        call.report({"cancelled": ids}, f"{counted(len(ids), 'delayed record')} of {topic} cancelled.")

@@ -79,7 +79,7 @@ def register(
         text, schema_type = _read(file, type_)
         references = [_reference(each) for each in reference or ()]
         made = admin.schemas().register(subject, text, schema_type, references=references, normalize=normalize)
-        call.tell(made, f"Subject {subject} has the schema as version {made.version}, id {made.id}.")
+        call.report(made, f"Subject {subject} has the schema as version {made.version}, id {made.id}.")
 
 
 @app.command("list")
@@ -179,7 +179,7 @@ def delete(
     with call.admin() as admin:
         gone = admin.schemas().delete(subject, version, permanent=permanent)
         numbers = ", ".join(map(str, gone))
-        call.tell(
+        call.report(
             {"deleted": gone},
             f"Deleted{' for ever' if permanent else ''}: {subject}, version{'s'[: len(gone) > 1]} {numbers}.",
         )
@@ -275,7 +275,7 @@ def compatibility(
         who = "All subjects without their own level" if subject is None else f"Subject {subject}"
         why = "" if own is not None or subject is None else ", as all without their own"
         answer = {"subject": subject, "compatibility": in_force, "own": own is not None}
-        call.tell(answer, f"{who}: {in_force}{why}.")
+        call.report(answer, f"{who}: {in_force}{why}.")
 
 
 def _read(file: Path, type_: TypeName | None) -> tuple[str, SchemaType]:

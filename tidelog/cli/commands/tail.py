@@ -10,7 +10,7 @@ import typer
 
 from tidelog.admin import Admin
 from tidelog.cli.commands.consume import UntilOption
-from tidelog.cli.sinks.copying import Copied, copy
+from tidelog.cli.sinks.copying import CopyProgress, copy
 from tidelog.cli.sinks.record_text import json_writer, place_writer, topic_colours
 from tidelog.cli.sinks.sinks import StreamSink
 from tidelog.cli.terminal.console import (
@@ -21,9 +21,9 @@ from tidelog.cli.terminal.console import (
     progress,
     reporting,
 )
+from tidelog.cli.terminal.filter_options import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicsArgument
-from tidelog.cli.terminal.wanted import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.where import Range, Where, find, parse_where
 from tidelog.consumer.consumer import Consumer
 
@@ -100,7 +100,7 @@ def tail(
                 consumer,
                 whole,
                 StreamSink(writer),
-                Copied(),
+                CopyProgress(),
                 follow=end is None,
                 records_max=max_,
                 interrupts=interrupts,

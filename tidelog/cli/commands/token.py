@@ -130,7 +130,7 @@ def revoke(
     """
     with call.admin() as admin:
         admin.revoke_token(token_id, missing_ok=if_exists)
-        call.tell({"revoked": token_id}, f"Token {token_id} is revoked. Every gateway refuses it within 5 seconds.")
+        call.report({"revoked": token_id}, f"Token {token_id} is revoked. Every gateway refuses it within 5 seconds.")
 
 
 @contextlib.contextmanager

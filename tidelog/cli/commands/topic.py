@@ -14,7 +14,7 @@ from tidelog.cli.commands import scheduled
 from tidelog.cli.terminal.admin_call import AdminCall, YesOption
 from tidelog.cli.terminal.console import CommandFailed, note, note_json, output, print_json
 from tidelog.cli.terminal.error_words import repair_of
-from tidelog.cli.terminal.expiry import removed_at_once
+from tidelog.cli.terminal.expiry import expiry_warning
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_settings
 from tidelog.cli.terminal.tables import counted, table, time_text
@@ -70,7 +70,7 @@ def create(
                 note_json({"warning": {"detail": said}})
             else:
                 note(said)
-        call.tell(topic, f"Topic {topic.name} has {counted(topic.partition_count, 'partition')}.")
+        call.report(topic, f"Topic {topic.name} has {counted(topic.partition_count, 'partition')}.")
 
 
 @app.command("list")
@@ -147,7 +147,7 @@ def alter(
         changes: dict[str, int | str | None] = {**_settings(config), **dict.fromkeys(reset_config or ())}
         if partitions is None and not changes:
             raise ValueError("there is nothing to change: give --partitions, --config or --reset-config")
-        removed = None if yes else removed_at_once(admin, name, changes)
+        removed = None if yes else expiry_warning(admin, name, changes)
         if removed is not None:
             if not sys.stdin.isatty():
                 raise CommandFailed(f"{removed}. Nothing was changed. Give --yes to change it all the same")
@@ -173,7 +173,7 @@ def delete(
         typer.confirm(f"Delete topic {name} and all its records?", abort=True, err=True)
     with call.admin() as admin:
         admin.delete_topic(name, missing_ok=if_exists)
-        call.tell({"deleted": name}, f"Topic {name} is deleted.")
+        call.report({"deleted": name}, f"Topic {name} is deleted.")
 
 
 @app.command("delete-records")
@@ -199,7 +199,7 @@ def delete_records(
         starts = admin.delete_records(name, dict(_place(text) for text in before))
         places = [{"partition": partition, "log_start_offset": offset} for partition, offset in starts.items()]
         said = [f"Partition {partition} begins at offset {offset}." for partition, offset in starts.items()]
-        call.tell({"partitions": places}, *said)
+        call.report({"partitions": places}, *said)
 
 
 def _row(topic: Topic | DamagedTopic) -> list[str]:

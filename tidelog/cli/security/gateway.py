@@ -11,7 +11,7 @@ import msgspec
 from log_format.errors import TidelogError
 from log_format.inspection.finding import Finding, bad, good, poor
 from tidelog.admin import Admin
-from tidelog.cli.security.said import some
+from tidelog.cli.terminal.tables import shortened
 from tidelog.errors import Unauthenticated, Unauthorized
 from tidelog.http.answer import AnswerLost, NeverSent
 from tidelog.http.connection import Address
@@ -29,7 +29,7 @@ PRINCIPALS_MAX: Final = 100
 _CHANGES: Final = ("All", "Write", "Create", "Delete", "Alter")
 
 
-def look_at_gateway(url: str, credentials: Credentials) -> Iterator[Finding]:
+def check_gateway(url: str, credentials: Credentials) -> Iterator[Finding]:
     """Yield findings about requests without a credential. Raises nothing."""
     what = "authentication"
     try:
@@ -53,7 +53,7 @@ def look_at_gateway(url: str, credentials: Credentials) -> Iterator[Finding]:
     yield bad(what, f"{url} answers {status} to GET /v1/whoami: it is not a gateway with authentication.", advice)
 
 
-def look_at_rights(admin: Admin, url: str) -> Iterator[Finding]:
+def check_rights(admin: Admin, url: str) -> Iterator[Finding]:
     """Yield findings about tokens and ACLs, as far as the caller may see them. Raises nothing."""
     try:
         yield _peers(admin)
@@ -87,7 +87,7 @@ def _peers(admin: Admin) -> Finding:
     plain = [each.url for each in admin.cluster().gateways if not is_private(each.url)]
     if plain:
         advice = "Give every gateway tls_cert, tls_key and an advertised_url with https://."
-        return poor("gateways", f"Gateways are reached by plain HTTP over the network: {some(plain)}.", advice)
+        return poor("gateways", f"Gateways are reached by plain HTTP over the network: {shortened(plain)}.", advice)
     return good("gateways", "Gateways are reached by TLS, or on their own machine.")
 
 
@@ -99,10 +99,12 @@ def _ends(tokens: list[AccessToken], now_ms: int) -> Iterator[Finding]:
     soon = [names[token] for token, end in last.items() if now_ms < end <= now_ms + SOON_MS]
     if long:
         advice = "Rotate them with an earlier expiry: tidelog token rotate ID --expires 90d."
-        yield poor(what, f"Tokens are valid for more than {LONG_MS // _DAY_MS} further days: {some(long)}.", advice)
+        yield poor(
+            what, f"Tokens are valid for more than {LONG_MS // _DAY_MS} further days: {shortened(long)}.", advice
+        )
     if soon:
         advice = "Rotate them before their programs are refused: tidelog token rotate ID."
-        yield poor(what, f"Tokens expire within {SOON_MS // _DAY_MS} days: {some(soon)}.", advice)
+        yield poor(what, f"Tokens expire within {SOON_MS // _DAY_MS} days: {shortened(soon)}.", advice)
     if not long and not soon:
         yield good(what, f"None of {len(tokens):,} tokens is valid for long, and none expires within days.")
 
@@ -114,7 +116,7 @@ def _super_users(admin: Admin, tokens: list[AccessToken]) -> Finding:
     mighty = [each for each in asked if admin.test_access(each, "Alter", "cluster", "cluster").reason == "super_user"]
     if mighty:
         advice = "Remove them from super_users, and add ACLs for what they need."
-        return poor(what, f"These token owners are super users, whom no ACL restricts: {some(mighty)}.", advice)
+        return poor(what, f"These token owners are super users, whom no ACL restricts: {shortened(mighty)}.", advice)
     left = len(principals) - len(asked)
     return good(
         what, "No token belongs to a super user" + (f" ({left:,} more users were not checked)." if left else ".")
@@ -135,12 +137,12 @@ def _wide(acls: list[Acl]) -> Iterator[Finding]:
     ]
     if changing:
         advice = "Name the users, groups or roles that need it: tidelog acl remove --principal '*'."
-        yield bad(what, f"Everyone with a token may change things: {some(changing)}.", advice)
+        yield bad(what, f"Everyone with a token may change things: {shortened(changing)}.", advice)
     if reading:
         advice = "Name the users, groups or roles that need it, unless this is intended."
-        yield poor(what, f"Everyone with a token may read: {some(reading)}.", advice)
+        yield poor(what, f"Everyone with a token may read: {shortened(reading)}.", advice)
     if everything:
-        yield poor(what, f"These may do everything: {some(everything)}.", "Allow the operations that they need.")
+        yield poor(what, f"These may do everything: {shortened(everything)}.", "Allow the operations that they need.")
     if not changing and not reading and not everything:
         yield good(what, f"None of {len(acls):,} ACLs allows something to everyone, or everything to someone.")
 

@@ -18,7 +18,7 @@ _OF_GATEWAYS: Final = (
 _SECRETS: Final = ("CLUSTER_KEY_FILE", "BOOTSTRAP_TOKEN_FILE", "TLS_KEY", "TOKEN_FILE", "KEY_FILE")
 
 
-def look_at_settings(environment: Mapping[str, str]) -> Iterator[Finding]:
+def check_settings(environment: Mapping[str, str]) -> Iterator[Finding]:
     """Yield findings about the settings; none unless a gateway's variables are set. Raises nothing."""
     given = {name: environment.get(_PREFIX + name, "").strip() for name in (*_OF_GATEWAYS, *_SECRETS)}
     yield from _secret_files(given)

@@ -13,13 +13,13 @@ from urllib.parse import unquote, urlsplit
 
 from log_format import layout
 from log_format.inspection.finding import Finding, bad, good, poor
-from tidelog.cli.security.said import some
+from tidelog.cli.terminal.tables import shortened
 
 FILES_MAX: Final = 10_000
 """Number of files and directories that are checked."""
 
 
-def look_at_store(uri: str) -> Iterator[Finding]:
+def check_store(uri: str) -> Iterator[Finding]:
     """Yield findings about a directory's modes, or a bucket's settings. Raises nothing."""
     parsed = urlsplit(uri)
     if parsed.scheme == "s3":
@@ -48,13 +48,13 @@ def _directory(root: Path) -> Finding:
         elif mode & (stat.S_IROTH | stat.S_IXOTH) and (stat.S_ISREG(mode) or path == root):
             read.append(str(path))
     if written:
-        return bad(what, f"Every user of this machine may change {some(written)}.", f"chmod -R o-rwx {root}")
+        return bad(what, f"Every user of this machine may change {shortened(written)}.", f"chmod -R o-rwx {root}")
     key = root / layout.CLUSTER_KEY
     if root.stat().st_mode & stat.S_IXOTH and str(key) in read:
         said = f"Every user of this machine can read {key}, the key by which gateways authenticate each other."
         return bad(what, said, f"chmod -R o-rwx {root}")
     if read:
-        return poor(what, f"Every user of this machine can read {some(read)}.", f"chmod -R o-rwx {root}")
+        return poor(what, f"Every user of this machine can read {shortened(read)}.", f"chmod -R o-rwx {root}")
     return good(what, f"Only its owner (and group) can use {root}.")
 
 

@@ -19,7 +19,7 @@ _CERTIFICATE_S_MIN: Final = 14 * 86_400
 _OLD: Final = (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1)
 
 
-def look_at_address(url: str, credentials: Credentials) -> Iterator[Finding]:
+def check_address(url: str, credentials: Credentials) -> Iterator[Finding]:
     """Yield findings about TLS, its versions, and the certificate. Raises nothing."""
     if not url.lower().startswith("https://"):
         if is_private(url):

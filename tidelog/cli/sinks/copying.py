@@ -17,7 +17,7 @@ from tidelog.errors import OffsetOutOfRange, UnknownTopic
 from tidelog.types.record import TopicPartition
 
 _WAIT_MS = 10_000
-MADE_ANEW_S = 30
+RECREATION_WAIT_S = 30
 """Seconds for which a followed topic may be missing: it is usually recreated right after its deletion."""
 _GONE_PAUSE_S = 0.2
 _FILTERED_WAIT_MS = 100
@@ -25,7 +25,7 @@ _FILTERED_WAIT_MS = 100
 
 
 @dataclass(slots=True, kw_only=True)
-class Copied:
+class CopyProgress:
     """Progress: number of written records, and the next offset by partition. Valid after every step, even a failed one."""
 
     filtered: bool = False
@@ -50,7 +50,7 @@ class Fetching:
     def fetch(self, sink: Sink, consumer: Consumer, wait_ms: int, records_max: int | None) -> int | None:
         """Fetch as ``Sink.fetch``; return None while a topic is missing, when there is nothing to write.
 
-        Raises ``UnknownTopic`` when it is missing for ``MADE_ANEW_S``, and as ``Sink.fetch``.
+        Raises ``UnknownTopic`` when it is missing for ``RECREATION_WAIT_S``, and as ``Sink.fetch``.
         """
         try:
             found = sink.fetch(consumer, wait_ms, records_max)
@@ -59,8 +59,8 @@ class Fetching:
             if self._gone_since_s is None:
                 self._gone_since_s = now_s
                 if self.follows:
-                    note(f"{gone.detail} Waiting up to {MADE_ANEW_S} s for it to be recreated.")
-            if not self.follows or now_s - self._gone_since_s > MADE_ANEW_S:
+                    note(f"{gone.detail} Waiting up to {RECREATION_WAIT_S} s for it to be recreated.")
+            if not self.follows or now_s - self._gone_since_s > RECREATION_WAIT_S:
                 raise
             time.sleep(_GONE_PAUSE_S)
             return None
@@ -79,7 +79,7 @@ def copy(
     consumer: Consumer,
     range_: Range,
     sink: Sink,
-    copied: Copied,
+    copied: CopyProgress,
     *,
     follow: bool,
     records_max: int | None,

@@ -11,7 +11,7 @@ from typing import Final
 from rich.progress import Progress
 
 from tidelog.admin import Admin
-from tidelog.cli.sinks.copying import Copied, Fetching
+from tidelog.cli.sinks.copying import CopyProgress, Fetching
 from tidelog.cli.sinks.sinks import Sink
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.where import Range
@@ -26,7 +26,7 @@ _COMMIT_EVERY_S: Final = 1.0
 class GroupCopy:
     """Copying of a group's records. Without ``commits_on_the_way``, as for a file, only an explicit ``commit`` commits."""
 
-    def __init__(self, copied: Copied, *, commits_on_the_way: bool) -> None:
+    def __init__(self, copied: CopyProgress, *, commits_on_the_way: bool) -> None:
         self._copied = copied
         self._commits_on_the_way = commits_on_the_way
         self._committed: dict[TopicPartition, int] = {}

@@ -53,7 +53,7 @@ class AdminCall:
         """Return the gateway's client, for a command that reports errors itself."""
         return Admin(self.url, token_file=self.token_file, timeout_ms=self.timeout * 1000)
 
-    def tell(self, answer: object, *said: str) -> None:
+    def report(self, answer: object, *said: str) -> None:
         """Report what was done: ``answer`` as JSON, or the sentences for the user."""
         if self.as_json:
             print_json(answer)

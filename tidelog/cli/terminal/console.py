@@ -23,7 +23,7 @@ from log_format.errors import TidelogError
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.error_words import places, sentence
 from tidelog.cli.terminal.exit_code import ExitCode, exit_code_for
-from tidelog.cli.terminal.names import alike
+from tidelog.cli.terminal.names import similar_name
 from tidelog.errors import GatewayError
 
 UrlOption = Annotated[
@@ -75,13 +75,13 @@ def reading_a_store() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def reporting(*, as_json: bool, tells_waiting: bool = True) -> Iterator[None]:
+def reporting(*, as_json: bool, notes_waits: bool = True) -> Iterator[None]:
     """Turn an error of the block into a message on standard error and an exit code.
 
-    ``tells_waiting``: tell the user as soon as nothing is left but to wait for a gateway.
+    ``notes_waits``: tell the user as soon as nothing is left but to wait for a gateway.
     """
     try:
-        with _waiting_told() if tells_waiting and not as_json else contextlib.nullcontext():
+        with _noting_waits() if notes_waits and not as_json else contextlib.nullcontext():
             yield
     except TidelogError as error:
         _report_error(error, as_json)
@@ -102,7 +102,7 @@ def reporting(*, as_json: bool, tells_waiting: bool = True) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _waiting_told() -> Iterator[None]:
+def _noting_waits() -> Iterator[None]:
     logger = logging.getLogger("tidelog.transport")
     handler = _Notes()
     before = logger.level
@@ -187,7 +187,7 @@ def _report_error(error: TidelogError, as_json: bool) -> None:
         "may_have_happened": error.may_have_happened,
         **error.fields,
     }
-    meant = None if as_json else alike(error)
+    meant = None if as_json else similar_name(error)
     said = sentence(error) if meant is None else f"{sentence(error)} Did you mean {meant!r}?"
     lines = [f"{said} [{error.fields.get('error_code', error.code)}]", *(f"  {each}" for each in places(error))]
     if isinstance(error, GatewayError) and error.request_id is not None:

@@ -15,7 +15,7 @@ from tidelog.types.topic import Topic
 _RETENTION = ("retention.ms", "retention.bytes", "cleanup.policy")
 
 
-def removed_at_once(admin: Admin, topic: str, changes: Mapping[str, int | str | None]) -> str | None:
+def expiry_warning(admin: Admin, topic: str, changes: Mapping[str, int | str | None]) -> str | None:
     """Return a description of the records that these settings remove, if that is half of the topic's records or more; else
     None.
 

@@ -50,7 +50,7 @@ def complete_subjects(context: typer.Context, incomplete: str) -> list[str]:
     return _asked(context, lambda admin: admin.schemas().subjects(incomplete), incomplete)
 
 
-def alike(error: TidelogError) -> str | None:
+def similar_name(error: TidelogError) -> str | None:
     """Return the existing topic, group or queue most similar to the wrong name in the error; None if there is none."""
     context = RUNNING.get()
     if context is None or error.code not in _MEANT:

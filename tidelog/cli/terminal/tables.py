@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from tidelog.cli.terminal.visible import visible_text
+
+_NAMES_SHOWN: Final = 5
 
 
 class TextTable(Table):
@@ -42,3 +44,9 @@ def time_text(ms: int) -> str:
 def counted(number: int, what: str) -> str:
     """Return the number with its noun, which gets an s unless the number is one."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Return the first names, and the number of further ones."""
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")

@@ -56,7 +56,7 @@ async def test_past_the_budget_records_are_refused(caplog: pytest.LogCaptureFixt
     topic = await gateway.topic(**FOR_EVER)
     refusal = await fill(gateway)
     assert (refusal.code, refusal.retryable, refusal.may_have_happened) == (ErrorCode.OVERLOADED, True, False)
-    for words in ("Maintenance is behind", "`tidelog maintain`", "Nothing happened"):
+    for words in ("Maintenance is behind", "`tidelog maintain`", "Nothing was stored"):
         assert words in refusal.detail
     before = topic.log.refresh()
     await fill(gateway)

@@ -78,5 +78,5 @@ async def test_what_a_job_stages_is_left_alone_for_a_day(gateway: Gateway, age_m
     if is_left:
         assert job_of(gateway).finish(job_of(gateway).decide(decision)).state == "committed"
     else:
-        with pytest.raises(TidelogError, match="given up"):
+        with pytest.raises(TidelogError, match="discarded"):
             job_of(gateway).decide(decision)

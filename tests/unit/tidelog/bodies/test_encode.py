@@ -15,7 +15,7 @@ from tidelog import limits
 from tidelog.bodies.chunk import Chunk, records_from_table, table_from_records
 from tidelog.bodies.encode import ARROW, JSON, compress, encode
 from tidelog.bodies.json_record import JsonRecord, as_json_record
-from tidelog.bodies.record_columns import CHOOSE, RecordColumns
+from tidelog.bodies.record_columns import ANY_PARTITION, RecordColumns
 from tidelog.types.record import Record, TopicPartition
 
 PLACE = TopicPartition("t", 3)
@@ -31,7 +31,7 @@ def columns_of(rows: list[Any]) -> RecordColumns:
     for index, (timestamp, key, value, headers) in enumerate(rows):
         columns.keys.append(key)
         columns.values.append(value)
-        columns.named.append(CHOOSE)
+        columns.named.append(ANY_PARTITION)
         columns.timestamps_ms.append(timestamp)
         if headers:
             columns.headers[index] = headers

@@ -76,7 +76,7 @@ def test_a_static_member_only_falls_silent(gateway: FakeGateway) -> None:
     gateway.fill("t", 100)
     with _member(gateway, instance_id="i") as consumer:
         _read(consumer, 10)
-        until(lambda: _membership(consumer).is_out)
+        until(lambda: _membership(consumer).has_lost_membership)
         assert not any(event.startswith("leave") for event in gateway.groups["g"].events)
 
 

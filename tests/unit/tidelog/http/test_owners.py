@@ -13,7 +13,7 @@ import pytest
 from log_format.cluster.preferred import preferred_gateway
 from tests.support.waiting import until
 from tidelog.http.endpoints import Endpoints
-from tidelog.http.owners import Owned, Owners
+from tidelog.http.owners import Owners, RoutingKey
 
 UNREACHABLE = "http://127.0.0.1:9"
 TOPICS = [f"topic-{number}" for number in range(40)]
@@ -73,7 +73,7 @@ def owners_of() -> Iterator[Callable[..., Owners]]:
 
 def learned(owners: Owners) -> None:
     """Wait until the first look at the cluster is over."""
-    owners.endpoint_for(Owned("any"))
+    owners.endpoint_for(RoutingKey("any"))
     until(lambda: all(thread.name != "tidelog-owners" for thread in threading.enumerate()))
 
 
@@ -89,13 +89,13 @@ def test_records_go_to_the_preferred_gateway(gateways: list[Gateway], owners_of:
     owners = owners_of(gateways[0].url)
     learned(owners)
     for topic in TOPICS:
-        endpoint = owners.endpoint_for(Owned(topic))
+        endpoint = owners.endpoint_for(RoutingKey(topic))
         assert endpoint is not None
         assert endpoint.url == urls[preferred_gateway(topic, urls) or ""]
-    endpoint = owners.endpoint_for(Owned(TOPICS[0]))
+    endpoint = owners.endpoint_for(RoutingKey(TOPICS[0]))
     assert endpoint is not None
-    endpoint.rest(60_000)
-    assert owners.endpoint_for(Owned(TOPICS[0])) is None
+    endpoint.pause(60_000)
+    assert owners.endpoint_for(RoutingKey(TOPICS[0])) is None
     another = owners.another()
     assert another is not None
     assert another.url != endpoint.url
@@ -111,7 +111,7 @@ def test_behind_a_balancer_the_addresses_given_are_kept_to(
     gateways[1].cluster = cluster("t", b=advertised) if behind == "another store" else cluster("s", c=advertised)
     owners = owners_of(gateways[0].url)
     learned(owners)
-    assert [owners.endpoint_for(Owned(topic)) for topic in TOPICS] == [None] * len(TOPICS)
+    assert [owners.endpoint_for(RoutingKey(topic)) for topic in TOPICS] == [None] * len(TOPICS)
     assert owners.another() is None
 
 
@@ -131,7 +131,7 @@ def test_what_was_learned_outlives_the_addresses_given(
         for gateway in (second, third):
             gateway.cluster = cluster("s", b=second.url, c=third.url)
         learned(owners)
-        found = {endpoint.url for topic in TOPICS if (endpoint := owners.endpoint_for(Owned(topic))) is not None}
+        found = {endpoint.url for topic in TOPICS if (endpoint := owners.endpoint_for(RoutingKey(topic))) is not None}
         assert third.url in found
         third.cluster = second.cluster = cluster("s", b=second.url)
         learned(owners)
@@ -153,7 +153,7 @@ def test_a_client_that_knows_its_zone_stays_in_it(gateways: list[Gateway], owner
     owners = owners_of(gateways[0].url, zone="z2")
     learned(owners)
     for topic in TOPICS:
-        near, owner = owners.endpoint_for(Owned(topic, is_anyones=True)), owners.endpoint_for(Owned(topic))
+        near, owner = owners.endpoint_for(RoutingKey(topic, served_by_any=True)), owners.endpoint_for(RoutingKey(topic))
         assert near is not None
         assert owner is not None
         assert near.url == urls["b"]
@@ -161,9 +161,9 @@ def test_a_client_that_knows_its_zone_stays_in_it(gateways: list[Gateway], owner
     another = owners.another()
     assert another is not None
     assert another.url == urls["b"]
-    another.rest(60_000)
+    another.pause(60_000)
     owner = owners.endpoint_for(
-        Owned(next(topic for topic in TOPICS if preferred_gateway(topic, urls) == "a"), is_anyones=True)
+        RoutingKey(next(topic for topic in TOPICS if preferred_gateway(topic, urls) == "a"), served_by_any=True)
     )
     assert owner is not None
     assert owner.url == urls["a"], "the only gateway of the zone rests: another zone's is better than none"

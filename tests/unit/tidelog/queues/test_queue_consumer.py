@@ -58,7 +58,7 @@ def test_each_record_is_settled_by_itself(gateway: FakeGateway, client_threads: 
         first.accept().result(5)
         second.reject("broken").result(5)
         third.release(50).result(5)
-        with pytest.raises(RuntimeError, match="settled already"):
+        with pytest.raises(RuntimeError, match="already settled"):
             first.release()
         fourth.accept()
         queue.flush()

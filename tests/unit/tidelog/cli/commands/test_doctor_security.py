@@ -22,10 +22,10 @@ from tests.support.certificate_authority import Authority
 from tests.support.command_runs import Run
 from tests.support.fake_gateway import FakeGateway
 from tidelog import Admin
-from tidelog.cli.security.gateway import LONG_MS, look_at_gateway, look_at_rights
-from tidelog.cli.security.settings import look_at_settings
-from tidelog.cli.security.store import look_at_store
-from tidelog.cli.security.tls import look_at_address
+from tidelog.cli.security.gateway import LONG_MS, check_gateway, check_rights
+from tidelog.cli.security.settings import check_settings
+from tidelog.cli.security.store import check_store
+from tidelog.cli.security.tls import check_address
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.http.credentials import Credentials
 
@@ -85,16 +85,16 @@ def test_authentication_off_and_on(gateway: FakeGateway) -> None:
     here, elsewhere = gateway.url, "http://192.0.2.1:9"
     credentials = Credentials(environment={})
     gateway.will_answer("GET /v1/whoami", NONE)
-    assert verdicts(look_at_gateway(here, credentials)) == {"authentication": Verdict.POOR}
+    assert verdicts(check_gateway(here, credentials)) == {"authentication": Verdict.POOR}
     gateway.tokens = {SECRET}
-    assert verdicts(look_at_gateway(here, credentials)) == {"authentication": Verdict.GOOD}
+    assert verdicts(check_gateway(here, credentials)) == {"authentication": Verdict.GOOD}
     gateway.misbehave("GET /metrics", gateway.answer(200, b"tidelog_up 1"))
     gateway.tokens = None
     gateway.misbehave("GET /v1/whoami", gateway.refuse(401, "UNAUTHENTICATED"))
-    assert verdicts(look_at_gateway(here, credentials))["metrics"] is Verdict.POOR
-    assert verdicts(look_at_gateway(here, credentials)) == {"authentication": Verdict.BAD}  # 404: no such route
-    assert verdicts(look_at_address(elsewhere, credentials)) == {"address": Verdict.BAD}
-    assert verdicts(look_at_address(here, credentials)) == {"address": Verdict.GOOD}
+    assert verdicts(check_gateway(here, credentials))["metrics"] is Verdict.POOR
+    assert verdicts(check_gateway(here, credentials)) == {"authentication": Verdict.BAD}  # 404: no such route
+    assert verdicts(check_address(elsewhere, credentials)) == {"address": Verdict.BAD}
+    assert verdicts(check_address(here, credentials)) == {"address": Verdict.GOOD}
 
 
 def test_rights(gateway: FakeGateway) -> None:
@@ -113,7 +113,7 @@ def test_rights(gateway: FakeGateway) -> None:
         whole = {"resource_type": "topic", "pattern": "literal", "permission": "allow"}
         gateway.will_answer("GET /v1/access/acls", {"acls": [whole | each for each in acls]})
         with Admin(gateway.url) as admin:
-            return verdicts(look_at_rights(admin, gateway.url))
+            return verdicts(check_rights(admin, gateway.url))
 
     month = 30 * 86_400_000
     good = {"gateways": Verdict.GOOD, "tokens": Verdict.GOOD, "super users": Verdict.GOOD, "ACLs": Verdict.GOOD}
@@ -132,14 +132,14 @@ def test_rights_that_can_not_be_seen_are_said(gateway: FakeGateway, status: int,
     """It is no finding of safety that nothing could be asked."""
     gateway.misbehave("GET /v1/cluster", *[gateway.refuse(status, code)] * 20)
     with Admin(gateway.url, timeout_ms=300) as admin:
-        assert verdicts(look_at_rights(admin, gateway.url)) == {"rights": Verdict.POOR}
+        assert verdicts(check_rights(admin, gateway.url)) == {"rights": Verdict.POOR}
 
 
 # Its settings
 
 
 def look_at(**variables: str) -> dict[str, Verdict]:
-    return verdicts(look_at_settings({f"TIDELOG_{name.upper()}": value for name, value in variables.items()}))
+    return verdicts(check_settings({f"TIDELOG_{name.upper()}": value for name, value in variables.items()}))
 
 
 def test_settings(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_settings(tmp_path: Path) -> None:
         assert look_at(**(closed | change))[what] is verdict, what
     key.chmod(0o644)
     assert look_at(**closed)["cluster_key_file"] in {Verdict.GOOD, Verdict.BAD}
-    assert Verdict.BAD in [each.verdict for each in look_at_settings({"TIDELOG_TOKEN_FILE": str(key)})]
+    assert Verdict.BAD in [each.verdict for each in check_settings({"TIDELOG_TOKEN_FILE": str(key)})]
     assert look_at(token_file=str(tmp_path / "none")) == {"token_file": Verdict.POOR}
 
 
@@ -212,11 +212,11 @@ def test_tls(authority: Authority, tls_server: Any) -> None:
     """A certificate that ends soon (the tests' own live two days), one that is not trusted, and old versions."""
     trusting, strange = Credentials(ca_file=authority.ca_file, environment={}), Credentials(environment={})
     url = tls_server()
-    assert verdicts(look_at_address(url, trusting)) == {"certificate": Verdict.POOR, "TLS versions": Verdict.GOOD}
-    assert verdicts(look_at_address(url, strange))["certificate"] is Verdict.BAD
+    assert verdicts(check_address(url, trusting)) == {"certificate": Verdict.POOR, "TLS versions": Verdict.GOOD}
+    assert verdicts(check_address(url, strange))["certificate"] is Verdict.BAD
     old = tls_server(minimum_version=ssl.TLSVersion.TLSv1_1)
-    assert verdicts(look_at_address(old, trusting))["TLS versions"] is Verdict.BAD
-    assert verdicts(look_at_address("https://127.0.0.1:9", trusting))["certificate"] is Verdict.BAD
+    assert verdicts(check_address(old, trusting))["TLS versions"] is Verdict.BAD
+    assert verdicts(check_address("https://127.0.0.1:9", trusting))["certificate"] is Verdict.BAD
 
 
 # The store
@@ -229,16 +229,16 @@ def test_a_directory(tmp_path: Path) -> None:
     (root / "system" / "cluster.json").write_text("{}")
     for path, mode in ((root, 0o700), (root / "system", 0o700), (root / "system" / "cluster.json", 0o600)):
         path.chmod(mode)
-    assert verdicts(look_at_store(str(root))) == {"directory": Verdict.GOOD}
+    assert verdicts(check_store(str(root))) == {"directory": Verdict.GOOD}
     (root / "system" / "cluster.json").chmod(0o644)
-    assert verdicts(look_at_store(root.as_uri())) == {"directory": Verdict.POOR}
+    assert verdicts(check_store(root.as_uri())) == {"directory": Verdict.POOR}
     root.chmod(0o711)
-    assert verdicts(look_at_store(str(root))) == {"directory": Verdict.BAD}
+    assert verdicts(check_store(str(root))) == {"directory": Verdict.BAD}
     root.chmod(0o700)
     (root / "system" / "cluster.json").chmod(0o602)
-    assert verdicts(look_at_store(str(root))) == {"directory": Verdict.BAD}
-    assert verdicts(look_at_store(str(root / "none"))) == {"directory": Verdict.BAD}
-    assert verdicts(look_at_store("memory://x")) == {"store": Verdict.POOR}
+    assert verdicts(check_store(str(root))) == {"directory": Verdict.BAD}
+    assert verdicts(check_store(str(root / "none"))) == {"directory": Verdict.BAD}
+    assert verdicts(check_store("memory://x")) == {"store": Verdict.POOR}
 
 
 class Bucket:
@@ -272,7 +272,7 @@ def test_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def look(**answers: Any) -> dict[str, Verdict]:
         monkeypatch.setattr(boto3, "client", lambda _: Bucket(**answers))
-        return verdicts(look_at_store("s3://b/prefix"))
+        return verdicts(check_store("s3://b/prefix"))
 
     def policy(*statements: dict[str, Any]) -> dict[str, str]:
         return {"Policy": json.dumps({"Statement": statements})}

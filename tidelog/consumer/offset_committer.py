@@ -38,7 +38,7 @@ class _Commit(msgspec.Struct, frozen=True):
     metadata: str | None
 
 
-class Committing:
+class OffsetCommitter:
     """Committer of a group's offsets, used by the consumer's thread."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Committing:
         self._committed: dict[TopicPartition, int] = {}
         self._due_at = 0.0
         self._thread: WorkerThread | None = None
-        self.restart()
+        self.schedule_next()
 
     @property
     def is_automatic(self) -> bool:
@@ -65,11 +65,11 @@ class Committing:
         """Whether an automatic commit is due."""
         return self._interval_s is not None and time.monotonic() >= self._due_at
 
-    def restart(self) -> None:
+    def schedule_next(self) -> None:
         """Schedule the next automatic commit one interval from now."""
         self._due_at = time.monotonic() + (self._interval_s or 0.0)
 
-    def forget(self) -> None:
+    def forget_commits(self) -> None:
         """Drop the remembered commits: other members may have committed meanwhile."""
         self.wait()
         self._committed = {}
@@ -78,13 +78,13 @@ class Committing:
         """Commit the offsets, and return when they are committed. Raises ``GatewayError``."""
         self.wait()
         if offsets:
-            self._commit(self._meant(offsets, metadata))
+            self._commit(self._prepare(offsets, metadata))
 
     def commit_later(self, offsets: Mapping[TopicPartition, NextOffset], callback: OnCommit | None) -> None:
         """Commit in a thread, which calls ``callback`` at its end."""
         self.wait()
         if offsets:
-            self._thread = WorkerThread(self._try, self._meant(offsets), callback, name="tidelog-commit")
+            self._thread = WorkerThread(self._try, self._prepare(offsets), callback, name="tidelog-commit")
             self._thread.start()
 
     def commit_changes(self, positions: Mapping[TopicPartition, int], deadline: Deadline | None = None) -> None:
@@ -92,16 +92,16 @@ class Committing:
         self.wait()
         changes = self._changes(positions)
         if changes:
-            self._commit(self._meant(changes), deadline)
+            self._commit(self._prepare(changes), deadline)
 
-    def start(self, positions: Mapping[TopicPartition, int]) -> None:
+    def start_automatic(self, positions: Mapping[TopicPartition, int]) -> None:
         """Commit changed offsets in a thread. Does nothing while the previous commit is still under way."""
-        self.restart()
+        self.schedule_next()
         if self._thread is not None and self._thread.is_alive():
             return
         changes = self._changes(positions)
         if changes:
-            self._thread = WorkerThread(self._try, self._meant(changes), None, name="tidelog-commit")
+            self._thread = WorkerThread(self._try, self._prepare(changes), None, name="tidelog-commit")
             self._thread.start()
 
     def wait(self) -> None:
@@ -113,26 +113,28 @@ class Committing:
     def _changes(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {place: offset for place, offset in positions.items() if self._committed.get(place) != offset}
 
-    def _meant(self, offsets: Mapping[TopicPartition, NextOffset], metadata: str | None = None) -> _Commit:
+    def _prepare(self, offsets: Mapping[TopicPartition, NextOffset], metadata: str | None = None) -> _Commit:
         return _Commit(dict(offsets), self._assignment.topic_ids(offsets), self._membership.metadata, metadata)
 
-    def _commit(self, meant: _Commit, deadline: Deadline | None = None) -> None:
+    def _commit(self, prepared: _Commit, deadline: Deadline | None = None) -> None:
         deadline = deadline or Deadline(self._timeout_ms)
         try:
-            self._calls.commit(meant.offsets, meant.who, meant.metadata, deadline, topic_ids=meant.topic_ids)
+            self._calls.commit(
+                prepared.offsets, prepared.who, prepared.metadata, deadline, topic_ids=prepared.topic_ids
+            )
         except TidelogError as error:
-            self._membership.lose(error)
+            self._membership.note_commit_error(error)
             raise
-        self._committed |= {place: next_offset(given) for place, given in meant.offsets.items()}
+        self._committed |= {place: next_offset(given) for place, given in prepared.offsets.items()}
 
-    def _try(self, meant: _Commit, callback: OnCommit | None) -> None:
+    def _try(self, prepared: _Commit, callback: OnCommit | None) -> None:
         failed: TidelogError | None = None
         try:
-            self._commit(meant)
+            self._commit(prepared)
         except TidelogError as error:
             failed = error
         if callback is not None:
-            callback(meant.offsets, failed)
+            callback(prepared.offsets, failed)
         elif failed is not None:
             _logger.warning(
                 "offsets were not committed; the next commit includes them: %s: %s", failed.code, failed.detail

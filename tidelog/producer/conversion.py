@@ -22,7 +22,7 @@ def as_bytes(value: object, what: str) -> bytes:
     )
 
 
-def pairs_of(headers: HeadersArgument) -> Headers:
+def header_pairs(headers: HeadersArgument) -> Headers:
     """Return the headers as pairs, in order. Raises ``TypeError``."""
     pairs = []
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:

@@ -17,10 +17,10 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from log_format.errors import TidelogError
-from tidelog.calls.groups import GroupCalls, Told
+from tidelog.calls.groups import GroupCalls, HeartbeatAnswer
 from tidelog.consumer.assignment import Assignment, Progress
-from tidelog.consumer.committing import Committing
 from tidelog.consumer.membership import Membership
+from tidelog.consumer.offset_committer import OffsetCommitter
 from tidelog.consumer.settings import ConsumerSettings, OnRebalance
 from tidelog.deadline import Deadline
 from tidelog.errors import ClientClosed, FencedMember, NoCommittedOffset
@@ -30,12 +30,12 @@ from tidelog.types.record import TopicPartition
 _logger = logging.getLogger("tidelog.consumer")
 
 
-class GroupReading:
+class GroupSession:
     """Keeper of the assignment that the group decides. For one thread at a time; ``stop`` may come from any."""
 
     def __init__(self, calls: GroupCalls, assignment: Assignment, settings: ConsumerSettings) -> None:
         self.membership = Membership(calls, settings)
-        self.committing = Committing(calls, self.membership, assignment, settings)
+        self.committer = OffsetCommitter(calls, self.membership, assignment, settings)
         self._calls = calls
         self._assignment = assignment
         self._settings = settings
@@ -50,12 +50,12 @@ class GroupReading:
     @property
     def needs_attention(self) -> bool:
         """Whether ``serve`` should be called before the next record is handed out."""
-        return self.membership.needs_attention or self.committing.is_due
+        return self.membership.needs_attention or self.committer.is_due
 
     @property
     def may_hand_out(self) -> bool:
         """Whether no other member can be reading the partitions assigned here."""
-        return not self.membership.is_out
+        return not self.membership.has_lost_membership
 
     def serve(self, deadline: Deadline) -> None:
         """Act on the group's news, and commit if a commit is due. Raises ``GatewayError``, and what callbacks raise."""
@@ -65,8 +65,8 @@ class GroupReading:
             raise ClientClosed("the client was closed")
         if self._settings.is_member:
             self._serve_member(deadline)
-        if self.committing.is_due:
-            self.committing.start(self._assignment.positions())
+        if self.committer.is_due:
+            self.committer.start_automatic(self._assignment.positions())
 
     def committed(self, places: Iterable[TopicPartition], deadline: Deadline) -> dict[TopicPartition, CommittedOffset]:
         """Return the committed offsets of those partitions that have one. Raises ``GatewayError``."""
@@ -76,7 +76,7 @@ class GroupReading:
     def reset_to(self, positions: Mapping[TopicPartition, int]) -> None:
         """Commit the initial positions that the reset policy chose at the end of the log. Raises ``GatewayError``."""
         if self._settings.auto_offset_reset == "latest":
-            self.committing.commit(positions)
+            self.committer.commit(positions)
 
     def refuse_reset(self, places: Sequence[TopicPartition]) -> None:
         """Raise ``NoCommittedOffset`` if partitions without a committed offset are left and the reset policy is ``none``."""
@@ -90,12 +90,12 @@ class GroupReading:
     def close(self, deadline: Deadline, *, commit: bool, leave: bool) -> None:
         """Commit, if commits are automatic, and leave. Errors are logged; exceptions of callbacks are raised at the end."""
         try:
-            if self.membership.held and not self.membership.is_out:
+            if self.membership.held and not self.membership.has_lost_membership:
                 self._revoke(self.membership.held, deadline, commit=commit)
             elif commit and not self._settings.is_member:
                 self._commit_quietly(deadline)
         finally:
-            self.committing.wait()
+            self.committer.wait()
             if leave:
                 try:
                     self.membership.leave(deadline)
@@ -112,28 +112,28 @@ class GroupReading:
         self.membership.stop()
 
     def _serve_member(self, deadline: Deadline) -> None:
-        if self.membership.is_out:
-            self._lose()
+        if self.membership.has_lost_membership:
+            self._drop_lost_partitions()
         if not self.membership.joined:
             self.membership.join(deadline)
-        while (told := self.membership.told) is not None and not self.membership.is_out:
-            self._hand_over(told, deadline)
+        while (answer := self.membership.pending_assignment) is not None and not self.membership.has_lost_membership:
+            self._apply_assignment(answer, deadline)
 
-    def _hand_over(self, told: Told, deadline: Deadline) -> None:
-        wanted = frozenset(told.assignment)
+    def _apply_assignment(self, answer: HeartbeatAnswer, deadline: Deadline) -> None:
+        wanted = frozenset(answer.assignment)
         lost = self.membership.held - wanted
         if lost:
             try:
                 self._revoke(lost, None, commit=True)
             finally:
                 self._drop(lost)
-        if told.generation != self.membership.metadata.generation:
+        if answer.generation != self.membership.metadata.generation:
             # Gained partitions are read once the answer to this acknowledgement assigns them.
-            self.membership.acknowledge(told.generation)
+            self.membership.acknowledge(answer.generation)
             return
         gained = sorted(wanted - self.membership.held)
         if gained:
-            self.committing.forget()
+            self.committer.forget_commits()
             known = self.committed(gained, deadline)
             for place in gained:
                 progress = Progress(is_looked_up=True)
@@ -151,19 +151,19 @@ class GroupReading:
             self._call_back(self._settings.on_revoked, sorted(places))
 
     def _commit_quietly(self, deadline: Deadline | None) -> None:
-        if not self.committing.is_automatic:
+        if not self.committer.is_automatic:
             return
         try:
-            self.committing.commit_changes(self._assignment.positions(), deadline)
+            self.committer.commit_changes(self._assignment.positions(), deadline)
         except TidelogError as error:
             _logger.warning(
                 "offsets were not committed, so their records will be delivered again: %s: %s", error.code, error.detail
             )
 
-    def _lose(self) -> None:
+    def _drop_lost_partitions(self) -> None:
         lost = self.membership.held
-        why = self.membership.forget()
-        self.committing.forget()
+        why = self.membership.end()
+        self.committer.forget_commits()
         self._drop(lost)
         _logger.warning("the consumer lost its partitions: %s: %s", why.code, why.detail)
         if lost and self._settings.on_lost is not None:
