@@ -29,8 +29,8 @@ from functools import partial
 from typing import Final
 
 from gateway.network.hosts import EVERY_ADDRESS, reachable
-from gateway.process.fitting import fitted, warn_of_workers
 from gateway.process.machine import Machine
+from gateway.process.memory_fit import fit_to_memory, warn_of_workers
 from gateway.process.supervisor import Supervisor
 from gateway.process.worker import VARIABLE, Worker
 from gateway.process.worker_count import default_workers
@@ -52,11 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         return _refuse(error, 2)
     structured_log.configure(settings.log_level, settings.log_format)
-    machine = Machine.of_this_process()
+    machine = Machine.current()
     count = settings.workers or default_workers(settings, machine)
     if count == 1:
         # The supervisor has already given this worker its share of the memory.
-        return _serve(settings if VARIABLE in os.environ else fitted(settings, machine.memory_bytes))
+        return _serve(settings if VARIABLE in os.environ else fit_to_memory(settings, machine.memory_bytes))
     warn_of_workers(settings, count, machine.memory_bytes)
     _warn(settings)
     passed_on = sys.argv[1:] if arguments is None else arguments
@@ -71,7 +71,7 @@ def _serve(settings: Settings) -> int:
     # A supervisor needs none of these modules, and they take a hundred megabytes.
     from gateway.app import create_app  # noqa: PLC0415
     from gateway.process.assembly import assemble  # noqa: PLC0415
-    from gateway.process.server import GatewayServer, moving_of, server_config  # noqa: PLC0415
+    from gateway.process.server import GatewayServer, make_connection_mover, server_config  # noqa: PLC0415
     from gateway.stores.proven import UnsafeStore  # noqa: PLC0415
 
     try:
@@ -80,10 +80,10 @@ def _serve(settings: Settings) -> int:
         return _refuse(error, 2)
     except UnsafeStore as error:
         return _refuse(error, 3)
-    worker = Worker.of(os.environ)
+    worker = Worker.from_environment(os.environ)
     if worker is None:
         _warn(settings)
-    moving = moving_of(gateway, worker)
+    moving = make_connection_mover(gateway, worker)
     config = server_config(create_app(gateway), gateway, moving)
     server = GatewayServer(config, gateway, partial(announce, gateway.store_uri), worker=worker, moving=moving)
     try:

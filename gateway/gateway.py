@@ -9,18 +9,18 @@ from typing import Final
 
 from starlette.requests import Request
 
+from gateway.access.admission_check import AdmissionCheck
 from gateway.access.authentication import Authentication
 from gateway.access.caller import caller_of
 from gateway.access.rights import Rights
-from gateway.access.standing import Standing
 from gateway.activity.activity import Activity
-from gateway.audit.recording import Recording
+from gateway.audit.recorder import AuditRecorder
 from gateway.cluster.membership import Membership
 from gateway.cluster.peers import Peers
-from gateway.forwarding.forwarding import Forwarding
+from gateway.forwarding.forwarder import Forwarder
 from gateway.forwarding.hop import Hops
-from gateway.forwarding.queue_peers import QueuePeering
-from gateway.history.lane import Lane
+from gateway.forwarding.peer_queues import PeerQueues
+from gateway.history.lane import HistoryLane
 from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, MemoryBudget
@@ -56,18 +56,18 @@ class Gateway:
     activity: Activity
     membership: Membership
     peers: Peers
-    forwarding: Forwarding
-    queue_peers: QueuePeering
+    forwarding: Forwarder
+    queue_peers: PeerQueues
     hops: Hops
     rights: Rights
     quotas: Quotas | None
     """Quotas; None with ``auth=off``."""
-    recording: Recording | None
+    recording: AuditRecorder | None
     """Recording of audit events; None with ``audit=off``."""
     authentication: Authentication | None
     """Authentication of clients; None with ``auth=off``."""
     vending: Vending
-    lane: Lane | None
+    lane: HistoryLane | None
     """Lane of readers of old records; None with ``readers=0``."""
     sql: Statements | None
     """Answers to SQL; None if the gateway answers no SQL."""
@@ -103,13 +103,13 @@ def require(request: Request, operation: Operation, resource_type: ResourceType,
 
 def allowing(request: Request, operation: Operation, resource_type: ResourceType) -> Callable[[str], bool]:
     """Return a function that tells whether the request's caller has the right to the operation on a resource."""
-    return gateway_of(request).rights.allowing(caller_of(request), operation, resource_type)
+    return gateway_of(request).rights.allowed_filter(caller_of(request), operation, resource_type)
 
 
-def standing_of(request: Request) -> Standing:
+def standing_of(request: Request) -> AdmissionCheck:
     """Return the rights and credential by which the request was let in, to be judged again while the request lasts."""
     gateway = gateway_of(request)
-    return Standing(caller_of(request), gateway.rights, gateway.authentication, gateway.clock)
+    return AdmissionCheck(caller_of(request), gateway.rights, gateway.authentication, gateway.clock)
 
 
 def owner_of(request: Request) -> str:

@@ -45,7 +45,7 @@ from gateway.engine.tail_cache import TailCache
 from gateway.engine.topic_mover import TopicMoverParts
 from gateway.engine.waiters import DrainFlag, WaiterSlots
 from gateway.engine_parts import EngineParts, EngineSettings
-from gateway.finishing.finishing import Finishing
+from gateway.finishing.finishing_parts import FinishingParts
 from gateway.groups.calls.groups import Groups
 from gateway.journals import lag
 from gateway.journals.commit_modes import CommitModes
@@ -197,7 +197,7 @@ class LogEngine:
             columns_of=self.typings.columns,
         )
         self.producer_ids = ids = ProducerIds(store, pool=self._access.look_pool, clock=clock, new_id=new_id)
-        self._finishing = finishing = Finishing(self._access, self.topics, given.request_memory)
+        self._finishing = finishing = FinishingParts(self._access, self.topics, given.request_memory)
         self.groups = Groups(
             *(self._access, self._finishing, self.topics),
             administration=self.administration,

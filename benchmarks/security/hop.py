@@ -18,7 +18,7 @@ from gateway.access.rights import OPEN
 from gateway.cluster.keys import ClusterKeys
 from gateway.cluster.peers import Peer, Peers
 from gateway.forwarding.arrival import ArrivalMiddleware, sealed
-from gateway.forwarding.crossing import request_headers
+from gateway.forwarding.forwarded_headers import forwarded_request_headers
 from gateway.forwarding.hop import HEADER, Hops
 from log_format.clock import SystemClock
 
@@ -92,7 +92,7 @@ def _costs(body: bytes) -> tuple[float, float]:
         return made
 
     def bare() -> bytes:
-        headers = [(b"host", b"10.0.0.2:8080"), *request_headers(HEADERS), (b"x-request-id", b"0" * 32)]
+        headers = [(b"host", b"10.0.0.2:8080"), *forwarded_request_headers(HEADERS), (b"x-request-id", b"0" * 32)]
         lines = [b"POST " + scope["raw_path"] + b" HTTP/1.1", *(name + b": " + value for name, value in headers)]
         return b"\r\n".join(lines) + b"\r\n\r\n"
 

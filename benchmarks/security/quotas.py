@@ -11,8 +11,8 @@ from benchmarks.harness.options import Options
 from benchmarks.harness.report import Table
 from gateway.quotas.limits import PRODUCE_BYTES, QUOTAS
 from gateway.quotas.quotas import Quotas
-from gateway.quotas.sharing import Sharing
-from gateway.quotas.spending import SpendingHere
+from gateway.quotas.sharing import QuotaSharing
+from gateway.quotas.spending import LocalSpending
 from log_format.clock import SystemClock
 
 CALLS: Final = 200_000
@@ -30,13 +30,13 @@ def measure(_options: Options) -> Iterator[Table]:
 def _costs() -> Iterator[tuple[str, float]]:
     limits = dict.fromkeys(QUOTAS, 10**12)
     for name, found in (("without a quota", None), ("with all quotas", limits)):
-        quotas = Quotas({"User:a": found}.get, Sharing(old_after_ms=1_000), clock=SystemClock())
+        quotas = Quotas({"User:a": found}.get, QuotaSharing(old_after_ms=1_000), clock=SystemClock())
         yield name, best_cpu_us(repeated(partial(_request, quotas)), calls=CALLS // ROUNDS, rounds=ROUNDS)
 
 
 def _request(quotas: Quotas) -> None:
     """Do what the middleware and a route do for one request."""
-    spending = SpendingHere(quotas, "User:a", quotas.admit("User:a", (PRODUCE_BYTES,)))
+    spending = LocalSpending(quotas, "User:a", quotas.admit("User:a", (PRODUCE_BYTES,)))
     if spending.measures(PRODUCE_BYTES):
         spending.spend(PRODUCE_BYTES, 100)
     spending.end()

@@ -16,9 +16,9 @@ from dataclasses import replace
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gateway.access.caller import Caller, NotProved
+from gateway.access.caller import Caller, InvalidCredential
 from gateway.access.rights import BOOTSTRAP, REMEMBERED_MAX, Rights
-from gateway.access.token import BOOTSTRAP_ID, TOKEN_BEGINS, Token, parsed_token
+from gateway.access.token import BOOTSTRAP_ID, TOKEN_BEGINS, Token, parse_token
 from gateway.network.certificate import ClientCertificate
 from gateway.tables.access import AccessTable
 from log_format.access.row import CredentialRow, Secret
@@ -42,7 +42,7 @@ class Unauthenticated(RequestRefused, code=ErrorCode.UNAUTHENTICATED):
         super().__init__("A valid credential is needed: one header `Authorization: Bearer TOKEN`.")
 
 
-class _Seen(NamedTuple):
+class _VerifiedToken(NamedTuple):
     """A verified token, valid while its row is in the table."""
 
     row: CredentialRow
@@ -68,24 +68,28 @@ class Authentication:
         self._bootstrap = bootstrap
         self._jwts = jwts
         self._clock = clock
-        self._seen: dict[bytes, _Seen] = {}
+        self._seen: dict[bytes, _VerifiedToken] = {}
         """Verified tokens. A look-up takes no longer for one that is nearly right: dictionaries compare keyed hashes first."""
 
-    def at_once(self, shown: ClientCertificate | None, headers: Headers) -> Caller | None:
+    def authenticate_now(self, shown: ClientCertificate | None, headers: Headers) -> Caller | None:
         """Return the caller of a request if that takes no waiting; None if ``caller`` has to be asked. Raise ``Unauthenticated``,
         ``BackOff``.
 
         ``shown``: the connection's certificate.
         """
-        return self.certified(shown, headers) or self.known(headers) if self._rights.is_recent else None
+        return (
+            self.authenticate_certificate(shown, headers) or self.find_known(headers)
+            if self._rights.is_recent
+            else None
+        )
 
-    async def caller(self, shown: ClientCertificate | None, headers: Headers) -> Caller:
+    async def authenticate(self, shown: ClientCertificate | None, headers: Headers) -> Caller:
         """Return the caller as ``at_once`` does, after waiting for the access table or for the verification of a JWT."""
-        await self._rights.renew()
-        caller = self.certified(shown, headers) or self.known(headers)
-        return await self.verified(headers) if caller is None else caller
+        await self._rights.refresh_if_old()
+        caller = self.authenticate_certificate(shown, headers) or self.find_known(headers)
+        return await self.verify(headers) if caller is None else caller
 
-    def known(self, headers: Headers) -> Caller | None:
+    def find_known(self, headers: Headers) -> Caller | None:
         """Return the caller if that takes no waiting; None if ``verified`` has to be asked. Raise ``Unauthenticated``,
         ``BackOff``."""
         credential = _credential(headers)
@@ -96,7 +100,7 @@ class Authentication:
         if seen is not None and rows.get(seen.row.id) is seen.row and now_ms < seen.expires_at_ms:
             self._rights.check_age()
             return seen.caller
-        token = parsed_token(credential)
+        token = parse_token(credential)
         if token is None:
             return self._known_jwt(credential)
         if token.id == BOOTSTRAP_ID:
@@ -110,7 +114,7 @@ class Authentication:
         self._rights.check_recent()  # the token may have been created or rotated since
         raise Unauthenticated
 
-    def certified(self, shown: ClientCertificate | None, headers: Headers) -> Caller | None:
+    def authenticate_certificate(self, shown: ClientCertificate | None, headers: Headers) -> Caller | None:
         """Return the caller that a client certificate names; None without one, and if ``headers`` have a credential. Raise
         ``Unauthenticated`` for a certificate that has expired since the handshake; ``BackOff``."""
         if shown is None or any(name == _HEADER for name, _ in headers):
@@ -120,7 +124,7 @@ class Authentication:
         self._rights.check_age()
         return Caller(f"User:{shown.uri}", authentication="certificate", expires_at_ms=shown.expires_at_ms)
 
-    def still(self, caller: Caller) -> Caller:
+    def revalidate(self, caller: Caller) -> Caller:
         """Return a caller that was authenticated earlier, here or at another gateway, as it would be now: a rotation may have
         given its secret an earlier end. Raise ``Unauthenticated``; ``BackOff`` if that is not known."""
         now_ms = self._clock.now_ms()
@@ -137,13 +141,13 @@ class Authentication:
                 return replace(caller, expires_at_ms=secret.expires_at_ms)
         raise Unauthenticated
 
-    async def verified(self, headers: Headers) -> Caller:
+    async def verify(self, headers: Headers) -> Caller:
         """Return the caller by a credential for which ``known`` returns None. Raise as ``known`` does."""
         if self._jwts is None:
             raise Unauthenticated
         try:
-            caller = await self._jwts.verified(_credential(headers))
-        except NotProved as problem:
+            caller = await self._jwts.verify(_credential(headers))
+        except InvalidCredential as problem:
             _log.debug("a JWT proves nothing: %s", problem)
             raise Unauthenticated from None
         self._rights.check_age()
@@ -152,7 +156,7 @@ class Authentication:
     def _known_jwt(self, credential: bytes) -> Caller | None:
         if self._jwts is None:
             raise Unauthenticated
-        caller = self._jwts.known(credential)
+        caller = self._jwts.find_known(credential)
         if caller is not None:
             self._rights.check_age()
         return caller
@@ -161,17 +165,17 @@ class Authentication:
         if self._bootstrap is None or not compare_digest(self._bootstrap.sha256, token.sha256):
             raise Unauthenticated
         self._rights.check_age()
-        return _BOOTSTRAPPED
+        return _BOOTSTRAP_CALLER
 
     def _remembered(self, credential: bytes, row: CredentialRow, secret: Secret) -> Caller:
         if len(self._seen) >= REMEMBERED_MAX:
             self._seen.clear()
         caller = Caller(row.principal, row.groups, "token", row.id, secret.expires_at_ms, secret.sha256)
-        self._seen[credential] = _Seen(row, secret.expires_at_ms, caller)
+        self._seen[credential] = _VerifiedToken(row, secret.expires_at_ms, caller)
         return caller
 
 
-_BOOTSTRAPPED: Final = Caller(BOOTSTRAP, (), "token", BOOTSTRAP_ID)
+_BOOTSTRAP_CALLER: Final = Caller(BOOTSTRAP, (), "token", BOOTSTRAP_ID)
 
 
 def _credential(headers: Headers) -> bytes:

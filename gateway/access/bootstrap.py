@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from gateway.access.token import BOOTSTRAP_ID, Token, parsed_token
+from gateway.access.token import BOOTSTRAP_ID, Token, parse_token
 
 _BYTES_MAX: Final = 1024
 _OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP
@@ -24,7 +24,7 @@ def read_bootstrap_token(path: str) -> Token:
         raise ValueError(f"{path} can't be read: {error.strerror}") from error
     if mode & _OTHERS:
         raise ValueError(f"{path} has mode {mode:04o}: others can read the token; chmod 600 {path}")
-    token = parsed_token(text.strip())
+    token = parse_token(text.strip())
     if token is None or token.id != BOOTSTRAP_ID:
         raise ValueError(f"{path} must have one line: tl_{BOOTSTRAP_ID}_ and 43 characters of base64url")
     return token

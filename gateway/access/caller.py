@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from starlette.requests import Request
 
 
-class NotProved(Exception):
+class InvalidCredential(Exception):
     """A credential proves nothing. The text is for the log, never for the client."""
 
 

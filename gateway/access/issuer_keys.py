@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from gateway.access.json_web_token import Key, keys_in
+from gateway.access.json_web_token import Key, parse_keys
 
 ANSWER_BYTES_MAX: Final = 64 * 1024
 FETCH_MS_MAX: Final = 5_000
@@ -28,7 +28,7 @@ class IssuerUnavailable(Exception):
     """The issuer did not return its keys."""
 
 
-def fetched_keys(issuer: str) -> Sequence[Key]:
+def fetch_keys(issuer: str) -> Sequence[Key]:
     """Fetch the issuer's present keys. Raise ``IssuerUnavailable``."""
     deadline_s = time.monotonic() + FETCH_MS_MAX / 1000
     with urllib3.PoolManager(num_pools=2, maxsize=1, retries=False) as pool:
@@ -39,7 +39,7 @@ def fetched_keys(issuer: str) -> Sequence[Key]:
         if urlsplit(found).scheme not in ("https", urlsplit(issuer).scheme):
             raise IssuerUnavailable("its keys are at an address without TLS, unlike the issuer's own")
         try:
-            return keys_in(_fetched(pool, found, deadline_s))
+            return parse_keys(_fetched(pool, found, deadline_s))
         except ValueError as error:
             raise IssuerUnavailable(str(error)) from error
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import jwt
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from gateway.access.caller import Caller, NotProved
+from gateway.access.caller import Caller, InvalidCredential
 from gateway.access.rights import BOOTSTRAP
 from gateway.http.fields import is_identifier
 
@@ -38,7 +38,7 @@ _DECODER: Final = jwt.PyJWT(
 """Decoder of JWTs. Times are checked here instead, by the gateway's clock."""
 
 
-class UnknownKey(NotProved):
+class UnknownKey(InvalidCredential):
     """No known key has the token's key id: the issuer may have a new one."""
 
 
@@ -63,7 +63,7 @@ class JwtRules:
     groups_claim: str
 
 
-def keys_in(document: object) -> list[Key]:
+def parse_keys(document: object) -> list[Key]:
     """Return the keys for signatures in a JWKS, without those of unknown kinds. Raise ``ValueError`` for another document."""
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list) or len(listed) > KEYS_MAX:
@@ -81,8 +81,8 @@ def keys_in(document: object) -> list[Key]:
     return keys
 
 
-def proved(token: str, keys: Sequence[Key], rules: JwtRules, now_ms: int) -> Caller:
-    """Return the caller whom the token names. Raise ``NotProved``, ``UnknownKey``."""
+def verify_token(token: str, keys: Sequence[Key], rules: JwtRules, now_ms: int) -> Caller:
+    """Return the caller whom the token names. Raise ``InvalidCredential``, ``UnknownKey``."""
     try:
         header = jwt.get_unverified_header(token)
         key, algorithm = _key_of(header, keys, rules)
@@ -90,12 +90,12 @@ def proved(token: str, keys: Sequence[Key], rules: JwtRules, now_ms: int) -> Cal
             token, key=key.material, algorithms=[algorithm], audience=rules.audience, issuer=rules.issuer
         )
     except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise NotProved(f"{type(error).__name__}: {error}") from error
+        raise InvalidCredential(f"{type(error).__name__}: {error}") from error
     expires_ms = _time_ms(claims.get("exp"))
     if now_ms > expires_ms + SKEW_MS:
-        raise NotProved("it has expired")
+        raise InvalidCredential("it has expired")
     if "nbf" in claims and now_ms < _time_ms(claims["nbf"]) - SKEW_MS:
-        raise NotProved("it is not valid yet")
+        raise InvalidCredential("it is not valid yet")
     principal = _principal(claims.get(rules.principal_claim))
     return Caller(principal, _groups(claims.get(rules.groups_claim)), "jwt", None, expires_ms)
 
@@ -103,39 +103,39 @@ def proved(token: str, keys: Sequence[Key], rules: JwtRules, now_ms: int) -> Cal
 def _key_of(header: Mapping[str, Any], keys: Sequence[Key], rules: JwtRules) -> tuple[Key, str]:
     algorithm = header.get("alg")
     if not isinstance(algorithm, str) or algorithm not in rules.algorithms:
-        raise NotProved("its algorithm is not among the settings'")
+        raise InvalidCredential("its algorithm is not among the settings'")
     kind, key_id = _KIND_OF[algorithm[:2]], header.get("kid")
     fit = [key for key in keys if key.kind == kind and key.algorithm in (None, algorithm)]
     named = fit if key_id is None else [key for key in fit if key.id == key_id]
     if len(named) == 1:
         return named[0], algorithm
     if key_id is None:
-        raise NotProved("it names no key, and there is not exactly one")
+        raise InvalidCredential("it names no key, and there is not exactly one")
     raise UnknownKey("no key has its id")
 
 
 def _principal(claim: object) -> str:
     if not isinstance(claim, str) or not is_identifier(claim):
-        raise NotProved("its claim of the principal is no name")
+        raise InvalidCredential("its claim of the principal is no name")
     principal = f"User:{claim}"
     if principal == BOOTSTRAP:
-        raise NotProved("it claims to be the bootstrap user")
+        raise InvalidCredential("it claims to be the bootstrap user")
     return principal
 
 
 def _groups(claim: object) -> tuple[str, ...]:
     names = [] if claim is None else [claim] if isinstance(claim, str) else claim
     if not isinstance(names, list):
-        raise NotProved("its claim of groups is no list")
+        raise InvalidCredential("its claim of groups is no list")
     # A group that is not a valid name is left out: no ACL can name it.
     return tuple(dict.fromkeys(f"Group:{name}" for name in names if isinstance(name, str) and is_identifier(name)))
 
 
 def _time_ms(claim: object) -> int:
     if isinstance(claim, bool) or not isinstance(claim, int | float) or not math.isfinite(claim):
-        raise NotProved("a time in it is no number")
+        raise InvalidCredential("a time in it is no number")
     if not 0 <= claim <= _TIME_MAX:
-        raise NotProved("a time in it is out of range")
+        raise InvalidCredential("a time in it is out of range")
     return int(claim * 1000)
 
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
-from gateway.access.caller import Caller, NotProved
+from gateway.access.caller import Caller, InvalidCredential
 from gateway.access.issuer_keys import IssuerUnavailable
-from gateway.access.json_web_token import JwtRules, Key, UnknownKey, proved
+from gateway.access.json_web_token import JwtRules, Key, UnknownKey, verify_token
 from gateway.problem import overloaded
 from log_format.clock import Clock
 from log_format.errors import BackOff
@@ -63,15 +63,15 @@ class JwtCallers:
         self._remembered: dict[bytes, _Remembered] = {}
         self._verifying = 0
 
-    def known(self, credential: bytes) -> Caller | None:
+    def find_known(self, credential: bytes) -> Caller | None:
         """Return the caller of a JWT that was verified a short while ago; else None."""
         found = self._remembered.get(hashlib.sha256(credential).digest())
         return None if found is None or self._clock.now_ms() >= found.until_ms else found.caller
 
-    async def verified(self, credential: bytes) -> Caller:
-        """Verify a JWT and return its caller. Raise ``NotProved``; ``BackOff`` if that can't be known now."""
+    async def verify(self, credential: bytes) -> Caller:
+        """Verify a JWT and return its caller. Raise ``InvalidCredential``; ``BackOff`` if that can't be known now."""
         if _COMPACT.fullmatch(credential) is None:
-            raise NotProved("it is no JWT")
+            raise InvalidCredential("it is no JWT")
         await self._have_keys()
         try:
             caller = await self._proved(credential)
@@ -89,7 +89,7 @@ class JwtCallers:
         try:
             loop, keys, now_ms = asyncio.get_running_loop(), self._keys or (), self._clock.now_ms()
             return await loop.run_in_executor(
-                self._executor, proved, credential.decode("ascii"), keys, self._rules, now_ms
+                self._executor, verify_token, credential.decode("ascii"), keys, self._rules, now_ms
             )
         finally:
             self._verifying -= 1

@@ -91,14 +91,14 @@ class Rights:
         """Version of the rights: it increases with each change that this gateway learns of."""
         return -1 if self._table is None else self._table.state.version
 
-    async def changed(self, revision: int) -> None:
+    async def wait_changed(self, revision: int) -> None:
         """Wait until the revision differs from ``revision``. Without enforcement that is never."""
         if self._table is None:
             await asyncio.Event().wait()
         else:
             await self._table.after(revision)
 
-    async def reach(self, revision: int) -> None:
+    async def refresh_to(self, revision: int) -> None:
         """Look again if the known state is older than this revision. Raise ``BackOff``."""
         if self._table is not None and self._table.state.version < revision:
             await self._table.fresh()
@@ -108,7 +108,7 @@ class Rights:
         """Whether every change that must have taken effect by now is known here. Then ``renew`` does nothing."""
         return self._table is None or self._table.is_known_since(RENEWED_MS)
 
-    async def renew(self) -> None:
+    async def refresh_if_old(self) -> None:
         """Look at the table if the last look is older than ``RENEWED_MS``, so that a process that was paused decides by the
         present state.
 
@@ -164,7 +164,9 @@ class Rights:
             self._allowed[key] = known
         return known
 
-    def allowing(self, caller: Caller, operation: Operation, resource_type: ResourceType) -> Callable[[str], bool]:
+    def allowed_filter(
+        self, caller: Caller, operation: Operation, resource_type: ResourceType
+    ) -> Callable[[str], bool]:
         """Return ``allows`` as a function of the resource, for code that filters."""
         return partial(self.allows, caller, operation, resource_type)
 

@@ -36,7 +36,7 @@ def new_token(token_id: str | None = None) -> NewToken:
     return NewToken(token_id, f"tl_{token_id}_{secret}", sha256(secret.encode()).hexdigest())
 
 
-def parsed_token(text: bytes) -> Token | None:
+def parse_token(text: bytes) -> Token | None:
     """Return the parts of a token; None for any other text."""
     match = _TOKEN.fullmatch(text)
     return None if match is None else Token(match[1].decode("ascii"), sha256(match[2]).hexdigest())

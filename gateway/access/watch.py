@@ -4,8 +4,8 @@ table.
 So a change takes effect everywhere within five seconds, as the API promises. Rewriting the table may take longer, and no look
 waits for it.
 
-After a change all waiting requests are woken, to be checked again (``standing``). While looks fail, the state grows old; beyond
-``rights.STALE_MS`` it answers nothing.
+After a change all waiting requests are woken, to be checked again (``admission_check``). While looks fail, the state grows old;
+beyond ``rights.STALE_MS`` it answers nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from log_format.errors import TidelogError
 LOOK_PAUSE_MS: Final = 1_000
 QUIET_LOOKS: Final = 30
 """Looks without a change after which looks become rarer: administration comes in bursts."""
-QUIET_TIMES: Final = 3
+QUIET_PAUSE_FACTOR: Final = 3
 """Factor by which looks become rarer, since each is a request to the store. It leaves two of the five seconds to the store."""
 FIRST_LOOK_MS_MAX: Final = 2_000
 
@@ -71,7 +71,7 @@ class AccessWatch:
             self._quiet_looks = 0
             self._places.wake_all()
         is_quiet = self._quiet_looks >= QUIET_LOOKS and "read" not in self._failing
-        await asyncio.sleep(self._pause_ms * (QUIET_TIMES if is_quiet else 1) / 1000)
+        await asyncio.sleep(self._pause_ms * (QUIET_PAUSE_FACTOR if is_quiet else 1) / 1000)
 
     async def _keep_small(self) -> None:
         try:

@@ -14,9 +14,9 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from gateway.activity import reading
-from gateway.activity.alarms import Alarm, alarms_of
-from gateway.activity.reading import Reading, quantile_ms, read
+from gateway.activity import metrics_reading
+from gateway.activity.alarms import Alarm, find_alarms
+from gateway.activity.metrics_reading import MetricsReading, quantile_ms, read
 from gateway.tasks.supervised import run_supervised
 from log_format.clock import Clock
 
@@ -49,7 +49,7 @@ class Activity:
         self._clock = clock
         self._last = read(registry, clock.now_ms())
         self._points: deque[Point] = deque(maxlen=POINTS_MAX)
-        self._recent: deque[Reading] = deque([self._last], maxlen=RECENT_POINTS)
+        self._recent: deque[MetricsReading] = deque([self._last], maxlen=RECENT_POINTS)
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -70,9 +70,9 @@ class Activity:
 
     def alarms(self) -> Sequence[Alarm]:
         """Return the present alarms."""
-        return alarms_of(self._recent[0], read(self._registry, self._clock.now_ms()))
+        return find_alarms(self._recent[0], read(self._registry, self._clock.now_ms()))
 
-    def take(self) -> None:
+    def take_point(self) -> None:
         """Take a point. If the clock went back, only remember the reading."""
         before, now = self._last, read(self._registry, self._clock.now_ms())
         self._last = now
@@ -82,10 +82,10 @@ class Activity:
 
     async def _round(self) -> None:
         await asyncio.sleep(INTERVAL_MS / 1000)
-        self.take()
+        self.take_point()
 
 
-def _point(before: Reading, now: Reading) -> Point:
+def _point(before: MetricsReading, now: MetricsReading) -> Point:
     seconds = (now.at_ms - before.at_ms) / 1000
 
     def rate(name: str) -> float:
@@ -96,12 +96,12 @@ def _point(before: Reading, now: Reading) -> Point:
 
     return Point(
         at_ms=now.at_ms,
-        produced_records=rate(reading.PRODUCED_RECORDS),
-        produced_bytes=rate(reading.PRODUCED_BYTES),
-        fetched_records=rate(reading.FETCHED_RECORDS),
-        sent_bytes=rate(reading.SENT_BYTES),
-        commit_p50_ms=latency(reading.COMMIT_BUCKETS, 0.5),
-        commit_p99_ms=latency(reading.COMMIT_BUCKETS, 0.99),
-        acknowledgement_p50_ms=latency(reading.ACKNOWLEDGEMENT_BUCKETS, 0.5),
-        acknowledgement_p99_ms=latency(reading.ACKNOWLEDGEMENT_BUCKETS, 0.99),
+        produced_records=rate(metrics_reading.PRODUCED_RECORDS),
+        produced_bytes=rate(metrics_reading.PRODUCED_BYTES),
+        fetched_records=rate(metrics_reading.FETCHED_RECORDS),
+        sent_bytes=rate(metrics_reading.SENT_BYTES),
+        commit_p50_ms=latency(metrics_reading.COMMIT_BUCKETS, 0.5),
+        commit_p99_ms=latency(metrics_reading.COMMIT_BUCKETS, 0.99),
+        acknowledgement_p50_ms=latency(metrics_reading.ACKNOWLEDGEMENT_BUCKETS, 0.5),
+        acknowledgement_p99_ms=latency(metrics_reading.ACKNOWLEDGEMENT_BUCKETS, 0.99),
     )

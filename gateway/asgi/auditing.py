@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.access.caller import CALLER, Caller
 from gateway.asgi.throttling import HOP
 from gateway.audit.event import AuditEvent, Kind
-from gateway.audit.recording import Recording
+from gateway.audit.recorder import AuditRecorder
 from gateway.http.dispatch import FOUND
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
@@ -29,7 +29,9 @@ _NO_RIGHT: Final[Right] = (None, None, None)
 class AuditMiddleware:
     """Middleware around authentication and authorization. ``find`` looks a route up."""
 
-    def __init__(self, app: ASGIApp, *, recording: Recording, clock: Clock, find: Callable[[Scope], ASGIApp]) -> None:
+    def __init__(
+        self, app: ASGIApp, *, recording: AuditRecorder, clock: Clock, find: Callable[[Scope], ASGIApp]
+    ) -> None:
         self._app = app
         self._recording = recording
         self._clock = clock

@@ -40,12 +40,12 @@ class AuthenticationMiddleware:
         """Handle one request. Raise ``Unauthenticated``, ``BackOff``."""
         if CALLER in scope or self._open_paths.has(scope["path"]):
             return self._app(scope, receive, send)
-        caller = self._authentication.at_once(scope.get(CLIENT_CERTIFICATE), scope["headers"])
+        caller = self._authentication.authenticate_now(scope.get(CLIENT_CERTIFICATE), scope["headers"])
         if caller is None:
             return self._authenticate_slowly(scope, receive, send)
         scope[CALLER] = caller
         return self._app(scope, receive, send)
 
     async def _authenticate_slowly(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope[CALLER] = await self._authentication.caller(scope.get(CLIENT_CERTIFICATE), scope["headers"])
+        scope[CALLER] = await self._authentication.authenticate(scope.get(CLIENT_CERTIFICATE), scope["headers"])
         await self._app(scope, receive, send)

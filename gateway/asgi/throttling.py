@@ -14,7 +14,7 @@ from gateway.access.caller import CALLER, Caller
 from gateway.access.needs import Need
 from gateway.http.dispatch import FOUND
 from gateway.quotas.quotas import Admitted, Connection, Quotas
-from gateway.quotas.spending import SPENDING, SPENT_HEADER, SpendingHere, SpendingThere
+from gateway.quotas.spending import SPENDING, SPENT_HEADER, ForwardedSpending, LocalSpending
 
 CONNECTION: Final = "tidelog.connection"
 """Key in a request's scope of its ``Connection``."""
@@ -39,7 +39,7 @@ class ThrottlingMiddleware:
             await self._for_another(caller.principal, scope, receive, send)
         else:
             admitted = self._admit(caller.principal, scope)
-            spending = scope[SPENDING] = SpendingHere(self._quotas, caller.principal, admitted)
+            spending = scope[SPENDING] = LocalSpending(self._quotas, caller.principal, admitted)
             try:
                 await self._app(scope, receive, send)
             finally:
@@ -55,7 +55,7 @@ class ThrottlingMiddleware:
         return self._quotas.admit(principal, () if route is None else route.spends)
 
     async def _for_another(self, principal: str, scope: Scope, receive: Receive, send: Send) -> None:
-        spending = scope[SPENDING] = SpendingThere(lambda quota: self._quotas.limits_rate(principal, quota))
+        spending = scope[SPENDING] = ForwardedSpending(lambda quota: self._quotas.limits_rate(principal, quota))
 
         async def tell(message: Message) -> None:
             if message["type"] == "http.response.start" and (spent := spending.header()):

@@ -3,7 +3,7 @@
 ``event``      one event, and its text
 ``trail``      events that wait to be written, within bounds
 ``topic``      the settings of the topic
-``recording``  creates the topic, and appends the events to it
+``recorder``   creates the topic, and appends the events to it
 
 Nothing here decides what is an event: the code that serves the requests does.
 """

@@ -33,7 +33,7 @@ class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
 
 
-def of_foreign_commit(topic: str, commit: ForeignCommit, now_ms: int) -> AuditEvent:
+def foreign_commit_event(topic: str, commit: ForeignCommit, now_ms: int) -> AuditEvent:
     """Return the event of another program's commit to a topic's table."""
     return AuditEvent(
         time=commit.at_ms or now_ms,

@@ -32,7 +32,7 @@ SOURCES_MAX: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class QueuedEvent:
     """One waiting event: its time, and its text."""
 
     time_ms: int
@@ -62,7 +62,7 @@ class AuditTrail:
     def __init__(self, *, clock: Clock, registry: CollectorRegistry, bytes_max: int = AUDIT_BYTES_MAX) -> None:
         self._clock = clock
         self._bytes_max = bytes_max
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[QueuedEvent] = deque()
         self._logins: dict[str | None, _Logins] = {}
         self.size_bytes = 0
         """Memory of the waiting events, including those being written."""
@@ -75,7 +75,7 @@ class AuditTrail:
         waiting = Gauge("tidelog_audit_waiting_bytes", "Audit events that wait to be written.", registry=registry)
         waiting.set_function(lambda: self.size_bytes)
 
-    def note(self, event: AuditEvent) -> Entry | None:
+    def note(self, event: AuditEvent) -> QueuedEvent | None:
         """Keep an event until it is written. Return None if it is dropped for lack of room, and for failed logins, which are
         combined."""
         self._events.labels(event.kind).inc()
@@ -90,10 +90,10 @@ class AuditTrail:
         due = (logins.due_ms - now_ms for logins in self._logins.values() if logins.first is not None)
         return max(0, min(span_ms, min(due, default=span_ms)))
 
-    def take(self, bytes_max: int, count_max: int) -> list[Entry]:
+    def take(self, bytes_max: int, count_max: int) -> list[QueuedEvent]:
         """Return the oldest events, about ``bytes_max`` at most. They occupy their room until ``written`` is called."""
         self._tell_logins()
-        taken: list[Entry] = []
+        taken: list[QueuedEvent] = []
         size = 0
         while self._entries and size < bytes_max and len(taken) < count_max:
             entry = self._entries.popleft()
@@ -103,19 +103,19 @@ class AuditTrail:
             self.came.clear()
         return taken
 
-    def written(self, entries: list[Entry]) -> None:
+    def release(self, entries: list[QueuedEvent]) -> None:
         """Release the room of events that are in the log."""
         for entry in entries:
             self.size_bytes -= entry.size_bytes
 
-    def withdraw(self, entry: Entry) -> None:
+    def withdraw(self, entry: QueuedEvent) -> None:
         """Drop the event if it is still queued."""
         if entry in self._entries:
             self._entries.remove(entry)
             self.size_bytes -= entry.size_bytes
 
-    def _add(self, event: AuditEvent) -> Entry | None:
-        entry = Entry(event.time, encode_event(event))
+    def _add(self, event: AuditEvent) -> QueuedEvent | None:
+        entry = QueuedEvent(event.time, encode_event(event))
         room = self._bytes_max if event.kind in ("administration", "vending") else self._bytes_max * 3 // 4
         if self.size_bytes + entry.size_bytes > room:
             self._dropped.inc()

@@ -32,7 +32,7 @@ LITTER_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class HeartbeatLook:
     """Result of one look. ``ignored_count``: objects that are no heartbeat of this cluster."""
 
     heartbeats: list[Heartbeat]
@@ -41,7 +41,7 @@ class Look:
 
 
 @dataclass(slots=True)
-class _Passed:
+class _OtherObject:
     """An object besides the known peers, as it was when it was last read."""
 
     stamp: tuple[int, int]
@@ -57,15 +57,15 @@ class HeartbeatReader:
         self._own_id = own_id
         self._litter_ms = litter_ms
         self._step_ms_max = step_ms_max
-        self._passed: dict[str, _Passed] = {}
+        self._passed: dict[str, _OtherObject] = {}
         self._after = ""
         self._looked_at_ms: int | None = None
         """Monotonic time of the last listing."""
         self._ignored_count = 0
 
-    def look(
+    def read(
         self, known: Mapping[str, Heartbeat], keys: ClusterKeys, *, now_ms: int, monotonic_ms: int, lists: bool = True
-    ) -> Look:
+    ) -> HeartbeatLook:
         """Look at the store once; return the heartbeats found.
 
         Args:
@@ -86,7 +86,7 @@ class HeartbeatReader:
             except ObjectMissing:
                 continue
         if not lists:
-            return Look(found, self._ignored_count, [])
+            return HeartbeatLook(found, self._ignored_count, [])
         since_ms = 0 if self._looked_at_ms is None else monotonic_ms - self._looked_at_ms
         self._looked_at_ms = monotonic_ms
         others = self._others(known, min(max(0, since_ms), self._step_ms_max))
@@ -94,7 +94,7 @@ class HeartbeatReader:
         ignored = {gateway_id: one for gateway_id, one in self._passed.items() if one.ignored}
         litter = [gateway_id for gateway_id, one in ignored.items() if one.unchanged_ms > self._litter_ms]
         self._ignored_count = len(ignored)
-        return Look(found, self._ignored_count, litter[:LITTER_MAX])
+        return HeartbeatLook(found, self._ignored_count, litter[:LITTER_MAX])
 
     def _others(self, known: Mapping[str, Heartbeat], step_ms: int) -> dict[str, ObjectInfo]:
         """Return the objects of this look's part of the listing that may be heartbeats of other gateways, by id."""
@@ -126,7 +126,7 @@ class HeartbeatReader:
             if passed is not None and passed.stamp == stamp:
                 continue
             if info.size_bytes > HEARTBEAT_BYTES_MAX:
-                self._passed[gateway_id] = _Passed(stamp, ignored=True)
+                self._passed[gateway_id] = _OtherObject(stamp, ignored=True)
             else:
                 changed.append((gateway_id, stamp))
         if len(changed) > UNKNOWN_READS_MAX:
@@ -136,6 +136,6 @@ class HeartbeatReader:
                 heartbeat = read(gateway_id)
             except ObjectMissing:
                 continue
-            self._passed[gateway_id] = _Passed(stamp, ignored=heartbeat is None)
+            self._passed[gateway_id] = _OtherObject(stamp, ignored=heartbeat is None)
             if heartbeat is not None:
                 yield heartbeat

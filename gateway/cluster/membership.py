@@ -25,7 +25,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Gauge
 
 from gateway.cluster.heartbeat import Heartbeat, encode_heartbeat, heartbeat_key
-from gateway.cluster.heartbeat_reader import HeartbeatReader, Look
+from gateway.cluster.heartbeat_reader import HeartbeatLook, HeartbeatReader
 from gateway.cluster.keys import ClusterKeys, cluster_keys
 from gateway.cluster.liveness import LEASES_UNTIL_ABANDONED, Liveness
 from gateway.cluster.peers import Peers
@@ -69,7 +69,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Beating:
+class HeartbeatSettings:
     """How a gateway beats, and what its heartbeat says and proves."""
 
     beat_ms: int
@@ -89,7 +89,7 @@ class Membership:
         store: ObjectStore,
         peers: Peers,
         identity: Identity,
-        beating: Beating,
+        beating: HeartbeatSettings,
         *,
         owned_topic_count: Callable[[], int],
         clock: Clock,
@@ -203,7 +203,7 @@ class Membership:
             async with asyncio.timeout(self._beat_ms * (beats - 0.1) / 1000):
                 await self._peers.looks_old.wait()
 
-    async def _take_in(self, look: Look) -> None:
+    async def _take_in(self, look: HeartbeatLook) -> None:
         self._liveness.observe(look.heartbeats, self._clock.monotonic_ms())
         if look.ignored_count and not self._ignored_count:
             _log.warning(
@@ -219,7 +219,7 @@ class Membership:
         self._peers.take_in(live.values(), self._keys)
         self._lonely_beats = 0 if live else self._lonely_beats + 1
         if self._quotas is not None:
-            self._quotas.take_in([peer.demands for peer in live.values()])
+            self._quotas.update_from_peers([peer.demands for peer in live.values()])
         for name in [*self._liveness.abandoned(), *look.litter]:
             if name != self._own_id:
                 with contextlib.suppress(StoreError):
@@ -227,13 +227,13 @@ class Membership:
 
     # Run in the thread
 
-    def _beat_and_look(self, own: Heartbeat, known: Mapping[str, Heartbeat], lists: bool) -> Look:
+    def _beat_and_look(self, own: Heartbeat, known: Mapping[str, Heartbeat], lists: bool) -> HeartbeatLook:
         """Write the heartbeat, and look at the others. Raises ``StoreUnavailable``, ``CorruptData``."""
         if self._keys is None:
             self._keys = cluster_keys(load_cluster(self._store, _new_id), self._key_file)
         self._store.put(heartbeat_key(own.id), encode_heartbeat(own, self._keys))
         now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
-        return self._reader.look(known, self._keys, now_ms=now_ms, monotonic_ms=monotonic_ms, lists=lists)
+        return self._reader.read(known, self._keys, now_ms=now_ms, monotonic_ms=monotonic_ms, lists=lists)
 
     def _remove(self, gateway_id: str) -> None:
         self._store.delete(heartbeat_key(gateway_id))

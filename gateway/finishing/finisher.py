@@ -1,7 +1,8 @@
 """Finishing of decided transactions: any gateway that finds one finishes it.
 
 ``log_format.transactions.finishing`` says what is to be done, in which order. The gateway appends through the open topics, in
-parallel, within a memory budget. It deletes staged objects after the answer. A large transaction is applied by ``large``.
+parallel, within a memory budget. It deletes staged objects after the answer. A large transaction is applied by
+``large_transactions``.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import TypeVar
 from gateway.engine.bounds import EngineBounds
 from gateway.engine.open_table import TableAccess
 from gateway.engine.registry import TopicRegistry
-from gateway.finishing.large import LargeAppends, UnderWay
-from gateway.finishing.staging import Staged, Staging, reading_turns
+from gateway.finishing.large_transactions import LargeAppends, LargeTransactionTasks
+from gateway.finishing.staging import Staged, Staging, read_semaphore
 from gateway.tables.groups import GroupsTable
 from gateway.tables.queues import QueuesTable
 from gateway.tables.transactions import TransactionsTable
@@ -43,13 +44,13 @@ class Finisher:
     queues: QueuesTable
     staging: Staging
     large: LargeAppends
-    under_way: UnderWay
+    under_way: LargeTransactionTasks
     topics: TopicRegistry
     access: TableAccess
     clock: Clock
     bounds: EngineBounds
 
-    async def finished(self, row: TransactionRow, staged: Staged | None = None) -> TransactionRow:
+    async def finish(self, row: TransactionRow, staged: Staged | None = None) -> TransactionRow:
         """Finish a decided transaction; return its last row. ``staged``: content that the decision names, if it is in memory.
 
         A row that is undecided or has ended is returned as it is. Raises ``OutcomeUnknown``: a decided transaction can't be
@@ -59,11 +60,13 @@ class Finisher:
             return row
         try:
             if any(map(is_index, row.staged)):
-                return await self.under_way.outcome(row.transaction_id, lambda: finish(row, _Means(self, None)))
+                return await self.under_way.outcome(
+                    row.transaction_id, lambda: finish(row, _FinishingOperations(self, None))
+                )
             if staged is not None:
-                return await finish(row, _Means(self, staged))
+                return await finish(row, _FinishingOperations(self, staged))
             async with self.staging.room(row.transaction_id):
-                return await finish(row, _Means(self, None))
+                return await finish(row, _FinishingOperations(self, None))
         except OutcomeUnknown:
             raise
         except TidelogError as error:
@@ -74,12 +77,12 @@ class Finisher:
 
 
 @dataclass(frozen=True, slots=True)
-class _Means:
+class _FinishingOperations:
     """Implementation of ``log_format.transactions.finishing.FinishingOperations`` for one transaction."""
 
     parts: Finisher
     staged: Staged | None
-    turns: asyncio.Semaphore = field(default_factory=reading_turns)
+    turns: asyncio.Semaphore = field(default_factory=read_semaphore)
 
     async def each(self, work: Callable[[ItemT], Awaitable[ResultT]], items: Sequence[ItemT]) -> list[ResultT]:
         """Do the work for all items in parallel; return the results. Raises the first error once all have ended."""
@@ -138,7 +141,7 @@ class _Means:
 
     async def clean(self, transaction_id: str) -> None:
         """Delete the staged objects after the answer."""
-        self.parts.staging.clean_behind(transaction_id)
+        self.parts.staging.clean_in_background(transaction_id)
 
     async def _staged(self, row: TransactionRow, names: Sequence[str]) -> Staged:
         return self.staged or await self.parts.staging.read(row.transaction_id, names, self.turns)

@@ -98,7 +98,7 @@ class PendingOffsets:
         aborts = aborts and not is_numbered(row.producer_id)
         if row.state == "open" and (aborts or self._clock.now_ms() > row.expires_at_ms):
             row = await self._transactions.abort(transaction_id, "offsets")
-        row = await self._finisher.finished(row)
+        row = await self._finisher.finish(row)
         return None if row.state == "open" else row.state == "committed"
 
     def _is_clients(self, transaction_id: str) -> bool:

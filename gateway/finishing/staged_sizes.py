@@ -36,7 +36,7 @@ class StagedSizes:
         self._count_max = count_max
         self._sizes: OrderedDict[str, _Size] = OrderedDict()
 
-    def added(self, transaction_id: str, size_bytes: int) -> bool:
+    def add(self, transaction_id: str, size_bytes: int) -> bool:
         """Count a batch that is to be staged; return whether the transaction has to be listed first."""
         size = self._sizes.setdefault(transaction_id, _Size())
         self._sizes.move_to_end(transaction_id)

@@ -52,13 +52,13 @@ from log_format.transactions.staged_settlements import (
 MEMORY_WAIT_MS_MAX: Final = 10_000
 """Time that a commit waits for memory before the gateway refuses it (503, nothing happened)."""
 
-READS_AT_ONCE: Final = 4
+PARALLEL_READS_MAX: Final = 4
 """Number of a transaction's staged objects that are read in parallel: the threads also look at logs."""
 
-DELETES_AT_ONCE: Final = 4
+PARALLEL_DELETES_MAX: Final = 4
 """Number of threads that delete one transaction's staged objects."""
 
-DELETES_A_CALL: Final = 64
+DELETES_PER_CALL: Final = 64
 """Number of objects that one call of a thread deletes."""
 
 COMMITTED_SHARE_MAX: Final = 4
@@ -72,7 +72,7 @@ _log = logging.getLogger("gateway.transactions")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class StagedListing:
     """Objects staged for a transaction."""
 
     names: Sequence[StagedName]
@@ -124,11 +124,11 @@ class Staging:
         self._cleaning: set[asyncio.Task[None]] = set()
         self._sizes = StagedSizes(self._kafka_bytes_max, limits.KAFKA_TRANSACTION_BATCHES_MAX)
 
-    async def listed(self, transaction_id: str) -> Listed:
+    async def list_staged(self, transaction_id: str) -> StagedListing:
         """Return the objects staged now. Raises ``BackOff``."""
         return await self._call(self._list, transaction_id)
 
-    async def put(self, transaction_id: str, listed: Listed, staged: StagedRecords, sequence: int | None) -> str:
+    async def put(self, transaction_id: str, listed: StagedListing, staged: StagedRecords, sequence: int | None) -> str:
         """Stage one request after the listed objects; return the object's name.
 
         Raises ``BackOff``, ``OutcomeUnknown``, ``RequestRefused`` (``REQUEST_TOO_LARGE``).
@@ -144,14 +144,14 @@ class Staging:
         The commit puts batches in order. Raises what ``put`` raises.
         """
         name, data = staged_name(0, staged.topic, lane, self._new_id()), encode_staged(staged)
-        if self._sizes.added(transaction_id, len(data)):
-            listed = await self.listed(transaction_id)
+        if self._sizes.add(transaction_id, len(data)):
+            listed = await self.list_staged(transaction_id)
             size_bytes, count = listed.size_bytes + len(data), len(listed.names) + 1
             self._check_of_kafka(size_bytes, count)
             self._sizes.listed(transaction_id, size_bytes, count)
         await self._stored(f"{staged_prefix(transaction_id)}{name}", data)
 
-    async def put_offsets(self, transaction_id: str, listed: Listed, staged: StagedOffsets) -> str:
+    async def put_offsets(self, transaction_id: str, listed: StagedListing, staged: StagedOffsets) -> str:
         """Stage offsets of a group after the listed objects; return the object's name. Raises what ``put`` raises."""
         data = encode_offsets(staged)
         self.check_room(listed, len(data))
@@ -159,7 +159,7 @@ class Staging:
         await self._stored(f"{staged_prefix(transaction_id)}{name}", data)
         return name
 
-    async def put_settlements(self, transaction_id: str, listed: Listed, staged: StagedSettlements) -> str:
+    async def put_settlements(self, transaction_id: str, listed: StagedListing, staged: StagedSettlements) -> str:
         """Stage settlements of a queue after the listed objects; return the object's name. Raises what ``put`` raises."""
         data = encode_settlements(staged)
         self.check_room(listed, len(data))
@@ -167,7 +167,7 @@ class Staging:
         await self._stored(f"{staged_prefix(transaction_id)}{name}", data)
         return name
 
-    async def take_back(self, transaction_id: str, name: str) -> None:
+    async def withdraw(self, transaction_id: str, name: str) -> None:
         """Delete one object of an undecided transaction. Raises ``BackOff``."""
         await self._call(self._store.delete, staged_key(transaction_id, name))
 
@@ -176,7 +176,7 @@ class Staging:
         """Hold memory for the staged objects while the context lasts; ``size_bytes``: their size, if known. Raises
         ``BackOff``."""
         if size_bytes is None:
-            size_bytes = (await self.listed(transaction_id)).size_bytes
+            size_bytes = (await self.list_staged(transaction_id)).size_bytes
         if size_bytes > self._bytes_max and kind_of(transaction_id) == JOB:
             raise BackOff(
                 f"Transaction {transaction_id} is too large for a gateway: its job or maintenance finishes it."
@@ -189,7 +189,7 @@ class Staging:
 
         Raises ``BackOff``, ``CorruptData``.
         """
-        turns = turns or reading_turns()
+        turns = turns or read_semaphore()
 
         async def one(name: str) -> StagedRecords | StagedOffsets | StagedSettlements:
             async with turns:
@@ -210,12 +210,12 @@ class Staging:
         """Delete all objects of the transaction, best effort: the collector deletes the rest."""
         try:
             keys = await self._call(self._keys, transaction_id)
-            some = [keys[start : start + DELETES_A_CALL] for start in range(0, len(keys), DELETES_A_CALL)]
-            await run_parallel(lambda keys: self._call(self._delete, keys), some, limit=DELETES_AT_ONCE)
+            some = [keys[start : start + DELETES_PER_CALL] for start in range(0, len(keys), DELETES_PER_CALL)]
+            await run_parallel(lambda keys: self._call(self._delete, keys), some, limit=PARALLEL_DELETES_MAX)
         except BackOff as problem:
             _log.warning("staged records of %s are left to the collector: %s", transaction_id, problem.detail)
 
-    def clean_behind(self, transaction_id: str) -> None:
+    def clean_in_background(self, transaction_id: str) -> None:
         """Delete all objects of the transaction after the answer, best effort. Returns immediately."""
         task = asyncio.create_task(self.clean(transaction_id))
         self._cleaning.add(task)
@@ -226,11 +226,11 @@ class Staging:
         while self._cleaning:
             await asyncio.wait(set(self._cleaning))
 
-    def is_large(self, listed: Listed) -> bool:
+    def is_large(self, listed: StagedListing) -> bool:
         """Return whether the objects are a Kafka client's, and too many for the memory, or for the row of a decision."""
         return listed.is_of_kafka and (listed.size_bytes > self._bytes_max or len(listed.names) > self._names_max)
 
-    async def put_index(self, transaction_id: str, listed: Listed, names: Sequence[str]) -> str:
+    async def put_index(self, transaction_id: str, listed: StagedListing, names: Sequence[str]) -> str:
         """Put the index of these batches; return its name. Raises ``BackOff``, ``OutcomeUnknown``."""
         name = f"{self._new_id()}{INDEX_SUFFIX}"
         await self._stored(staged_key(transaction_id, name), encode_index([(one, listed.sizes[one]) for one in names]))
@@ -240,7 +240,7 @@ class Staging:
         """Return the batches in the index ``name``. Raises ``BackOff``, ``CorruptData``."""
         return await self._call(self._read_index, staged_key(transaction_id, name))
 
-    def check_room(self, listed: Listed, more_bytes: int) -> None:
+    def check_room(self, listed: StagedListing, more_bytes: int) -> None:
         """Raise ``RequestRefused`` (``REQUEST_TOO_LARGE``) if the transaction would become too large."""
         size_bytes, count = listed.size_bytes + more_bytes, len(listed.names) + 1
         if listed.is_of_kafka:
@@ -248,7 +248,7 @@ class Staging:
             size_bytes, count = more_bytes, count - sum(name.lane is not None for name in listed.names)
         _check_size(size_bytes, count, self._bytes_max, limits.TRANSACTION_REQUESTS_MAX)
 
-    def check_whole(self, listed: Listed) -> None:
+    def check_whole(self, listed: StagedListing) -> None:
         """Raise ``RequestRefused`` (``REQUEST_TOO_LARGE``) if a Kafka client's transaction is too large to be decided: its
         batches were staged without a look at others."""
         if listed.is_of_kafka:
@@ -271,11 +271,11 @@ class Staging:
         except StoreUnavailable as problem:
             raise BackOff(f"The store did not return staged records: {problem.detail}.") from problem
 
-    def _list(self, transaction_id: str) -> Listed:
+    def _list(self, transaction_id: str) -> StagedListing:
         prefix = staged_prefix(transaction_id)
         sizes = {info.key.removeprefix(prefix): info.size_bytes for info in self._store.list(prefix)}
         names = parse_names(sizes)
-        return Listed(names, sum(sizes.values()), names[-1].number + 1 if names else 0, sizes)
+        return StagedListing(names, sum(sizes.values()), names[-1].number + 1 if names else 0, sizes)
 
     def _ids(self) -> list[str]:
         return list(self._store.list_directories(STAGED))
@@ -313,6 +313,6 @@ def _check_size(size_bytes: int, count: int, bytes_max: int, count_max: int) -> 
         )
 
 
-def reading_turns() -> asyncio.Semaphore:
+def read_semaphore() -> asyncio.Semaphore:
     """Return a bound for the concurrent reads of one transaction."""
-    return asyncio.Semaphore(READS_AT_ONCE)
+    return asyncio.Semaphore(PARALLEL_READS_MAX)

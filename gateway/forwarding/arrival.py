@@ -25,8 +25,8 @@ from gateway.access.rights import Rights
 from gateway.asgi.gatekeeper import HOP_REFUSED
 from gateway.call import current_call
 from gateway.forwarding.connections import Headers
-from gateway.forwarding.crossing import request_headers
-from gateway.forwarding.hop import HEADER, Hop, HopRefused, Hops, Sealed
+from gateway.forwarding.forwarded_headers import forwarded_request_headers
+from gateway.forwarding.hop import HEADER, Hop, HopRefused, Hops, SealedRequest
 from gateway.problem import problem_response, refused
 from log_format.errors import RequestRefused
 
@@ -42,13 +42,13 @@ def hop_of(scope: Scope) -> Hop | None:
     return found
 
 
-def sealed(scope: Scope) -> Sealed:
+def sealed(scope: Scope) -> SealedRequest:
     """Return the parts of the request that a hop covers."""
     target: bytes = scope["raw_path"]
     if scope["query_string"]:
         target += b"?" + scope["query_string"]
-    headers = request_headers(scope["headers"])
-    return Sealed(method=scope["method"], target=target, request_id=scope["tidelog.request_id"], headers=headers)
+    headers = forwarded_request_headers(scope["headers"])
+    return SealedRequest(method=scope["method"], target=target, request_id=scope["tidelog.request_id"], headers=headers)
 
 
 def is_refusal(status: int, headers: Headers, body: bytes) -> bool:
@@ -91,12 +91,12 @@ class ArrivalMiddleware:
                 others.append(header)
         app = self._app
         try:
-            hop = self._hops.checked(values, sealed(scope))
+            hop = self._hops.check(values, sealed(scope))
             if self._rights.enforced and hop.passed:
                 if hop.caller is None:
                     raise HopRefused("names no caller: the forwarding gateway runs with auth=off")
-                await self._rights.reach(hop.revision)
-                await self._rights.renew()
+                await self._rights.refresh_to(hop.revision)
+                await self._rights.refresh_if_old()
                 scope[CALLER] = hop.caller
         except HopRefused as refusal:
             scope[HOP_REFUSED] = str(refusal)

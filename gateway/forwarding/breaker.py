@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gateway.cluster.peers import Peer, Peers
-from gateway.forwarding.connections import PeerConnection, PeerConnections, PeerLost, PeerUnreachable
+from gateway.forwarding.connections import PeerAnswerLost, PeerConnection, PeerConnections, PeerUnreachable
 from log_format.clock import Clock
 from log_format.errors import StoreError, TidelogError
 
@@ -157,12 +157,12 @@ class Breaker:
             connection = await self._connections.take(peer.url, is_probe=True)
             host = peer.url.partition("://")[2].encode("ascii")
             connection.begin(b"GET " + path + b" HTTP/1.1\r\nhost: " + host + b"\r\n\r\n", b"")
-            await connection.head(_goes_on)
-            while await connection.chunk(_goes_on):
+            await connection.read_head(_goes_on)
+            while await connection.read_chunk(_goes_on):
                 pass
         except PeerUnreachable:
             return None
-        except PeerLost:
+        except PeerAnswerLost:
             # The peer ended the connection, which a frozen one can't.
             return 0
         else:

@@ -1,8 +1,8 @@
 """HTTP/1.1 connections to other gateways: kept alive, bounded in number, answers streamed with back pressure.
 
-The error tells what a failure means: ``PeerUnreachable`` is raised before a byte was sent, ``PeerLost`` after that. httptools
-parses answers, and the body is handed on as it comes. While its reader is slow the connection is not read. The rest of an
-answer (head, chunk framing, trailers) is bounded: a peer may be faulty, or no gateway. Absent on purpose: redirects, cookies,
+The error tells what a failure means: ``PeerUnreachable`` is raised before a byte was sent, ``PeerAnswerLost`` after that.
+httptools parses answers, and the body is handed on as it comes. While its reader is slow the connection is not read. The rest of
+an answer (head, chunk framing, trailers) is bounded: a peer may be faulty, or no gateway. Absent on purpose: redirects, cookies,
 proxies, decompression, retries.
 """
 
@@ -34,7 +34,7 @@ LOOK_MS: Final = 500
 HEARD_MS_MAX: Final = 60_000
 """Time after which it is forgotten when a peer was last heard of."""
 
-GoesOn = Callable[[], Awaitable[bool]]
+KeepsWaiting = Callable[[], Awaitable[bool]]
 """Function that returns whether a wait for an answer goes on."""
 Headers = list[tuple[bytes, bytes]]
 
@@ -47,12 +47,12 @@ class PeerBusy(PeerUnreachable):
     """The peer is well, but the maximum number of requests is under way to it."""
 
 
-class PeerLost(Exception):
+class PeerAnswerLost(Exception):
     """The peer may have read and done the request; its answer did not come, or not whole."""
 
 
 class PeerConnection(asyncio.Protocol):
-    """One connection, one exchange at a time: ``begin``, ``head``, then ``chunk`` until it is empty."""
+    """One connection, one exchange at a time: ``begin``, ``read_head``, then ``read_chunk`` until it is empty."""
 
     def __init__(self, heard: Callable[[], None]) -> None:
         """``heard`` is called at each sign of life of the peer."""
@@ -83,13 +83,13 @@ class PeerConnection(asyncio.Protocol):
         if body:
             self._transport.write(body)
 
-    async def head(self, goes_on: GoesOn) -> None:
-        """Wait for ``status`` and ``headers``. Raises ``PeerLost``."""
+    async def read_head(self, goes_on: KeepsWaiting) -> None:
+        """Wait for ``status`` and ``headers``. Raises ``PeerAnswerLost``."""
         while not self._has_head:
             await self._more(goes_on)
 
-    async def chunk(self, goes_on: GoesOn) -> bytes:
-        """Return the next piece of the body; empty at its end. Raises ``PeerLost`` when it is cut short."""
+    async def read_chunk(self, goes_on: KeepsWaiting) -> bytes:
+        """Return the next piece of the body; empty at its end. Raises ``PeerAnswerLost`` when it is cut short."""
         while not self._unread:
             if self._complete:
                 return b""
@@ -118,16 +118,16 @@ class PeerConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def _more(self, goes_on: GoesOn) -> None:
+    async def _more(self, goes_on: KeepsWaiting) -> None:
         if not self.is_open:
-            raise PeerLost("the connection ended")
+            raise PeerAnswerLost("the connection ended")
         self._changed.clear()
         try:
             async with asyncio.timeout(LOOK_MS / 1000):
                 await self._changed.wait()
         except TimeoutError:
             if not await goes_on() and not self._changed.is_set():
-                raise PeerLost("the gateway does not answer") from None
+                raise PeerAnswerLost("the gateway does not answer") from None
 
     # Events of the connection
 

@@ -66,7 +66,7 @@ class Hop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     not told."""
 
 
-class Sealed(msgspec.Struct, frozen=True, kw_only=True):
+class SealedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Parts of a request that the MAC covers in addition to the hop. Names of headers are lower-case."""
 
     method: str
@@ -138,7 +138,7 @@ class Hops:
     def head(
         self,
         peer: Peer,
-        sealed: Sealed,
+        sealed: SealedRequest,
         body: bytes,
         *,
         passed: int = 0,
@@ -178,7 +178,7 @@ class Hops:
         lines += [name + b": " + value for name, value in headers]
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
-    def checked(self, values: Sequence[bytes], sealed: Sealed) -> Hop:
+    def check(self, values: Sequence[bytes], sealed: SealedRequest) -> Hop:
         """Return the hop in the only header of ``values``, which counts now and never again. Raises ``HopRefused``."""
         keys = self._keys()
         if keys is None:

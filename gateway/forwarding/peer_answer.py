@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from gateway.forwarding.connections import GoesOn, PeerConnection
+from gateway.forwarding.connections import KeepsWaiting, PeerConnection
 from log_format.errors import REPLACED_BY, ErrorCode
 
 WHOLE_ANSWER_BYTES_MAX: Final = 64 * 1024
@@ -18,10 +18,10 @@ def is_short(connection: PeerConnection) -> bool:
     return connection.status == 503 or (bool(lengths) and lengths[0] <= WHOLE_ANSWER_BYTES_MAX)
 
 
-async def beginning(connection: PeerConnection, goes_on: GoesOn) -> bytes:
+async def beginning(connection: PeerConnection, goes_on: KeepsWaiting) -> bytes:
     """Return the body, or the beginning of a longer one. Raises ``PeerLost``."""
     pieces = b""
-    while len(pieces) < WHOLE_ANSWER_BYTES_MAX and (piece := await connection.chunk(goes_on)):
+    while len(pieces) < WHOLE_ANSWER_BYTES_MAX and (piece := await connection.read_chunk(goes_on)):
         pieces += piece
     return pieces
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from gateway.cluster.peers import Peer, Peers
 from gateway.forwarding.breaker import Breaker
-from gateway.forwarding.connections import LOOK_MS, PeerConnections, PeerLost, PeerUnreachable
-from gateway.forwarding.hop import Hops, Sealed
+from gateway.forwarding.connections import LOOK_MS, PeerAnswerLost, PeerConnections, PeerUnreachable
+from gateway.forwarding.hop import Hops, SealedRequest
 
 JSON: Final = b"application/json"
 
@@ -29,11 +29,11 @@ class PeerMessages:
     ) -> tuple[int, bytes]:
         """Send a message; return the status and the body of the answer.
 
-        ``wait_ms``: time for the whole answer. Raises ``PeerBusy``, ``PeerUnreachable``, ``PeerLost`` (also for an answer
+        ``wait_ms``: time for the whole answer. Raises ``PeerBusy``, ``PeerUnreachable``, ``PeerAnswerLost`` (also for an answer
         beyond ``answer_bytes_max``), ``TimeoutError``.
         """
         headers = [(b"content-type", media_type)]
-        message = Sealed(method="POST", target=path, request_id=secrets.token_hex(16), headers=headers)
+        message = SealedRequest(method="POST", target=path, request_id=secrets.token_hex(16), headers=headers)
         head = self.hops.head(peer, message, body)
         if head is None:
             raise PeerUnreachable("there is no key to sign with")
@@ -46,11 +46,11 @@ class PeerMessages:
         try:
             connection.begin(head, body)
             async with asyncio.timeout(wait_ms / 1000):
-                await connection.head(goes_on)
-                while piece := await connection.chunk(goes_on):
+                await connection.read_head(goes_on)
+                while piece := await connection.read_chunk(goes_on):
                     answer += piece
                     if len(answer) > answer_bytes_max:
-                        raise PeerLost("the answer is too long")
+                        raise PeerAnswerLost("the answer is too long")
             return connection.status, bytes(answer)
         finally:
             self.connections.give_back(peer.url, connection)

@@ -1,7 +1,7 @@
 """A client's socket, lent to the reader that answers its request: a long body then costs the gateway's event loop nothing.
 
 The gateway writes the answer's head and its last chunk. In between the reader writes the body's chunks (RFC 9112, section 7.1) to
-the same socket, whose descriptor it gets with the word ``STRAIGHT``, and reports on the task's socket what the system has
+the same socket, whose descriptor it gets with the word ``DIRECT``, and reports on the task's socket what the system has
 accepted. So the gateway counts bytes, and disconnects a client that reads nothing, as if it wrote itself.
 
 A report is ``LENGTH``: bytes of the body, and ``WAITS`` if the client has to read some before more can be written. Zero reports
@@ -22,13 +22,13 @@ CLIENT_SOCKET: Final = "tidelog.client_socket"
 """Key in a request's scope of its connection's socket, if that can be lent."""
 PASSED_ON: Final = b"p"
 """Word to the reader: the body goes to the gateway, which passes it on."""
-STRAIGHT: Final = b"s"
+DIRECT: Final = b"s"
 """Word to the reader: the body goes to the client, whose descriptor is sent along."""
 WAITS: Final = 1 << 31
 GONE: Final = (1 << 32) - 1
 REPORTED_BYTES: Final = 1024 * 1024
 """Bytes after which the reader reports: each report wakes the gateway."""
-UNFELT_MS: Final = 200
+STALL_REPORTED_MS: Final = 200
 """Time within which a client that reads again is not reported as waited for."""
 
 
@@ -48,7 +48,7 @@ class ClientSocket(Protocol):
         """
         ...
 
-    def wrote(self, byte_count: int, *, waits: bool) -> None:
+    def count_written(self, byte_count: int, *, waits: bool) -> None:
         """Count bytes that the borrower wrote. ``waits``: whether the borrower waits for the client."""
         ...
 
@@ -61,7 +61,7 @@ class ClientSocket(Protocol):
         ...
 
 
-class StraightBody:
+class DirectBodyWriter:
     """Writer of a body to ``client``, which stays non-blocking for its other users. It reports to ``gateway``. Used in one
     thread."""
 
@@ -107,7 +107,7 @@ class StraightBody:
 
     def _wait(self) -> None:
         """Wait until the client has read some bytes."""
-        ready = self._waiting.poll(UNFELT_MS)
+        ready = self._waiting.poll(STALL_REPORTED_MS)
         if not ready:
             self._report(waits=True)
             ready = self._waiting.poll()

@@ -21,10 +21,10 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from gateway.engine.bounds import ANSWER_WAIT_MS_MAX
-from gateway.history.client_socket import GONE, PASSED_ON, STRAIGHT, WAITS, ClientSocket
+from gateway.history.client_socket import DIRECT, GONE, PASSED_ON, WAITS, ClientSocket
 from gateway.history.readers import Reader, Readers, ReaderUnavailable
-from gateway.history.service import TASKS_AT_ONCE
-from gateway.history.task import FRAME_BYTES_MAX, HEADS, LENGTH, Head, Task, framed
+from gateway.history.service import PARALLEL_TASKS_MAX
+from gateway.history.task import FRAME_BYTES_MAX, HEADS, LENGTH, Head, Task, frame
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.stores.counted import StoreRequests
 from log_format.errors import BackOff
@@ -41,7 +41,7 @@ WAITING_MAX: Final = 20_000
 """Most tasks that wait for memory; the number of connections is the smaller bound."""
 
 
-class Lane:
+class HistoryLane:
     """The lane. Used on the event loop only. ``has_principals``: whether clients are authenticated; one may then hold half of
     the memory."""
 
@@ -57,7 +57,7 @@ class Lane:
     ) -> None:
         self._piece_ms_max = piece_ms_max
         share = count * TASK_BYTES
-        size = share * TASKS_AT_ONCE
+        size = share * PARALLEL_TASKS_MAX
         of_client_max = size // 2 if has_principals else None
         self.memory = MemoryBudget(size, "reads of history", kept_bytes=share, of_client_max=of_client_max)
         self._readers = readers
@@ -101,7 +101,7 @@ class Lane:
             return None
         is_whole = False
         try:
-            answer.head = await answer.begun(task)
+            answer.head = await answer.begin(task)
             is_whole = True
         finally:
             (self._answered if is_whole else self._failed).inc()
@@ -125,28 +125,28 @@ class Answer:
         self._sent = sent
         reader.task_count += 1
 
-    async def begun(self, task: Task) -> Head:
+    async def begin(self, task: Task) -> Head:
         """Send the task, and wait for its head. Raise ``BackOff``."""
         reader = self._reader
         assert reader is not None
         try:
             async with asyncio.timeout(HEAD_MS_MAX / 1000):
-                await asyncio.get_running_loop().sock_sendall(self._source, framed(task))
+                await asyncio.get_running_loop().sock_sendall(self._source, frame(task))
                 data = await self._frame()
         except TimeoutError:
-            reader.missed()
+            reader.note_missed_head()
             raise BackOff("The store did not return a segment in time.") from None
         except OSError:
             raise BackOff("The process that reads old records ended, and is restarted.") from None
-        reader.heard()
+        reader.note_answer()
         return HEADS.decode(data)
 
-    async def straight(self, client: ClientSocket, descriptor: int) -> int:
+    async def send_directly(self, client: ClientSocket, descriptor: int) -> int:
         """Have the reader write the body to the client's lent socket; return the number of bytes.
 
         Raises ``OSError`` if the body is cut short.
         """
-        socket.send_fds(self._source, [STRAIGHT], [descriptor])
+        socket.send_fds(self._source, [DIRECT], [descriptor])
         total_bytes, waits = 0, False
         while True:
             # No timeout for the client: a connection that takes too long is aborted elsewhere.
@@ -160,7 +160,7 @@ class Answer:
             count, waits = report & ~WAITS, bool(report & WAITS)
             total_bytes += count
             self._sent.inc(count)
-            client.wrote(count, waits=waits)
+            client.count_written(count, waits=waits)
         return total_bytes
 
     def give_up(self) -> None:

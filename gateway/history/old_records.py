@@ -1,7 +1,7 @@
 """A task's records, read from the store, and the answer made from them.
 
 Limits are exact and count whole records; the first record is returned whatever its size. A row group is decoded as a whole, so
-the records that a task leaves of it are kept for the next task (``ReadingOn``).
+the records that a task leaves of it are kept for the next task (``TaskReadAhead``).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gateway.codec.json_answer import Positions, json_pieces, ndjson_pieces
 from gateway.codec.media_type import ARROW_STREAM, JSON, NDJSON
 from gateway.engine.bounds import READ_AHEAD_PIECE_BYTES, READ_AHEAD_RECORDS
 from gateway.engine.read_ahead import DecodedPiece, decoded_piece, end_of_fitting
-from gateway.history.reading_on import ReadingOn
 from gateway.history.task import PlannedRun, Task
+from gateway.history.task_read_ahead import TaskReadAhead
 from log_format.clock import Clock
 from log_format.errors import CorruptData, StoreUnavailable
 from log_format.records.schema import RECORD_SCHEMA
@@ -33,7 +33,7 @@ READ_MS_MAX: Final = 2_000
 
 
 @dataclass(slots=True)
-class Found:
+class FoundRecords:
     """Records that were read: tables of ``RECORD_SCHEMA``, in order of offset."""
 
     next_offset: int
@@ -55,14 +55,14 @@ class OldRecords:
     def __init__(self, reader: SegmentReader, *, clock: Clock) -> None:
         self._reader = reader
         self._clock = clock
-        self._reading_on = ReadingOn(self._read)
+        self._reading_on = TaskReadAhead(self._read)
 
-    def read(self, task: Task) -> Found:
+    def read(self, task: Task) -> FoundRecords:
         """Return the task's records, up to its limits.
 
         Raises ``CorruptData`` and ``StoreUnavailable``, unless there are records to answer.
         """
-        found = Found(task.runs[0].start_offset)
+        found = FoundRecords(task.runs[0].start_offset)
         begun = self._reading_on.begin(task)
         try:
             self._take_all(task, found)
@@ -70,7 +70,7 @@ class OldRecords:
             self._reading_on.end(task, begun, found.next_offset, found.record_count, found.piece_bytes)
         return found
 
-    def _take_all(self, task: Task, found: Found) -> None:
+    def _take_all(self, task: Task, found: FoundRecords) -> None:
         until_ms = self._clock.monotonic_ms() + READ_MS_MAX
         for run in task.runs:
             while found.next_offset < run.end_offset:
@@ -85,7 +85,7 @@ class OldRecords:
                 if is_full:
                     return
 
-    def _take(self, task: Task, run: PlannedRun, found: Found) -> bool:
+    def _take(self, task: Task, run: PlannedRun, found: FoundRecords) -> bool:
         """Take the records of a run's next piece that fit; return True if a limit is reached."""
         kept = self._reading_on.find(task, run, found.next_offset)
         piece = kept or self._read(task, run, found.next_offset, found.size_bytes, found.record_count)
@@ -127,7 +127,7 @@ class OldRecords:
         return decoded_piece(table, offset, run.end_offset, run.path)
 
 
-def body(task: Task, found: Found) -> tuple[str | None, Iterator[bytes | memoryview]]:
+def body(task: Task, found: FoundRecords) -> tuple[str | None, Iterator[bytes | memoryview]]:
     """Return the content encoding, and the body in pieces."""
     positions = Positions(
         next_offset=found.next_offset, high_watermark=task.high_watermark, log_start_offset=task.log_start_offset

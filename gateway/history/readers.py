@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.history.service import READY, TASKS_AT_ONCE
+from gateway.history.service import PARALLEL_TASKS_MAX, READY
 from gateway.tasks.supervised import RestartPause, run_supervised
 
 START_S_MAX: Final = 30
@@ -57,11 +57,11 @@ class Reader:
                 raise ReaderUnavailable from error
         return own
 
-    def heard(self) -> None:
+    def note_answer(self) -> None:
         """Note that the reader answered."""
         self._heard_at = time.monotonic()
 
-    def missed(self) -> None:
+    def note_missed_head(self) -> None:
         """Note that a task got no head in time. If the reader has answered no task for long, kill it, so that it is restarted."""
         if time.monotonic() - self._heard_at > SILENT_S_MAX:
             with contextlib.suppress(ProcessLookupError):
@@ -106,7 +106,7 @@ class Readers:
             return None
         self._used_at = time.monotonic()
         usual = self._live.get(zlib.crc32(key.encode()) % self._count)
-        if usual is not None and usual.task_count < TASKS_AT_ONCE:
+        if usual is not None and usual.task_count < PARALLEL_TASKS_MAX:
             return usual
         return min(self._live.values(), key=lambda reader: reader.task_count)
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from gateway.history.client_socket import PASSED_ON, STRAIGHT, StraightBody
+from gateway.history.client_socket import DIRECT, PASSED_ON, DirectBodyWriter
 from gateway.history.old_records import OldRecords, body
-from gateway.history.task import FRAME_BYTES_MAX, LENGTH, TASKS, Damage, Head, Task, framed
+from gateway.history.task import FRAME_BYTES_MAX, LENGTH, TASKS, Damage, Head, Task, frame
 from gateway.stores.counted import StoreRequests
 from log_format.errors import CorruptData, StoreUnavailable
 
-TASKS_AT_ONCE: Final = 3
+PARALLEL_TASKS_MAX: Final = 3
 """Concurrent tasks of one process: two for clients of one address, as all behind a proxy are, so that one decodes while the
 other waits for the store or for its client. One is reserved for others."""
 READY: Final = b"r"
@@ -34,7 +34,7 @@ class Service:
         self._records = records
         self._requests = requests
         self._after_task = after_task
-        self._executor = ThreadPoolExecutor(TASKS_AT_ONCE, thread_name_prefix="task")
+        self._executor = ThreadPoolExecutor(PARALLEL_TASKS_MAX, thread_name_prefix="task")
 
     def run(self, control: socket.socket) -> None:
         """Serve each socket that arrives on ``control``, until its other end is closed."""
@@ -60,13 +60,13 @@ class Service:
 
     def _answer(self, client: socket.socket, task: Task) -> None:
         head, pieces = self._made(task)
-        client.sendall(framed(head))
+        client.sendall(frame(head))
         if not head.record_count:
             return
         how, descriptors, _, _ = socket.recv_fds(client, 1, 1)
-        if how == STRAIGHT:
+        if how == DIRECT:
             with socket.socket(fileno=descriptors[0]) as asker:
-                StraightBody(asker, client).write(pieces)
+                DirectBodyWriter(asker, client).write(pieces)
             return
         if how != PASSED_ON:
             raise OSError("the gateway closed the socket")

@@ -74,7 +74,7 @@ TASKS: Final = msgspec.msgpack.Decoder(Task)
 HEADS: Final = msgspec.msgpack.Decoder(Head)
 
 
-def framed(message: Task | Head) -> bytes:
+def frame(message: Task | Head) -> bytes:
     """Return the message as one frame."""
     data = msgspec.msgpack.encode(message)
     return LENGTH.pack(len(data)) + data

@@ -53,7 +53,7 @@ async def administer(call: KafkaCall, right: Right, change: Callable[[], Awaitab
     if recording is None:
         return await change()
     if recording.is_required:
-        await recording.recorded(call.event("administration", *right))
+        await recording.record_durably(call.event("administration", *right))
         return await change()
     try:
         made = await change()

@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 
 from kio.schema.index import api_key_map
 
+from gateway.access.admission_check import AdmissionCheck
 from gateway.access.authentication import Unauthenticated
 from gateway.access.caller import Caller
 from gateway.access.rights import Unauthorized
-from gateway.access.standing import Standing
 from gateway.audit.event import AuditEvent, Kind
 from gateway.gateway import Gateway
 from gateway.kafka.brokers import Advertised
@@ -241,8 +241,8 @@ class KafkaCall:
             Refused: The credential has ended.
         """
         gateway = self.gateway
-        standing = Standing(self.caller, gateway.rights, gateway.authentication, gateway.clock)
-        await gateway.rights.renew()
+        standing = AdmissionCheck(self.caller, gateway.rights, gateway.authentication, gateway.clock)
+        await gateway.rights.refresh_if_old()
         try:
             standing.check()
         except Unauthenticated:

@@ -63,7 +63,7 @@ def has_valid_credential(caller: Caller, authentication: Authentication | None) 
     if authentication is None:
         return True
     try:
-        authentication.still(caller)
+        authentication.revalidate(caller)
     except (Unauthenticated, BackOff):
         return False
     return True

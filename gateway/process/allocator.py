@@ -25,7 +25,7 @@ _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
 
 
-def give_memory_back(*, large_block_bytes: int = LARGE_BLOCK_BYTES, kept_bytes: int = TOP_KEPT_BYTES) -> bool:
+def configure_allocator(*, large_block_bytes: int = LARGE_BLOCK_BYTES, kept_bytes: int = TOP_KEPT_BYTES) -> bool:
     """Configure the allocator; call it before threads start. Return False if the C library has no such settings."""
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -27,7 +27,7 @@ class AnswerPace:
         self._progress_bytes = self._taken_bytes = 0
         self._progress_at_ms = self._taken_at_ms = now_ms
 
-    def fault(self, written_bytes: int, unsent_bytes: int, now_ms: int, *, is_needed: bool) -> str | None:
+    def disconnect_reason(self, written_bytes: int, unsent_bytes: int, now_ms: int, *, is_needed: bool) -> str | None:
         """Return why the client has to be disconnected; None if it need not be. Call it once a second.
 
         ``is_needed``: whether other requests wait for memory that the answer may hold.

@@ -22,36 +22,36 @@ import pyarrow as pa
 from gateway.access.authentication import Authentication
 from gateway.access.bootstrap import read_bootstrap_token
 from gateway.activity.activity import Activity
-from gateway.audit.event import of_foreign_commit
-from gateway.audit.recording import Recording
+from gateway.audit.event import foreign_commit_event
+from gateway.audit.recorder import AuditRecorder
 from gateway.audit.trail import AuditTrail
 from gateway.cluster.keys import read_key_file
-from gateway.cluster.membership import Beating, Identity, Membership
+from gateway.cluster.membership import HeartbeatSettings, Identity, Membership
 from gateway.cluster.ownership import Mode, Ownership
 from gateway.cluster.peers import Peers
 from gateway.engine.bounds import FLUSH_REQUESTS_MIN, LOAD_THREADS, LOOK_THREADS, EngineBounds
 from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import PeerConnections
-from gateway.forwarding.forwarding import Forwarding
+from gateway.forwarding.forwarder import Forwarder
 from gateway.forwarding.hop import Hops
-from gateway.forwarding.journal_peers import JournalPeering
+from gateway.forwarding.peer_journals import PeerJournals
 from gateway.forwarding.peer_message import PeerMessages
-from gateway.forwarding.queue_peers import QueuePeering
+from gateway.forwarding.peer_queues import PeerQueues
 from gateway.gateway import Gateway
-from gateway.history.lane import Lane
+from gateway.history.lane import HistoryLane
 from gateway.history.readers import Readers, reader_command
 from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from gateway.network.certificate import Certificate, PeerTrust
-from gateway.process.allocator import give_memory_back
-from gateway.process.sql_offer import statements_of
+from gateway.process.allocator import configure_allocator
+from gateway.process.sql_offer import make_statements
 from gateway.process.stores import open_counted, open_for_old_records
 from gateway.queues.dropped import audit_event
+from gateway.quotas.principal_limits import PrincipalLimits
 from gateway.quotas.quotas import Quotas
-from gateway.quotas.rows import LimitsOf
-from gateway.quotas.sharing import BEATS_UNTIL_OLD, Sharing
+from gateway.quotas.sharing import BEATS_UNTIL_STALE, QuotaSharing
 from gateway.settings.settings import Settings, SettingsError
 from gateway.stores.counted import StoreRequests
 from gateway.stores.missing_hints import MissingHints
@@ -96,7 +96,7 @@ class GatewayParts:
     compression_pool: Executor
     key_file: tuple[bytes, ...] | None = None
     """Keys of the setting ``cluster_key_file``."""
-    lane: Lane | None = None
+    lane: HistoryLane | None = None
     """Readers of history in processes of their own."""
 
 
@@ -106,7 +106,7 @@ def assemble(settings: Settings) -> Gateway:
     Raises ``SettingsError`` for an unusable store, ``UnsafeStore`` for a store that ignores put-if-absent.
     """
     # Arrow's own allocators keep the memory of a burst, but the bound is on the whole process.
-    give_memory_back()
+    configure_allocator()
     pa.set_memory_pool(pa.system_memory_pool())
     clock = SystemClock()
     metrics = Metrics()
@@ -140,7 +140,7 @@ def assemble(settings: Settings) -> Gateway:
             clock=clock,
             registry=metrics.registry,
             request_memory=request_memory,
-            journal_peers=JournalPeering(ownership, connections, breaker, hops),
+            journal_peers=PeerJournals(ownership, connections, breaker, hops),
         ),
         EngineSettings(bounds=_bounds(settings), super_users=_super_users(settings)),
     )
@@ -159,10 +159,10 @@ def assemble(settings: Settings) -> Gateway:
         key_file=_key_file(settings.cluster_key_file),
         lane=_lane(settings, requests, metrics),
     )
-    return put_together(settings, parts)
+    return assemble_from_parts(settings, parts)
 
 
-def put_together(settings: Settings, parts: GatewayParts) -> Gateway:
+def assemble_from_parts(settings: Settings, parts: GatewayParts) -> Gateway:
     """Return the gateway with the given parts. Raise ``SettingsError`` for a certificate that can't be used."""
     store, engine, ownership, connections = parts.store, parts.engine, parts.ownership, parts.connections
     clock, metrics, hops = parts.clock, parts.metrics, parts.hops
@@ -171,13 +171,13 @@ def put_together(settings: Settings, parts: GatewayParts) -> Gateway:
         store,
         ownership.peers,
         Identity(settings.gateway_id, settings.url, hops.instance, clock.now_ms()),
-        Beating(settings.heartbeat_ms, journals=settings.journals == "on", key_file=parts.key_file),
+        HeartbeatSettings(settings.heartbeat_ms, journals=settings.journals == "on", key_file=parts.key_file),
         owned_topic_count=lambda: engine.owned_topic_count,
         clock=clock,
         registry=metrics.registry,
         quotas=quotas,
     )
-    forwarding = Forwarding(
+    forwarding = Forwarder(
         *(ownership, connections, parts.breaker, engine.topics, hops),
         store_answers=engine.store_answers,
         rights=engine.rights,
@@ -190,7 +190,7 @@ def put_together(settings: Settings, parts: GatewayParts) -> Gateway:
         rights=engine.rights,
         vending=Vending(store.uri, settings),
         lane=parts.lane,
-        sql=statements_of(settings),
+        sql=make_statements(settings),
         recording=None if settings.audit_mode == "off" else _recording(settings, engine, clock, metrics),
         quotas=quotas,
         authentication=_authentication(settings, engine, clock),
@@ -208,19 +208,19 @@ def put_together(settings: Settings, parts: GatewayParts) -> Gateway:
         membership=membership,
         peers=ownership.peers,
         forwarding=forwarding,
-        queue_peers=QueuePeering(ownership, PeerMessages(ownership.peers, connections, parts.breaker, hops)),
+        queue_peers=PeerQueues(ownership, PeerMessages(ownership.peers, connections, parts.breaker, hops)),
         hops=hops,
         certificate=_certificate(settings),
         peer_trust=connections.trust,
     )
 
 
-def _lane(settings: Settings, requests: StoreRequests, metrics: Metrics) -> Lane | None:
+def _lane(settings: Settings, requests: StoreRequests, metrics: Metrics) -> HistoryLane | None:
     if settings.readers == 0 or settings.store.startswith("memory:"):  # no other process has it
         return None
     arguments = (settings.store, settings.log_level, settings.log_format)
     readers = Readers(settings.readers, reader_command(), arguments)
-    return Lane(
+    return HistoryLane(
         readers,
         settings.readers,
         requests=requests,
@@ -237,12 +237,12 @@ def _super_users(settings: Settings) -> tuple[str, ...] | None:
 
 
 def _quotas(settings: Settings, engine: LogEngine, clock: Clock) -> Quotas:
-    limits_of = LimitsOf(lambda: engine.access_table.state.quotas)
-    return Quotas(limits_of, Sharing(old_after_ms=BEATS_UNTIL_OLD * settings.heartbeat_ms), clock=clock)
+    limits_of = PrincipalLimits(lambda: engine.access_table.state.quotas)
+    return Quotas(limits_of, QuotaSharing(old_after_ms=BEATS_UNTIL_STALE * settings.heartbeat_ms), clock=clock)
 
 
-def _recording(settings: Settings, engine: LogEngine, clock: Clock, metrics: Metrics) -> Recording:
-    recording = Recording(
+def _recording(settings: Settings, engine: LogEngine, clock: Clock, metrics: Metrics) -> AuditRecorder:
+    recording = AuditRecorder(
         AuditTrail(clock=clock, registry=metrics.registry),
         engine.topics,
         engine.administration,
@@ -250,7 +250,7 @@ def _recording(settings: Settings, engine: LogEngine, clock: Clock, metrics: Met
         clock=clock,
         is_required=settings.audit_mode == "required",
     )
-    engine.foreign.tell = lambda topic, commit: recording.note(of_foreign_commit(topic, commit, clock.now_ms()))
+    engine.foreign.tell = lambda topic, commit: recording.note(foreign_commit_event(topic, commit, clock.now_ms()))
     engine.queues.drop_reports.tell = lambda queue, lost: recording.note(audit_event(queue, lost, clock.now_ms()))
     return recording
 
@@ -284,7 +284,7 @@ def _jwt_callers(settings: Settings, clock: Clock) -> JwtCallers | None:
     if settings.oidc_issuer is None or settings.oidc_audience is None:
         return None
     # Imported here, since these libraries take 10 MiB, which a gateway without an issuer does not need.
-    from gateway.access.issuer_keys import fetched_keys  # noqa: PLC0415
+    from gateway.access.issuer_keys import fetch_keys  # noqa: PLC0415
     from gateway.access.json_web_token import JwtRules  # noqa: PLC0415
     from gateway.access.jwt_callers import JwtCallers  # noqa: PLC0415
 
@@ -296,7 +296,7 @@ def _jwt_callers(settings: Settings, clock: Clock) -> JwtCallers | None:
         groups_claim=settings.oidc_groups_claim,
     )
     executor = ThreadPoolExecutor(JWT_THREADS, thread_name_prefix="jwt")
-    return JwtCallers(rules, fetch_keys=partial(fetched_keys, settings.oidc_issuer), executor=executor, clock=clock)
+    return JwtCallers(rules, fetch_keys=partial(fetch_keys, settings.oidc_issuer), executor=executor, clock=clock)
 
 
 def _bounds(settings: Settings) -> EngineBounds:

@@ -32,7 +32,7 @@ class ConnectionLimits:
     starts: RequestStarts = field(default_factory=RequestStarts)
 
 
-async def refusing(why: str, scope: Scope, _receive: Receive, send: Send) -> None:
+async def refuse_requests(why: str, scope: Scope, _receive: Receive, send: Send) -> None:
     """Answer every request of a connection beyond the limits (ASGI)."""
     request_id = request_id_of(scope)
     headers = {"connection": "close", "x-request-id": request_id}

@@ -6,7 +6,7 @@ import logging
 import resource
 from typing import Final
 
-OTHERS: Final = 1024
+OTHER_DESCRIPTORS: Final = 1024
 """Descriptors for connections to the store and other gateways, for files and the operations listener."""
 
 _log = logging.getLogger("gateway.process.descriptors")
@@ -19,7 +19,7 @@ def accepted_max(connections_max: int) -> int:
     a quarter of the descriptors remains for everything else.
     """
     wanted = 2 * connections_max
-    needed = wanted + OTHERS
+    needed = wanted + OTHER_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return wanted
@@ -31,7 +31,7 @@ def accepted_max(connections_max: int) -> int:
         allowed = soft
     if allowed == needed:
         return wanted
-    accepted = min(wanted, max(allowed - OTHERS, allowed * 3 // 4))
+    accepted = min(wanted, max(allowed - OTHER_DESCRIPTORS, allowed * 3 // 4))
     _log.warning(
         "%d file descriptors are too few for %d connections, which need %d: at most %d are accepted. Raise the limit"
         " (ulimit -Hn), or lower connections_max",

@@ -11,7 +11,7 @@ JOINED_BYTES_MAX: Final = 64 * 1024
 _HEAD_BEGINS: Final = b"HTTP/"
 
 
-class Gentle(Protocol):
+class GentleProtocol(Protocol):
     """The protocol that owns the transport."""
 
     lingering_since_ms: int | None
@@ -46,7 +46,7 @@ class GentleTransport:
     def __init__(
         self,
         transport: asyncio.Transport,
-        protocol: Gentle,
+        protocol: GentleProtocol,
         carrier: asyncio.Transport | None = None,
         *,
         call_soon: Callable[[Callable[[], None]], object],

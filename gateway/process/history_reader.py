@@ -4,7 +4,7 @@ A gateway starts the reader and sends it tasks over ``CONTROL``, a descriptor of
 when that socket closes, because the gateway stops it or has ended. So it ignores SIGTERM and SIGINT, which a service manager or a
 terminal sends to all processes of a service, and finishes the tasks of a draining gateway.
 
-It has a lower priority than all other processes (``gateway.process.yielding``).
+It has a lower priority than all other processes (``gateway.process.priority``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
 from gateway.history.old_records import OldRecords
-from gateway.history.service import TASKS_AT_ONCE, Service
-from gateway.process.allocator import give_memory_back, resident_bytes, trim
+from gateway.history.service import PARALLEL_TASKS_MAX, Service
+from gateway.process.allocator import configure_allocator, resident_bytes, trim
+from gateway.process.priority import lower_priority
 from gateway.process.stores import open_for_old_records
-from gateway.process.yielding import yield_to_gateway
 from gateway.stores.counted import StoreRequests
 from gateway.telemetry import structured_log
 from log_format.clock import SystemClock
@@ -43,29 +43,31 @@ TRIM_PAUSE_S: Final = 0.25
 
 def main(arguments: list[str]) -> None:
     """Serve until the gateway has ended."""
-    yield_to_gateway(out_of_memory_score=OUT_OF_MEMORY_SCORE)
+    lower_priority(out_of_memory_score=OUT_OF_MEMORY_SCORE)
     hide_pandas()
     descriptor, uri, log_level, log_format = arguments
     control = socket.socket(fileno=int(descriptor))
     structured_log.configure(log_level, cast("structured_log.LogFormat", log_format))
-    give_memory_back(large_block_bytes=LARGE_BLOCK_BYTES, kept_bytes=KEPT_BYTES)
+    configure_allocator(large_block_bytes=LARGE_BLOCK_BYTES, kept_bytes=KEPT_BYTES)
     pa.set_memory_pool(pa.system_memory_pool())
     clock, requests = SystemClock(), StoreRequests()
     # Threads for the tasks, and one that decodes ahead.
-    store = open_for_old_records(uri, requests, threads=TASKS_AT_ONCE + 1, clock=clock, registry=CollectorRegistry())
+    store = open_for_old_records(
+        uri, requests, threads=PARALLEL_TASKS_MAX + 1, clock=clock, registry=CollectorRegistry()
+    )
     reader = SegmentReader(
         store,
         footer_cache_bytes=FOOTERS_BYTES,
         span_bytes_max=SPAN_BYTES_MAX,
         decoded_bytes_max=DECODED_BYTES_MAX,
     )
-    Service(OldRecords(reader, clock=clock), requests, _Trimming().after_task).run(control)
+    Service(OldRecords(reader, clock=clock), requests, _Trimmer().after_task).run(control)
     # Threads may wait for the store, and an ordinary exit would wait for them.
     structured_log.WRITER.flush(0.5)
     os._exit(0)
 
 
-class _Trimming:
+class _Trimmer:
     """Return of freed memory to the system after a task, at most once in ``TRIM_PAUSE_S``."""
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ class LentSocket:
                 return descriptor
         return None
 
-    def wrote(self, byte_count: int, *, waits: bool) -> None:
+    def count_written(self, byte_count: int, *, waits: bool) -> None:
         """Count bytes that the reader wrote; see ``ClientSocket``."""
         self._gentle.written_bytes += byte_count
         self._gentle.unsent_elsewhere_bytes = int(waits)

@@ -24,15 +24,15 @@ class Machine:
     memory_bytes: int
 
     @classmethod
-    def of_this_process(cls) -> Self:
+    def current(cls) -> Self:
         """Return what this process may use now."""
         affine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return cls.limited(
+        return cls.with_limits(
             Path("/"), cores=affine, memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         )
 
     @classmethod
-    def limited(cls, root: Path, *, cores: float, memory_bytes: int) -> Self:
+    def with_limits(cls, root: Path, *, cores: float, memory_bytes: int) -> Self:
         """Return these values, or less if the process's control groups say so. ``root``: directory that has ``/proc`` and
         ``/sys``."""
         return cls(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def merged(pages: Mapping[int, str]) -> str:
+def merge_pages(pages: Mapping[int, str]) -> str:
     """Merge the metrics pages of workers, by their numbers, into one. A family's samples are grouped, as the format demands."""
     heads: dict[str, list[str]] = {}
     samples: dict[str, list[str]] = {}

@@ -40,7 +40,7 @@ from gateway.history.client_socket import CLIENT_SOCKET
 from gateway.http.disconnect import IS_GONE
 from gateway.network.client_addresses import address_key
 from gateway.process.answer_pace import AnswerPace
-from gateway.process.connection_limits import TOLD_MAX, ConnectionLimits, refusing
+from gateway.process.connection_limits import TOLD_MAX, ConnectionLimits, refuse_requests
 from gateway.process.gentle_transport import GentleTransport
 from gateway.process.lent_socket import LentSocket
 from gateway.process.malformed import malformed_answer
@@ -134,9 +134,9 @@ class GatewayProtocol(HttpToolsProtocol):
             transport.abort()
             return False
         if excess > 0:
-            self.app = partial(refusing, "The gateway has reached its limit of connections.")
+            self.app = partial(refuse_requests, "The gateway has reached its limit of connections.")
         elif of_address > 0:
-            self.app = partial(refusing, "The gateway has reached its limit of connections from this address.")
+            self.app = partial(refuse_requests, "The gateway has reached its limit of connections from this address.")
         return True
 
     def leave(self) -> None:
@@ -253,7 +253,7 @@ class GatewayProtocol(HttpToolsProtocol):
         # An answer that the connection has in full holds no reservation any more.
         is_needed = is_memory_short and cycle is not None and not cycle.response_complete
         gentle = self._gentle
-        why = self._pace.fault(gentle.written_bytes, gentle.unsent_bytes(), now_ms, is_needed=is_needed)
+        why = self._pace.disconnect_reason(gentle.written_bytes, gentle.unsent_bytes(), now_ms, is_needed=is_needed)
         if why is not None:
             _log.warning("%s; its connection is cut", why)
             transport.abort()

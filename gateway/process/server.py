@@ -30,10 +30,10 @@ from gateway.network.certificate import LOOK_SECONDS
 from gateway.network.client_addresses import ClientAddresses
 from gateway.process.allocator import resident_bytes, trim
 from gateway.process.connection_limits import ConnectionLimits
+from gateway.process.connection_mover import ConnectionMover
 from gateway.process.descriptors import accepted_max
 from gateway.process.listener_config import listener_config
-from gateway.process.moving import Moving
-from gateway.process.moving_protocol import MovingProtocol
+from gateway.process.movable_protocol import MovableProtocol
 from gateway.process.operations_listener import OperationsListener, listening_url
 from gateway.process.protocol import GatewayProtocol
 from gateway.process.registry_listener import AtTheRoot, RegistryListener
@@ -66,22 +66,22 @@ _BACKLOG = 1024
 _log = logging.getLogger("gateway.process.server")
 
 
-def moving_of(gateway: Gateway, worker: Worker | None) -> Moving | None:
+def make_connection_mover(gateway: Gateway, worker: Worker | None) -> ConnectionMover | None:
     """Return what moves connections to other workers of the port; None if there are none, or TLS ties connections to this
     process."""
     settings = gateway.settings
     if worker is None or gateway.certificate is not None:
         return None
     share = settings.connections_per_address_max or settings.connections_max
-    return Moving(worker, min(settings.connections_max, share) // 2, gateway.metrics.registry)
+    return ConnectionMover(worker, min(settings.connections_max, share) // 2, gateway.metrics.registry)
 
 
-def server_config(app: GatewayApplication, gateway: Gateway, moving: Moving | None = None) -> uvicorn.Config:
+def server_config(app: GatewayApplication, gateway: Gateway, moving: ConnectionMover | None = None) -> uvicorn.Config:
     """Return uvicorn's configuration for the gateway. ``moving``: moves connections to other workers, if there are any."""
     settings, limits = gateway.settings, _limits(gateway.settings)
     protocol: Callable[..., GatewayProtocol] = _protocol(gateway, limits)
     if moving is not None:
-        protocol = functools.partial(MovingProtocol, limits=limits, hand_over=moving.hand_over)
+        protocol = functools.partial(MovableProtocol, limits=limits, hand_over=moving.hand_over)
     return listener_config(
         app,
         settings,
@@ -129,7 +129,7 @@ class GatewayServer(uvicorn.Server):
         announce: Callable[[str, str | None], None],
         *,
         worker: Worker | None = None,
-        moving: Moving | None = None,
+        moving: ConnectionMover | None = None,
         sweep_seconds: float = SWEEP_SECONDS,
     ) -> None:
         """Create the server. ``worker``: what the supervisor handed over; None: there is no supervisor."""
@@ -274,12 +274,12 @@ class GatewayServer(uvicorn.Server):
             lambda: protocol(config=config, server_state=self.server_state, app_state=self.lifespan.state),
         )
 
-    def _protocol(self) -> MovingProtocol:
+    def _protocol(self) -> MovableProtocol:
         """Return the protocol for a connection that another worker hands over."""
         protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
-        assert isinstance(protocol, MovingProtocol)
+        assert isinstance(protocol, MovableProtocol)
         return protocol
 
     def _reached_at(self, url: str) -> str:

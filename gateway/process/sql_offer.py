@@ -11,7 +11,7 @@ from gateway.settings.settings import Settings, SettingsError
 from gateway.sql.statements import Statements
 
 
-def statements_of(settings: Settings) -> Statements | None:
+def make_statements(settings: Settings) -> Statements | None:
     """Return what answers statements; None if SQL is not offered. Raise ``SettingsError`` for ``on`` if a requirement is
     missing."""
     is_there = sys.platform == "linux" and importlib.util.find_spec("duckdb") is not None

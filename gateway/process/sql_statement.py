@@ -1,7 +1,7 @@
 """A statement's process: ``python -m gateway.process.sql_statement``. A gateway starts it for one statement, then kills it.
 
 Once its libraries are loaded it can open no file and no socket, start no process, and write only to its standard output: the
-system refuses it, whatever DuckDB tries (``fence``). It has no credential: its environment is only what Python needs
+system refuses it, whatever DuckDB tries (``restrict_process``). It has no credential: its environment is only what Python needs
 (``statement_environment``). It ends at its limits of memory and CPU time, and with its gateway: immediately on Linux, by an alarm
 elsewhere.
 
@@ -23,7 +23,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from gateway.process.yielding import yield_to_gateway
+from gateway.process.priority import lower_priority
 from gateway.sql.task import CPU_S_MAX, LENGTH, LIFE_S_MAX, Found, framed
 from log_format.without_pandas import hide_pandas
 
@@ -58,7 +58,7 @@ def statement_environment(own: Mapping[str, str]) -> dict[str, str]:
 
 def main() -> None:
     """Answer one statement."""
-    yield_to_gateway(out_of_memory_score=OUT_OF_MEMORY_SCORE)
+    lower_priority(out_of_memory_score=OUT_OF_MEMORY_SCORE)
     _end_with_gateway()
     hide_pandas()
     import pyarrow as pa  # noqa: PLC0415 - slow imports come after the priority was lowered
@@ -68,7 +68,7 @@ def main() -> None:
     pa.set_cpu_count(1)
     statement = Statement()
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    fence()
+    restrict_process()
     named = statement.named(_frame(source).decode())
     _say(sink, named)
     if named.error is None:
@@ -89,7 +89,7 @@ def _end_with_gateway() -> None:
         ctypes.CDLL(None).prctl(_KILL_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
 
 
-def fence() -> None:
+def restrict_process() -> None:
     """Have the system refuse this process, from now on, what a statement does not need."""
     seconds = int(time.process_time()) + CPU_S_MAX
     for limit, most in (

@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeGuard
 
-from gateway.process.supervised_page import SupervisedPage
-from gateway.process.worker import environment_of
+from gateway.process.supervisor_listener import SupervisorListener
+from gateway.process.worker import environment_for
 from gateway.process.worker_count import worker_arguments
 from gateway.settings.settings import Settings
 from gateway.tasks.supervised import RestartPause
@@ -35,7 +35,7 @@ _log = logging.getLogger("gateway.process.supervisor")
 
 
 @dataclass(slots=True)
-class _Place:
+class _WorkerSlot:
     """One worker's place: its sockets stay open while its processes are replaced."""
 
     number: int
@@ -70,7 +70,7 @@ class Supervisor:
         self._count = count
         self._command = [sys.executable, "-m", "gateway", *arguments]
         self._announce = announce
-        self._places: list[_Place] = []
+        self._places: list[_WorkerSlot] = []
         self._life_read, self._life_write = os.pipe()
         self._page_url = ""
         self._stopping = asyncio.Event()
@@ -85,12 +85,12 @@ class Supervisor:
         except OSError as error:
             _log.error("the port can't be had: %s", error)
             return 3
-        self._places = [_Place(number, *pair, *_pair()) for number, pair in enumerate(sockets)]
+        self._places = [_WorkerSlot(number, *pair, *_pair()) for number, pair in enumerate(sockets)]
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
-        with SupervisedPage("127.0.0.1", 0, self._operations_urls) as page:
+        with SupervisorListener("127.0.0.1", 0, self._operations_urls) as page:
             self._page_url = f"{page.url}/metrics"
             return await self._run()
 
@@ -101,7 +101,7 @@ class Supervisor:
             await self._end_all()
             return max(error.status if isinstance(error, CannotStart) else 3 for error in refusals)
         port = self._settings.operations_port
-        with SupervisedPage(self._settings.ops_host, port, self._operations_urls) as page:
+        with SupervisorListener(self._settings.ops_host, port, self._operations_urls) as page:
             self._announce(_url(self._settings, self._places[0].shared), page.url)
             watching = [asyncio.create_task(self._watch(place)) for place in self._places]
             await self._stopping.wait()
@@ -110,7 +110,7 @@ class Supervisor:
             await self._end_all()
         return self._status
 
-    async def _start(self, place: _Place) -> None:
+    async def _start(self, place: _WorkerSlot) -> None:
         """Start a new process in the place, and wait until it listens. Raise ``CannotStart``."""
         ready_read, ready_write = os.pipe()
         outboxes = [other.outbox.fileno() for other in self._places]
@@ -126,7 +126,7 @@ class Supervisor:
         process = await asyncio.create_subprocess_exec(
             *self._command,
             *worker_arguments(self._settings, self._count, place.number),
-            env=os.environ | environment_of(inherited | told),
+            env=os.environ | environment_for(inherited | told),
             pass_fds=(*inherited.values(), *outboxes),
             # A terminal's Ctrl-C is for this process, which then signals the workers.
             start_new_session=True,
@@ -139,7 +139,7 @@ class Supervisor:
             raise CannotStart(await process.wait() or 1)
         place.process, place.operations_url = process, json.loads(answer)["operations_url"]
 
-    async def _watch(self, place: _Place) -> None:
+    async def _watch(self, place: _WorkerSlot) -> None:
         """Restart the worker whenever it ends by itself."""
         while True:
             process = place.process

@@ -35,7 +35,7 @@ class Worker:
     outboxes: tuple[socket.socket, ...]
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> Self | None:
+    def from_environment(cls, environment: Mapping[str, str]) -> Self | None:
         """Read the process's environment; return None if the process has no supervisor."""
         text = environment.get(VARIABLE)
         if text is None:
@@ -59,7 +59,7 @@ class Worker:
         os.close(self.ready)
 
 
-def environment_of(handed_over: Mapping[str, object]) -> dict[str, str]:
+def environment_for(handed_over: Mapping[str, object]) -> dict[str, str]:
     """Return the environment variable for a worker's process: the members of ``Worker``, with sockets as descriptors, which
     the process inherits under their numbers."""
     return {VARIABLE: json.dumps(handed_over)}

@@ -31,7 +31,9 @@ def default_workers(settings: Settings, machine: Machine) -> int:
     if _alone(settings):
         return 1
     by_cores = min(int(machine.cores * 3 / 4), WORKERS_MAX)
-    return next((count for count in range(by_cores, 1, -1) if all_bytes(settings, count) <= machine.memory_bytes), 1)
+    return next(
+        (count for count in range(by_cores, 1, -1) if total_bytes_max(settings, count) <= machine.memory_bytes), 1
+    )
 
 
 def _alone(settings: Settings) -> bool:
@@ -50,13 +52,15 @@ def _has_peers_elsewhere(settings: Settings) -> bool:
     return settings.advertised_url is not None or not (settings.host in EVERY_ADDRESS or is_loopback(settings.host))
 
 
-def all_bytes(settings: Settings, count: int) -> int:
+def total_bytes_max(settings: Settings, count: int) -> int:
     """Return the most memory of so many workers, with their supervisor, readers of history and SQL processes."""
     beside = settings.readers_bytes + (0 if settings.sql == "off" else PROCESS_BYTES)
-    return SUPERVISOR_BYTES + count * (settings.model_copy(update=shared_out(settings, count)).process_bytes() + beside)
+    return SUPERVISOR_BYTES + count * (
+        settings.model_copy(update=share_memory(settings, count)).process_bytes() + beside
+    )
 
 
-def shared_out(settings: Settings, count: int) -> Mapping[str, int]:
+def share_memory(settings: Settings, count: int) -> Mapping[str, int]:
     """Return each worker's share of the memory for requests. Every worker holds the same knowledge of topics, groups and
     transactions, so their budgets are not divided."""
     return {
@@ -73,7 +77,7 @@ def shared_out(settings: Settings, count: int) -> Mapping[str, int]:
 def worker_arguments(settings: Settings, count: int, number: int) -> list[str]:
     """Return the settings of worker ``number`` of ``count`` as options: its share of memory, its own operators' page, and a
     name that no other process has, including its predecessor in the same place."""
-    own: dict[str, Any] = {"workers": 1, "ops_host": "127.0.0.1", "ops_port": 0, **shared_out(settings, count)}
+    own: dict[str, Any] = {"workers": 1, "ops_host": "127.0.0.1", "ops_port": 0, **share_memory(settings, count)}
     if "gateway_id" in settings.model_fields_set:
         own["gateway_id"] = f"{settings.gateway_id[:50]}-{number}-{token_hex(4)}"
     return [part for name, value in own.items() for part in ("--" + name.replace("_", "-"), str(value))]

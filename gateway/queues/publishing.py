@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from gateway.call import detached_from_call
 from gateway.engine.producer_ids import ProducerIds
-from gateway.finishing.finishing import Finishing
-from gateway.finishing.staging import Listed, Staged
+from gateway.finishing.finishing_parts import FinishingParts
+from gateway.finishing.staging import Staged, StagedListing
 from gateway.queues.live_queue import LiveQueue
 from log_format.clock import Clock
 from log_format.errors import BackOff, OutcomeUnknown, TidelogError
@@ -32,7 +32,7 @@ from log_format.transactions.staged_settlements import StagedSettlements
 class Publishing:
     """Transactions of queues. Used on the event loop only."""
 
-    finishing: Finishing
+    finishing: FinishingParts
     producer_ids: ProducerIds
     clock: Clock
     new_id: NewId
@@ -74,7 +74,7 @@ class Publishing:
             await self._dropped(transaction_id)
             raise
         with detached_from_call():
-            await self.finishing.finisher.finished(row, staged)
+            await self.finishing.finisher.finish(row, staged)
 
     async def _staged(
         self, transaction_id: str, queue: LiveQueue, records: Sequence[StagedRecords], pending: PendingSettlement
@@ -83,10 +83,10 @@ class Publishing:
         note = StagedSettlements(queue=queue.name, pending_id=pending.pending_id)
         try:
             names = [
-                await staging.put(transaction_id, Listed((), 0, number), one, None)
+                await staging.put(transaction_id, StagedListing((), 0, number), one, None)
                 for number, one in enumerate(records)
             ]
-            noted = await staging.put_settlements(transaction_id, Listed((), 0, len(names)), note)
+            noted = await staging.put_settlements(transaction_id, StagedListing((), 0, len(names)), note)
             with detached_from_call():
                 await self.finishing.queues.decide(Prepare(pending=pending, epoch=queue.epoch))
         except OutcomeUnknown as problem:
@@ -114,7 +114,7 @@ class Publishing:
                 return False
             row = await self.finishing.transactions.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))
         with detached_from_call():
-            row = await self.finishing.finisher.finished(row)
+            row = await self.finishing.finisher.finish(row)
         # Finishing a committed transaction has concluded its changes; this drops the others.
         await self.finishing.queues.conclude(transaction_id, {})
         return row.has_ended

@@ -18,7 +18,7 @@ from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.engine.start_resolver import ReadPosition, StartResolver
 from gateway.engine.waiters import DrainFlag, WaiterSlots
-from gateway.finishing.finishing import Finishing
+from gateway.finishing.finishing_parts import FinishingParts
 from gateway.memory_budget import Memory
 from gateway.problem import overloaded
 from gateway.queues.bounds import QUEUES_MAX, REMEMBERED_MAX, QueueBounds
@@ -70,7 +70,7 @@ class Queues:
     def __init__(
         self,
         access: TableAccess,
-        finishing: Finishing,
+        finishing: FinishingParts,
         sources: QueueSources,
         producer_ids: ProducerIds,
         ownership: Ownership,

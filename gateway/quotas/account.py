@@ -6,7 +6,7 @@ import math
 
 from gateway.quotas.bucket import Bucket
 from gateway.quotas.limits import COUNTS, REQUESTS, SPAN_MS, Limits
-from gateway.quotas.sharing import WHOLE, Sharing, demand_name
+from gateway.quotas.sharing import WHOLE, QuotaSharing, demand_name
 
 
 class _Rate:
@@ -43,7 +43,7 @@ class Account:
 
     __slots__ = ("_count_names", "_rates", "_round", "_sharing", "is_touched", "limits", "refused")
 
-    def __init__(self, principal: str, limits: Limits, sharing: Sharing, now_ms: int) -> None:
+    def __init__(self, principal: str, limits: Limits, sharing: QuotaSharing, now_ms: int) -> None:
         self.limits = limits
         self._sharing = sharing
         self._rates: dict[str, _Rate] = {}
@@ -122,4 +122,4 @@ class Account:
             part = self._sharing.part(rate.name, now_ms)
             if part != rate.part:
                 rate.part = part
-                rate.bucket.take_share(part, now_ms)
+                rate.bucket.set_share(part, now_ms)

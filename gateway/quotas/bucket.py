@@ -26,7 +26,7 @@ class Bucket:
         """Amount by which the bucket refills in a second."""
         return self._per_ms * 1000
 
-    def take_share(self, share: float, now_ms: int) -> None:
+    def set_share(self, share: float, now_ms: int) -> None:
         """Change the part of the limit. A debt is kept."""
         self._refill(now_ms)
         self._capacity = self._limit * share

@@ -18,7 +18,7 @@ from typing import Final
 
 from gateway.quotas.account import Account
 from gateway.quotas.limits import CONNECTIONS, REQUESTS, Limits
-from gateway.quotas.sharing import DEMANDS_MAX, Demands, Sharing
+from gateway.quotas.sharing import DEMANDS_MAX, Demands, QuotaSharing
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode
 
@@ -62,7 +62,7 @@ class Quotas:
     def __init__(
         self,
         limits_of: Callable[[str], Limits | None],
-        sharing: Sharing,
+        sharing: QuotaSharing,
         *,
         clock: Clock,
         accounts_max: int = ACCOUNTS_MAX,
@@ -133,7 +133,7 @@ class Quotas:
         if not self._open[principal, quota]:
             del self._open[principal, quota]
 
-    def held(self, principal: str, quota: str) -> int:
+    def open_count(self, principal: str, quota: str) -> int:
         """Return how many connections or event streams are open."""
         return self._open.get((principal, quota), 0)
 
@@ -143,7 +143,7 @@ class Quotas:
         beat_ms, self._published_ms = now_ms - self._published_ms, now_ms
         demands: dict[str, int] = {}
         for principal, account in list(self._accounts.items()):
-            held = {quota: self.held(principal, quota) for quota in account.refused}
+            held = {quota: self.open_count(principal, quota) for quota in account.refused}
             if account.is_idle(now_ms) and not any(held.values()):
                 del self._accounts[principal]
             else:
@@ -153,9 +153,9 @@ class Quotas:
         self._sharing.publish(published)
         return published
 
-    def take_in(self, of_peers: Sequence[Demands]) -> None:
+    def update_from_peers(self, of_peers: Sequence[Demands]) -> None:
         """Take in the demands of the live peers' heartbeats, one mapping for each peer."""
-        self._sharing.take_in(of_peers, self._clock.monotonic_ms())
+        self._sharing.update_from_peers(of_peers, self._clock.monotonic_ms())
 
     def _account(self, principal: str) -> Account | None:
         limits = self._limits_of(principal)

@@ -20,7 +20,7 @@ WHOLE: Final = 1_000_000
 """A demand for a whole quota. Larger demands count as this."""
 SHARE_MIN: Final = 0.001
 """Least part of a quota, so that a debt is paid at last even if other gateways demand the whole quota."""
-BEATS_UNTIL_OLD: Final = 4
+BEATS_UNTIL_STALE: Final = 4
 """Beats without a look at the heartbeats after which the last demands are stale."""
 
 Demands = Mapping[str, int]
@@ -48,7 +48,7 @@ def share(own: int, others: Sequence[int]) -> float:
     raise AssertionError("demands beyond the whole leave one that exceeds an equal part")
 
 
-class Sharing:
+class QuotaSharing:
     """The demands of this gateway and of the others, as heartbeats carry them. Used on the event loop only."""
 
     def __init__(self, *, old_after_ms: int) -> None:
@@ -64,7 +64,7 @@ class Sharing:
         self._published = demands
         self.round += 1
 
-    def take_in(self, of_peers: Sequence[Demands], now_ms: int) -> None:
+    def update_from_peers(self, of_peers: Sequence[Demands], now_ms: int) -> None:
         """Take in the demands of the others' heartbeats, one mapping for each peer."""
         self._of_peers = of_peers
         self._looked_at_ms = now_ms

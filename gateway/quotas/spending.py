@@ -40,7 +40,7 @@ class Spending(Protocol):
         """Count the request as an event stream. Raise ``Throttled``."""
 
 
-class SpendingHere:
+class LocalSpending:
     """Usage of a client's request. Call ``end`` once the request is over."""
 
     __slots__ = ("_admitted", "_is_stream", "_principal", "_quotas")
@@ -84,7 +84,7 @@ class SpendingHere:
             self._quotas.leave(self._principal, STREAMS)
 
 
-class SpendingThere:
+class ForwardedSpending:
     """Usage of a request that another gateway forwarded: charged there, and reported in the answer's head."""
 
     __slots__ = ("_measured", "_spent")
@@ -118,7 +118,7 @@ class SpendingThere:
         return ",".join(f"{quota}={amount}" for quota, amount in self._spent.items()).encode()
 
 
-def spend_told(spending: Spending, header: bytes) -> None:
+def charge_reported(spending: Spending, header: bytes) -> None:
     """Charge the usage that another gateway reports."""
     for one in header.decode("latin-1").split(","):
         quota, _, amount = one.partition("=")

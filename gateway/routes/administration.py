@@ -54,7 +54,7 @@ async def administer(
         return audit_event(request.scope, "administration", right, gateway.clock.now_ms())
 
     if recording.is_required:
-        await recording.recorded(event(_right_before_check(request, need, values)))
+        await recording.record_durably(event(_right_before_check(request, need, values)))
         return await endpoint(**values)
     try:
         answer = await endpoint(**values)

@@ -40,7 +40,7 @@ async def home(request: Request, query: Annotated[IssuerAnswer, Query()]) -> Res
     if HTML not in wanted or negotiate(wanted, (MEDIA_TYPE, HTML)) != HTML:
         if gateway.authentication is not None:
             # As for every unknown route: a program without a credential learns nothing.
-            await gateway.authentication.caller(request.scope.get(CLIENT_CERTIFICATE), request.scope["headers"])
+            await gateway.authentication.authenticate(request.scope.get(CLIENT_CERTIFICATE), request.scope["headers"])
         raise no_such_route()
     settings = gateway.settings
     if settings.console == "off":

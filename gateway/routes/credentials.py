@@ -90,7 +90,7 @@ async def vend_credentials(request: Request, wanted: Wanted) -> Response:
     access: Any = wanted.access
     recording, events = gateway.recording, _events(request, operation, wanted.topics)
     if recording is not None and recording.is_required:
-        await asyncio.gather(*map(recording.recorded, events))
+        await asyncio.gather(*map(recording.record_durably, events))
     given = await gateway.vending.vend(wanted.topics, access, duration_s=wanted.duration_s, principal=principal)
     if recording is not None and not recording.is_required:
         for event in events:

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
+from gateway.access.admission_check import AdmissionCheck
 from gateway.access.needs import Need, needs
-from gateway.access.standing import Standing
 from gateway.codec.media_type import EVENT_STREAM, JSON, negotiate
 from gateway.engine.fetch_answer import FetchAnswer, FetchFrom, FetchLimits
 from gateway.gateway import answer_memory, engine_of, gateway_of, standing_of
@@ -144,7 +144,7 @@ async def _fetch_readable(
     return found
 
 
-async def _recheck_rights(standing: Standing, topics: Sequence[str], found: FetchAnswer) -> bool:
+async def _recheck_rights(standing: AdmissionCheck, topics: Sequence[str], found: FetchAnswer) -> bool:
     """Replace parts by an error where the caller lost the right to the topic while it waited, and return whether there are
     any. ``topics``: the topic of each part. Raise ``BackOff``."""
     try:

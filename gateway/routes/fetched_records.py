@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 from starlette.requests import Request
 
-from gateway.access.standing import Standing
+from gateway.access.admission_check import AdmissionCheck
 from gateway.codec.arrow_answer import arrow_pieces
 from gateway.codec.event_stream import PING, EventWriter
 from gateway.codec.json_answer import Positions, failed_partition, json_pieces, ndjson_pieces
@@ -147,7 +147,7 @@ async def _events(  # noqa: PLR0917
     following: PartitionStreams,
     start: ReadPosition,
     memory: Memory,
-    standing: Standing,
+    standing: AdmissionCheck,
     spending: Spending | None,
     writer: EventWriter,
 ) -> AsyncGenerator[bytes, None]:
@@ -197,7 +197,7 @@ async def _events(  # noqa: PLR0917
                     reservation.release()
 
 
-async def _find_lost_right(standing: Standing, topic: str, event: StreamEvent) -> StreamEnded | None:
+async def _find_lost_right(standing: AdmissionCheck, topic: str, event: StreamEvent) -> StreamEnded | None:
     """Return the end of a stream whose caller has lost its rights, or whose rights are not known; None if they still hold."""
     try:
         return StreamEnded("unauthorized") if await standing.unreadable([topic]) else None

@@ -20,7 +20,7 @@ from gateway.engine.history_plans import is_far_behind, old_runs
 from gateway.engine.start_resolver import ReadPosition
 from gateway.gateway import answer_memory, engine_of, standing_of
 from gateway.history.client_socket import CLIENT_SOCKET, ClientSocket
-from gateway.history.lane import ANSWER_BYTES_MAX, Answer, Lane
+from gateway.history.lane import ANSWER_BYTES_MAX, Answer, HistoryLane
 from gateway.history.task import PlannedRun, Task
 from gateway.log_engine import LogEngine
 from gateway.routes import quota_charges
@@ -28,7 +28,7 @@ from log_format.errors import BackOff, CorruptData
 
 
 async def history_response(
-    request: Request, lane: Lane, start: ReadPosition, limits: FetchLimits, kind: str
+    request: Request, lane: HistoryLane, start: ReadPosition, limits: FetchLimits, kind: str
 ) -> ASGIApp | None:
     """Return the lane's answer; None if the gateway has to read itself. A client that is far behind starts the readers.
 
@@ -171,7 +171,7 @@ class _HistoryResponse:
         if scope["http_version"] != "1.1" or (descriptor := await client.lend(self._answer.give_up)) is None:
             return None
         try:
-            return await self._answer.straight(client, descriptor)
+            return await self._answer.send_directly(client, descriptor)
         finally:
             client.take_back()
 

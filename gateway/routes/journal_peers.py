@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from gateway.access.needs import open_to_all
 from gateway.call import detached_from_call
-from gateway.forwarding.journal_peers import NEWS_BYTES_MAX, NEWS_PATH, OFFER_PATH
+from gateway.forwarding.peer_journals import NEWS_BYTES_MAX, NEWS_PATH, OFFER_PATH
 from gateway.gateway import gateway_of
 from gateway.problem import refused
 from gateway.routes.peer_message import peer_message

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gateway.access.needs import open_to_all
-from gateway.forwarding.queue_peers import MEDIA_TYPE, SETTLE_PATH, TAKE_PATH
+from gateway.forwarding.peer_queues import MEDIA_TYPE, SETTLE_PATH, TAKE_PATH
 from gateway.gateway import engine_of, gateway_of
 from gateway.http.disconnect import cancel_on_disconnect
 from gateway.memory_budget import Reservation

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from gateway.engine.waiters import DrainFlag
-from gateway.finishing.finishing import Finishing
+from gateway.finishing.finishing_parts import FinishingParts
 from log_format.clock import Clock
 from log_format.errors import TidelogError
 from log_format.transactions.check_back import NotDue, OfferForCheck, due_rows
@@ -19,7 +19,7 @@ LOOK_MS = 500
 class CheckBack:
     """Offers of silent transactions. Used on the event loop only."""
 
-    def __init__(self, finishing: Finishing, *, clock: Clock, draining: DrainFlag) -> None:
+    def __init__(self, finishing: FinishingParts, *, clock: Clock, draining: DrainFlag) -> None:
         self._table = finishing.transactions
         self._clock = clock
         self._draining = draining

@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.engine.bounds import PARALLEL_PUTS_MAX
 from gateway.engine.producer_ids import ProducerIds
-from gateway.finishing.finishing import Finishing
+from gateway.finishing.finishing_parts import FinishingParts
 from gateway.tasks.parallel import run_parallel
 from gateway.transactions.needed import Require
 from gateway.transactions.transactions import Transactions
@@ -52,7 +52,7 @@ class KafkaTransactions:
     """Transactions of Kafka's clients. Used on the event loop only."""
 
     def __init__(
-        self, transactions: Transactions, finishing: Finishing, producer_ids: ProducerIds, *, clock: Clock
+        self, transactions: Transactions, finishing: FinishingParts, producer_ids: ProducerIds, *, clock: Clock
     ) -> None:
         self._transactions = transactions
         self._table = finishing.transactions

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from gateway.call import detached_from_call, second_part
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
-from gateway.finishing.finishing import Finishing
-from gateway.finishing.staging import Listed, Staged
+from gateway.finishing.finishing_parts import FinishingParts
+from gateway.finishing.staging import Staged, StagedListing
 from gateway.transactions.preparing import Preparing
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, TidelogError
@@ -45,7 +45,7 @@ class OneRequest:
 
     def __init__(
         self,
-        finishing: Finishing,
+        finishing: FinishingParts,
         preparing: Preparing,
         producer_ids: ProducerIds,
         *,
@@ -74,7 +74,7 @@ class OneRequest:
         if stamp is not None:
             earlier = await self._in_turn(stamp)
             if earlier is not None:
-                return Done(require_undamaged(await self._finisher.finished(earlier)), is_duplicate=True)
+                return Done(require_undamaged(await self._finisher.finish(earlier)), is_duplicate=True)
         for one in offsets:
             await self._preparing.check(one)
         transaction_id = await self._producer_ids.issue(TRANSACTIONAL)
@@ -90,8 +90,8 @@ class OneRequest:
             raise
         if row.transaction_id != transaction_id:
             await self._dropped(transaction_id, offsets)
-            return Done(require_undamaged(await self._finisher.finished(row)), is_duplicate=True)
-        return Done(await self._finisher.finished(row, staged), is_duplicate=False)
+            return Done(require_undamaged(await self._finisher.finish(row)), is_duplicate=True)
+        return Done(await self._finisher.finish(row, staged), is_duplicate=False)
 
     async def _prepared(
         self, transaction_id: str, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets]
@@ -124,7 +124,7 @@ class OneRequest:
             if before is not None and self._clock.now_ms() - before.recorded_at_ms > _LEFT_ALONE_MS:
                 # Unknown outcome of the other request: this one waits on, or is late.
                 with detached_from_call(), contextlib.suppress(OutcomeUnknown):
-                    await self._finisher.finished(before)
+                    await self._finisher.finish(before)
             await asyncio.sleep(_AGAIN_MS / 1000)
             state = await self._table.recent(_AGAIN_MS * 10)
 
@@ -132,12 +132,13 @@ class OneRequest:
         self, transaction_id: str, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets]
     ) -> Staged:
         """Put all staged objects into the store."""
-        self._staging.check_room(Listed((), 0, 0), sum(one.records.nbytes for one in records))
+        self._staging.check_room(StagedListing((), 0, 0), sum(one.records.nbytes for one in records))
         puts = [
-            self._staging.put(transaction_id, Listed((), 0, number), one, None) for number, one in enumerate(records)
+            self._staging.put(transaction_id, StagedListing((), 0, number), one, None)
+            for number, one in enumerate(records)
         ]
         puts += [
-            self._staging.put_offsets(transaction_id, Listed((), 0, number), one)
+            self._staging.put_offsets(transaction_id, StagedListing((), 0, number), one)
             for number, one in enumerate(offsets, len(records))
         ]
         names = await _all(puts)

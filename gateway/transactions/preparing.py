@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 from gateway.engine.registry import TopicRegistry
-from gateway.finishing.finishing import Finishing
+from gateway.finishing.finishing_parts import FinishingParts
 from gateway.groups.offsets.committed import CommittedOffsets, NextOffset
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused
@@ -24,7 +24,7 @@ class Preparing:
     """Checks and preparations before a transaction's decision. Used on the event loop only."""
 
     def __init__(
-        self, committed: CommittedOffsets, finishing: Finishing, topics: TopicRegistry, *, clock: Clock
+        self, committed: CommittedOffsets, finishing: FinishingParts, topics: TopicRegistry, *, clock: Clock
     ) -> None:
         self._committed = committed
         self._groups = finishing.groups

@@ -12,7 +12,7 @@ from typing import Final
 
 from gateway.cluster.ownership import Ownership
 from gateway.engine.bounds import EngineBounds
-from gateway.finishing.finishing import Finishing
+from gateway.finishing.finishing_parts import FinishingParts
 from gateway.tables.look_backoff import LookBackoff
 from gateway.tasks.supervised import run_supervised
 from log_format import limits
@@ -32,7 +32,7 @@ _log = logging.getLogger("gateway.transactions")
 class Sweeping:
     """Sweep of transactions. Used on the event loop only."""
 
-    def __init__(self, finishing: Finishing, ownership: Ownership, *, clock: Clock, bounds: EngineBounds) -> None:
+    def __init__(self, finishing: FinishingParts, ownership: Ownership, *, clock: Clock, bounds: EngineBounds) -> None:
         self._ownership = ownership
         self._looks = LookBackoff(bounds.sweep_pause_ms)
         self._table = finishing.transactions
@@ -65,7 +65,7 @@ class Sweeping:
                 is_large = any(map(is_index, row.staged))
                 alone_ms = left_alone_ms * LARGE_LEFT_ALONE if is_large else left_alone_ms
                 if row.state == "committing" and now_ms - row.recorded_at_ms > alone_ms:
-                    await self._finisher.finished(row)
+                    await self._finisher.finish(row)
                 elif row.state == "open" and now_ms > row.expires_at_ms:
                     await self._table.decide(DecideAbort(transaction_id=row.transaction_id, reason="expired"))
             except TidelogError as error:

@@ -16,8 +16,8 @@ from contextlib import suppress
 from gateway.call import detached_from_call, second_part
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
-from gateway.finishing.finishing import Finishing
-from gateway.finishing.staging import Listed, Staged
+from gateway.finishing.finishing_parts import FinishingParts
+from gateway.finishing.staging import Staged, StagedListing
 from gateway.queues.coordinator import Coordinator
 from gateway.queues.settlement import Result, Settlement
 from gateway.transactions.needed import Require, needed_for
@@ -57,7 +57,7 @@ class Transactions:
 
     def __init__(
         self,
-        finishing: Finishing,
+        finishing: FinishingParts,
         preparing: Preparing,
         producer_ids: ProducerIds,
         queues: Coordinator,
@@ -136,7 +136,7 @@ class Transactions:
     async def _finished_before(self, row: TransactionRow) -> None:
         """Finish the preceding transaction. Raises ``BackOff``: nothing has happened for the new one."""
         try:
-            await self._finisher.finished(row)
+            await self._finisher.finish(row)
         except OutcomeUnknown as problem:
             raise BackOff(f"The transaction before this one is not at its end: {problem.detail}") from problem
 
@@ -186,7 +186,7 @@ class Transactions:
             _check_stamp(stamp, row)
         deadline_ms = self._clock.monotonic_ms() + SEQUENCE_WAIT_MS_MAX
         while True:
-            listed = await self._staging.listed(transaction_id)
+            listed = await self._staging.list_staged(transaction_id)
             if stamp is None:
                 break
             of_topic = {name.sequence for name in listed.names if name.topic_hash == topic_hash(topic)} - {None}
@@ -219,13 +219,13 @@ class Transactions:
         """
         await self.usable(transaction_id)
         await self._preparing.check(offsets)
-        listed = await self._staging.listed(transaction_id)
+        listed = await self._staging.list_staged(transaction_id)
         name = await self._staging.put_offsets(transaction_id, listed, offsets)
         if judged_now:
             try:
                 await self._preparing.prepare(transaction_id, [offsets])
             except RequestRefused:
-                await self._staging.take_back(transaction_id, name)
+                await self._staging.withdraw(transaction_id, name)
                 raise
         await self._still_usable(transaction_id)
 
@@ -243,7 +243,7 @@ class Transactions:
         names: list[str] = []
 
         async def stage() -> None:
-            listed = await self._staging.listed(transaction_id)
+            listed = await self._staging.list_staged(transaction_id)
             names.append(await self._staging.put_settlements(transaction_id, listed, note))
             await self._still_usable(transaction_id)
 
@@ -254,7 +254,7 @@ class Transactions:
         except TidelogError:
             # A note without its pending settlements would make the commit fail.
             for name in names:
-                await self._staging.take_back(transaction_id, name)
+                await self._staging.withdraw(transaction_id, name)
             raise
 
     async def _still_usable(self, transaction_id: str) -> None:
@@ -279,7 +279,7 @@ class Transactions:
     async def _commit(self, transaction_id: str, require: Require) -> TransactionRow:
         row = await self._table.known(transaction_id)
         if row.state == "open":
-            listed = await self._staging.listed(transaction_id)
+            listed = await self._staging.list_staged(transaction_id)
             names, lanes = order_batches(listed.names, row.lanes)
             self._staging.check_whole(listed)
             try:
@@ -292,7 +292,7 @@ class Transactions:
                         require(*need)
                     row = await self._decided(transaction_id, names, lanes, staged, held)
                     if row.staged == names:
-                        row = await self._finisher.finished(row, staged)
+                        row = await self._finisher.finish(row, staged)
             except CorruptData:
                 # Another gateway may have finished an earlier try meanwhile and deleted the objects.
                 row = await self._table.known(transaction_id)
@@ -300,10 +300,10 @@ class Transactions:
                     raise
         if row.state == "aborted":
             raise not_open_error(row)
-        return require_undamaged(await self._finisher.finished(row))
+        return require_undamaged(await self._finisher.finish(row))
 
     async def _commit_large(
-        self, row: TransactionRow, listed: Listed, names: Sequence[str], lanes: Lanes, require: Require
+        self, row: TransactionRow, listed: StagedListing, names: Sequence[str], lanes: Lanes, require: Require
     ) -> TransactionRow:
         """Commit a transaction that no memory holds: one batch of each topic is read, and the names tell the rest."""
         transaction_id = row.transaction_id
@@ -320,7 +320,7 @@ class Transactions:
             row = await self._decided(transaction_id, (index, *outline.others), lanes, staged, held)
         if row.state == "aborted":
             raise not_open_error(row)
-        return await self._finisher.finished(row)
+        return await self._finisher.finish(row)
 
     async def _decided(
         self, transaction_id: str, names: tuple[str, ...], lanes: Lanes, staged: Staged, held: Container[str]
@@ -355,7 +355,7 @@ class Transactions:
 
     async def abort_lanes(self, row: TransactionRow) -> None:
         """Abort a Kafka client's transaction, whose epoch goes on. Raises what ``abort`` raises."""
-        listed = await self._staging.listed(row.transaction_id)
+        listed = await self._staging.list_staged(row.transaction_id)
         await self.abort(row.transaction_id, lanes_after(listed.names, row.lanes))
 
     async def abort(self, transaction_id: str, lanes: Lanes | None = None) -> TransactionRow:
@@ -363,7 +363,7 @@ class Transactions:
         with second_part():
             row = await self._table.decide(DecideAbort(transaction_id=transaction_id, reason="asked", lanes=lanes))
             await self._freed(transaction_id)
-        self._staging.clean_behind(transaction_id)
+        self._staging.clean_in_background(transaction_id)
         return row
 
     async def _freed(self, transaction_id: str) -> None:

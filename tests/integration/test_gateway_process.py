@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.process.worker_count import shared_out
+from gateway.process.worker_count import share_memory
 from gateway.settings.settings import Settings
 from tests.support.forked import GATEWAY, ended
 from tests.support.gateway_process import GatewayProcess, running_gateway
@@ -54,7 +54,7 @@ def test_a_share_of_the_memory_takes_the_largest_request(tmp_path: Path) -> None
     settings = Settings(store="x")
     record = b'{"value":""},'
     body = b'{"records":[' + (record * (settings.request_bytes_max // len(record) - 2))[:-1] + b"]}"
-    share = f"--in-flight-bytes-max={shared_out(settings, 64)['in_flight_bytes_max']}"
+    share = f"--in-flight-bytes-max={share_memory(settings, 64)['in_flight_bytes_max']}"
     with running_gateway(tmp_path / "store", tmp_path / "log", share) as gateway:
         url = f"{gateway.url}/v1/topics"
         assert httpx.post(url, json={"name": "large", "partition_count": 2}).status_code == 201

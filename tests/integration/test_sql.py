@@ -17,7 +17,7 @@ import httpx
 import psutil
 import pytest
 
-from gateway.process.sql_statement import fence, statement_command, statement_environment
+from gateway.process.sql_statement import restrict_process, statement_command, statement_environment
 from gateway.sql.settings import PROCESS_BYTES
 from gateway.sql.task import CPU_S_MAX
 from tests.support.command_runs import runner
@@ -267,7 +267,7 @@ except MemoryError:
 """
     ended = subprocess.run([sys.executable, "-c", tried], capture_output=True, check=False)
     assert (ended.returncode, ended.stderr) == (42, b"")
-    assert fence.__module__ == statement_command()[-1]
+    assert restrict_process.__module__ == statement_command()[-1]
     assert set(statement_environment({"PATH": "p", "TIDELOG_TOKEN": "t"})) & {"PATH", "TIDELOG_TOKEN"} == {"PATH"}
 
 

@@ -18,7 +18,7 @@ from typing import Self
 import httpx
 import pytest
 
-from gateway.process.moving_protocol import MOVES_AFTER
+from gateway.process.movable_protocol import MOVES_AFTER
 from tests.support.gateway_process import SERVE, GatewayProcess, running_gateway
 from tests.support.waiting import until
 

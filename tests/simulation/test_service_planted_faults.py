@@ -65,7 +65,7 @@ _propose = Append.propose
 _take_tail = TailCache.add
 _judge_stamp = SequenceCheck.judge
 _by_topic = finishing._group_by_topic
-_append_decided = finisher._Means.append
+_append_decided = finisher._FinishingOperations.append
 _proposed: dict[Append, Any] = {}
 
 
@@ -166,7 +166,11 @@ PLANTED: dict[str, Planted] = {
         "G6", "log_format.transactions.finishing._group_by_topic", _first_topic_only, CALM
     ),
     "commits into whatever has the name": Planted(
-        "G6", "gateway.finishing.finisher._Means.append", _appends_to_whatever_has_the_name, ASLEEP, first_seed=61
+        "G6",
+        "gateway.finishing.finisher._FinishingOperations.append",
+        _appends_to_whatever_has_the_name,
+        ASLEEP,
+        first_seed=61,
     ),
     "fetches whatever has the name": Planted(
         "G4", "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED, first_seed=5

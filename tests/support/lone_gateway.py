@@ -12,7 +12,7 @@ from gateway.forwarding.connections import PeerConnections
 from gateway.forwarding.hop import Hops
 from gateway.gateway import Gateway
 from gateway.memory_budget import MemoryBudget
-from gateway.process.assembly import GatewayParts, put_together
+from gateway.process.assembly import GatewayParts, assemble_from_parts
 from gateway.settings.settings import Settings
 from gateway.telemetry.metrics import Metrics
 from log_format.clock import SystemClock
@@ -37,4 +37,4 @@ def lone_gateway(settings: Settings, engine: Any) -> Gateway:
         codec_pool=ThreadPoolExecutor(settings.codec_threads),
         compression_pool=ThreadPoolExecutor(1),
     )
-    return put_together(settings, parts)
+    return assemble_from_parts(settings, parts)

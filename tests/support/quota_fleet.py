@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gateway.quotas.limits import PRODUCE_BYTES
 from gateway.quotas.quotas import Quotas, Throttled
-from gateway.quotas.sharing import Demands, Sharing
+from gateway.quotas.sharing import Demands, QuotaSharing
 from tests.support.clocks import ManualClock
 
 BEAT_MS = 3_000
@@ -21,7 +21,7 @@ class QuotaFleet:
         self.clock = ManualClock()
         limits = {PRODUCE_BYTES: rate}
         self.rate = rate
-        self.sharing = [Sharing(old_after_ms=4 * BEAT_MS) for _ in range(gateways)]
+        self.sharing = [QuotaSharing(old_after_ms=4 * BEAT_MS) for _ in range(gateways)]
         self.quotas = [Quotas(lambda _: limits, sharing, clock=self.clock) for sharing in self.sharing]
         self.passed = [0] * gateways
         self._heard: list[Demands] = [{} for _ in range(gateways)]
@@ -65,4 +65,4 @@ class QuotaFleet:
     def _take_in(self) -> None:
         for at, sharing in enumerate(self.sharing):
             others = [demands for other, demands in enumerate(self._heard) if other != at]
-            sharing.take_in(others, self.clock.monotonic_ms())
+            sharing.update_from_peers(others, self.clock.monotonic_ms())

@@ -17,7 +17,7 @@ from gateway.engine.open_table import TableAccess
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.registry import TopicRegistry
-from gateway.finishing.finishing import Finishing
+from gateway.finishing.finishing_parts import FinishingParts
 from gateway.groups.bounds import HEARTBEAT_MS_MAX, GroupBounds
 from gateway.groups.calls.classic import ClassicCalls, Sender
 from gateway.groups.calls.epochs import MemberEpochs
@@ -88,7 +88,7 @@ class Groups:
     def __init__(
         self,
         access: TableAccess,
-        finishing: Finishing,
+        finishing: FinishingParts,
         topics: TopicRegistry,
         *,
         administration: Administration,

@@ -67,7 +67,7 @@ class SeenTopics:
         if not self.rights.enforced:
             return names
         caller = ANONYMOUS if member.reader is None else Caller(member.reader.principal, member.reader.groups)
-        return filter(self.rights.allowing(caller, "Read", "topic"), names)
+        return filter(self.rights.allowed_filter(caller, "Read", "topic"), names)
 
 
 class SubscribedTopics:

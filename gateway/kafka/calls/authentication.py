@@ -50,7 +50,7 @@ async def sasl_authenticate(call: KafkaCall, request: Any) -> Answer:
         return _fail(call, KafkaError.illegal_sasl_state, said)
     try:
         headers = [(b"authorization", b"Bearer " + credential_of(mechanism, request.auth_bytes))]
-        caller = authentication.known(headers) or await authentication.verified(headers)
+        caller = authentication.find_known(headers) or await authentication.verify(headers)
         if session.caller is not None and session.caller.principal != caller.principal:
             raise Unauthenticated
     except Unauthenticated:

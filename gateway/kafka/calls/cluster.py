@@ -110,7 +110,7 @@ async def _find_sizes(call: KafkaCall, wanted: Any) -> list[dict[str, Any]]:
     after: str | None = ""
     partitions = 0
     while after is not None:
-        shown = call.gateway.rights.allowing(call.caller, "Describe", "topic")
+        shown = call.gateway.rights.allowed_filter(call.caller, "Describe", "topic")
         page = await call.engine.administration.page("", after, _TOPICS_PER_PAGE, shown)
         partitions += sum(state.partition_count for state in page.topics)
         if partitions > PARTITIONS_LISTED_MAX:

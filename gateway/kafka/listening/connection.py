@@ -241,7 +241,7 @@ class KafkaConnection:
             raise CloseConnection("a request before authentication")
         if head.key in CHANGING_BY_NAME:
             await self._frames.check_connected()
-        await self._gateway.rights.renew()
+        await self._gateway.rights.refresh_if_old()
         self._admit(head.key)
         if not served.version_min <= head.version <= served.version_max:
             if head.key != API_VERSIONS:

@@ -159,7 +159,7 @@ class KafkaListener:
         if authentication is None or shown is None:
             return True
         try:
-            caller = authentication.certified(shown, ())
+            caller = authentication.authenticate_certificate(shown, ())
             if caller is not None:
                 session.enter(caller)
         except (TidelogError, CloseConnection) as problem:

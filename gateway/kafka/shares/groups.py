@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.forwarding.queue_peers import QueuePeering
+from gateway.forwarding.peer_queues import PeerQueues
 from gateway.groups.bounds import SESSION_TIMEOUT_MS_DEFAULT
 from gateway.kafka.shares.members import ShareMembers
 from gateway.kafka.shares.sessions import ShareSessions
@@ -13,7 +13,7 @@ from gateway.log_engine import LogEngine
 class ShareGroups:
     """Members, sessions and queues of share groups. Used on the event loop only."""
 
-    def __init__(self, engine: LogEngine, peering: QueuePeering) -> None:
+    def __init__(self, engine: LogEngine, peering: PeerQueues) -> None:
         self._memory = engine.queues.table
         self.members = ShareMembers(SESSION_TIMEOUT_MS_DEFAULT, self._memory)
         self.queues = ShareQueues(engine, peering)

@@ -10,7 +10,7 @@ import logging
 from dataclasses import replace
 
 from gateway.engine.answer_memory import reserve_for_tail
-from gateway.forwarding.queue_peers import QueuePeering
+from gateway.forwarding.peer_queues import PeerQueues
 from gateway.kafka.shares.sessions import ShareSession
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, Reservation
@@ -26,7 +26,7 @@ _log = logging.getLogger("gateway.kafka")
 class ShareQueues:
     """Access to the queues of all share groups, on this gateway or on the peer that coordinates the queue."""
 
-    def __init__(self, engine: LogEngine, peering: QueuePeering) -> None:
+    def __init__(self, engine: LogEngine, peering: PeerQueues) -> None:
         self._engine = engine
         self._peering = peering
         self._releasing: set[asyncio.Task[None]] = set()

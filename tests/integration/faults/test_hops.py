@@ -18,7 +18,7 @@ import pytest
 from gateway.access.caller import Caller
 from gateway.cluster.keys import ClusterKeys, cluster_keys, read_key_file
 from gateway.cluster.peers import Peer, Peers
-from gateway.forwarding.hop import Hops, Sealed
+from gateway.forwarding.hop import Hops, SealedRequest
 from log_format.clock import SystemClock
 from log_format.cluster.identity import load_cluster
 from log_format.cluster.preferred import preferred_gateway
@@ -199,7 +199,7 @@ def test_forged_replayed_redirected_and_altered_hops(pair: Pair) -> None:
     pair.gateways["one"].topic(topic)
     hops, peer = pair.hops(), pair.peer("one")
     body = b'{"records":[{"value":"once"}]}'
-    request = Sealed(method="POST", target=f"/v1/topics/{topic}/records".encode(), request_id="r", headers=JSON)
+    request = SealedRequest(method="POST", target=f"/v1/topics/{topic}/records".encode(), request_id="r", headers=JSON)
 
     def head(to: Peer = peer, by: Hops = hops, caller: Caller | None = ROOT) -> bytes:
         made = by.head(to, request, body, passed=1, caller=caller)
@@ -256,7 +256,7 @@ def test_without_a_key_of_their_own_gateways_pass_nothing_on(pair_of: Callable[[
     assert gateway.produce(topic, "a").status_code == 200
     assert pair.passed_on("one", "answered") == 0
     assert eventually(lambda: "cluster_key_file" in gateway.log(), 5)
-    request = Sealed(method="GET", target=b"/v1/whoami", request_id="r", headers=[])
+    request = SealedRequest(method="GET", target=b"/v1/whoami", request_id="r", headers=[])
     head = pair.hops().head(pair.peer("one"), request, b"", passed=1, caller=ROOT)
     assert head is not None
     assert sent(gateway.url, head, b"")[0] == 401

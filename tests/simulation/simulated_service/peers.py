@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gateway.cluster.keys import ClusterKeys
 from gateway.cluster.ownership import Mode, Ownership
 from gateway.cluster.peers import Peer, Peers
-from gateway.forwarding.connections import PeerLost, PeerUnreachable
+from gateway.forwarding.connections import PeerAnswerLost, PeerUnreachable
 from gateway.network.certificate import PeerTrust
 from log_format.clock import Clock
 from tests.simulation.simulated.faults import Faults
@@ -120,21 +120,21 @@ class Connection:
 
         self._cluster.scheduler.at(faults.travel_ms(), arrive)
 
-    async def head(self, goes_on: GoesOn) -> None:
-        """Wait for ``status`` and ``headers``. Raises ``PeerLost``."""
+    async def read_head(self, goes_on: GoesOn) -> None:
+        """Wait for ``status`` and ``headers``. Raises ``PeerAnswerLost``."""
         while not self._answered.is_set():
             try:
                 async with asyncio.timeout(LOOK_MS / 1000):
                     await self._answered.wait()
             except TimeoutError:
                 if not await goes_on():
-                    raise PeerLost("it crashed") from None
+                    raise PeerAnswerLost("it crashed") from None
         if self._answer is None:
-            raise PeerLost("the connection broke")
+            raise PeerAnswerLost("the connection broke")
         self.status = self._answer.status
         self.headers = [(name.encode(), value.encode()) for name, value in self._answer.headers.items()]
 
-    async def chunk(self, _goes_on: GoesOn) -> bytes:
+    async def read_chunk(self, _goes_on: GoesOn) -> bytes:
         """The body, and then nothing."""
         assert self._answer is not None
         if self._is_read:

@@ -24,7 +24,7 @@ from gateway.groups.bounds import GroupBounds
 from gateway.kafka.listening.listener import KafkaListener
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
-from gateway.process.assembly import GatewayParts, put_together
+from gateway.process.assembly import GatewayParts, assemble_from_parts
 from gateway.queues.bounds import QueueBounds
 from gateway.settings.settings import Settings
 from gateway.telemetry.metrics import Metrics
@@ -159,7 +159,7 @@ class Service:
             codec_pool=make_executor(settings.codec_threads, "codec"),
             compression_pool=make_executor(1, "compression"),
         )
-        whole = put_together(settings, parts)
+        whole = assemble_from_parts(settings, parts)
         self.app: GatewayApplication = create_app(whole)
         self.kafka = KafkaListener(whole) if with_kafka else None
         scheduler.start(f"{machine.name} loop", machine, self.loop.live)

@@ -23,5 +23,5 @@ async def _not_again(_rights: Rights) -> None:
 
 AccessWatch._round = _never  # type: ignore[assignment]
 AccessWatch._keep_small = _never  # type: ignore[assignment]
-Rights.reach = _as_it_is  # type: ignore[assignment]
-Rights.renew = _not_again  # type: ignore[assignment, method-assign]
+Rights.refresh_to = _as_it_is  # type: ignore[assignment]
+Rights.refresh_if_old = _not_again  # type: ignore[assignment, method-assign]

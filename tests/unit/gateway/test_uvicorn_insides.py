@@ -12,7 +12,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import Server
 
-from gateway.process import moving_protocol, protocol, server, tls_protocol
+from gateway.process import movable_protocol, protocol, server, tls_protocol
 
 PROTOCOL = """
     _start_asgi_task connection_lost connection_made data_received on_header on_headers_complete on_message_begin
@@ -28,8 +28,8 @@ SERVER = (
 )
 STATE = "connections default_headers tasks total_requests"
 OWNERS: dict[type, tuple[str, str, tuple[ModuleType, ...]]] = {
-    HttpToolsProtocol: ("self", PROTOCOL, (protocol, tls_protocol, moving_protocol)),
-    RequestResponseCycle: ("cycle", CYCLE, (protocol, tls_protocol, moving_protocol)),
+    HttpToolsProtocol: ("self", PROTOCOL, (protocol, tls_protocol, movable_protocol)),
+    RequestResponseCycle: ("cycle", CYCLE, (protocol, tls_protocol, movable_protocol)),
     FlowControl: ("flow", FLOW, (protocol, tls_protocol)),
     Server: ("self", SERVER, (server,)),
     uvicorn.server.ServerState: ("server_state", STATE, (server, protocol)),

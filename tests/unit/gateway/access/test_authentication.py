@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.access.admission_check import AdmissionCheck
 from gateway.access.authentication import Authentication, Unauthenticated
 from gateway.access.caller import Caller
 from gateway.access.rights import RENEWED_MS
-from gateway.access.standing import Standing
 from gateway.access.token import NewToken, new_token
 from gateway.access.watch import AccessWatch
 from gateway.engine.waiters import WaiterSlots
@@ -63,10 +63,10 @@ class Bench:
         return Secret(sha256=token.sha256, created_at_ms=0, expires_at_ms=self.clock.now_ms() + DAY_MS)
 
     def asked(self, token: NewToken) -> Caller | None:
-        return self.authentication.at_once(None, [(b"authorization", b"Bearer " + token.text.encode())])
+        return self.authentication.authenticate_now(None, [(b"authorization", b"Bearer " + token.text.encode())])
 
     async def waited(self, token: NewToken) -> Caller:
-        return await self.authentication.caller(None, [(b"authorization", b"Bearer " + token.text.encode())])
+        return await self.authentication.authenticate(None, [(b"authorization", b"Bearer " + token.text.encode())])
 
 
 def down(_operation: str, key: str) -> None:
@@ -110,7 +110,7 @@ async def test_a_caller_stands_as_long_as_the_secret_that_it_showed() -> None:
     assert token.text[-20:] not in str(caller)  # a secret may have underscores
     assert caller.secret == token.sha256
     assert caller.secret not in str(caller)
-    standing = Standing(caller, bench.here.engine.rights, bench.authentication, bench.clock)
+    standing = AdmissionCheck(caller, bench.here.engine.rights, bench.authentication, bench.clock)
     assert standing.ends_within_ms(15_000) == 15_000
     newer = await bench.rotate(token, 2_000)
     await bench.look()
@@ -121,18 +121,18 @@ async def test_a_caller_stands_as_long_as_the_secret_that_it_showed() -> None:
         standing.check()
     current = bench.asked(newer)
     assert current is not None
-    assert bench.authentication.still(current) == current
+    assert bench.authentication.revalidate(current) == current
     await bench.rotate(newer, 0)
     await bench.look()
     with pytest.raises(Unauthenticated):
-        bench.authentication.still(current)
+        bench.authentication.revalidate(current)
     of_older_release = replace(current, secret=None)
-    assert bench.authentication.still(of_older_release) == of_older_release
+    assert bench.authentication.revalidate(of_older_release) == of_older_release
     await bench.there.engine.access_table.decide(DeleteToken(id=token.id))
     await bench.look()
     for one in (current, of_older_release):
         with pytest.raises(Unauthenticated):
-            bench.authentication.still(one)
+            bench.authentication.revalidate(one)
 
 
 async def test_a_gateway_that_starts_while_the_store_is_down_says_so() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from gateway.access.caller import Caller, NotProved
-from gateway.access.issuer_keys import ANSWER_BYTES_MAX, IssuerUnavailable, fetched_keys
-from gateway.access.json_web_token import JwtRules, Key, UnknownKey, keys_in
+from gateway.access.caller import Caller, InvalidCredential
+from gateway.access.issuer_keys import ANSWER_BYTES_MAX, IssuerUnavailable, fetch_keys
+from gateway.access.json_web_token import JwtRules, Key, UnknownKey, parse_keys
 from gateway.access.jwt_callers import (
     KEYS_RENEWED_MS,
     KEYS_TRUSTED_MS,
@@ -60,13 +60,13 @@ class Bench:
         self.issuer.asked += 1
         if self.is_down:
             raise IssuerUnavailable("down")
-        return keys_in(json.loads(self.issuer.key_set()))
+        return parse_keys(json.loads(self.issuer.key_set()))
 
     def token(self, *, left_ms: int = 3_600_000, **more: Any) -> bytes:
         return self.issuer.token(exp=(self.clock.now_ms() + left_ms) / 1000, **more).encode()
 
     async def caller(self, token: bytes) -> Caller:
-        return self.callers.known(token) or await self.callers.verified(token)
+        return self.callers.find_known(token) or await self.callers.verify(token)
 
 
 @pytest.fixture
@@ -81,18 +81,18 @@ async def test_a_verified_token_is_remembered_for_a_minute_and_never_past_its_en
     long, short = bench.token(), bench.token(left_ms=5_000)
     for token in (long, short):
         assert (await bench.caller(token)).principal == "User:alice"
-        assert bench.callers.known(token) is not None
-    verified = bench.executor.ran.count("proved")
+        assert bench.callers.find_known(token) is not None
+    verified = bench.executor.ran.count("verify_token")
     assert (await bench.caller(long)).authentication == "jwt"
-    assert bench.executor.ran.count("proved") == verified == 2
+    assert bench.executor.ran.count("verify_token") == verified == 2
     bench.clock.pass_ms(5_000)
-    assert bench.callers.known(short) is None
+    assert bench.callers.find_known(short) is None
     bench.clock.pass_ms(REMEMBERED_MS - 5_001)
-    assert bench.callers.known(long) is not None
+    assert bench.callers.find_known(long) is not None
     bench.clock.pass_ms(1)
-    assert bench.callers.known(long) is None
+    assert bench.callers.find_known(long) is None
     bench.clock.pass_ms(6_000)
-    with pytest.raises(NotProved):
+    with pytest.raises(InvalidCredential):
         await bench.caller(short)
 
 
@@ -135,7 +135,7 @@ async def test_a_withdrawn_key_ends(bench: Bench) -> None:
     assert (await bench.caller(stolen)).principal == "User:alice"
     await turns_up(lambda: bench.issuer.asked == 2 and bench.callers._asking is None)
     bench.clock.pass_ms(REMEMBERED_MS)
-    with pytest.raises(NotProved):
+    with pytest.raises(InvalidCredential):
         await bench.caller(stolen)
 
 
@@ -181,7 +181,7 @@ async def test_nothing_is_verified_on_the_loop(bench: Bench) -> None:
     assert len(seen) == 2
     assert threading.main_thread().name not in seen
     for text in (b"", b"a", b"a.b", b"a.b.c.d", b"a.b.c ", b"a.b.\xff", b"..", b"a..c"):
-        with pytest.raises(NotProved):
+        with pytest.raises(InvalidCredential):
             await bench.caller(text)
     assert len(seen) == 2
 
@@ -200,11 +200,11 @@ def test_keys_that_can_not_serve_are_left_out() -> None:
         "no key",
         None,
     ]
-    assert [key.id for key in keys_in({"keys": [*others, good]})] == ["first"]
+    assert [key.id for key in parse_keys({"keys": [*others, good]})] == ["first"]
     documents: tuple[object, ...] = (None, [], {}, {"keys": None}, {"keys": [good] * 101})
     for document in documents:
         with pytest.raises(ValueError, match="JWKS"):
-            keys_in(document)
+            parse_keys(document)
 
 
 @pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
@@ -212,7 +212,7 @@ def test_a_short_key_proves_nothing() -> None:
     """RSA below 2048 bits can be broken."""
     bench = Bench()
     bench.issuer.rotate("short", bits=1024)
-    with pytest.raises(NotProved):
+    with pytest.raises(InvalidCredential):
         asyncio.run(bench.caller(bench.token()))
     bench.executor.shutdown()
 
@@ -220,7 +220,7 @@ def test_a_short_key_proves_nothing() -> None:
 def test_what_an_issuer_may_not_answer() -> None:
     """Too much, for another issuer, a redirect, no JSON: none of it is taken for keys."""
     with running_issuer() as issuer:
-        assert [key.id for key in fetched_keys(issuer.url)] == ["first"]
+        assert [key.id for key in fetch_keys(issuer.url)] == ["first"]
         for answer, status, named in (
             (b" " * (ANSWER_BYTES_MAX + 1), 200, None),
             (b"{", 200, None),
@@ -231,6 +231,6 @@ def test_what_an_issuer_may_not_answer() -> None:
         ):
             issuer.answer, issuer.status, issuer.named = answer, status, named
             with pytest.raises(IssuerUnavailable):
-                fetched_keys(issuer.url)
+                fetch_keys(issuer.url)
     with pytest.raises(IssuerUnavailable):
-        fetched_keys(issuer.url)
+        fetch_keys(issuer.url)

@@ -12,7 +12,7 @@ import pytest
 from gateway.access.bootstrap import read_bootstrap_token
 from gateway.access.caller import Caller
 from gateway.access.rights import OPEN, RENEWED_MS, STALE_MS, Rights, Unauthorized
-from gateway.access.token import new_token, parsed_token
+from gateway.access.token import new_token, parse_token
 from gateway.access.watch import AccessWatch
 from gateway.engine.waiters import WaiterSlots
 from log_format.access.acls import Acl
@@ -68,12 +68,12 @@ async def test_a_change_wakes_what_waits_for_it() -> None:
     gateway = secured()
     table, rights = gateway.engine.access_table, gateway.engine.rights
     await table.fresh()
-    waiting = asyncio.create_task(rights.changed(rights.revision))
+    waiting = asyncio.create_task(rights.wait_changed(rights.revision))
     await asyncio.sleep(0)
     assert not waiting.done()
     await table.decide(AddAcls(acls=(READ,)))
     await asyncio.wait_for(waiting, 5)
-    await asyncio.wait_for(rights.changed(-5), 5)
+    await asyncio.wait_for(rights.wait_changed(-5), 5)
 
 
 async def test_an_old_state_lets_nobody_in() -> None:
@@ -203,7 +203,7 @@ def test_tokens_are_made_and_parsed() -> None:
     made = [new_token() for _ in range(100)]
     assert len({one.text for one in made}) == len({one.id for one in made}) == 100
     for one in made:
-        parsed = parsed_token(one.text.encode())
+        parsed = parse_token(one.text.encode())
         assert parsed == (one.id, one.sha256)
         assert one.sha256 not in one.text
     good = made[0].text
@@ -216,7 +216,7 @@ def test_tokens_are_made_and_parsed() -> None:
         "tl_short_" + "a" * 43,
         "tl__" + "a" * 43,
     ):
-        assert parsed_token(text.encode()) is None
+        assert parse_token(text.encode()) is None
 
 
 async def test_a_gateway_that_stood_still_looks_before_it_judges() -> None:
@@ -231,10 +231,10 @@ async def test_a_gateway_that_stood_still_looks_before_it_judges() -> None:
     assert rights.allows(ALICE, "Read", "topic", "t")
     await other.engine.access_table.decide(DeleteAcls(matches=lambda acl: acl == READ))
     clock.pass_ms(RENEWED_MS)
-    await rights.renew()
+    await rights.refresh_if_old()
     assert rights.allows(ALICE, "Read", "topic", "t"), "the watch looks so often by itself"
     clock.pass_ms(1)
-    await rights.renew()
+    await rights.refresh_if_old()
     assert not rights.allows(ALICE, "Read", "topic", "t")
     clock.pass_ms(RENEWED_MS + 1)
     tried: list[str] = []
@@ -244,17 +244,17 @@ async def test_a_gateway_that_stood_still_looks_before_it_judges() -> None:
         down(operation, key)
 
     store.before = fails
-    await rights.renew()
+    await rights.refresh_if_old()
     count = len(tried)
     assert count
-    await rights.renew()
+    await rights.refresh_if_old()
     assert len(tried) == count, "each request would wait for a store that fails"
     assert not rights.allows(ALICE, "Read", "topic", "t")
     store.before = lambda _operation, _key: None
     await table.fresh()
     clock.pass_ms(RENEWED_MS + 1)
     await other.engine.access_table.decide(AddAcls(acls=(READ,)))
-    await rights.renew()
+    await rights.refresh_if_old()
     assert rights.allows(ALICE, "Read", "topic", "t")
 
 
@@ -270,7 +270,7 @@ async def test_what_an_old_state_lacks_refuses_no_one_for_good() -> None:
         rights.require(ALICE, "Write", "topic", "t")
     store.before = down
     clock.pass_ms(RENEWED_MS + 1)
-    await rights.renew()
+    await rights.refresh_if_old()
     with pytest.raises(BackOff):
         rights.require(ALICE, "Write", "topic", "t")
     rights.require(ALICE, "Read", "topic", "t")
@@ -306,7 +306,7 @@ async def test_a_gateway_that_stood_still_amid_its_look_looks_once_more() -> Non
 
         await other.engine.access_table.decide(AddAcls(acls=(READ,)))
         store.before = stands_still
-        await rights.renew()
+        await rights.refresh_if_old()
         assert rights.is_recent
         assert rights.allows(ALICE, "Read", "topic", "t")
 

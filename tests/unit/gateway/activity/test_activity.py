@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.activity.activity import POINTS_MAX, RECENT_POINTS, Activity
-from gateway.activity.reading import quantile_ms
+from gateway.activity.metrics_reading import quantile_ms
 from gateway.engine.metrics import EngineMetrics
 from gateway.telemetry.metrics import Metrics
 from tests.support.clocks import ManualClock
@@ -28,9 +28,9 @@ def test_points_are_rates(clock: ManualClock) -> None:
     metrics.read_records.labels("memory").inc(30)
     metrics.read_records.labels("store").inc(20)
     clock.pass_ms(10_000)
-    activity.take()
+    activity.take_point()
     clock.pass_ms(20_000)
-    activity.take()
+    activity.take_point()
     first, second = activity.points
     assert (first.produced_records, first.produced_bytes, first.fetched_records) == (50, 200, 5)
     assert (second.produced_records, second.produced_bytes, second.fetched_records) == (0, 0, 0)
@@ -44,7 +44,7 @@ def test_the_bytes_sent_are_those_of_http(clock: ManualClock) -> None:
     metrics.begin_request()
     metrics.end_request(method="GET", route="/", status=200, seconds=0.1, received_bytes=1, sent_bytes=7_000)
     clock.pass_ms(10_000)
-    activity.take()
+    activity.take_point()
     assert activity.points[0].sent_bytes == 700
 
 
@@ -58,9 +58,9 @@ def test_latencies_are_of_the_time_between(clock: ManualClock) -> None:
     for _ in range(100):
         metrics.commit_seconds.observe(0.02)
     clock.pass_ms(10_000)
-    activity.take()
+    activity.take_point()
     clock.pass_ms(10_000)
-    activity.take()
+    activity.take_point()
     busy, idle = activity.points
     assert busy.commit_p50_ms is not None
     assert 10 <= busy.commit_p50_ms <= 25
@@ -74,11 +74,11 @@ def test_it_keeps_an_hour(clock: ManualClock) -> None:
     activity = Activity(CollectorRegistry(), clock)
     for _ in range(POINTS_MAX + 50):
         clock.pass_ms(10_000)
-        activity.take()
+        activity.take_point()
     assert len(activity.points) == POINTS_MAX
     newest = activity.points[-1]
     clock.pass_ms(-3_600_000)
-    activity.take()
+    activity.take_point()
     assert activity.points[-1] == newest
 
 
@@ -119,5 +119,5 @@ def test_alarms_end(clock: ManualClock) -> None:
     assert "groups" in named["state_nearly_full"].said
     for _ in range(RECENT_POINTS + 1):
         clock.pass_ms(10_000)
-        activity.take()
+        activity.take_point()
     assert {alarm.what for alarm in activity.alarms()} == standing

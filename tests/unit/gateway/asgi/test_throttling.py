@@ -14,8 +14,8 @@ from gateway.asgi.throttling import CONNECTION, HOP, ThrottlingMiddleware
 from gateway.http.dispatch import FOUND
 from gateway.quotas.limits import CONNECTIONS, FETCH_BYTES, PRODUCE_BYTES, REQUESTS, STREAMS
 from gateway.quotas.quotas import Connection, Quotas, Throttled
-from gateway.quotas.sharing import Sharing
-from gateway.quotas.spending import SPENT_HEADER, spend_told, spending_of
+from gateway.quotas.sharing import QuotaSharing
+from gateway.quotas.spending import SPENT_HEADER, charge_reported, spending_of
 from tests.support.awaited import Sent, unread
 from tests.support.clocks import ManualClock
 
@@ -27,7 +27,7 @@ class Bench:
 
     def __init__(self, **limits: int) -> None:
         self.clock = ManualClock()
-        self.quotas = Quotas({ALICE: limits}.get, Sharing(old_after_ms=1), clock=self.clock)
+        self.quotas = Quotas({ALICE: limits}.get, QuotaSharing(old_after_ms=1), clock=self.clock)
         self.sent = Sent()
 
     def scope(self, *rates: str, need: Need | None = None, more: dict[str, object] | None = None) -> Scope:
@@ -55,7 +55,7 @@ def passing_on(told: bytes) -> Any:
     async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
         spending = spending_of(scope)
         assert spending is not None
-        spend_told(spending, told)
+        charge_reported(spending, told)
 
     return app
 
@@ -102,7 +102,7 @@ async def test_a_stream_counts_until_its_request_ends_however() -> None:
         spending = spending_of(scope)
         assert spending is not None
         spending.begin_stream()
-        assert bench.quotas.held(ALICE, STREAMS) == 1
+        assert bench.quotas.open_count(ALICE, STREAMS) == 1
         with pytest.raises(Throttled):
             spending.begin_stream()
         raise ConnectionResetError
@@ -110,7 +110,7 @@ async def test_a_stream_counts_until_its_request_ends_however() -> None:
     for _ in range(2):
         with pytest.raises(ConnectionResetError):
             await bench.ask(bench.scope(FETCH_BYTES), stream)
-    assert bench.quotas.held(ALICE, STREAMS) == 0
+    assert bench.quotas.open_count(ALICE, STREAMS) == 0
 
 
 async def test_administration_of_access_is_never_throttled() -> None:

@@ -35,7 +35,7 @@ class Bench:
 
     def taken(self) -> list[dict[str, object]]:
         entries = self.trail.take(1 << 30, 1 << 30)
-        self.trail.written(entries)
+        self.trail.release(entries)
         return [msgspec.json.decode(entry.value) for entry in entries]
 
     def dropped(self) -> float | None:

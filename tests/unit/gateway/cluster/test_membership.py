@@ -13,11 +13,18 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.cluster.membership import BEATS_PER_LEASE, LIST_BEATS, LONELY_BEATS, Beating, Identity, Membership
+from gateway.cluster.membership import (
+    BEATS_PER_LEASE,
+    LIST_BEATS,
+    LONELY_BEATS,
+    HeartbeatSettings,
+    Identity,
+    Membership,
+)
 from gateway.cluster.peers import Peers
 from gateway.quotas.limits import REQUESTS
 from gateway.quotas.quotas import Quotas
-from gateway.quotas.sharing import Sharing, demand_name
+from gateway.quotas.sharing import QuotaSharing, demand_name
 from log_format.clock import Clock, SystemClock
 from log_format.errors import StoreError
 from log_format.store import ObjectInfo
@@ -85,7 +92,7 @@ def join() -> Iterator[Callable[..., Membership]]:
                 store,
                 Peers(clock, zone),
                 Identity(name, "http://not-yet-known:1", secrets.token_hex(8), 0),
-                Beating(BEAT_MS, **more),
+                HeartbeatSettings(BEAT_MS, **more),
                 owned_topic_count=lambda: 0,
                 clock=clock,
                 registry=CollectorRegistry(),
@@ -197,7 +204,7 @@ async def test_gateways_hear_what_the_others_are_asked_for(join: Callable[..., M
     limits = {REQUESTS: 1_000_000}
 
     def quotas() -> Quotas:
-        return Quotas({"User:a": limits}.get, Sharing(old_after_ms=60_000), clock=clock)
+        return Quotas({"User:a": limits}.get, QuotaSharing(old_after_ms=60_000), clock=clock)
 
     busy, idle = quotas(), quotas()
     one, other = join(store, "one", quotas=busy), join(store, "other", quotas=idle)

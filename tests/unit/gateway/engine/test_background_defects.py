@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.app import create_app
-from gateway.cluster.membership import Beating, Identity, Membership
+from gateway.cluster.membership import HeartbeatSettings, Identity, Membership
 from gateway.cluster.peers import Peers
 from gateway.groups.bounds import GroupBounds
 from gateway.groups.calls.groups import Groups, JoinRequest
@@ -131,7 +131,7 @@ async def test_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
         make_gateway().store,
         Peers(clock),
         Identity("a", "http://a", "i", 0),
-        Beating(1),
+        HeartbeatSettings(1),
         owned_topic_count=lambda: 0,
         clock=clock,
         registry=CollectorRegistry(),

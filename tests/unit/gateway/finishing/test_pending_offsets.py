@@ -97,7 +97,7 @@ async def test_a_reader_waits_for_a_transaction_that_is_being_decided(monkeypatc
     preparing = gateway.engine.transactions._preparing
     staged = await gateway.engine.transactions._staging.read(
         transaction_id,
-        [name.name for name in (await gateway.engine.transactions._staging.listed(transaction_id)).names],
+        [name.name for name in (await gateway.engine.transactions._staging.list_staged(transaction_id)).names],
     )
     await preparing.prepare(transaction_id, staged.offsets.values())
     pending = other.engine.groups.committed._pending
@@ -142,7 +142,7 @@ async def test_offsets_of_an_aborted_transaction_are_swept() -> None:
     gateway = make_gateway(left_alone_ms=-1)
     transaction_id = await _begun(gateway)
     transactions = gateway.engine.transactions
-    names = [name.name for name in (await transactions._staging.listed(transaction_id)).names]
+    names = [name.name for name in (await transactions._staging.list_staged(transaction_id)).names]
     staged = await transactions._staging.read(transaction_id, names)
     await transactions._preparing.prepare(transaction_id, staged.offsets.values())
     await transactions.abort(transaction_id)

@@ -11,7 +11,7 @@ from itertools import chain, repeat
 
 import pytest
 
-from gateway.forwarding.connections import PeerConnection, PeerConnections, PeerLost, PeerUnreachable
+from gateway.forwarding.connections import PeerAnswerLost, PeerConnection, PeerConnections, PeerUnreachable
 from gateway.network.certificate import PeerTrust
 from tests.support.certificate_authority import Authority
 
@@ -62,8 +62,8 @@ async def goes_on() -> bool:
 
 
 async def whole(connection: PeerConnection) -> None:
-    await connection.head(goes_on)
-    while await connection.chunk(goes_on):
+    await connection.read_head(goes_on)
+    while await connection.read_chunk(goes_on):
         pass
 
 
@@ -81,7 +81,7 @@ ENDLESS = {
 async def test_an_answer_that_is_no_body_has_an_end(part: str) -> None:
     """Head, framing and trailers that never end: the connection is cut after a few reads."""
     async with exchange(ENDLESS[part]) as (connection, sent):
-        with pytest.raises(PeerLost):
+        with pytest.raises(PeerAnswerLost):
             await whole(connection)
         assert not connection.is_reusable
         # Not more than the sockets' buffers behind what was read.
@@ -92,13 +92,13 @@ async def test_a_body_is_read_as_it_is_handed_on() -> None:
     """One that never ends, in the smallest chunks there are: held is what UNREAD_BYTES_MAX says, and the peer waits."""
     answer = endless(HEAD + b"transfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 10_000)
     async with exchange(answer) as (connection, sent):
-        await connection.head(goes_on)
+        await connection.read_head(goes_on)
         await asyncio.sleep(0.3)
         before = sent[0]
         await asyncio.sleep(0.2)
         assert sent[0] == before < 20 * ENOUGH_BYTES
-        assert len(await connection.chunk(goes_on)) < 1024 * 1024
-        assert len(await connection.chunk(goes_on)) > 0
+        assert len(await connection.read_chunk(goes_on)) < 1024 * 1024
+        assert len(await connection.read_chunk(goes_on)) > 0
 
 
 @pytest.mark.parametrize(("header", "is_reusable"), [(b"", True), (b"connection: close\r\n", False)])
@@ -114,9 +114,9 @@ async def test_a_second_answer_is_none() -> None:
     """Two answers to one request: the first is whole, and the connection is not used again."""
     twice = (HEAD + b"content-length: 1\r\n\r\nx") + (b"HTTP/1.1 500 No\r\na: b\r\ncontent-length: 1\r\n\r\ny")
     async with exchange(lambda: [twice]) as (connection, _):
-        await connection.head(goes_on)
+        await connection.read_head(goes_on)
         assert (connection.status, connection.headers) == (200, [(b"content-length", b"1")])
-        assert await connection.chunk(goes_on) == b"x"
+        assert await connection.read_chunk(goes_on) == b"x"
         assert not connection.is_reusable
 
 

@@ -15,14 +15,14 @@ from gateway.access.rights import OPEN
 from gateway.cluster.keys import ClusterKeys
 from gateway.cluster.peers import Peer, Peers
 from gateway.forwarding.arrival import CALLER_ENDED, ArrivalMiddleware, hop_of, is_refusal
-from gateway.forwarding.hop import HEADER, HOP_MS, WINDOW, Hop, HopRefused, Hops, Sealed
+from gateway.forwarding.hop import HEADER, HOP_MS, WINDOW, Hop, HopRefused, Hops, SealedRequest
 from gateway.problem import problem_bytes
 from log_format.errors import RequestRefused
 from tests.support.clocks import ManualClock
 
 KEYS = ClusterKeys("cluster", (b"n" * 32, b"o" * 32), is_from_file=True)
 RECEIVER = Peer("b", "http://b:1", "b1")
-REQUEST = Sealed(
+REQUEST = SealedRequest(
     method="POST",
     target=b"/v1/topics/t/records?acks=all",
     request_id="r",
@@ -47,14 +47,14 @@ def sent(sender: Hops, peer: Peer = RECEIVER, **more: Any) -> bytes:
 
 def test_a_hop_says_for_whom() -> None:
     """The receiver learns the principal, and how often the request was passed on."""
-    hop = hops("b1").checked([sent(hops("a1"), passed=1, caller=ALICE)], REQUEST)
+    hop = hops("b1").check([sent(hops("a1"), passed=1, caller=ALICE)], REQUEST)
     assert (hop.sender, hop.passed, hop.caller) == ("a1", 1, ALICE)
 
 
 def test_keys_change_without_a_gap() -> None:
     """Both keys of the file are accepted; the hop names the one that signed it."""
     former = ClusterKeys("cluster", (b"o" * 32,), is_from_file=True)
-    assert hops("b1").checked([sent(hops("a1", keys=former))], REQUEST).key == former.signing_id != KEYS.signing_id
+    assert hops("b1").check([sent(hops("a1", keys=former))], REQUEST).key == former.signing_id != KEYS.signing_id
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_keys_change_without_a_gap() -> None:
         replace(REQUEST, headers=[*REQUEST.headers, (b"tidelog-transaction", b"x")]),
     ],
 )
-def test_an_altered_request_is_refused(altered: Sealed) -> None:
+def test_an_altered_request_is_refused(altered: SealedRequest) -> None:
     """Method, target, request id and every header that crosses belong to the hop."""
     with pytest.raises(HopRefused, match="not made for this request"):
-        hops("b1").checked([sent(hops("a1"))], altered)
+        hops("b1").check([sent(hops("a1"))], altered)
 
 
 def with_payload(header: bytes, **members: Any) -> bytes:
@@ -102,14 +102,14 @@ FORGERIES: dict[str, Callable[[bytes], list[bytes]]] = {
 def test_a_forged_hop_is_refused(forgery: Callable[[bytes], list[bytes]]) -> None:
     """Nothing of it can be changed, and none made, without the key."""
     with pytest.raises(HopRefused):
-        hops("b1").checked(forgery(sent(hops("a1"))), REQUEST)
+        hops("b1").check(forgery(sent(hops("a1"))), REQUEST)
 
 
 @pytest.mark.parametrize("keys", [ClusterKeys("cluster", (b"x" * 32,)), ClusterKeys("other", KEYS.keys)])
 def test_another_clusters_hop_is_refused(keys: ClusterKeys) -> None:
     """By its key, or by its cluster's id where the key is the same."""
     with pytest.raises(HopRefused):
-        hops("b1").checked([sent(hops("a1", keys=keys))], REQUEST)
+        hops("b1").check([sent(hops("a1", keys=keys))], REQUEST)
 
 
 def test_a_redirected_hop_is_refused() -> None:
@@ -117,7 +117,7 @@ def test_a_redirected_hop_is_refused() -> None:
     header = sent(hops("a1"))
     for other in ("c1", "b2"):
         with pytest.raises(HopRefused, match="another gateway"):
-            hops(other).checked([header], REQUEST)
+            hops(other).check([header], REQUEST)
 
 
 def test_a_hop_expires() -> None:
@@ -126,14 +126,14 @@ def test_a_hop_expires() -> None:
     sender, receiver = hops("a1"), hops("b1", clock)
     header, second = sent(sender), sent(sender)
     clock.pass_ms(HOP_MS - 1)
-    receiver.checked([header], REQUEST)
+    receiver.check([header], REQUEST)
     clock.pass_ms(1)
     with pytest.raises(HopRefused, match="expired"):
-        receiver.checked([second], REQUEST)
+        receiver.check([second], REQUEST)
     ahead = ManualClock()
     ahead.pass_ms(HOP_MS + 1)
     with pytest.raises(HopRefused, match="expired"):
-        hops("b1").checked([sent(hops("a1", ahead))], REQUEST)
+        hops("b1").check([sent(hops("a1", ahead))], REQUEST)
 
 
 def test_a_replayed_hop_is_refused() -> None:
@@ -141,16 +141,16 @@ def test_a_replayed_hop_is_refused() -> None:
     sender, receiver = hops("a1"), hops("b1")
     headers = [sent(sender) for _ in range(5)]
     for index in (0, 3, 1, 4, 2):
-        receiver.checked([headers[index]], REQUEST)
+        receiver.check([headers[index]], REQUEST)
     for header in headers:
         with pytest.raises(HopRefused, match="before"):
-            receiver.checked([header], REQUEST)
+            receiver.check([header], REQUEST)
     missed = sent(sender)
     for _ in range(WINDOW - 1):
         sender._sent["b1"] += 1
-    receiver.checked([sent(sender)], REQUEST)
+    receiver.check([sent(sender)], REQUEST)
     with pytest.raises(HopRefused, match="before"):
-        receiver.checked([missed], REQUEST)
+        receiver.check([missed], REQUEST)
 
 
 def test_numbers_are_counted_for_each_receiver() -> None:
@@ -159,7 +159,7 @@ def test_numbers_are_counted_for_each_receiver() -> None:
     sent(sender)
     for _ in range(3):
         sent(sender, Peer("c", "http://c", "c1"))
-    assert receiver.checked([sent(sender)], REQUEST).number == 1
+    assert receiver.check([sent(sender)], REQUEST).number == 1
 
 
 def test_what_is_remembered_is_bounded() -> None:
@@ -167,11 +167,11 @@ def test_what_is_remembered_is_bounded() -> None:
     clock = ManualClock()
     receiver = hops("b1", clock)
     for number in range(1_024):
-        receiver.checked([sent(hops(f"a{number}", clock))], REQUEST)
+        receiver.check([sent(hops(f"a{number}", clock))], REQUEST)
     with pytest.raises(HopRefused, match="too many"):
-        receiver.checked([sent(hops("one more", clock))], REQUEST)
+        receiver.check([sent(hops("one more", clock))], REQUEST)
     clock.pass_ms(HOP_MS)
-    receiver.checked([sent(hops("one more", clock))], REQUEST)
+    receiver.check([sent(hops("one more", clock))], REQUEST)
     assert len(receiver._windows) == 1
 
 
@@ -180,8 +180,8 @@ def test_a_key_that_readers_of_the_store_know_does_not_count_where_principals_tr
     derived = ClusterKeys("cluster", (b"n" * 32,))
     assert hops("a1", keys=derived, needs_key_file=True).head(RECEIVER, REQUEST, BODY) is None
     with pytest.raises(HopRefused):
-        hops("b1", keys=derived, needs_key_file=True).checked([sent(hops("a1", keys=derived))], REQUEST)
-    hops("b1", needs_key_file=True).checked([sent(hops("a1", needs_key_file=True))], REQUEST)
+        hops("b1", keys=derived, needs_key_file=True).check([sent(hops("a1", keys=derived))], REQUEST)
+    hops("b1", needs_key_file=True).check([sent(hops("a1", needs_key_file=True))], REQUEST)
 
 
 async def arrive(header: bytes, body: list[bytes]) -> tuple[Hop | None, bytes, Any]:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.history.client_socket import GONE, STRAIGHT, WAITS
-from gateway.history.lane import PIECE_MS_MAX, TASK_BYTES, Answer, Lane
+from gateway.history.client_socket import DIRECT, GONE, WAITS
+from gateway.history.lane import PIECE_MS_MAX, TASK_BYTES, Answer, HistoryLane
 from gateway.history.readers import Reader, Readers
-from gateway.history.service import TASKS_AT_ONCE
-from gateway.history.task import TASKS, Head, PlannedRun, Task, framed
+from gateway.history.service import PARALLEL_TASKS_MAX
+from gateway.history.task import TASKS, Head, PlannedRun, Task, frame
 from gateway.stores.counted import StoreRequests
 from log_format.errors import BackOff, ErrorCode
 
@@ -63,9 +63,9 @@ def readers() -> Iterator[OneReader]:
     made.close()
 
 
-def lane_of(readers: OneReader, requests: StoreRequests | None = None, piece_ms_max: int = PIECE_MS_MAX) -> Lane:
+def lane_of(readers: OneReader, requests: StoreRequests | None = None, piece_ms_max: int = PIECE_MS_MAX) -> HistoryLane:
     requests = requests or StoreRequests()
-    return Lane(
+    return HistoryLane(
         readers,
         1,
         requests=requests,
@@ -75,11 +75,11 @@ def lane_of(readers: OneReader, requests: StoreRequests | None = None, piece_ms_
     )
 
 
-async def begun(lane: Lane, readers: OneReader, head: Head, client: str = "a") -> tuple[Answer, socket.socket]:
+async def begun(lane: HistoryLane, readers: OneReader, head: Head, client: str = "a") -> tuple[Answer, socket.socket]:
     """A task whose reader has sent its head; the answer, and the reader's socket."""
     reading = asyncio.create_task(lane.read(TASK, client))
     taken = await asyncio.to_thread(readers.take)
-    taken.sendall(framed(head))
+    taken.sendall(frame(head))
     answer = await reading
     assert answer is not None
     return answer, taken
@@ -113,7 +113,7 @@ class Client:
     async def lend(self, on_lost: Callable[[], None]) -> int | None:
         raise AssertionError
 
-    def wrote(self, byte_count: int, *, waits: bool) -> None:
+    def count_written(self, byte_count: int, *, waits: bool) -> None:
         self.told.append((byte_count, waits))
 
     def take_back(self) -> None:
@@ -132,21 +132,21 @@ async def test_a_reader_that_writes_by_itself_is_given_the_socket_and_reports(re
     answer, taken = await begun(lane, readers, Head(5, 5, 77))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        sending = asyncio.create_task(answer.straight(client, ours.fileno()))
+        sending = asyncio.create_task(answer.send_directly(client, ours.fileno()))
         how, (descriptor,), _, _ = await asyncio.to_thread(socket.recv_fds, taken, 1, 1)
         with socket.socket(fileno=descriptor) as lent:
             lent.sendall(b"body")
-        assert (how, theirs.recv(4)) == (STRAIGHT, b"body")
+        assert (how, theirs.recv(4)) == (DIRECT, b"body")
         for report in (10 | WAITS, WAITS, 5, 0):
             taken.sendall(struct.pack("<I", report))
         assert await sending == 15
         assert client.told == [(10, True), (0, True), (5, False)]
-        sending = asyncio.create_task(answer.straight(client, ours.fileno()))
+        sending = asyncio.create_task(answer.send_directly(client, ours.fileno()))
         await asyncio.sleep(0)
         answer.give_up()
         with pytest.raises(OSError, match="reader ended"):
             await sending
-        assert taken.recv(1) == STRAIGHT
+        assert taken.recv(1) == DIRECT
         assert taken.recv(1) == b""
     assert not client.is_lost
     answer.close()
@@ -160,7 +160,7 @@ async def test_a_client_that_is_gone_is_dropped(readers: OneReader) -> None:
     answer, taken = await begun(lane, readers, Head(5, 5, 77))
     taken.sendall(struct.pack("<I", GONE))
     with pytest.raises(ConnectionResetError), socket.socket() as lent:
-        await answer.straight(client, lent.fileno())
+        await answer.send_directly(client, lent.fileno())
     assert client.is_lost
     answer.close()
     taken.close()
@@ -210,7 +210,7 @@ async def test_a_task_that_is_given_up_leaves_nothing(readers: OneReader) -> Non
 async def test_one_turn_is_kept_for_a_client_that_holds_none(readers: OneReader) -> None:
     """A client with many tasks waits for its own; another one does not."""
     lane = lane_of(readers)
-    held = [await begun(lane, readers, Head(5, 5, 7)) for _ in range(TASKS_AT_ONCE - 1)]
+    held = [await begun(lane, readers, Head(5, 5, 7)) for _ in range(PARALLEL_TASKS_MAX - 1)]
     more = asyncio.create_task(lane.read(TASK, "a"))
     await asyncio.sleep(0.05)
     assert not more.done()
@@ -222,7 +222,7 @@ async def test_one_turn_is_kept_for_a_client_that_holds_none(readers: OneReader)
         answer.close()
         taken.close()
     taken = await asyncio.to_thread(readers.take)
-    taken.sendall(framed(Head(5, 1, 1)))
+    taken.sendall(frame(Head(5, 1, 1)))
     last = await more
     assert last is not None
     last.close()
@@ -235,7 +235,7 @@ async def test_a_reader_that_freezes_in_an_answer_cuts_it_short(readers: OneRead
     answer, taken = await begun(lane, readers, Head(5, 5, 77))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        sending = asyncio.create_task(answer.straight(client, ours.fileno()))
+        sending = asyncio.create_task(answer.send_directly(client, ours.fileno()))
         taken.sendall(struct.pack("<I", 10 | WAITS))
         await asyncio.sleep(0.3)
         assert not sending.done()

@@ -14,14 +14,14 @@ def seconds_until_cut(bytes_per_second: int, *, is_needed: bool) -> int | None:
     pace = AnswerPace(STALL_MS, BEGUN_MS)
     for second in range(1, 100):
         taken = bytes_per_second * second
-        if pace.fault(WRITTEN, WRITTEN - taken, BEGUN_MS + second * 1000, is_needed=is_needed):
+        if pace.disconnect_reason(WRITTEN, WRITTEN - taken, BEGUN_MS + second * 1000, is_needed=is_needed):
             return second
     return None
 
 
 def test_a_client_has_time_to_begin() -> None:
     """A connection that is looked at for the first time in the middle of an answer is not taken to have stood since ever."""
-    assert AnswerPace(STALL_MS, BEGUN_MS).fault(300_000, 200_000, BEGUN_MS + 900, is_needed=True) is None
+    assert AnswerPace(STALL_MS, BEGUN_MS).disconnect_reason(300_000, 200_000, BEGUN_MS + 900, is_needed=True) is None
 
 
 def test_who_reads_nothing_is_cut_and_sooner_while_others_wait() -> None:
@@ -41,5 +41,5 @@ def test_who_reads_steadily_is_not_cut() -> None:
 def test_who_has_taken_all_is_not_late_for_the_next_answer() -> None:
     """Between answers the time does not run."""
     pace = AnswerPace(STALL_MS, BEGUN_MS)
-    assert pace.fault(WRITTEN, 0, BEGUN_MS + 10 * STALL_MS, is_needed=True) is None
-    assert pace.fault(WRITTEN + 10, 10, BEGUN_MS + 10 * STALL_MS + 1000, is_needed=True) is None
+    assert pace.disconnect_reason(WRITTEN, 0, BEGUN_MS + 10 * STALL_MS, is_needed=True) is None
+    assert pace.disconnect_reason(WRITTEN + 10, 10, BEGUN_MS + 10 * STALL_MS + 1000, is_needed=True) is None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.history.client_socket import GONE, REPORTED_BYTES, WAITS, StraightBody
+from gateway.history.client_socket import GONE, REPORTED_BYTES, WAITS, DirectBodyWriter
 from gateway.history.task import LENGTH
 from gateway.process.gentle_transport import GentleTransport
 from gateway.process.lent_socket import LentSocket
@@ -52,7 +52,7 @@ async def test_what_was_written_before_goes_first_and_nothing_in_between(
     assert await lent.lend(lambda: lost.append(True)) == ours.fileno()
     assert await asyncio.to_thread(theirs.recv, 100) == b"HTTP/1.1 200 OK\r\n\r\n"
     assert gentle.unsent_bytes() == 0
-    lent.wrote(5, waits=True)
+    lent.count_written(5, waits=True)
     assert gentle.unsent_bytes() == 1
     gentle.write(b"x")
     assert gentle.transport.is_closing()
@@ -66,7 +66,7 @@ async def test_the_gateway_writes_on_once_it_has_the_socket_back(ends: tuple[soc
     ours, theirs = ends
     gentle, lent = await _connected(ours)
     assert await lent.lend(pytest.fail) is not None
-    lent.wrote(5, waits=True)
+    lent.count_written(5, waits=True)
     lent.take_back()
     assert gentle.unsent_bytes() == 0
     gentle.write(b"0\r\n\r\n")
@@ -91,7 +91,7 @@ def test_a_body_is_written_in_chunks_and_reported(ends: tuple[socket.socket, soc
     reports.settimeout(PATIENCE_S)
     pieces = [b"a" * 70_000] * 20 + [b"b" * (2 * REPORTED_BYTES)]
     with gateway, reports:
-        writing = threading.Thread(target=StraightBody(ours, gateway).write, args=(pieces,))
+        writing = threading.Thread(target=DirectBodyWriter(ours, gateway).write, args=(pieces,))
         writing.start()
         seen = [LENGTH.unpack(reports.recv(4, socket.MSG_WAITALL))[0]]
         while not seen[-1] & WAITS:
@@ -122,7 +122,7 @@ def test_the_end_of_either_ends_the_writing(ends: tuple[socket.socket, socket.so
 
     def write() -> None:
         try:
-            StraightBody(ours, gateway).write([b"x" * (8 << 20)])
+            DirectBodyWriter(ours, gateway).write([b"x" * (8 << 20)])
         except OSError as error:
             raised.append(error)
 

@@ -17,12 +17,12 @@ def limited(root: Path, membership: str, files: dict[str, str]) -> Machine:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
-    return Machine.limited(root, cores=16, memory_bytes=64 * GIB)
+    return Machine.with_limits(root, cores=16, memory_bytes=64 * GIB)
 
 
 def test_without_control_groups_all_counts(tmp_path: Path) -> None:
     """No such files, or limits that say none."""
-    assert Machine.limited(tmp_path, cores=16, memory_bytes=64 * GIB) == Machine(cores=16, memory_bytes=64 * GIB)
+    assert Machine.with_limits(tmp_path, cores=16, memory_bytes=64 * GIB) == Machine(cores=16, memory_bytes=64 * GIB)
     files = {"sys/fs/cgroup/a/cpu.max": "max 100000", "sys/fs/cgroup/a/memory.max": "max"}
     assert limited(tmp_path, "0::/a", files) == Machine(cores=16, memory_bytes=64 * GIB)
 
@@ -64,6 +64,6 @@ def test_version_one(tmp_path: Path) -> None:
 
 def test_of_this_process_something_is_known() -> None:
     """On the machine that runs this test."""
-    machine = Machine.of_this_process()
+    machine = Machine.current()
     assert machine.cores > 0
     assert machine.memory_bytes > 1 << 20

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.process.sql_offer import statements_of
+from gateway.process.sql_offer import make_statements
 from gateway.settings.settings import Settings, SettingsError
 
 BEYOND = {"host": "0.0.0.0", "insecure": True}
@@ -26,12 +26,12 @@ BEYOND = {"host": "0.0.0.0", "insecure": True}
 )
 def test_where_it_is_offered(given: dict[str, Any], is_offered: bool) -> None:
     """On loopback and with ``auth=on``; where anyone may ask only if that was said."""
-    assert (statements_of(Settings(store="x", **given)) is not None) == is_offered
+    assert (make_statements(Settings(store="x", **given)) is not None) == is_offered
 
 
 def test_without_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not offered; a gateway that is to offer it does not start, and says what is missing."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert statements_of(Settings(store="x")) is None
+    assert make_statements(Settings(store="x")) is None
     with pytest.raises(SettingsError, match=r"tidelog\[sql\]"):
-        statements_of(Settings(store="x", sql="on"))
+        make_statements(Settings(store="x", sql="on"))

@@ -39,7 +39,7 @@ class RefusingStore(MemoryStore):
 def store(monkeypatch: pytest.MonkeyPatch) -> RefusingStore:
     refusing = RefusingStore("refusing")
     monkeypatch.setattr(stores, "open_store", lambda *_, **__: refusing)
-    monkeypatch.setattr(assembly, "give_memory_back", lambda: None)
+    monkeypatch.setattr(assembly, "configure_allocator", lambda: None)
     monkeypatch.setattr("pyarrow.set_memory_pool", lambda _: None)
     return refusing
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.process.machine import Machine
-from gateway.process.worker_count import all_bytes, default_workers, shared_out, worker_arguments
+from gateway.process.worker_count import default_workers, share_memory, total_bytes_max, worker_arguments
 from gateway.settings.settings import Settings
 
 GIB = 1 << 30
@@ -29,7 +29,7 @@ def test_memory_bounds_the_count() -> None:
     """All stated bounds fit: workers, their readers, their statements, the supervisor. One byte less is a worker less."""
     given = settings()
     for count in (2, 3, 5):
-        needed = all_bytes(given, count)
+        needed = total_bytes_max(given, count)
         assert default_workers(given, Machine(cores=64, memory_bytes=needed)) == count
         assert default_workers(given, Machine(cores=64, memory_bytes=needed - 1)) == count - 1
     assert default_workers(given, Machine(cores=64, memory_bytes=1)) == 1
@@ -38,17 +38,17 @@ def test_memory_bounds_the_count() -> None:
 def test_the_bounds_are_of_what_each_may_hold() -> None:
     """More workers hold more, though they share the memory for requests; fewer readers and no SQL less."""
     given = settings()
-    assert all_bytes(given, 2) < 2 * all_bytes(given, 1)
-    assert all_bytes(settings(readers=0), 4) <= all_bytes(given, 4) - 4 * 256 * (1 << 20)
-    assert all_bytes(settings(sql="off"), 4) == all_bytes(given, 4) - 4 * 512 * (1 << 20)
+    assert total_bytes_max(given, 2) < 2 * total_bytes_max(given, 1)
+    assert total_bytes_max(settings(readers=0), 4) <= total_bytes_max(given, 4) - 4 * 256 * (1 << 20)
+    assert total_bytes_max(settings(sql="off"), 4) == total_bytes_max(given, 4) - 4 * 512 * (1 << 20)
 
 
 def test_a_share_holds_the_largest_request() -> None:
     """However many share the memory: else a request that one gateway takes would be refused for ever. Nor is a share more than
     there is."""
     whole = settings()
-    assert {shared_out(whole, count)["in_flight_bytes_max"] for count in (2, 4, 64)} == {28 << 20}
-    assert shared_out(settings(in_flight_bytes_max=20 << 20), 4)["in_flight_bytes_max"] == 20 << 20
+    assert {share_memory(whole, count)["in_flight_bytes_max"] for count in (2, 4, 64)} == {28 << 20}
+    assert share_memory(settings(in_flight_bytes_max=20 << 20), 4)["in_flight_bytes_max"] == 20 << 20
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,9 @@ def test_a_smaller_part_pays_its_debt_more_slowly_and_a_larger_one_faster() -> N
     """A gateway's part changes under way, and no debt is forgiven."""
     bucket = Bucket(1_000, 1_000, now_ms=0)
     bucket.spend(3_000, 0)
-    bucket.take_share(0.25, 0)
+    bucket.set_share(0.25, 0)
     assert bucket.wait_ms(0) == 8_000
-    bucket.take_share(1.0, 4_000)
+    bucket.set_share(1.0, 4_000)
     assert bucket.wait_ms(4_000) == 1_000
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.quotas.limits import CONNECTIONS, FETCH_BYTES, PARTITIONS, PRODUCE_BYTES, REQUESTS, STREAMS, Limits
 from gateway.quotas.quotas import Connection, Quotas, Throttled
-from gateway.quotas.sharing import DEMANDS_MAX, WHOLE, Sharing
+from gateway.quotas.sharing import DEMANDS_MAX, WHOLE, QuotaSharing
 from log_format.errors import ErrorCode
 from tests.support.clocks import ManualClock
 
@@ -17,7 +17,7 @@ class Bench:
     def __init__(self, limits: dict[str, Limits], accounts_max: int = 100) -> None:
         self.limits = limits
         self.clock = ManualClock()
-        self.sharing = Sharing(old_after_ms=12_000)
+        self.sharing = QuotaSharing(old_after_ms=12_000)
         self.quotas = Quotas(self.limits.get, self.sharing, clock=self.clock, accounts_max=accounts_max)
 
     def refusal(self, principal: str, *rates: str) -> Throttled:
@@ -97,8 +97,8 @@ def test_a_connection_counts_once_for_each_principal_until_it_ends() -> None:
     connections[0].end()
     connections[0].end()
     connections[2].used_by("User:a", bench.quotas)
-    assert bench.quotas.held("User:a", CONNECTIONS) == 2
-    assert bench.quotas.held("User:b", CONNECTIONS) == 1
+    assert bench.quotas.open_count("User:a", CONNECTIONS) == 2
+    assert bench.quotas.open_count("User:b", CONNECTIONS) == 1
 
 
 def test_connections_from_before_the_quota_count() -> None:
@@ -114,7 +114,7 @@ def test_connections_from_before_the_quota_count() -> None:
 def test_counts_over_gateways_go_where_they_are_asked_for() -> None:
     """A gateway alone in use gets them all, beat by beat."""
     bench = Bench({"User:a": {STREAMS: 4}})
-    bench.sharing.take_in([{}] * 3, 0)
+    bench.sharing.update_from_peers([{}] * 3, 0)
     bench.quotas.enter("User:a", STREAMS)
     with pytest.raises(Throttled):
         bench.quotas.enter("User:a", STREAMS)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gateway.quotas.sharing import SHARE_MIN, WHOLE, Sharing, demand_name, share
+from gateway.quotas.sharing import SHARE_MIN, WHOLE, QuotaSharing, demand_name, share
 
 
 def test_demands_that_fit_are_granted_and_the_rest_is_shared() -> None:
@@ -34,9 +34,9 @@ def test_the_parts_make_one_whole_for_any_demands() -> None:
 
 def test_what_is_not_published_or_is_old_is_shared_equally() -> None:
     """Without heartbeats it is the quota divided by the gateways."""
-    sharing = Sharing(old_after_ms=12_000)
+    sharing = QuotaSharing(old_after_ms=12_000)
     assert sharing.part("a", 0) == 1.0
-    sharing.take_in([{"a": WHOLE}, {}, {}], 0)
+    sharing.update_from_peers([{"a": WHOLE}, {}, {}], 0)
     assert sharing.part("a", 0) == 0.25
     sharing.publish({"a": 100_000})
     assert sharing.part("a", 0) == pytest.approx(0.1)

@@ -55,13 +55,13 @@ async def test_the_bound_is_that_of_all_gateways_together() -> None:
 def test_a_small_transaction_is_not_listed() -> None:
     """Up to a quarter of both bounds no batch asks for a listing; then one does after a quarter of what was left."""
     sizes = StagedSizes(800, 8_000)
-    due = [number for number in range(1, 301) if sizes.added("t", 1)]
+    due = [number for number in range(1, 301) if sizes.add("t", 1)]
     assert due[0] == 200
     sizes.listed("t", 400, 300)
-    assert not sizes.added("t", 99)
-    assert sizes.added("t", 1)
+    assert not sizes.add("t", 99)
+    assert sizes.add("t", 1)
     sizes.listed("t", 800, 400)
-    assert sizes.added("t", 1)
+    assert sizes.add("t", 1)
 
 
 def test_a_large_transaction_is_listed_a_few_times() -> None:
@@ -69,18 +69,18 @@ def test_a_large_transaction_is_listed_a_few_times() -> None:
     sizes, listings, under_way = StagedSizes(1 << 60, 100_000), 0, 16
     count = 0
     while count < 100_000:
-        due = [sizes.added("t", 1) for _ in range(under_way)]
+        due = [sizes.add("t", 1) for _ in range(under_way)]
         count += under_way
         listings += sum(due)
         if any(due):
             sizes.listed("t", count, count)
     assert 10 < listings < 30 + under_way
-    assert all(sizes.added("t", 1) for _ in range(10))
+    assert all(sizes.add("t", 1) for _ in range(10))
 
 
 def test_counts_have_a_bound() -> None:
     """Past the bound the transaction that was longest unused is forgotten."""
     sizes = StagedSizes(1_000_000, 1_000_000)
     for number in range(staged_sizes.REMEMBERED_MAX + 10):
-        assert not sizes.added(str(number), 1)
+        assert not sizes.add(str(number), 1)
     assert len(sizes._sizes) == staged_sizes.REMEMBERED_MAX

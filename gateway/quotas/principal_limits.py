@@ -14,7 +14,7 @@ EVERY_OTHER: Final = "*"
 """Principal of the row for each principal without a row of its own."""
 
 
-class LimitsOf:
+class PrincipalLimits:
     """A principal's quotas by the present rows: the same object as long as its row is the same. None: no limits."""
 
     def __init__(self, rows: Callable[[], Mapping[str, QuotaRow]]) -> None:

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on a connection that may move to another worker of the port, or came from one (``gateway.process.moving``)."""
+"""HTTP/1.1 on a connection that may move to another worker of the port, or came from one (``connection_mover``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from gateway.forwarding.leaning import LEANING, Leaning
+from gateway.forwarding.peer_affinity import AFFINITY, PeerAffinity
 from gateway.process.connection_limits import ConnectionLimits
 from gateway.process.protocol import GatewayProtocol
 
@@ -18,7 +18,7 @@ MOVES_AFTER: Final = 4
 either at random would move at every sixteenth."""
 
 
-class MovingProtocol(GatewayProtocol):
+class MovableProtocol(GatewayProtocol):
     """One connection. ``hand_over`` sends a descriptor to the worker at a URL, and returns whether it was sent."""
 
     def __init__(
@@ -33,7 +33,7 @@ class MovingProtocol(GatewayProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop, limits=limits)
         self._hand_over = hand_over
-        self._leaning = Leaning()
+        self._leaning = PeerAffinity()
         self._may_move = True
         self._came = False
 
@@ -50,7 +50,7 @@ class MovingProtocol(GatewayProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
-        self.scope[LEANING] = self._leaning  # type: ignore[typeddict-unknown-key]
+        self.scope[AFFINITY] = self._leaning  # type: ignore[typeddict-unknown-key]
 
     def on_response_complete(self) -> None:
         """Finish an answer."""
@@ -71,7 +71,7 @@ class MovingProtocol(GatewayProtocol):
         )
         if not is_between or self._connection.has_quotas:
             return
-        leaning.stayed()
+        leaning.reset()
         if self._hand_over(leaning.url, transport.get_extra_info("socket").fileno()):
             # Closes this process's descriptor only: the other process's stays open.
             transport.abort()

@@ -25,23 +25,23 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 
-from gateway.process.moving_protocol import MovingProtocol
+from gateway.process.movable_protocol import MovableProtocol
 from gateway.process.worker import Worker
 
 _MOVES: Final = b"m"
 _STAY: Final = b"s"
 
-_log = logging.getLogger("gateway.process.moving")
+_log = logging.getLogger("gateway.process.connection_mover")
 
 
-class Moving:
+class ConnectionMover:
     """Moves from and to one worker. ``room``: number of its connections up to which it accepts others."""
 
     def __init__(self, worker: Worker, room: int, registry: CollectorRegistry) -> None:
         self._worker = worker
         self._room = room
         self._places: dict[str, int] = {}
-        self._receiving: Callable[[], MovingProtocol] | None = None
+        self._receiving: Callable[[], MovableProtocol] | None = None
         self._count: Callable[[], int] = lambda: 0
         self._taking: set[asyncio.Task[None]] = set()
         self._moved = Counter(
@@ -51,7 +51,7 @@ class Moving:
             registry=registry,
         )
 
-    def begin(self, own_url: str, receiving: Callable[[], MovingProtocol], count: Callable[[], int]) -> None:
+    def begin(self, own_url: str, receiving: Callable[[], MovableProtocol], count: Callable[[], int]) -> None:
         """Start accepting connections of other workers.
 
         Args:
@@ -106,7 +106,7 @@ class Moving:
             protocol.came(may_move=message[:1] == _MOVES)
             self._keep(self._take(protocol, connection))
 
-    async def _take(self, protocol: MovingProtocol, connection: socket.socket) -> None:
+    async def _take(self, protocol: MovableProtocol, connection: socket.socket) -> None:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection)
         except OSError:

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peer
-from gateway.forwarding.connections import PeerBusy, PeerLost, PeerUnreachable
+from gateway.forwarding.connections import PeerAnswerLost, PeerBusy, PeerUnreachable
 from gateway.forwarding.peer_message import PeerMessages
 from gateway.problem import overloaded
 from gateway.queues.received import ReceiveWish
@@ -39,7 +39,7 @@ _LATER: Final = frozenset({ErrorCode.UNAVAILABLE, ErrorCode.OVERLOADED, ErrorCod
 M = TypeVar("M")
 
 
-class QueuePeering:
+class PeerQueues:
     """Requests to the coordinators of queues. Used on the event loop only."""
 
     def __init__(self, ownership: Ownership, messages: PeerMessages) -> None:
@@ -83,7 +83,7 @@ class QueuePeering:
         except PeerUnreachable:
             self._messages.peers.rest(peer.id)
             return None
-        except (PeerLost, TimeoutError) as lost:
+        except (PeerAnswerLost, TimeoutError) as lost:
             raise self._lost(peer) from lost
         if status != 200:
             self._messages.peers.rest(peer.id)

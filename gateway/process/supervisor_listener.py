@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final, Self
 
-from gateway.process.metrics_page import merged
+from gateway.process.metrics_page import merge_pages
 
 ASKED_SECONDS_MAX: Final = 3
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class SupervisedPage:
+class SupervisorListener:
     """Listener that serves in threads of its own while the context lasts. ``port`` None: nothing is served. ``workers``:
     returns the URLs of their operators' listeners, by number."""
 
@@ -57,7 +57,7 @@ def _handler(workers: Callable[[], Mapping[int, str]]) -> type[BaseHTTPRequestHa
             elif self.path == "/metrics":
                 pages = {number: _asked(f"{url}/metrics") for number, url in workers().items()}
                 whole = {number: body.decode() for number, (status, body) in pages.items() if status == 200}
-                self._answer(200, _TEXT, merged(whole).encode())
+                self._answer(200, _TEXT, merge_pages(whole).encode())
             else:
                 self._of_any()
 

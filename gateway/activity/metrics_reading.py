@@ -43,7 +43,7 @@ Buckets = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class MetricsReading:
     """Numbers at ``at_ms``. ``totals``: sums over labels. ``by_label``: values of each label."""
 
     at_ms: int
@@ -56,7 +56,7 @@ class Reading:
         return self.totals.get(name, 0.0)
 
 
-def read(registry: CollectorRegistry, at_ms: int) -> Reading:
+def read(registry: CollectorRegistry, at_ms: int) -> MetricsReading:
     """Return the numbers in the registry; other metrics are not asked for theirs."""
     totals: dict[str, float] = {}
     buckets: dict[str, list[tuple[float, float]]] = {}
@@ -69,7 +69,7 @@ def read(registry: CollectorRegistry, at_ms: int) -> Reading:
             totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
             for label in sample.labels.values():
                 by_label.setdefault(sample.name, {})[label] = sample.value
-    return Reading(
+    return MetricsReading(
         at_ms=at_ms,
         totals=totals,
         buckets={name: tuple(found) for name, found in buckets.items()},

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from gateway.audit.event import AuditEvent
 from gateway.audit.topic import CONFIG
-from gateway.audit.trail import AuditTrail, Entry
+from gateway.audit.trail import AuditTrail, QueuedEvent
 from gateway.engine.administration import Administration
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.producer_ids import PLAIN_EPOCH, ProducerIds
@@ -46,7 +46,7 @@ _FORGOTTEN: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER, ErrorCode.SEQUENCE_OU
 _log = logging.getLogger("gateway.audit")
 
 
-class Recording:
+class AuditRecorder:
     """Writer of the audit trail. Call ``start`` once the engine runs, ``stop`` once it has drained. Used on the event loop
     only."""
 
@@ -71,9 +71,9 @@ class Recording:
         self._back_off_ms = back_off_ms
         self._stamp: ProducerStamp | None = None
         """Stamp of the next batch."""
-        self._taken: list[Entry] = []
+        self._taken: list[QueuedEvent] = []
         """The batch in progress, which keeps its stamp."""
-        self._watched: dict[Entry, asyncio.Future[None]] = {}
+        self._watched: dict[QueuedEvent, asyncio.Future[None]] = {}
         self._failing = False
         self._running: asyncio.Task[None] | None = None
 
@@ -98,7 +98,7 @@ class Recording:
         """Record an event soon. If there is no room for it, it is dropped and counted."""
         self._trail.note(event)
 
-    async def recorded(self, event: AuditEvent) -> None:
+    async def record_durably(self, event: AuditEvent) -> None:
         """Wait until the event is in the log. Raise ``BackOff`` if the next try to write it fails."""
         entry = self._trail.note(event)
         if entry is None:
@@ -135,14 +135,14 @@ class Recording:
         while self._taken or (taken := self._trail.take(BATCH_BYTES_MAX, BATCH_EVENTS_MAX)):
             self._taken = self._taken or taken
             await self._append(self._taken)
-            self._trail.written(self._taken)
+            self._trail.release(self._taken)
             for entry in self._taken:
                 watch = self._watched.get(entry)
                 if watch is not None and not watch.done():
                     watch.set_result(None)
             self._taken = []
 
-    async def _append(self, entries: list[Entry]) -> None:
+    async def _append(self, entries: list[QueuedEvent]) -> None:
         topic = await self._topic()
         state = topic.require_state()
         if self._stamp is None:
@@ -175,7 +175,7 @@ class Recording:
             return await self._topics.for_append(AUDIT_TOPIC, now_ms)
 
 
-def _records(entries: list[Entry]) -> pa.Table:
+def _records(entries: list[QueuedEvent]) -> pa.Table:
     columns: dict[str, pa.Array] = {
         "timestamp": pa.array([entry.time_ms * 1000 for entry in entries], TIMESTAMP),
         "key": pa.nulls(len(entries), BATCH_SCHEMA.field("key").type),

@@ -11,7 +11,7 @@ from typing import Final
 NICE: Final = 10
 
 
-def yield_to_gateway(*, out_of_memory_score: int) -> None:
+def lower_priority(*, out_of_memory_score: int) -> None:
     """Ignore signals, which are for the gateway, and lower the priority: for CPU time, and for being kept when memory is
     short."""
     # SIGTTOU: logging to a terminal would otherwise stop a background process.

@@ -39,7 +39,7 @@ from log_format.transactions.staged_index import IndexedBatch, group_by_topic
 
 ResultT = TypeVar("ResultT")
 
-PIECES_AT_ONCE: Final = 2
+PARALLEL_PIECES_MAX: Final = 2
 """Number of pieces under way for one topic: one is read while the other is encoded and uploaded."""
 ROUNDS_MAX: Final = 5
 """Number of times that the pieces of a held topic are brought up to its head before the transaction is left to other gateways."""
@@ -47,7 +47,7 @@ TRIES_MAX: Final = 5
 """Number of tries of one step while the store refuses it: the work before it is not lost."""
 
 
-class UnderWay:
+class LargeTransactionTasks:
     """Large transactions that this gateway applies. ``wait_ms_max``: how long a call waits. Used on the event loop only."""
 
     def __init__(self, wait_ms_max: int) -> None:
@@ -108,7 +108,7 @@ class LargeAppends:
             try:
                 topic = await self.topics.fresh(first.topic, access.clock.monotonic_ms())
                 pieces = split_pieces(batches, access.bounds.transaction_piece_bytes)
-                one = _OneTopic(self, writing, topic, first.topic_id, stamp, pieces)
+                one = _TopicAppend(self, writing, topic, first.topic_id, stamp, pieces)
                 places += to_places(first.topic, await one.append())
             except (UnknownTopic, TopicReplaced):
                 continue
@@ -122,7 +122,7 @@ class _Written:
 
 
 @dataclass(slots=True)
-class _OneTopic:
+class _TopicAppend:
     """The transaction's records of one topic. ``written``: segments by number of the piece."""
 
     parts: LargeAppends
@@ -204,7 +204,7 @@ class _OneTopic:
             self.append_time_ms = self.parts.access.clock.now_ms()
             wanted = list(place_pieces(self.pieces, state, self.append_time_ms))
         stale = iter(self._stale(wanted))
-        await _all_ended(self._write_each(stale, wanted, state) for _ in range(PIECES_AT_ONCE))
+        await _all_ended(self._write_each(stale, wanted, state) for _ in range(PARALLEL_PIECES_MAX))
 
     def _stale(self, wanted: Sequence[Placement]) -> list[int]:
         written = self.written

@@ -16,7 +16,7 @@ from gateway.cluster.peers import Peer, Peers
 from gateway.engine.registry import TopicRegistry
 from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import PeerConnections
-from gateway.forwarding.forwarding import Forwarding, _Outcome
+from gateway.forwarding.forwarder import Forwarder, _Outcome
 from gateway.forwarding.hop import Hops
 from gateway.memory_budget import MemoryBudget
 from log_format.clock import SystemClock
@@ -31,7 +31,7 @@ class LivePeers(Peers):
         return True
 
 
-def _forwarding() -> Forwarding:
+def _forwarding() -> Forwarder:
     clock, topics = SystemClock(), cast("TopicRegistry", None)
     peers = LivePeers(clock)
     peers.keys = ClusterKeys("c", (b"k" * 32,))
@@ -40,7 +40,7 @@ def _forwarding() -> Forwarding:
     async def store_answers() -> None:
         return
 
-    return Forwarding(
+    return Forwarder(
         Ownership("a", peers, "preferred"),
         connections,
         Breaker(peers, connections, clock),

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.process.moving import Moving
+from gateway.process.connection_mover import ConnectionMover
 from gateway.process.worker import Worker
 
 ROOM = 2
@@ -54,7 +54,8 @@ class Site:
         self.taken: list[list[Client]] = [[], []]
         outboxes = tuple(pair[1] for pair in pairs)
         self.workers = [
-            Moving(self._worker(number, pairs[number][0], outboxes), ROOM, CollectorRegistry()) for number in range(2)
+            ConnectionMover(self._worker(number, pairs[number][0], outboxes), ROOM, CollectorRegistry())
+            for number in range(2)
         ]
 
     def begin(self, number: int) -> None:

@@ -29,7 +29,7 @@ ReadPiece = Callable[[Task, PlannedRun, int], DecodedPiece]
 """Function that reads the records of a run from an offset on. Raises ``CorruptData``, ``StoreUnavailable``."""
 
 
-class ReadingOn:
+class TaskReadAhead:
     """Read-ahead of one process. Thread-safe."""
 
     def __init__(self, read: ReadPiece) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.engine.open_table import TableAccess
 from gateway.engine.registry import TopicRegistry
 from gateway.finishing.finisher import Finisher
-from gateway.finishing.large import LargeAppends, UnderWay
+from gateway.finishing.large_transactions import LargeAppends, LargeTransactionTasks
 from gateway.finishing.pending_offsets import PendingOffsets
 from gateway.finishing.staging import Staging
 from gateway.memory_budget import MemoryBudget
@@ -14,7 +14,7 @@ from gateway.tables.queues import QueuesTable
 from gateway.tables.transactions import TransactionsTable
 
 
-class Finishing:
+class FinishingParts:
     """Parts that finish transactions. ``memory``: budget for staged content while it is read and appended. Used on the event loop
     only."""
 
@@ -29,7 +29,7 @@ class Finishing:
             memory=memory,
             bounds=access.bounds,
         )
-        self._under_way = UnderWay(access.bounds.large_wait_ms_max)
+        self._under_way = LargeTransactionTasks(access.bounds.large_wait_ms_max)
         large = LargeAppends(staging=self.staging, topics=topics, access=access, memory=memory)
         self.finisher = Finisher(
             table=self.transactions,

@@ -15,7 +15,7 @@ from gateway.cluster.peers import Peers
 from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import PeerConnections
 from gateway.forwarding.hop import Hops
-from gateway.forwarding.journal_peers import JournalPeering
+from gateway.forwarding.peer_journals import PeerJournals
 from log_format.clock import SystemClock
 from log_format.cluster.preferred import preferred_gateway
 from log_format.journal.offer import Offer
@@ -40,7 +40,7 @@ class World:
         self.peers.keys = ClusterKeys("cluster", (b"n" * 32,), is_from_file=True)
         self.connections = PeerConnections(2)
         breaker, hops = Breaker(self.peers, self.connections, clock), Hops(self.peers, clock, instance="a1")
-        self.peering = JournalPeering(Ownership("a", self.peers, "preferred"), self.connections, breaker, hops)
+        self.peering = PeerJournals(Ownership("a", self.peers, "preferred"), self.connections, breaker, hops)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gateway.codec.media_type import JSON
-from gateway.history.old_records import Found, OldRecords
+from gateway.history.old_records import FoundRecords, OldRecords
 from gateway.history.task import PlannedRun, Task
 from log_format.clock import SystemClock
 from log_format.errors import StoreUnavailable
@@ -67,7 +67,7 @@ class Log:
         """Return when nothing is decoded ahead."""
         self.reader._reading_on._executor.submit(int).result()
 
-    def read(self, offset: int, records_max: int) -> Found:
+    def read(self, offset: int, records_max: int) -> FoundRecords:
         """By one task, which gets the right records."""
         first, *more = (run for run in self.runs if run.end_offset > offset)
         task = Task(

@@ -7,11 +7,11 @@ from typing import Final
 
 from starlette.types import Scope
 
-LEANING: Final = "tidelog.leaning"
-"""Key in a request's scope of its connection's ``Leaning``."""
+AFFINITY: Final = "tidelog.leaning"
+"""Key in a request's scope of its connection's ``PeerAffinity``."""
 
 
-class Leaning:
+class PeerAffinity:
     """Leaning of one client's connection. ``url``: of the gateway that the last ``count`` requests were passed on to."""
 
     __slots__ = ("count", "url")
@@ -20,17 +20,17 @@ class Leaning:
         self.url = ""
         self.count = 0
 
-    def went(self, url: str) -> None:
+    def count_forwarded(self, url: str) -> None:
         """Count a request that was answered by the gateway at ``url``."""
         self.count = self.count + 1 if url == self.url else 1
         self.url = url
 
-    def stayed(self) -> None:
+    def reset(self) -> None:
         """Count a request that was served here."""
         self.count = 0
 
 
-def leaning_of(scope: Scope) -> Leaning:
+def affinity_of(scope: Scope) -> PeerAffinity:
     """Return the leaning of the request's connection; a new one for a connection that can't move."""
-    found: Leaning | None = scope.get(LEANING)
-    return Leaning() if found is None else found
+    found: PeerAffinity | None = scope.get(AFFINITY)
+    return PeerAffinity() if found is None else found

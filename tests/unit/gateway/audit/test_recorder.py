@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.audit.event import AuditEvent
-from gateway.audit.recording import Recording
+from gateway.audit.recorder import AuditRecorder
 from gateway.audit.trail import AuditTrail
 from log_format.errors import BackOff, StoreUnavailable
 from log_format.layout import AUDIT_TOPIC
@@ -32,10 +32,10 @@ def event(request_id: str) -> AuditEvent:
     )
 
 
-def recording_of(gateway: Gateway) -> tuple[AuditTrail, Recording]:
+def recording_of(gateway: Gateway) -> tuple[AuditTrail, AuditRecorder]:
     engine = gateway.engine
     trail = AuditTrail(clock=engine.clock, registry=CollectorRegistry())
-    return trail, Recording(
+    return trail, AuditRecorder(
         trail, engine.topics, engine.administration, engine.producer_ids, clock=engine.clock, back_off_ms=20
     )
 
@@ -52,7 +52,7 @@ async def test_the_topic_is_made_at_the_start_and_events_become_its_records(gate
     await asyncio.to_thread(until, lambda: gateway.engine.topics.known(AUDIT_TOPIC) is not None)
     for number in range(3):
         trail.note(event(str(number)))
-    await work.recorded(event("last"))
+    await work.record_durably(event("last"))
     assert await read(gateway) == ["0", "1", "2", "last"]
     assert trail.size_bytes == 0
     await work.stop()
@@ -62,7 +62,7 @@ async def test_events_of_an_outage_are_written_once_it_is_over_each_once(gateway
     """Also the batch whose outcome was lost with the store."""
     trail, work = recording_of(gateway)
     work.start()
-    await work.recorded(event("before"))
+    await work.record_durably(event("before"))
     lost = False
 
     def lose_the_answer(operation: str, key: str) -> None:
@@ -78,7 +78,7 @@ async def test_events_of_an_outage_are_written_once_it_is_over_each_once(gateway
     await asyncio.to_thread(until, lambda: lost)
     await asyncio.sleep(0.1)
     gateway.store.come_back()
-    await work.recorded(event("after"))
+    await work.record_durably(event("after"))
     assert await read(gateway) == ["before", "0", "1", "2", "3", "4", "after"]
     await work.stop()
 
@@ -87,12 +87,12 @@ async def test_what_must_be_recorded_is_refused_while_it_cannot_be(gateway: Gate
     """Administration does not hang on a store that is down, and goes on once it is back."""
     _trail, work = recording_of(gateway)
     work.start()
-    await work.recorded(event("before"))
+    await work.record_durably(event("before"))
     gateway.store.go_down()
     with pytest.raises(BackOff):
-        await asyncio.wait_for(work.recorded(event("refused")), 30)
+        await asyncio.wait_for(work.record_durably(event("refused")), 30)
     gateway.store.come_back()
-    await work.recorded(event("after"))
+    await work.record_durably(event("after"))
     assert (await read(gateway))[-1] == "after"
     await work.stop()
 
@@ -101,7 +101,7 @@ async def test_the_last_events_are_written_after_the_drain(gateway: Gateway) -> 
     """What the last requests did is recorded, too."""
     trail, work = recording_of(gateway)
     work.start()
-    await work.recorded(event("first"))
+    await work.record_durably(event("first"))
     await gateway.engine.drain()
     trail.note(event("last"))
     await work.stop()

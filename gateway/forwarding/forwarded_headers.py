@@ -24,12 +24,12 @@ _ANSWER: Final = frozenset(
 )
 
 
-def request_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+def forwarded_request_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return the headers of a client's request that a peer gets, besides this gateway's own. Names are lower-case."""
     return _crossing(headers, _REQUEST)
 
 
-def answer_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+def forwarded_answer_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return the headers of a peer's answer that the client gets. Names are lower-case."""
     return _crossing(headers, _ANSWER)
 

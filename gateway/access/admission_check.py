@@ -14,7 +14,7 @@ from log_format.clock import Clock
 from log_format.errors import RequestRefused, TidelogError
 
 
-class Standing:
+class AdmissionCheck:
     """The standing of ``caller``'s request. ``authentication`` None: it is off, and every check succeeds."""
 
     def __init__(self, caller: Caller, rights: Rights, authentication: Authentication | None, clock: Clock) -> None:
@@ -33,14 +33,14 @@ class Standing:
     def check(self) -> None:
         """Raise ``Unauthenticated`` if the credential would not be accepted now; ``BackOff`` if that is not known."""
         if self._authentication is not None:
-            self._caller = self._authentication.still(self._caller)
+            self._caller = self._authentication.revalidate(self._caller)
 
     async def unreadable(self, topics: Iterable[str], group: str | None = None) -> Mapping[str, TidelogError]:
         """Return the topics that the caller could not read now, each with the reason. ``group``: the group or queue by which
         it reads. Raise ``BackOff`` if that is not known."""
         if self._authentication is None:
             return {}
-        await self._rights.renew()
+        await self._rights.refresh_if_old()
         try:
             self.check()
             if group is not None:

@@ -23,7 +23,7 @@ from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peer
 from gateway.engine.journal_peers import OfferLost
 from gateway.forwarding.breaker import Breaker
-from gateway.forwarding.connections import PeerBusy, PeerConnections, PeerLost, PeerUnreachable
+from gateway.forwarding.connections import PeerAnswerLost, PeerBusy, PeerConnections, PeerUnreachable
 from gateway.forwarding.hop import Hops
 from gateway.forwarding.peer_message import PeerMessages
 from log_format.journal.offer import OFFER_BYTES_MAX, Offer, OfferAnswer, decode_answer, encode_offer
@@ -40,7 +40,7 @@ SILENT_MS_MAX: Final = 1_000
 """Silence of an owner after which it is probed before an offer: longer than the usual time between two offers."""
 
 
-class JournalPeering:
+class PeerJournals:
     """Implementation of ``engine.journal_peers.JournalPeers``. Used on the event loop only."""
 
     def __init__(
@@ -95,7 +95,7 @@ class JournalPeering:
         except PeerUnreachable:
             self._peers.rest(peer.id)
             return None
-        except (PeerLost, TimeoutError) as lost:
+        except (PeerAnswerLost, TimeoutError) as lost:
             self._peers.rest(peer.id)
             raise OfferLost from lost
         if status == 200:
@@ -131,7 +131,7 @@ class JournalPeering:
                 journal, version = waiting.popitem()
                 news = b"[%d,%d]" % (journal, version)
                 await self._messages.post(peer, NEWS_PATH, news, wait_ms=NEWS_MS_MAX, answer_bytes_max=OFFER_BYTES_MAX)
-        except (PeerUnreachable, PeerLost, TimeoutError) as error:
+        except (PeerUnreachable, PeerAnswerLost, TimeoutError) as error:
             _log.debug("news did not reach gateway %s: %r", peer.id, error)
         finally:
             del self._news[peer.id]

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from gateway.process.fitting import bound_bytes, fitted, warn_of_workers
+from gateway.process.memory_fit import bound_bytes, fit_to_memory, warn_of_workers
 from gateway.settings.settings import MEBIBYTE, Settings
 
 DEFAULTS = Settings(store="memory:")
@@ -15,7 +15,7 @@ DEFAULTS = Settings(store="memory:")
 def test_settings_that_fit_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     """Where memory holds their stated bound nothing is changed, and nothing is said."""
     with caplog.at_level(logging.WARNING):
-        assert fitted(DEFAULTS, bound_bytes(DEFAULTS)) is DEFAULTS
+        assert fit_to_memory(DEFAULTS, bound_bytes(DEFAULTS)) is DEFAULTS
     assert caplog.text == ""
 
 
@@ -25,7 +25,7 @@ def test_bounds_come_down_to_the_limit(mebibytes: int, caplog: pytest.LogCapture
     changed, and the largest request still fits."""
     assert bound_bytes(DEFAULTS) > mebibytes * MEBIBYTE
     with caplog.at_level(logging.WARNING):
-        found = fitted(DEFAULTS, mebibytes * MEBIBYTE)
+        found = fit_to_memory(DEFAULTS, mebibytes * MEBIBYTE)
     assert bound_bytes(found) <= mebibytes * MEBIBYTE
     assert found.in_flight_bytes_max >= found.request_bytes_max
     assert found.readers == 0
@@ -39,7 +39,7 @@ def test_bounds_come_down_to_the_limit(mebibytes: int, caplog: pytest.LogCapture
 
 def test_no_more_is_taken_away_than_is_needed() -> None:
     """Where it is enough that history is read by the gateway itself, requests keep their memory."""
-    found = fitted(DEFAULTS, DEFAULTS.process_bytes())
+    found = fit_to_memory(DEFAULTS, DEFAULTS.process_bytes())
     assert found == DEFAULTS.model_copy(update={"readers": 0})
 
 
@@ -47,7 +47,7 @@ def test_what_was_given_by_name_stays(caplog: pytest.LogCaptureFixture) -> None:
     """An operator's word is kept, and what it may cost is said."""
     given = Settings(store="memory:", readers=1, in_flight_bytes_max=36 * MEBIBYTE, answer_bytes_max=64 * MEBIBYTE)
     with caplog.at_level(logging.WARNING):
-        found = fitted(given, 520 * MEBIBYTE)
+        found = fit_to_memory(given, 520 * MEBIBYTE)
     assert (found.readers, found.in_flight_bytes_max, found.answer_bytes_max) == (1, 36 * MEBIBYTE, 64 * MEBIBYTE)
     assert f"may still take {bound_bytes(found) // MEBIBYTE} MiB" in caplog.text
 

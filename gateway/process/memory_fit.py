@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from gateway.process.worker_count import all_bytes, shared_out
+from gateway.process.worker_count import share_memory, total_bytes_max
 from gateway.settings.settings import MEBIBYTE, Settings
 
 SHARES: Final = (1, 2, 3, 4, 6, 8)
 """Parts into which the memory for requests is divided, the fewest that fit. With more a large answer would never fit."""
 
-_log = logging.getLogger("gateway.process.fitting")
+_log = logging.getLogger("gateway.process.memory_fit")
 
 
 def bound_bytes(settings: Settings) -> int:
@@ -23,7 +23,7 @@ def bound_bytes(settings: Settings) -> int:
     return settings.process_bytes() + settings.readers_bytes
 
 
-def fitted(settings: Settings, memory_bytes: int) -> Settings:
+def fit_to_memory(settings: Settings, memory_bytes: int) -> Settings:
     """Return the settings for a gateway that may use ``memory_bytes``: if they could take more, first without readers of history,
     then with less memory for requests.
 
@@ -33,7 +33,7 @@ def fitted(settings: Settings, memory_bytes: int) -> Settings:
     if asked_bytes <= memory_bytes:
         return settings
     for share in SHARES:
-        lower: dict[str, Any] = {"readers": 0, **shared_out(settings, share)}
+        lower: dict[str, Any] = {"readers": 0, **share_memory(settings, share)}
         lower = {name: value for name, value in lower.items() if name not in settings.model_fields_set}
         found = settings.model_copy(update=lower)
         if bound_bytes(found) <= memory_bytes:
@@ -55,7 +55,7 @@ def fitted(settings: Settings, memory_bytes: int) -> Settings:
 def warn_of_workers(settings: Settings, count: int, memory_bytes: int) -> None:
     """Log a warning if so many workers may take more than ``memory_bytes``: only a number that an operator has set can be too
     large."""
-    needed_bytes = all_bytes(settings, count)
+    needed_bytes = total_bytes_max(settings, count)
     if needed_bytes > memory_bytes:
         _log.warning(
             "%d workers may take %d MiB, and may use %d MiB: the kernel may end one under load",

@@ -16,8 +16,8 @@
 5. Records are passed on with the id of the topic that they are for (``Hop.topic_id``): a copy that waits at a suspended
    gateway, while the request is served here, never comes into a topic made anew under the name. If the peer finds another
    topic, it did nothing, and the request is served here. A topic that does not exist is looked for here.
-6. The contract's headers cross both ways, and no others (``crossing``). A hop goes along, which proves the request (``hop``).
-   If the peer refuses the hop it did nothing: the peer rests, and the request is served here.
+6. The contract's headers cross both ways, and no others (``forwarded_headers``). A hop goes along, which proves the request
+   (``hop``). If the peer refuses the hop it did nothing: the peer rests, and the request is served here.
 7. ``Breaker`` tells which peers answer. Nothing is sent to one that does not; waiting for it ends within seconds. If the store
    is slow for the peer alone, the answers to changes that wait there are lost, too.
 8. When the client goes away the connection to the owner is cut: the owner, too, sees its client go away.
@@ -47,23 +47,23 @@ from gateway.forwarding.arrival import hop_of, is_refusal, sealed
 from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import (
     LOOK_MS,
-    GoesOn,
+    KeepsWaiting,
+    PeerAnswerLost,
     PeerBusy,
     PeerConnection,
     PeerConnections,
-    PeerLost,
     PeerUnreachable,
 )
-from gateway.forwarding.crossing import answer_headers
+from gateway.forwarding.forwarded_headers import forwarded_answer_headers
 from gateway.forwarding.hop import Hops
 from gateway.forwarding.kept_body import KeptBody
-from gateway.forwarding.leaning import leaning_of
+from gateway.forwarding.peer_affinity import affinity_of
 from gateway.forwarding.peer_answer import beginning, is_short, untouched
 from gateway.http.disconnect import cancel_on_disconnect
 from gateway.http.parameters import ENCODED_SLASH
 from gateway.memory_budget import MemoryBudget
 from gateway.problem import overloaded
-from gateway.quotas.spending import SPENT_HEADER, spend_told, spending_of
+from gateway.quotas.spending import SPENT_HEADER, charge_reported, spending_of
 from log_format.clock import Clock
 from log_format.errors import OutcomeUnknown, StoreError, TidelogError
 
@@ -93,7 +93,7 @@ class _Outcome(Enum):
     """The peer may have done it, or still may; repeating it does no harm."""
 
 
-class Forwarding:
+class Forwarder:
     """Forwarding of this gateway. ``topics`` tells a topic's ``owners``. Used on the event loop only."""
 
     def __init__(
@@ -147,7 +147,7 @@ class Forwarding:
         peer = await self._peer_for(scope)
         topic_id = await self._meant(scope) if peer is not None and _template(scope) in _PRODUCE else None
         if peer is None or topic_id == _MISSING:
-            leaning_of(scope).stayed()
+            affinity_of(scope).reset()
             await app(scope, receive, self._telling(scope, send))
             return
         caller: Caller | None = scope.get(CALLER)
@@ -292,9 +292,9 @@ class Forwarding:
     async def _exchange(self, connection: PeerConnection, peer: Peer, scope: Scope, send: Send) -> _Outcome:
         goes_on = self._goes_on(peer, scope)
         try:
-            await connection.head(goes_on)
+            await connection.read_head(goes_on)
             first = await beginning(connection, goes_on) if is_short(connection) else b""
-        except PeerLost as lost:
+        except PeerAnswerLost as lost:
             self._peers.rest(peer.id)
             self._count("lost")
             if _is_repeatable(scope):
@@ -313,14 +313,14 @@ class Forwarding:
             self._count("refused")
             return _Outcome.UNTOUCHED
         self._count("answered")
-        leaning_of(scope).went(peer.url)
+        affinity_of(scope).count_forwarded(peer.url)
         spending = spending_of(scope)
         for name, value in connection.headers:
             if name == SPENT_HEADER and spending is not None:
-                spend_told(spending, value)
+                charge_reported(spending, value)
         if any(name == AT_JOURNAL for name, _ in connection.headers) and _template(scope) in _PRODUCE:
             self._learn(scope)
-        headers = answer_headers(connection.headers)
+        headers = forwarded_answer_headers(connection.headers)
         await send(
             {"type": "http.response.start", "status": connection.status, "headers": headers, NO_COMPRESSION: True}
         )
@@ -329,15 +329,15 @@ class Forwarding:
         if first:
             await send({"type": "http.response.body", "body": first, "more_body": True})
         try:
-            while piece := await connection.chunk(goes_on):
+            while piece := await connection.read_chunk(goes_on):
                 received.inc(len(piece))
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
-        except PeerLost as lost:
+        except PeerAnswerLost as lost:
             raise OutcomeUnknown("The answer of the gateway that this request was forwarded to was cut off.") from lost
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return _Outcome.ANSWERED
 
-    def _goes_on(self, peer: Peer, scope: Scope) -> GoesOn:
+    def _goes_on(self, peer: Peer, scope: Scope) -> KeepsWaiting:
         """Return a function that tells whether a wait for the peer's answer goes on."""
         is_change = scope["method"] in ("POST", "PUT") and _template(scope) in (*_PRODUCE, _COMMIT)
         looks_at_ms = self._clock.monotonic_ms() + STALL_LOOK_MS
