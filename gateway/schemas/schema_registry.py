@@ -26,7 +26,10 @@ from gateway.engine.open_table import TableAccess
 from gateway.engine.pool import MakeExecutor, Pool
 from gateway.schemas.parsed_schemas import ParsedSchemas
 from gateway.tables.schemas import SchemasTable
+from log_format.records.typed_columns import TypeConflict, merge
 from log_format.schemas.changes import Compared, Recheck, Register, compared
+from log_format.schemas.columns.codec import SchemaReader
+from log_format.schemas.columns.shape import Untypable
 from log_format.schemas.compatibility.check import Refusal, first_incompatible
 from log_format.schemas.compatibility.incompatibility import Level
 from log_format.schemas.copied import copied_at_ms
@@ -168,6 +171,8 @@ class SchemaRegistry:
                     if compared(await self._table.fresh(), wanted.subject) == versions:
                         raise incompatible(wanted.subject, refusal)
                     continue
+            if versions.config.has_columns:
+                await self._pool.run(check_columns, state, wanted.subject, schema)
             try:
                 decided = await self._table.decide(register)
             except Recheck:
@@ -225,6 +230,21 @@ class SchemaRegistry:
         for one in older:
             if one is not None and (only is not None or _group(one.schema, group) == _group(schema, group)):
                 yield one.version, self._parsed.parsed(one.schema, state.resolved(one.schema, context))
+
+
+def check_columns(state: SchemasState, subject: str, schema: Schema) -> None:
+    """Check that columns can have the schema together with the subject's versions. Raises ``RegistryRefused`` (409)."""
+    context = split(subject)[0]
+    try:
+        columns = SchemaReader(schema, state.resolved(schema, context)).type
+        for version in reversed(state.versions(subject, deleted=True)):
+            merge(SchemaReader(version.schema, state.resolved(version.schema, context)).type, columns)
+    except (Untypable, TypeConflict) as problem:
+        raise RegistryRefused(
+            RegistryCode.INCOMPATIBLE_SCHEMA,
+            f"A topic has columns of subject '{subject}', which the schema does not fit: {problem}. A column keeps its type: "
+            "use a new field, or a new subject and topic.",
+        ) from problem
 
 
 def incompatible(subject: str, refusal: Refusal) -> RegistryRefused:

@@ -11,10 +11,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from gateway.call import detached_from_call
 from gateway.engine.pool import Pool
 from gateway.tables.schemas import SchemasTable
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, TypedColumns
+from log_format.schemas.changes import ClaimColumns
 from log_format.schemas.columns.codec import Misfit, RecordTyping, SchemaReader, SubjectReader
 from log_format.schemas.columns.shape import Untypable
 from log_format.schemas.state import SchemasState
@@ -53,10 +55,18 @@ class Typings:
         return await self._of(subjects, await self._schemas.seen())
 
     async def columns(self, subjects: Subjects) -> TypedColumns:
-        """Return the typed columns of a topic, as of now. Raises the same errors as ``of``."""
+        """Return the typed columns that a topic of these subjects gets, as of now.
+
+        From then on the registry refuses versions that don't fit them. Raises the same errors as ``of``.
+        """
         if not subjects.are_set:
             return NO_TYPED_COLUMNS
-        return (await self._of(subjects, await self._schemas.recent(0))).columns
+        await self._of(subjects, await self._schemas.recent(0))
+        for subject in subjects:
+            if subject and not self._schemas.state.config(subject).has_columns:
+                with detached_from_call():  # the caller asked for a topic, not for this commit
+                    await self._schemas.decide(ClaimColumns(subject=subject))
+        return (await self._of(subjects, self._schemas.state)).columns
 
     async def newer(self, subjects: Subjects, misfits: Sequence[Misfit]) -> RecordTyping | None:
         """Return readers that may know more; None if no misfit is due to an unknown schema, or the registry knows no more.

@@ -68,7 +68,7 @@ class Compared:
     @property
     def compares(self) -> bool:
         """Whether the configuration asks for a comparison."""
-        return self.config.compatibility != "NONE"
+        return self.config.compatibility != "NONE" or self.config.has_columns
 
 
 def compared(state: SchemasState, subject: str) -> Compared:
@@ -180,6 +180,7 @@ class PutConfig:
             return read_only(self.subject)
         before = state.configs.get(self.subject) or ConfigRow(subject=self.subject)
         given = {name: value for name, value in msgspec.structs.asdict(self.row).items() if value is not None}
+        given["has_columns"] = before.has_columns
         row = msgspec.structs.replace(before, **given)
         return Decided(changes=SchemasChanges(configs=() if row == before else (row,)), setting=row)
 
@@ -197,7 +198,24 @@ class DeleteConfig:
         before = state.configs.get(self.subject)
         if before is None:
             return subject_not_found(self.subject)
+        if before.has_columns:
+            row = ConfigRow(subject=self.subject, has_columns=True)
+            return Decided(changes=SchemasChanges(configs=(row,)), setting=before)
         return Decided(changes=SchemasChanges(removed_configs=(self.subject,)), setting=before)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimColumns:
+    """A decision that notes that a topic has columns of the subject: its versions have to fit each other's columns from then
+    on."""
+
+    subject: str
+
+    def decide(self, state: SchemasState, _now_ms: int) -> Outcome:
+        """Return the note, unless it is there already."""
+        before = state.configs.get(self.subject) or ConfigRow(subject=self.subject)
+        row = msgspec.structs.replace(before, has_columns=True)
+        return Decided(changes=SchemasChanges(configs=() if row == before else (row,)), setting=row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

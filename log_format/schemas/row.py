@@ -52,6 +52,8 @@ class ConfigRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     compatibility: str | None = None
     normalize: bool | None = None
     compatibility_group: str | None = None
+    has_columns: bool = False
+    """Whether a topic has columns of the subject, so that its versions have to fit each other's columns."""
 
 
 class ModeRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):

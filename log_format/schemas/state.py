@@ -163,6 +163,7 @@ class SchemasState(SystemTableState):
             compatibility=str(chosen["compatibility"] or LEVEL_DEFAULT),
             normalize=bool(chosen["normalize"]),
             compatibility_group=None if chosen["compatibility_group"] is None else str(chosen["compatibility_group"]),
+            has_columns=subject in self.configs and self.configs[subject].has_columns,
         )
 
     def mode(self, subject: str) -> str:

@@ -189,3 +189,21 @@ def test_a_topic_becomes_typed_while_it_is_used(typed: Typed) -> None:
     assert typed.produce("online", "anything").status_code == 400
     assert typed.produce("online", {"id": 1, "amount": 2}).status_code == 200
     assert typed.table("online").column("data").to_pylist() == [None, {"id": 1, "amount": 2.0}]
+
+
+def test_a_version_that_the_columns_cant_take_is_refused_when_it_is_registered(typed: Typed) -> None:
+    """The answer names the field and the way out, whatever the compatibility; without a topic it is taken."""
+    typed.registry.register("kept-value", ORDER)
+    typed.registry.call("PUT", "/config/kept-value", {"compatibility": "NONE"})
+    typed.create("kept", value_schema="kept-value")
+    changed = record("Order", id="string", amount="double")
+    message = typed.registry.refused(409, "POST", "/subjects/kept-value/versions", {"schema": changed})
+    assert "id is string, and its column is int64" in message
+    assert "new field" in message
+    typed.registry.call("DELETE", "/config/kept-value")
+    typed.registry.call("PUT", "/config/kept-value", {"compatibility": "NONE"})
+    typed.registry.refused(409, "POST", "/subjects/kept-value/versions", {"schema": changed})
+    typed.registry.register("kept-value", record("Order", amount="double", other="int"))
+    typed.registry.register("free-value", ORDER)
+    typed.registry.call("PUT", "/config/free-value", {"compatibility": "NONE"})
+    typed.registry.register("free-value", changed)
