@@ -19,7 +19,7 @@ from log_format.delta.committer import Committer
 from log_format.errors import TidelogError
 from log_format.ids import NewId
 from log_format.store import ObjectStore
-from log_format.transactions.changes import Decide, Forbid
+from log_format.transactions.changes import Decide, ForbidTransaction
 from log_format.transactions.state import TransactionsState
 from log_format.transactions.transaction_finisher import TransactionFinisher
 
@@ -62,7 +62,7 @@ def finish_abandoned(
     committer = Committer(finishing.log, new_id=new_id, engine="tidelog-maintenance")
     for first in range(0, len(unknown), FORBIDDEN_PER_COMMIT_MAX):
         some = unknown[first : first + FORBIDDEN_PER_COMMIT_MAX]
-        committer.commit(Decide([Forbid(transaction_id=one) for one in some], new_id))
+        committer.commit(Decide([ForbidTransaction(transaction_id=one) for one in some], new_id))
     for row in list(finishing.log.state.transactions.values()):
         if row.state != "committing" or now_ms - row.recorded_at_ms <= left_alone_ms or is_dry_run:
             continue

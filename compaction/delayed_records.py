@@ -18,7 +18,7 @@ from log_format import layout, limits
 from log_format.clock import Clock
 from log_format.ids import NewId
 from log_format.scheduled.calendar import Calendar
-from log_format.scheduled.due import list_due
+from log_format.scheduled.due import list_notices
 from log_format.scheduled.scheduled_object import open_object
 from log_format.store import ObjectInfo, ObjectStore
 
@@ -48,7 +48,7 @@ def find_without_notice(store: ObjectStore, topics: Iterable[str], now_ms: int) 
             if rest.startswith("objects/") and now_ms - info.modified_at_ms > limits.ORPHAN_GRACE_MS:
                 found[topic, topic_id, rest.removeprefix("objects/")] = info
     if found:
-        for due in list_due(store, _EVER_MS):
+        for due in list_notices(store, _EVER_MS):
             found.pop((due.topic, due.topic_id, due.name), None)
     return [ObjectWithoutNotice(*key, info) for key, info in found.items()]
 
@@ -99,6 +99,6 @@ def _is_over(
     calendar = Calendar(store, one.topic, one.topic_id, clock, new_id)
     if not is_dry_run and calendar.look().until_ms < last_due:
         if calendar.newest.closing_ms < last_due:
-            calendar.plan(list_due(store, calendar.newest.closing_ms), last_due)
+            calendar.plan(list_notices(store, calendar.newest.closing_ms), last_due)
         calendar.plan_until(last_due)
     return True

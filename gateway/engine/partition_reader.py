@@ -39,7 +39,7 @@ from gateway.engine.read_records import ReadLimits, Records, take
 from gateway.engine.tail_cache import Original, TailCache, TailRun
 from log_format.clock import Clock
 from log_format.errors import BackOff, CorruptData, OffsetOutOfRange, StoreUnavailable, UnknownTopic
-from log_format.journal.reader import JournalReader, JournalRunPlace
+from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.limits import ROW_GROUP_BYTES_MAX
 from log_format.manifest.manifest import LocatedRun
 from log_format.records.size import head_within
@@ -287,7 +287,7 @@ class PartitionReader:
         """Return all records of a run that only a journal has. Raises ``CorruptData``, ``StoreUnavailable``."""
         assert run.journal is not None
         return self._journals.read(
-            JournalRunPlace(run.journal, run.segment, state.existing_id, partition, run.base_offset)
+            JournalRunRef(run.journal, run.segment, state.existing_id, partition, run.base_offset)
         )
 
     async def _on_store(self, read: Callable[[LocatedRun], T], located: LocatedRun) -> T:

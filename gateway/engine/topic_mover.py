@@ -24,7 +24,7 @@ from log_format.delta.committer import Committed
 from log_format.errors import BackOff, StoreUnavailable, UnknownTopic
 from log_format.journal.drain import Drain, make_drained_entry, plan_drain
 from log_format.journal.entries import Close, Release
-from log_format.journal.reader import JournalReader, JournalRunPlace
+from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.journal.undrained import UndrainedRun
 from log_format.journal.view import journal_topic
 from log_format.records.schema import RECORD_SCHEMA
@@ -213,12 +213,12 @@ class TopicMover:
     ) -> pa.Table:
         """Return the records of these runs: a table of ``RECORD_SCHEMA``, by partition and offset."""
         tables: list[tuple[int, int, pa.Table]] = []
-        cold: list[JournalRunPlace] = []
+        cold: list[JournalRunRef] = []
         for ref, runs in parts:
             for run in runs:
                 table = self._in_memory(topic_id, run)
                 if table is None:
-                    cold.append(JournalRunPlace(journal, ref, topic_id, run.partition, run.base_offset))
+                    cold.append(JournalRunRef(journal, ref, topic_id, run.partition, run.base_offset))
                 else:
                     tables.append((run.partition, run.base_offset, table))
         for place in cold:

@@ -23,7 +23,7 @@ from gateway.tables.transactions import TransactionsTable
 from log_format.clock import Clock
 from log_format.errors import CorruptData, OutcomeUnknown, TidelogError
 from log_format.topic.append_outcome import AppendedRange, Duplicate
-from log_format.transactions.changes import Finish
+from log_format.transactions.changes import FinishTransaction
 from log_format.transactions.damaged_transactions import ADVICE
 from log_format.transactions.delayed import file_delayed
 from log_format.transactions.finishing import finish, transaction_batch
@@ -131,7 +131,7 @@ class _FinishingOperations:
         if staged.settlements:
             await self.parts.queues.conclude(row.transaction_id, staged.pending_ids())
 
-    async def record(self, last: Finish) -> TransactionRow:
+    async def record(self, last: FinishTransaction) -> TransactionRow:
         """Record the last row in the table."""
         return await self.parts.table.decide(last)
 

@@ -20,7 +20,7 @@ from gateway.tables.transactions import TransactionsTable
 from log_format.clock import Clock
 from log_format.errors import BackOff, TidelogError
 from log_format.topic.producer_id import is_numbered
-from log_format.transactions.changes import Forbid
+from log_format.transactions.changes import ForbidTransaction
 
 _AGAIN_MS: Final = 50
 
@@ -94,7 +94,7 @@ class PendingOffsets:
         if row is None:
             if not aborts:
                 return None  # A transaction that is one request has no row before it is decided.
-            row = await self._transactions.decide(Forbid(transaction_id=transaction_id))
+            row = await self._transactions.decide(ForbidTransaction(transaction_id=transaction_id))
         aborts = aborts and not is_numbered(row.producer_id)
         if row.state == "open" and (aborts or self._clock.now_ms() > row.expires_at_ms):
             row = await self._transactions.abort(transaction_id, "offsets")

@@ -31,7 +31,7 @@ from gateway.tables.queues import QueuesTable
 from gateway.tasks.deadlines import Deadlines
 from log_format.clock import Clock
 from log_format.errors import OutcomeUnknown, TidelogError
-from log_format.queues.changes import CoordinatorFenced, Prepare, Settle, unknown_queue_error
+from log_format.queues.changes import CoordinatorFenced, PrepareSettlement, SettleRuns, unknown_queue_error
 from log_format.queues.row import Key, PartitionChange, PendingSettlement, QueueRow, QueueSettings
 from log_format.queues.runs import Run
 from log_format.queues.state import Queue
@@ -275,7 +275,7 @@ class LiveQueue:
             raise
         self._partitions.preparing.add(pending.pending_id)
         try:
-            await self._table.decide(Prepare(pending=pending, epoch=self.epoch))
+            await self._table.decide(PrepareSettlement(pending=pending, epoch=self.epoch))
         except TidelogError as problem:
             self._undone(held, problem)
             raise
@@ -323,7 +323,7 @@ class LiveQueue:
             return
         try:
             await self._table.decide(
-                Settle(queue=self.name, epoch=self.epoch, changes=tuple(changes), forgotten=tuple(forgotten))
+                SettleRuns(queue=self.name, epoch=self.epoch, changes=tuple(changes), forgotten=tuple(forgotten))
             )
         except TidelogError:
             if noted and not self.is_lost:

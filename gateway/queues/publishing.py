@@ -20,10 +20,10 @@ from gateway.queues.live_queue import LiveQueue
 from log_format.clock import Clock
 from log_format.errors import BackOff, OutcomeUnknown, TidelogError
 from log_format.ids import NewId
-from log_format.queues.changes import Prepare
+from log_format.queues.changes import PrepareSettlement
 from log_format.queues.row import PartitionChange, PendingSettlement, RedrivePosition
 from log_format.topic.producer_id import TRANSACTIONAL
-from log_format.transactions.changes import BeginAndCommit, DecideAbort, Forbid
+from log_format.transactions.changes import BeginAndCommit, DecideAbort, ForbidTransaction
 from log_format.transactions.staged_records import StagedRecords
 from log_format.transactions.staged_settlements import StagedSettlements
 
@@ -88,7 +88,7 @@ class Publishing:
             ]
             noted = await staging.put_settlements(transaction_id, StagedListing((), 0, len(names)), note)
             with detached_from_call():
-                await self.finishing.queues.decide(Prepare(pending=pending, epoch=queue.epoch))
+                await self.finishing.queues.decide(PrepareSettlement(pending=pending, epoch=queue.epoch))
         except OutcomeUnknown as problem:
             raise BackOff(problem.detail) from problem  # Nothing is decided yet.
         return Staged(dict(zip(names, records, strict=True)), {}, {noted: note})
@@ -108,7 +108,7 @@ class Publishing:
         if row is None:
             if self.clock.now_ms() - pending.prepared_at_ms < self.undecided_ms_max:
                 return False
-            row = await self.finishing.transactions.decide(Forbid(transaction_id=transaction_id))
+            row = await self.finishing.transactions.decide(ForbidTransaction(transaction_id=transaction_id))
         if row.state == "open":
             if self.clock.now_ms() <= row.expires_at_ms:
                 return False

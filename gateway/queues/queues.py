@@ -39,7 +39,7 @@ from gateway.queues.watch import Watch
 from gateway.tasks.deadlines import Deadlines
 from log_format import limits
 from log_format.errors import UnknownTopic
-from log_format.queues.changes import AlterQueue, DeleteQueue, PutQueue, Subscribe, unknown_queue_error
+from log_format.queues.changes import AlterQueue, DeleteQueue, PutQueue, SubscribeQueue, unknown_queue_error
 from log_format.queues.moves import MoveStarts
 from log_format.queues.row import EARLIEST, LATEST, PartitionChange, QueueRow, QueueSettings, RedrivePosition
 
@@ -162,7 +162,7 @@ class Queues:
         starts: list[PartitionChange] = []
         for one in added:
             starts += await self._starts(name, await self._existing(one, arrival_ms), start)
-        decision = Subscribe(
+        decision = SubscribeQueue(
             queue=name, queue_id=self._new_id(), settings=default_settings(added), starts=tuple(starts)
         )
         subscribed = await self.table.decide(decision)

@@ -34,7 +34,7 @@ from gateway.tasks.supervised import run_supervised
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
 from log_format.scheduled.calendar import NONE, Calendar, Window
-from log_format.scheduled.due import Due, Listing, list_due_now, put_due
+from log_format.scheduled.due import DueNotice, Listing, list_due_now, put_notice
 from log_format.scheduled.publication import (
     NUMBERS_PER_WINDOW,
     Part,
@@ -168,7 +168,7 @@ class Publishing:
             self._seen, self._quiet_from_ms = seen, now_ms + QUIET_AFTER_MS
         return not self._ownership.peers.count and now_ms >= self._quiet_from_ms
 
-    def _is_ours(self, topic: str, notices: Sequence[Due], now_ms: int) -> bool:
+    def _is_ours(self, topic: str, notices: Sequence[DueNotice], now_ms: int) -> bool:
         return self._ownership.of_topic(topic) is None or now_ms - min(notices).due_ms > OVERDUE_MS
 
     async def _tended(self, key: tuple[str, str], listing: Listing) -> None:
@@ -204,7 +204,7 @@ class Publishing:
             if calendar.published_number == calendar.number:
                 await self._pool.run(calendar.clean)
 
-    async def _plan(self, calendar: Calendar, notices: Sequence[Due], listing: Listing) -> None:
+    async def _plan(self, calendar: Calendar, notices: Sequence[DueNotice], listing: Listing) -> None:
         """Put the next window, or see the newest one, so that the next listing begins after it."""
         if not calendar.is_recent_enough(listing.began_ms):
             await self._pool.run(calendar.look)
@@ -266,9 +266,9 @@ class Publishing:
         elif not isinstance(refusal, TidelogError) or refusal.code is not ErrorCode.FENCED_PRODUCER:
             raise refusal  # A fenced publication was made by another gateway, which went on.
 
-    async def _move(self, calendar: Calendar, notices: Sequence[Due], until_ms: int) -> None:
+    async def _move(self, calendar: Calendar, notices: Sequence[DueNotice], until_ms: int) -> None:
         """Put each object's next notice, and delete the old ones; delete objects that are kept no longer."""
-        by_name: dict[str, list[Due]] = {}
+        by_name: dict[str, list[DueNotice]] = {}
         for due in notices:
             by_name.setdefault(due.name, []).append(due)
         now_ms = self._access.clock.now_ms()
@@ -276,7 +276,7 @@ class Publishing:
             [partial(self._moved, calendar, name, dues, until_ms, now_ms) for name, dues in by_name.items()]
         )
 
-    def _moved(self, calendar: Calendar, name: str, dues: Sequence[Due], until_ms: int, now_ms: int) -> None:
+    def _moved(self, calendar: Calendar, name: str, dues: Sequence[DueNotice], until_ms: int, now_ms: int) -> None:
         store, key = self._access.store, calendar.object_key(name)
         one = self._objects.get(key)
         following = None if one is None else _next_notice(store, one, until_ms)
@@ -284,9 +284,9 @@ class Publishing:
             store.delete(key)
             self._objects.forget(key)
             following = None
-        kept = None if following is None else Due(following, calendar.topic, calendar.topic_id, name)
+        kept = None if following is None else DueNotice(following, calendar.topic, calendar.topic_id, name)
         if kept is not None and kept not in dues:
-            put_due(store, kept)
+            put_notice(store, kept)
         for due in dues:
             if due != kept:
                 store.delete(due.key)
@@ -319,7 +319,7 @@ def _next_notice(store: ObjectStore, one: ScheduledObject, until_ms: int) -> int
     return one.index.last_due + one.index.kept_ms
 
 
-def _discard(calendar: Calendar, notices: Sequence[Due]) -> None:
+def _discard(calendar: Calendar, notices: Sequence[DueNotice]) -> None:
     """Delete the due objects of a topic that is gone, the notices last."""
     for due in notices:
         calendar.store.delete(calendar.object_key(due.name))

@@ -10,7 +10,7 @@ from gateway.call import detached_from_call
 from gateway.engine.open_table import TableAccess
 from gateway.engine.shared_commits import CommitPace, SharedCommits
 from gateway.engine.state_budget import StateBudget
-from log_format.groups.changes import Claim, CommitOffsets, Compact, Decide, GroupDecision, Settle
+from log_format.groups.changes import ClaimGroup, CommitOffsets, Compact, Decide, GroupDecision, SettleOffsets
 from log_format.groups.memory import GROUP_BYTES, offset_bytes
 from log_format.groups.state import Group, GroupsState, consumer_offsets_table
 
@@ -49,7 +49,9 @@ class GroupsTable(SharedCommits[GroupsState, GroupDecision, Group]):
     async def settle(self, transaction_id: str, groups: Iterable[str], *, is_committed: bool) -> None:
         """Make a transaction's pending offsets the groups' offsets, or drop them. Idempotent. Raises ``BackOff``,
         ``OutcomeUnknown``."""
-        decisions = [Settle(group=group, transaction_id=transaction_id, is_committed=is_committed) for group in groups]
+        decisions = [
+            SettleOffsets(group=group, transaction_id=transaction_id, is_committed=is_committed) for group in groups
+        ]
         with detached_from_call():  # The caller asked for the transaction's decision.
             await asyncio.gather(*map(self.decide, decisions))
 
@@ -59,10 +61,10 @@ def growth_bytes(decision: GroupDecision, state: GroupsState) -> int:
 
     Other decisions are never refused for memory: leaving, ending sessions, deleting, settling a decided transaction.
     """
-    if not isinstance(decision, Claim | CommitOffsets):
+    if not isinstance(decision, ClaimGroup | CommitOffsets):
         return 0
     new = 0 if decision.group in state.groups else GROUP_BYTES
-    if isinstance(decision, Claim):
+    if isinstance(decision, ClaimGroup):
         return new
     if decision.transaction_id is not None:
         # Counted twice: first as pending, then as the group's.

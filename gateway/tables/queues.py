@@ -10,7 +10,15 @@ from gateway.call import detached_from_call
 from gateway.engine.open_table import TableAccess
 from gateway.engine.shared_commits import CommitPace, SharedCommits
 from gateway.engine.state_budget import StateBudget
-from log_format.queues.changes import AlterQueue, Compact, Conclude, Decide, PutQueue, QueueDecision, Subscribe
+from log_format.queues.changes import (
+    AlterQueue,
+    Compact,
+    ConcludeSettlement,
+    Decide,
+    PutQueue,
+    QueueDecision,
+    SubscribeQueue,
+)
 from log_format.queues.memory import QUEUE_BYTES, partition_bytes
 from log_format.queues.state import Queue, QueuesState, queues_table
 
@@ -72,7 +80,9 @@ class QueuesTable(SharedCommits[QueuesState, QueueDecision, Queue]):
             name for name, queue in self.state.queues.items() if queue.pending and queue.of_transaction(transaction_id)
         }
         decisions = [
-            Conclude(queue=name, transaction_id=transaction_id, pending_ids=frozenset(committed.get(name, ())))
+            ConcludeSettlement(
+                queue=name, transaction_id=transaction_id, pending_ids=frozenset(committed.get(name, ()))
+            )
             for name in sorted(waiting | set(committed))
         ]
         with detached_from_call():  # The caller asked for the transaction's decision.
@@ -82,7 +92,7 @@ class QueuesTable(SharedCommits[QueuesState, QueueDecision, Queue]):
 def _growth_bytes(decision: QueueDecision, state: QueuesState) -> int:
     """Return the bytes of memory that a new queue adds. Settlements are never refused: the records in flight are bounded
     before."""
-    if not isinstance(decision, AlterQueue | PutQueue | Subscribe) or decision.queue in state.queues:
+    if not isinstance(decision, AlterQueue | PutQueue | SubscribeQueue) or decision.queue in state.queues:
         return 0
     starts = () if isinstance(decision, AlterQueue) else decision.starts
     return QUEUE_BYTES + len(decision.queue) + sum(partition_bytes(len(one.runs)) for one in starts)

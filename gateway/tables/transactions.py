@@ -9,13 +9,13 @@ from gateway.engine.state_budget import StateBudget
 from log_format import limits
 from log_format.errors import RequestRefused
 from log_format.transactions.changes import (
-    Begin,
     BeginAndCommit,
+    BeginTransaction,
     Decide,
     DecideAbort,
     DecideCommit,
     Decision,
-    Forbid,
+    ForbidTransaction,
     unknown_transaction_error,
 )
 from log_format.transactions.compaction import Compact
@@ -78,7 +78,7 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
 def _lasting_growth(decision: Decision, _state: TransactionsState) -> int:
     """Return the bytes that a decision adds to transactions that have not ended. A decision that ends one is never refused for
     memory."""
-    if isinstance(decision, Begin):
+    if isinstance(decision, BeginTransaction):
         return ROW_BYTES if decision.transaction_id is not None else 0
     if isinstance(decision, BeginNext):
         return ROW_BYTES
@@ -86,9 +86,9 @@ def _lasting_growth(decision: Decision, _state: TransactionsState) -> int:
         return ROW_BYTES + STAGED_BYTES * len(decision.staged)
     if isinstance(decision, DecideCommit):
         return STAGED_BYTES * len(decision.staged)
-    return ROW_BYTES if isinstance(decision, Forbid) else 0
+    return ROW_BYTES if isinstance(decision, ForbidTransaction) else 0
 
 
 def _ids_growth(decision: Decision, state: TransactionsState) -> int:
-    is_new = isinstance(decision, Begin | InitProducer) and decision.transactional_id not in state.producers
+    is_new = isinstance(decision, BeginTransaction | InitProducer) and decision.transactional_id not in state.producers
     return ID_BYTES if is_new else 0

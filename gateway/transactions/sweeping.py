@@ -19,7 +19,7 @@ from log_format import limits
 from log_format.clock import Clock
 from log_format.errors import TidelogError
 from log_format.topic.producer_id import JOB, issued_ms, kind_of
-from log_format.transactions.changes import DecideAbort, Forbid
+from log_format.transactions.changes import DecideAbort, ForbidTransaction
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_index import is_index
 
@@ -98,6 +98,6 @@ class Sweeping:
             return
         if row is None:
             # A transaction that is one request, or a job's, stages before it has a row: from here on it gets none.
-            row = await self._table.decide(Forbid(transaction_id=transaction_id))
+            row = await self._table.decide(ForbidTransaction(transaction_id=transaction_id))
         if row.has_ended:
             await self._staging.clean(transaction_id)

@@ -31,7 +31,7 @@ from log_format.topic.append import Batch
 from log_format.topic.producer_id import TRANSACTIONAL
 from log_format.topic.producers import ProducerStamp, fenced_error, out_of_order_error
 from log_format.transactions.changes import (
-    Begin,
+    BeginTransaction,
     DecideAbort,
     DecideCommit,
     NotFinished,
@@ -81,7 +81,7 @@ class Transactions:
         """Begin the transactional id's next epoch for the owner, and fence older ones; return its row. Raises ``BackOff``,
         ``OutcomeUnknown``."""
         return await self.begun(
-            Begin(
+            BeginTransaction(
                 transactional_id=transactional_id,
                 transaction_id=None,
                 new_producer_id=await self._producer_ids.issue(TRANSACTIONAL),
@@ -103,7 +103,7 @@ class Transactions:
         ``check_after_ms``: silence after which the transaction is offered to askers. Raises ``BackOff``, ``OutcomeUnknown``.
         """
         return await self.begun(
-            Begin(
+            BeginTransaction(
                 transactional_id=transactional_id,
                 transaction_id=await self._producer_ids.issue(TRANSACTIONAL, owner),
                 # The id's next epochs may be another owner's.
@@ -123,7 +123,7 @@ class Transactions:
             if row is None or not row.checks:
                 raise unknown_transaction_error(transaction_id)
 
-    async def begun(self, begin: Begin | InitProducer | BeginNext) -> TransactionRow:
+    async def begun(self, begin: BeginTransaction | InitProducer | BeginNext) -> TransactionRow:
         """Return the row of a new epoch or transaction, once the previous one has ended. Raises ``RequestRefused``, ``BackOff``,
         ``OutcomeUnknown``."""
         try:

@@ -13,7 +13,7 @@ from log_format.delta.checkpoint_schema import select_actions
 from log_format.delta.log import Map, TableLog
 from log_format.delta.table import Table
 from log_format.errors import CorruptData
-from log_format.journal.committed_objects import CommittedObjects
+from log_format.journal.committed_versions import CommittedVersions
 from log_format.journal.object_tags import CommittedObject, decode_object_add
 from log_format.journal.state import JournalState
 from log_format.store import ObjectStore
@@ -68,7 +68,7 @@ def _read_checkpoint(data: bytes, journal: int, version: int) -> JournalState:
         version=version,
         topics=topics,
         modification_time_ms=newest_ms,
-        committed=CommittedObjects(version),
+        committed=CommittedVersions(version),
     )
     try:
         for add in adds:

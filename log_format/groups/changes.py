@@ -42,7 +42,7 @@ class CoordinatorFenced(BackOff):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class ClaimGroup:
     """A decision that makes a gateway the group's coordinator, fencing the former one."""
 
     group: str
@@ -67,7 +67,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Regroup:
+class PutGroup:
     """A decision that stores a group's members and what each may hold, as its coordinator determined."""
 
     row: GroupRow
@@ -121,7 +121,7 @@ class CommitOffsets:
                     )
         rows = tuple(msgspec.structs.replace(row, committed_at_ms=now_ms) for row in self.offsets)
         if self.transaction_id is None:
-            if not rows and group.row is not None and not group.is_there:
+            if not rows and group.row is not None and not group.exists:
                 # A commit without offsets still creates the group.
                 return GroupChanges(groups=(msgspec.structs.replace(group.row, generation=1, changed_at_ms=now_ms),))
             return GroupChanges(offsets=rows)
@@ -137,7 +137,7 @@ class CommitOffsets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settle:
+class SettleOffsets:
     """A decision that makes a transaction's pending offsets the group's, or drops them. Never refused: the transaction is
     decided."""
 
@@ -155,7 +155,7 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class DeleteGroup:
     """A decision that deletes a group without members, and its offsets."""
 
     group: str
@@ -201,7 +201,7 @@ class EraseOffsets:
         return GroupChanges(offsets=tuple(erased))
 
 
-GroupDecision = Claim | Regroup | CommitOffsets | Settle | Delete | EraseOffsets
+GroupDecision = ClaimGroup | PutGroup | CommitOffsets | SettleOffsets | DeleteGroup | EraseOffsets
 """Change to a group. ``decide`` is pure: it returns what to write (perhaps nothing), or the refusal. The outcome is the state of
 ``group`` then."""
 

@@ -49,7 +49,7 @@ class Group:
         return 0 if self.row is None else self.row.epoch
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the group exists. A group that was only claimed, for a join that failed, does not."""
         return bool(self.offsets) or (self.row is not None and self.row.generation > 0)
 

@@ -47,7 +47,7 @@ from log_format.errors import (
 )
 from log_format.inspection.verify import verify_topic
 from log_format.journal.state import JournalState
-from log_format.scheduled.due import list_due
+from log_format.scheduled.due import list_notices
 from log_format.schemas.copied import CopiedAt
 from log_format.store import ObjectStore
 from log_format.topic.state import TopicState
@@ -165,7 +165,7 @@ def _copy_files(source: ObjectStore, target: ObjectStore, root: str) -> None:
 
 def _copy_delayed(source: ObjectStore, target: ObjectStore, topics: Sequence[str] | None) -> set[str]:
     """Copy waiting delayed records: each object that has a notice, and then the notices. Return their topics."""
-    notices = [due for due in list_due(source, _EVER_MS) if topics is None or due.topic in topics]
+    notices = [due for due in list_notices(source, _EVER_MS) if topics is None or due.topic in topics]
     objects = {f"{layout.scheduled_root(due.topic, due.topic_id)}{_OBJECTS}{due.name}" for due in notices}
     _copy_all(source, target, sorted(objects))
     _copy_all(source, target, [due.key for due in notices])

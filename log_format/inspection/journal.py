@@ -29,7 +29,7 @@ from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable
 from log_format.journal.journal_object import decode_group, decode_index
 from log_format.journal.object_tags import CommittedObject
-from log_format.journal.reader import JournalReader, JournalRunPlace
+from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic, JournalTopics
 from log_format.journal.undrained import UndrainedRun
@@ -126,7 +126,7 @@ def verify_tail(store: ObjectStore, own: TopicState, journal: JournalState) -> V
         start = max(run.base_offset, own.high_watermark(run.partition))
         if start >= run.end_offset:
             continue
-        place = JournalRunPlace(journal.journal, ref, topic.topic_id, run.partition, run.base_offset)
+        place = JournalRunRef(journal.journal, ref, topic.topic_id, run.partition, run.base_offset)
         try:
             found = reader.read(place).num_rows
         except CorruptData as problem:

@@ -14,7 +14,7 @@ from log_format.delta.actions import Add
 from log_format.delta.change import Proposal
 from log_format.errors import OutcomeUnknown, TidelogError
 from log_format.journal.batch_judge import BatchJudge
-from log_format.journal.committed_objects import OutcomeForgotten
+from log_format.journal.committed_versions import OutcomeForgotten
 from log_format.journal.entries import Entry
 from log_format.journal.notes import JournalNotes
 from log_format.journal.object_tags import CommittedObject, TopicRuns

@@ -79,7 +79,7 @@ def _is_news(entry: Entry, edit: TopicsEdit) -> bool:
         case Close():
             return edit.closed_number(entry.topic_id) < entry.number
         case Drained():
-            return topic is not None and topic.can_be(entry)
+            return topic is not None and topic.is_applicable(entry)
         case Release():
             return topic is not None and topic.number == entry.number and not topic.is_open
         case Attach():

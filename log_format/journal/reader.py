@@ -25,7 +25,7 @@ from log_format.segments.run import SegmentRef
 from log_format.store import ObjectStore
 
 
-class JournalRunPlace(NamedTuple):
+class JournalRunRef(NamedTuple):
     """The position of a run: its object, topic and partition, and the offset of its first record."""
 
     journal: int
@@ -45,7 +45,7 @@ class JournalReader:
         self._lock = threading.Lock()
         self._cached: OrderedDict[tuple[str, int], tuple[ObjectIndex | pa.Table, int]] = OrderedDict()
 
-    def read(self, run: JournalRunPlace) -> pa.Table:
+    def read(self, run: JournalRunRef) -> pa.Table:
         """Return all records of the run: ``RECORD_SCHEMA``, by offset. Raises ``CorruptData``, ``StoreUnavailable``."""
         key = f"{journal_root(run.journal)}{run.ref.path}"
         try:

@@ -15,7 +15,7 @@ from log_format.delta.actions import decode_commit, plain_path
 from log_format.delta.change import Proposal
 from log_format.errors import ObjectMissing, OutcomeUnknown, StoreUnavailable
 from log_format.journal.append import JournalAppend
-from log_format.journal.committed_objects import OutcomeForgotten
+from log_format.journal.committed_versions import OutcomeForgotten
 from log_format.journal.notes import JournalNotes, remove_object
 from log_format.journal.object_tags import decode_object_add
 from log_format.journal.offer import Offer

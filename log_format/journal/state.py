@@ -16,7 +16,7 @@ from typing import Final, Self
 from log_format.delta.actions import Commit, plain_path
 from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData
-from log_format.journal.committed_objects import CommittedObjects
+from log_format.journal.committed_versions import CommittedVersions
 from log_format.journal.content import decode_content
 from log_format.journal.object_tags import CommittedObject
 from log_format.journal.topics import NO_TOPICS, JournalTopic, JournalTopics
@@ -131,7 +131,7 @@ class JournalState:
     topics: JournalTopics = NO_TOPICS
     modification_time_ms: int = 0
     runs: JournalRuns = field(default_factory=JournalRuns, compare=False)
-    committed: CommittedObjects = field(default_factory=CommittedObjects, compare=False)
+    committed: CommittedVersions = field(default_factory=CommittedVersions, compare=False)
 
     def topic(self, topic_id: str | None) -> JournalTopic | None:
         """Return the journal's state of a topic, None if it has none."""

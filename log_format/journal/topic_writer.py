@@ -26,7 +26,7 @@ from log_format.journal.append import JournalAppend, RoutedBatch
 from log_format.journal.drain import DRAIN_BYTES_MAX, Drain, make_drained_entry, plan_drain
 from log_format.journal.entries import Close, Drained, Entry, Release
 from log_format.journal.notes import JournalNotes
-from log_format.journal.reader import JournalReader, JournalRunPlace
+from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.journal.refresh import JournalOf
 from log_format.journal.state import JournalState
 from log_format.journal.undrained import UndrainedRun
@@ -199,9 +199,7 @@ class TopicWriter:
     ) -> pa.Table:
         """Return the records of these runs: ``RECORD_SCHEMA``, by partition and offset."""
         places = [
-            JournalRunPlace(journal, ref, topic_id, run.partition, run.base_offset)
-            for ref, runs in parts
-            for run in runs
+            JournalRunRef(journal, ref, topic_id, run.partition, run.base_offset) for ref, runs in parts for run in runs
         ]
         if not places:
             return RECORD_SCHEMA.empty_table()

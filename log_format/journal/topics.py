@@ -63,7 +63,7 @@ class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Estimated memory in bytes."""
         return _TOPIC_BYTES + 16 * len(self.next_offsets) + self.producers.memory_bytes + self.transactions.memory_bytes
 
-    def weighs_as(self, other: JournalTopic) -> bool:
+    def has_equal_size(self, other: JournalTopic) -> bool:
         """Return True if a cheap comparison shows that both take the same memory."""
         return (
             self.producers is other.producers
@@ -93,7 +93,7 @@ class JournalTopic(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return self
         return replace(self, producers=self.producers.with_batches(stamped, commit_ms, self.settings[0]))
 
-    def can_be(self, entry: Drained) -> bool:
+    def is_applicable(self, entry: Drained) -> bool:
         """Return whether the entry is consistent and says something new. An entry of another stay may name offsets that this one
         lacks."""
         return all(
@@ -169,7 +169,7 @@ class TopicsEdit:
     def put(self, topic: JournalTopic) -> None:
         """Set the topic's present state."""
         before = self.by_id.get(topic.topic_id)
-        if before is None or not before.weighs_as(topic):
+        if before is None or not before.has_equal_size(topic):
             self._memory_bytes += topic.memory_bytes - (0 if before is None else before.memory_bytes)
         self.by_id[topic.topic_id] = topic
 

@@ -109,7 +109,7 @@ class PutQueue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subscribe:
+class SubscribeQueue:
     """A decision that adds topics to a queue, whose other settings stay; it creates the queue if there is none."""
 
     queue: str
@@ -208,7 +208,7 @@ class AllowLocks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settle:
+class SettleRuns:
     """A decision that settles ranges of a queue's partitions, as its coordinator determined."""
 
     queue: str
@@ -229,7 +229,7 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepare:
+class PrepareSettlement:
     """A decision that lets settlements wait for a transaction."""
 
     pending: PendingSettlement
@@ -249,7 +249,7 @@ class Prepare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conclude:
+class ConcludeSettlement:
     """A decision that ends the settlements waiting for a decided transaction. Never refused.
 
     ``pending_ids``: settlements that belong to a committed transaction; the others are undone.

@@ -35,7 +35,7 @@ from log_format.errors import (
 from log_format.ids import NewId
 from log_format.layout import scheduled_root
 from log_format.scheduled.cancellation import list_cancellations
-from log_format.scheduled.due import Due, Listing, list_due
+from log_format.scheduled.due import DueNotice, Listing, list_notices
 from log_format.store import ObjectStore
 
 LISTED_AGAIN_MS: Final = 30_000
@@ -121,7 +121,7 @@ class Calendar:
         except ValueError as problem:
             raise CorruptData(f"{key} is no window: {problem}.", object=key) from problem
 
-    def plan(self, listed: Iterable[Due], now_ms: int) -> bool:
+    def plan(self, listed: Iterable[DueNotice], now_ms: int) -> bool:
         """Put the next window, which the newest one closes. Return False if another process put it first.
 
         ``listed``: notices that were listed after ``look`` found the newest window.
@@ -146,7 +146,7 @@ class Calendar:
         closing_ms = self.clock.now_ms() if listing.left_out is None else complete_ms
         if max(closing_ms, closed_ms) == self.newest.until_ms:
             return False  # everything known to be due is in a window
-        return self.plan(notices if complete_ms >= closed_ms else list_due(self.store, closed_ms), closing_ms)
+        return self.plan(notices if complete_ms >= closed_ms else list_notices(self.store, closed_ms), closing_ms)
 
     def plan_until(self, until_ms: int) -> Window:
         """Return the newest window, after windows cover everything up to ``until_ms``, which must be closed.
@@ -157,7 +157,7 @@ class Calendar:
             newest = self.look()
             if newest.until_ms >= until_ms:
                 return newest
-            self.plan(list_due(self.store, newest.closing_ms), newest.closing_ms)
+            self.plan(list_notices(self.store, newest.closing_ms), newest.closing_ms)
         raise OutcomeUnknown(f"Other gateways keep publishing to {self.topic!r}.")
 
     def windows_from(self, due_ms: int) -> list[Window]:
@@ -206,7 +206,7 @@ class Calendar:
                 return
             self.store.delete(info.key)
 
-    def _is_mine(self, due: Due) -> bool:
+    def _is_mine(self, due: DueNotice) -> bool:
         return due.topic == self.topic and due.topic_id == self.topic_id
 
     def _key(self, number: int) -> str:

@@ -22,7 +22,7 @@ MINUTE_MS: Final = 60_000
 _KEY: Final = re.compile(rf"{SCHEDULED}([0-9]{{10}})/([A-Za-z0-9._-]+)/([0-9]{{15}})~([A-Za-z0-9-]+)~([A-Za-z0-9-]+)")
 
 
-class Due(NamedTuple):
+class DueNotice(NamedTuple):
     """A notice that an object has a record due at ``due_ms``."""
 
     due_ms: int
@@ -37,12 +37,12 @@ class Due(NamedTuple):
         return f"{SCHEDULED}{minute:010d}/{self.topic}/{self.due_ms:015d}~{self.topic_id}~{self.name}"
 
 
-def put_due(store: ObjectStore, due: Due) -> None:
+def put_notice(store: ObjectStore, due: DueNotice) -> None:
     """Put the notice. Blocks. Raises ``StoreUnavailable``."""
     store.put(due.key, b"")
 
 
-def list_due(store: ObjectStore, until_ms: int) -> Iterator[Due]:
+def list_notices(store: ObjectStore, until_ms: int) -> Iterator[DueNotice]:
     """Yield the notices of all topics up to the minute of ``until_ms``, by minute. Blocks. Raises ``StoreUnavailable``."""
     last = f"{SCHEDULED}{until_ms // MINUTE_MS:010d}/~"
     for info in store.list(SCHEDULED):
@@ -50,7 +50,7 @@ def list_due(store: ObjectStore, until_ms: int) -> Iterator[Due]:
             return
         found = _KEY.fullmatch(info.key)
         if found is not None:
-            yield Due(int(found.group(3)), found.group(2), found.group(4), found.group(5))
+            yield DueNotice(int(found.group(3)), found.group(2), found.group(4), found.group(5))
 
 
 @dataclass(slots=True)
@@ -59,10 +59,10 @@ class Listing:
 
     began_ms: int
     until_ms: int
-    topics: dict[tuple[str, str], list[Due]] = field(default_factory=dict)
+    topics: dict[tuple[str, str], list[DueNotice]] = field(default_factory=dict)
     """(topic, topic id) -> its notices."""
     next_ms: int | None = None
-    left_out: Due | None = None
+    left_out: DueNotice | None = None
     """First notice that the listing lacks because it was cut off; None if it is complete."""
 
     def complete_ms(self, topic: str) -> int:
@@ -85,7 +85,7 @@ def list_due_now(store: ObjectStore, clock: Clock, *, ahead_ms: int, notices_max
     """
     listing = Listing(clock.monotonic_ms(), clock.now_ms())
     count, last = 0, ("", 0)
-    for due in list_due(store, listing.until_ms + ahead_ms):
+    for due in list_notices(store, listing.until_ms + ahead_ms):
         if due.due_ms > listing.until_ms:
             listing.next_ms = due.due_ms if listing.next_ms is None else min(listing.next_ms, due.due_ms)
             continue

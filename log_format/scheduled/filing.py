@@ -24,7 +24,7 @@ from log_format.errors import BackOff, ObjectExists, OutcomeUnknown, StoreUnavai
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.scheduled.calendar import Calendar
 from log_format.scheduled.delayed_records import DelayedRecords
-from log_format.scheduled.due import Due, put_due
+from log_format.scheduled.due import DueNotice, put_notice
 from log_format.scheduled.record_outcome import RecordOutcome, record_outcomes
 from log_format.scheduled.scheduled_object import SCHEMA, encode_object, open_object
 from log_format.store import ObjectStore
@@ -81,7 +81,7 @@ def put_object(
     else:
         first_due = index.first_due
     try:
-        put_due(calendar.store, Due(first_due, calendar.topic, calendar.topic_id, name))
+        put_notice(calendar.store, DueNotice(first_due, calendar.topic, calendar.topic_id, name))
     except StoreUnavailable as problem:
         detail = f"The store did not accept the notice of delayed records: {problem.detail}."
         if problem.may_have_happened:
@@ -134,7 +134,7 @@ def withdraw(calendar: Calendar, filed: FiledRequest) -> None:
     """Delete an object whose request is refused. Raises ``OutcomeUnknown`` if some of it may be published."""
     first_due = int(filed.records.deliver_at.min())
     try:
-        calendar.store.delete(Due(first_due, calendar.topic, calendar.topic_id, filed.name).key)
+        calendar.store.delete(DueNotice(first_due, calendar.topic, calendar.topic_id, filed.name).key)
         calendar.store.delete(calendar.object_key(filed.name))
         newest = calendar.look()
         if newest.closing_ms < first_due:

@@ -77,7 +77,7 @@ class NumberedBatch(NamedTuple):
     batch: RememberedBatch
 
 
-class Bounds(NamedTuple):
+class ProducerBounds(NamedTuple):
     """Limits of what a topic remembers."""
 
     lanes_max: int = limits.LANES_PER_TOPIC_MAX
@@ -94,7 +94,7 @@ class NumberedProducers:
     """Forgotten producers -> the largest epoch that counts as used."""
     lane_count: int = 0
     producer_bytes: int = 0
-    bounds: Bounds = field(default=Bounds(), compare=False)
+    bounds: ProducerBounds = field(default=ProducerBounds(), compare=False)
 
     @property
     def memory_bytes(self) -> int:

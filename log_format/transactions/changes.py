@@ -58,7 +58,7 @@ class Decision(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begin:
+class BeginTransaction:
     """A decision that raises a transactional id's epoch, fencing an open transaction. ``transaction_id`` None: begin no
     transaction."""
 
@@ -172,7 +172,7 @@ class BeginAndCommit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forbid:
+class ForbidTransaction:
     """A decision that a transaction without a row is never committed. A transaction with a row stays as it is."""
 
     transaction_id: str
@@ -225,7 +225,7 @@ class DecideAbort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
+class FinishTransaction:
     """A decision that records that all records of a decided transaction are in their topics, at ``places``."""
 
     transaction_id: str

@@ -24,7 +24,7 @@ from log_format.errors import CorruptData, ErrorCode, TidelogError, TopicReplace
 from log_format.topic.append import Batch
 from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionEnded, TransactionStamp
-from log_format.transactions.changes import Finish
+from log_format.transactions.changes import FinishTransaction
 from log_format.transactions.row import Place, TransactionRow
 from log_format.transactions.staged_index import is_index
 from log_format.transactions.staged_offsets import SUFFIX
@@ -56,7 +56,7 @@ class FinishingOperations(Protocol):
         """Commit the staged offsets or settlements of these names to their group or queue. Raises ``BackOff``,
         ``OutcomeUnknown``."""
 
-    async def record(self, last: Finish) -> TransactionRow:
+    async def record(self, last: FinishTransaction) -> TransactionRow:
         """Decide that the transaction has ended, and return its last row. Raises the refusal."""
 
     async def newest(self, transaction_id: str) -> TransactionRow | None:
@@ -146,7 +146,7 @@ def to_places(topic: str, appended: Sequence[AppendedRange] | Duplicate) -> list
 async def _record_end(row: TransactionRow, found: Sequence[Place], means: FinishingOperations) -> TransactionRow:
     places = tuple(sorted(found, key=lambda place: (place.topic, place.partition)))
     try:
-        return await means.record(Finish(transaction_id=row.transaction_id, places=places))
+        return await means.record(FinishTransaction(transaction_id=row.transaction_id, places=places))
     except TidelogError as error:
         if error.code is not ErrorCode.UNKNOWN_TRANSACTION:
             raise

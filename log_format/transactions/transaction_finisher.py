@@ -26,7 +26,7 @@ from log_format.journal.reader import JournalReader
 from log_format.journal.topic_writer import TopicWriter
 from log_format.store import ObjectStore, read_bounded
 from log_format.topic.append_outcome import AppendedRange, Duplicate
-from log_format.transactions.changes import Decide, Decision, Finish
+from log_format.transactions.changes import Decide, Decision, FinishTransaction
 from log_format.transactions.compaction import Compact
 from log_format.transactions.delayed import file_delayed
 from log_format.transactions.finishing import finish, staged_offset_names, transaction_batch
@@ -147,7 +147,7 @@ class TransactionFinisher:
         """Never called, since ``finish`` refuses a transaction with offsets."""
         raise AssertionError((row.transaction_id, names))
 
-    async def record(self, last: Finish) -> TransactionRow:
+    async def record(self, last: FinishTransaction) -> TransactionRow:
         """Decide that the transaction has ended, as ``Means.record`` specifies."""
         return self.decide(last)
 

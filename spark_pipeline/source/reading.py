@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from log_format.journal.reader import JournalReader, JournalRunPlace
+from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.manifest.manifest import LocatedRun
 from log_format.segments.reader import OffsetRange, SegmentReader, TimestampRange
 from log_format.topic.state import TopicState
@@ -39,7 +39,7 @@ class PartReader:
         bases = dict(part.bases)
         for each in ranges:
             base = bases[each.partition]
-            run = JournalRunPlace(part.journal, part.segment, part.topic_id, each.partition, base)
+            run = JournalRunRef(part.journal, part.segment, part.topic_id, each.partition, base)
             yield self.journals.read(run).slice(each.start_offset - base, each.end_offset - each.start_offset)
 
     def find_timestamp(
@@ -50,7 +50,7 @@ class PartReader:
         if located.journal is None:
             return self.segments.find_timestamp(state.topic, located.segment, partition, start_offset, timestamp_ms)
         base = located.base_offset
-        run = JournalRunPlace(located.journal, located.segment, str(state.topic_id), partition, base)
+        run = JournalRunRef(located.journal, located.segment, str(state.topic_id), partition, base)
         timestamps = self.journals.read(run).column("timestamp").to_numpy().view(np.int64)[start_offset - base :]
         found = np.flatnonzero(timestamps >= timestamp_ms * 1000)
         return start_offset + int(found[0]) if len(found) else None

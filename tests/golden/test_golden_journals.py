@@ -22,7 +22,7 @@ from log_format.journal.entries import Attach, Close, Drained, EmptyRequest, Ent
 from log_format.journal.journal_object import TopicRecords, encode_object
 from log_format.journal.notes import JournalNotes
 from log_format.journal.object_tags import TopicRuns, encode_object_tags
-from log_format.journal.reader import JournalReader, JournalRunPlace
+from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.journal.state import JournalState
 from log_format.journal.undrained import UndrainedRun
 from log_format.records.schema import BATCH_SCHEMA
@@ -256,7 +256,7 @@ def test_an_object_is_read_as_ever() -> None:
         *(["2222-bbbb", partition] for partition in range(3)),
     ]
     for topic_id, partition, _, count in facts["runs"]:
-        found = reader.read(JournalRunPlace(JOURNAL, ref, topic_id, partition, 100))
+        found = reader.read(JournalRunRef(JOURNAL, ref, topic_id, partition, 100))
         expected = rows[topic_id] if topic_id == "1111-aaaa" else rows[topic_id].take(list(range(partition, half, 3)))
         assert found.select(BATCH_SCHEMA.names).to_pylist() == expected.to_pylist()
         assert found.column("offset").to_pylist() == list(range(100, 100 + count))

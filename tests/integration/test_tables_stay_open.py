@@ -26,7 +26,7 @@ from log_format.topic.append import Append
 from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords
 from log_format.topic.config import TopicConfig
 from log_format.transactions import compaction as transaction_compaction
-from log_format.transactions.changes import Begin, Decide
+from log_format.transactions.changes import BeginTransaction, Decide
 from log_format.transactions.state import transactions_table
 from tests.support.clocks import ManualClock
 from tests.support.collected_events import CollectedEvents
@@ -87,7 +87,9 @@ class Tables:
             )
             self.topic.commit(Append([batch], self.new_id))
             name = self.new_id()
-            begin = Begin(transactional_id=name, transaction_id=f"t-{name}", new_producer_id="p", timeout_ms=60_000)
+            begin = BeginTransaction(
+                transactional_id=name, transaction_id=f"t-{name}", new_producer_id="p", timeout_ms=60_000
+            )
             self.transactions.commit(Decide([begin], self.new_id))
             offset = OffsetRow(
                 group="g", topic="t", partition=0, topic_id="topic", offset=number, committed_at_ms=self.clock.now_ms()

@@ -14,15 +14,15 @@ from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
 from log_format.errors import TidelogError
 from log_format.groups.changes import (
-    Claim,
+    ClaimGroup,
     CommitOffsets,
     Compact,
     CoordinatorFenced,
     Decide,
-    Delete,
+    DeleteGroup,
     GroupDecision,
-    Regroup,
-    Settle,
+    PutGroup,
+    SettleOffsets,
 )
 from log_format.groups.row import GroupRow, MemberRow, OffsetRow, decode_tag, encode_tag
 from log_format.groups.state import Group, GroupsState, consumer_offsets_table, snapshot
@@ -65,7 +65,7 @@ def _decision(state: GroupsState, step: tuple[str, str, Any]) -> GroupDecision:
     what, name, wish = step
     group = state.group(name)
     if what == "claim":
-        return Claim(group=name, coordinator=wish)
+        return ClaimGroup(group=name, coordinator=wish)
     if what == "regroup":
         generation = 0 if group.row is None else group.row.generation + 1
         members = tuple(_member(f"m{number}", generation) for number in range(wish))
@@ -78,11 +78,11 @@ def _decision(state: GroupsState, step: tuple[str, str, Any]) -> GroupDecision:
             members=members,
             changed_at_ms=0,
         )
-        return Regroup(row=row)
+        return PutGroup(row=row)
     if what == "delete":
-        return Delete(group=name, epoch=group.epoch)
+        return DeleteGroup(group=name, epoch=group.epoch)
     if what == "settle":
-        return Settle(group=name, transaction_id=wish[0], is_committed=wish[1])
+        return SettleOffsets(group=name, transaction_id=wish[0], is_committed=wish[1])
     transaction_id, rows = wish if what == "prepare" else (None, wish)
     written = tuple(_offset(name, *row) for row in rows)
     return CommitOffsets(group=name, offsets=written, transaction_id=transaction_id)
@@ -161,17 +161,17 @@ def test_decisions_that_share_a_commit_are_as_if_alone(wishes: list[tuple[str, s
 def test_a_paused_coordinator_writes_nothing(name: str, rows: list[tuple[str, int, int]], others: int) -> None:
     """Once another has claimed the group, members and deletion by the old one are refused, whatever came between."""
     state = GroupsState(version=3)
-    claimed = Claim(group=name, coordinator="old").decide(state, 1)
+    claimed = ClaimGroup(group=name, coordinator="old").decide(state, 1)
     assert not isinstance(claimed, TidelogError)
     state = replace(state.after(claimed), version=4)
     row = state.group(name).row
     assert row is not None
-    assert not isinstance(Regroup(row=row).decide(state, 1), TidelogError)
-    taken = Claim(group=name, coordinator="new").decide(replace(state, version=4 + others), 1)
+    assert not isinstance(PutGroup(row=row).decide(state, 1), TidelogError)
+    taken = ClaimGroup(group=name, coordinator="new").decide(replace(state, version=4 + others), 1)
     assert not isinstance(taken, TidelogError)
     state = state.after(taken)
     committed = CommitOffsets(group=name, offsets=tuple(_offset(name, *one) for one in rows)).decide(state, 1)
     assert not isinstance(committed, TidelogError)
     state = state.after(committed)
-    for late in (Regroup(row=row), Delete(group=name, epoch=row.epoch)):
+    for late in (PutGroup(row=row), DeleteGroup(group=name, epoch=row.epoch)):
         assert isinstance(late.decide(state, 2), CoordinatorFenced)

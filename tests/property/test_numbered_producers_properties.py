@@ -14,7 +14,7 @@ from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.numbered_producers import (
     NO_NUMBERED,
     SEQUENCES,
-    Bounds,
+    ProducerBounds,
     decode_spent,
     encode_spent,
     sequence_difference,
@@ -87,7 +87,7 @@ def judged(producers: Producers, stamp: ProducerStamp, count: int, now_ms: int =
     return SequenceCheck(producers, now_ms, EXPIRATION_MS).judge(stamp, counts)
 
 
-def bounded(bounds: Bounds) -> Producers:
+def bounded(bounds: ProducerBounds) -> Producers:
     return replace(NO_PRODUCERS, numbered=replace(NO_NUMBERED, bounds=bounds))
 
 
@@ -100,7 +100,7 @@ def code_of(verdict: object) -> ErrorCode:
 @settings(max_examples=150)
 def test_no_batch_is_accepted_twice_whatever_is_forgotten(batches: list[Sent], spent_max: int, lanes_max: int) -> None:
     """Nor by the topic's table, which learns from its journal by drains alone."""
-    journal = table = bounded(Bounds(lanes_max, spent_max))
+    journal = table = bounded(ProducerBounds(lanes_max, spent_max))
     now_ms, offset = 10_000, 0
     log: dict[tuple[ProducerStamp, int], int] = {}
     for one_sent in batches:
@@ -205,7 +205,7 @@ def test_a_forgotten_producer_goes_on_in_its_next_epoch() -> None:
 
 def test_beyond_the_bound_the_first_issued_spent_id_goes_and_ids_as_old_are_refused() -> None:
     """Of such an id nothing is known, not even which epochs it has used."""
-    producers = bounded(Bounds(spent_max=1))
+    producers = bounded(ProducerBounds(spent_max=1))
     producers = producers.with_batches([one(stamp_of(n, 0, 0, 0), i, 1) for i, n in enumerate(NUMBERS)], 1, 10)
     producers = producers.with_batches([one(stamp_of(NUMBERS[3], 0, 0, 1), 9, 1)], 100, 10)
     assert list(producers.numbered.spent) == [format_number(NUMBERS[2])]

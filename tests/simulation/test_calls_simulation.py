@@ -120,7 +120,7 @@ PLANTED: dict[str, Planted] = {
         "POST /v1/groups/{group}/members",
         (
             (
-                "log_format.groups.state.Group.is_there",
+                "log_format.groups.state.Group.exists",
                 property(lambda self: self.row is not None or bool(self.offsets)),
             ),
         ),

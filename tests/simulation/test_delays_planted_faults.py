@@ -11,7 +11,7 @@ import pytest
 
 from gateway.scheduled.publishing import Publishing
 from log_format.scheduled.calendar import Calendar
-from log_format.scheduled.due import Due, put_due
+from log_format.scheduled.due import DueNotice, put_notice
 from tests.simulation.simulated.faults import CROWDED, FAULTY, HOSTILE, STORMY, Profile
 from tests.simulation.simulated.seeds import shows
 from tests.simulation.simulated_delays.world import RENEWED, simulate_delays
@@ -30,7 +30,7 @@ def _plans_from_any_listing(_self: Calendar, _listed_ms: int) -> bool:
     return True
 
 
-def _closes_ahead(self: Calendar, listed: Iterable[Due], now_ms: int, _plan: Any = Calendar.plan) -> bool:
+def _closes_ahead(self: Calendar, listed: Iterable[DueNotice], now_ms: int, _plan: Any = Calendar.plan) -> bool:
     return bool(_plan(self, listed, now_ms + 1_500))
 
 
@@ -42,9 +42,9 @@ def _never_checked(_calendar: Any, filed: Any) -> Any:
     return list(filed)
 
 
-def _keeps_old_notices_only(store: Any, due: Due) -> None:
+def _keeps_old_notices_only(store: Any, due: DueNotice) -> None:
     if not due.name.startswith("r"):
-        put_due(store, due)
+        put_notice(store, due)
 
 
 async def _tends_whatever_has_the_name(self: Publishing, name: str, topic_id: str, listing: Any) -> None:
@@ -91,7 +91,7 @@ PLANTED: dict[str, Planted] = {
     "does not look whether it was too late": Planted(
         STORMY, (("gateway.scheduled.filing.find_missed", _never_checked),), first_seed=10
     ),
-    "drops the next notice of an object": Planted(HOSTILE, ((f"{_PUBLISHING}.put_due", _keeps_old_notices_only),)),
+    "drops the next notice of an object": Planted(HOSTILE, ((f"{_PUBLISHING}.put_notice", _keeps_old_notices_only),)),
     "publishes for whatever has the name": Planted(
         RENEWED,
         (

@@ -184,7 +184,7 @@ PLANTED: dict[str, Planted] = {
         HASTY,
         (
             ("gateway.groups.calls.polling.FetchFrom", _reads_whatever_has_the_name),
-            ("gateway.groups.calls.polling.Polling._drop_of_others", _drops_no_position),
+            ("gateway.groups.calls.polling.Polling._drop_recreated", _drops_no_position),
         ),
         first_seed=34,
     ),

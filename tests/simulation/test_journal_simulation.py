@@ -52,7 +52,7 @@ def test_topics_that_come_and_go_keep_the_guarantees(part: int) -> None:
 def test_a_gateway_that_takes_up_twice_is_found() -> None:
     """An owner that does not know what was taken up or given up stores records twice, or what was refused."""
 
-    plant = ("log_format.journal.committed_objects.CommittedObjects.version_of", lambda *_: None)
+    plant = ("log_format.journal.committed_versions.CommittedVersions.version_of", lambda *_: None)
     found = None
     for seed in range(OFFER_SEEDS):
         try:

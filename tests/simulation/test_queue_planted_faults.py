@@ -17,7 +17,7 @@ from gateway.queues.outcomes import released
 from gateway.queues.partitions import Partitions
 from gateway.queues.publishing import Publishing
 from gateway.queues.share import Held
-from log_format.queues.changes import Conclude, Settle
+from log_format.queues.changes import ConcludeSettlement, SettleRuns
 from log_format.queues.row import QueueChanges, QueueRow
 from log_format.queues.runs import RELEASED, SETTLED, Run, overlay_runs
 from log_format.queues.state import QueuesState, snapshot
@@ -29,7 +29,7 @@ from tests.simulation.simulated_service.service import Code
 SEEDS_MAX = 40
 
 
-def _settles_unfenced(self: Settle, state: Any, now_ms: int) -> Any:
+def _settles_unfenced(self: SettleRuns, state: Any, now_ms: int) -> Any:
     row = state.queue(self.queue).row
     return _decide(replace(self, epoch=self.epoch if row is None else row.epoch), state, now_ms)
 
@@ -100,7 +100,7 @@ def _lets_go_in_a_transaction(self: Partitions, pending_id: str, held: Any) -> N
         share.let_go(part)
 
 
-def _drops_at_the_commit(self: Conclude, state: Any, now_ms: int) -> Any:
+def _drops_at_the_commit(self: ConcludeSettlement, state: Any, now_ms: int) -> Any:
     return _conclude(replace(self, pending_ids=frozenset()), state, now_ms)
 
 
@@ -128,7 +128,7 @@ async def _moves_of_whatever_has_the_name(self: DeadLetters, queue: Any, key: An
 
 
 _share, _move_of, _first_ids = Partitions.share, DeadLetters._move_of, dict[Any, str]()
-_decide, _conclude, _begin, _live = Settle.decide, Conclude.decide, LiveQueue.__init__, Coordinator.live
+_decide, _conclude, _begin, _live = SettleRuns.decide, ConcludeSettlement.decide, LiveQueue.__init__, Coordinator.live
 _find, _lock, _write, _publish = Leases.find, Leases.lock, LiveQueue.write, Publishing.publish
 _wait_for, _overlaid = Partitions.wait_for, overlay_runs
 
@@ -149,7 +149,7 @@ _MEMORY = (
 )
 PLANTED: dict[str, Planted] = {
     "fences no coordinator": Planted(
-        PASSING, (("log_format.queues.changes.Settle.decide", _settles_unfenced), *_MEMORY), first_seed=18
+        PASSING, (("log_format.queues.changes.SettleRuns.decide", _settles_unfenced), *_MEMORY), first_seed=18
     ),
     "takes over without waiting": Planted(
         PASSING, (("gateway.queues.live_queue.LiveQueue.__init__", _takes_over_without_waiting),), first_seed=33
@@ -192,7 +192,7 @@ PLANTED: dict[str, Planted] = {
         first_seed=34,
     ),
     "drops settlements at the commit": Planted(
-        PASSING, (("log_format.queues.changes.Conclude.decide", _drops_at_the_commit),), first_seed=2
+        PASSING, (("log_format.queues.changes.ConcludeSettlement.decide", _drops_at_the_commit),), first_seed=2
     ),
     "keeps the state of the topic before": Planted(
         RENEWED,

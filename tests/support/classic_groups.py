@@ -18,7 +18,7 @@ from gateway.groups.classic.stored import ClassicParts
 from gateway.groups.metrics import GroupMetrics
 from gateway.tasks.deadlines import Deadlines
 from log_format.errors import OutcomeUnknown, TidelogError
-from log_format.groups.changes import Claim, CommitOffsets, GroupDecision
+from log_format.groups.changes import ClaimGroup, CommitOffsets, GroupDecision
 from log_format.groups.row import OffsetRow
 from log_format.groups.state import Group, GroupsState
 from tests.support.clocks import EPOCH_MS, ManualClock
@@ -102,7 +102,7 @@ class ClassicWorld:
 
     async def claim(self, coordinator: str = "a") -> ClassicGroup:
         """Take the group, as another gateway may."""
-        row = (await self.table.decide(Claim(group="g", coordinator=coordinator))).row
+        row = (await self.table.decide(ClaimGroup(group="g", coordinator=coordinator))).row
         assert row is not None
         this: Any = self.table
         parts = ClassicParts(

@@ -211,7 +211,7 @@ class Groups:
         ``Coordinator.claimed`` raises."""
         live = self.coordinator.known(name)
         has_had_members = live is not None and live.row.generation > 0
-        if not has_had_members and not (await self.table.fresh()).group(name).is_there:
+        if not has_had_members and not (await self.table.fresh()).group(name).exists:
             raise unknown_group(name)
         return await self.coordinator.claimed(name)
 
@@ -248,7 +248,7 @@ class Groups:
         Raises ``BackOff``, and what ``shown`` raises.
         """
         state = await self.table.fresh()
-        names = sorted(name for name, group in state.groups.items() if name > after and group.is_there and shown(name))
+        names = sorted(name for name, group in state.groups.items() if name > after and group.exists and shown(name))
         found = []
         for name in names[:limit]:
             row = state.groups[name].row

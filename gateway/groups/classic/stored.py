@@ -13,7 +13,7 @@ from gateway.groups.metrics import GroupMetrics
 from gateway.tables.groups import GroupsTable
 from gateway.tasks.deadlines import Deadlines
 from log_format.clock import Clock
-from log_format.groups.changes import Regroup
+from log_format.groups.changes import PutGroup
 from log_format.groups.memory import row_bytes
 from log_format.groups.row import ClassicProtocol, GroupRow
 
@@ -65,7 +65,7 @@ class StoredRow:
             decided = self._table.budget.admit(row_bytes(row) - row_bytes(self.row))
             try:
                 with detached_from_call():
-                    written = (await self._table.decide(Regroup(row=row))).row
+                    written = (await self._table.decide(PutGroup(row=row))).row
             finally:
                 decided(None)
             assert written is not None

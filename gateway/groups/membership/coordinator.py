@@ -23,7 +23,7 @@ from gateway.groups.membership.regrouping import RequestedChanges
 from gateway.problem import overloaded
 from gateway.tables.claims import Claims
 from log_format.errors import BackOff
-from log_format.groups.changes import Claim, CoordinatorFenced, Delete
+from log_format.groups.changes import ClaimGroup, CoordinatorFenced, DeleteGroup
 
 T = TypeVar("T")
 GroupT = TypeVar("GroupT", bound="LiveGroup | ClassicGroup")
@@ -132,7 +132,7 @@ class Coordinator:
     async def delete(self, name: str) -> None:
         """Delete a group without members. Raises ``RequestRefused`` (``GROUP_NOT_EMPTY``), and what ``live`` raises."""
         group = await self.claimed(name)
-        await self._table.decide(Delete(group=name, epoch=group.row.epoch))
+        await self._table.decide(DeleteGroup(group=name, epoch=group.row.epoch))
         self._groups.remove(name)
 
     def end_joins(self) -> None:
@@ -166,7 +166,7 @@ class Coordinator:
 
     async def _claim(self, name: str) -> Coordinated:
         with detached_from_call():
-            claimed = await self._table.decide(Claim(group=name, coordinator=self._coordinator_id))
+            claimed = await self._table.decide(ClaimGroup(group=name, coordinator=self._coordinator_id))
         row = claimed.row
         if row is None or row.coordinator != self._coordinator_id:
             raise CoordinatorFenced(name)

@@ -32,7 +32,7 @@ from log_format.cluster.proof import NOBODY
 from log_format.errors import BackOff, OutcomeUnknown
 from log_format.groups.changes import (
     CoordinatorFenced,
-    Regroup,
+    PutGroup,
     fenced_member_error,
     foreign_instance_error,
     stale_error,
@@ -364,7 +364,7 @@ class LiveGroup:
 
     async def _write(self, row: GroupRow) -> GroupRow:
         """Commit the row and use it from then on; return it as committed."""
-        written = (await self._parts.table.decide(Regroup(row=row))).row
+        written = (await self._parts.table.decide(PutGroup(row=row))).row
         assert written is not None
         if written.generation != self.row.generation:
             self._parts.metrics.rebalances.inc()

@@ -76,7 +76,7 @@ class CommittedOffsets:
         Raises ``RequestRefused`` (``UNKNOWN_GROUP``), ``BackOff``.
         """
         group = (await self._settled(name, waits_for_clients=False)).group(name)
-        if not group.is_there:
+        if not group.exists:
             raise unknown_group(name)
         return group
 

@@ -74,7 +74,7 @@ class Readers:
         for number, (name, group) in enumerate(state.groups.items()):
             if number % LAG_GROUPS_PER_STEP == 0:
                 await asyncio.sleep(0)
-            if group.is_there and group_shown(name):
+            if group.exists and group_shown(name):
                 _add_readers(wanted, name, group, after)
         names = sorted(name for name in wanted if is_topic_name(name) and topic_shown(name))
         seen_ms = self._clock.monotonic_ms() - self._bounds.lag_fresh_ms

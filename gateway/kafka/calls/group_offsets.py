@@ -337,7 +337,7 @@ async def offset_delete(call: KafkaCall, request: Any) -> Answer:
     try:
         check_group(call, name, "Delete")
         known = await groups.committed.now(name)
-        if not known.is_there:
+        if not known.exists:
             raise unknown_group(name)
         members = known.row.members if known.row is not None else ()
         classic = known.row.classic if known.row is not None else None

@@ -27,7 +27,7 @@ from log_format.journal.drain import Drain
 from log_format.journal.entries import Close, Drained, Entry, Release
 from log_format.journal.notes import JournalNotes
 from log_format.journal.offer import Offer
-from log_format.journal.reader import JournalReader, JournalRunPlace
+from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.journal.reclaim import Reclaim, committed_bases
 from log_format.journal.topics import JournalTopic
 from log_format.journal.undrained import Undrained
@@ -328,16 +328,16 @@ class Gateway:
 
     def _drainable(
         self, known: JournalTopic, undrained: Undrained | None, journal: int
-    ) -> tuple[Offsets, list[JournalRunPlace]]:
+    ) -> tuple[Offsets, list[JournalRunRef]]:
         """Whole commits of the journal, perhaps only some."""
         ends = known.drained.copy()
-        places: list[JournalRunPlace] = []
+        places: list[JournalRunRef] = []
         for ref, runs in undrained.parts() if undrained is not None else ():
             if any(run.end_offset > known.next_offsets[run.partition] for run in runs):
                 break  # of a later state
             for run in runs:
                 ends[run.partition] = max(ends[run.partition], run.end_offset)
-                places.append(JournalRunPlace(journal, ref, known.topic_id, run.partition, run.base_offset))
+                places.append(JournalRunRef(journal, ref, known.topic_id, run.partition, run.base_offset))
             if self._rng.random() < 0.2:
                 break
         else:
@@ -392,7 +392,7 @@ class Gateway:
                 state.topic, located.segment, partition_number, offset, bytes_max=1 << 20, records_max=100
             )
         else:
-            place = JournalRunPlace(
+            place = JournalRunRef(
                 located.journal, located.segment, str(state.topic_id), partition_number, located.base_offset
             )
             records = self.objects.read(place)

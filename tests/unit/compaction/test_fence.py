@@ -12,7 +12,7 @@ from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
 from log_format.topic.append import Append
-from log_format.transactions.changes import Begin, Decide
+from log_format.transactions.changes import BeginTransaction, Decide
 from log_format.transactions.state import transactions_table
 from tests.support.clocks import ManualClock
 from tests.support.faulty_store import FaultyStore
@@ -65,7 +65,9 @@ def test_a_file_that_is_committed_behind_the_plan_stays(bench: MaintenanceBench)
     """The same of a system table's file."""
 
     def begin(name: str) -> Decide:
-        decision = Begin(transactional_id=name, transaction_id=f"t-{name}", new_producer_id="p", timeout_ms=60_000)
+        decision = BeginTransaction(
+            transactional_id=name, transaction_id=f"t-{name}", new_producer_id="p", timeout_ms=60_000
+        )
         return Decide([decision], bench.new_id)
 
     table: Any = transactions_table()
@@ -94,7 +96,7 @@ def test_what_is_on_its_way_stays_whatever_maintenances_clock_says(bench: Mainte
     bench.create()
     bench.append((0, b"k", b"v"))
     table: Any = transactions_table()
-    decision = Begin(transactional_id="a", transaction_id="t-a", new_producer_id="p", timeout_ms=60_000)
+    decision = BeginTransaction(transactional_id="a", transaction_id="t-a", new_producer_id="p", timeout_ms=60_000)
     log = TableLog(bench.store, table, bench.clock)
     Committer(log, new_id=bench.new_id).commit(Decide([decision], bench.new_id))
     for key in ("topics/t/segments/x.parquet", f"{table.root}decisions/x.parquet", "topics/t/scheduled/gone/objects/x"):

@@ -20,7 +20,7 @@ from log_format.groups import changes as group_changes
 from log_format.groups.state import consumer_offsets_table
 from log_format.schemas import changes as schema_changes
 from log_format.schemas.row import ConfigRow
-from log_format.transactions.changes import Begin, Decide
+from log_format.transactions.changes import BeginTransaction, Decide
 from log_format.transactions.compaction import Compact
 from log_format.transactions.state import transactions_table
 from tests.support.faulty_store import FaultyStore
@@ -31,12 +31,14 @@ DAY_MS = limits.DELETED_FILE_RETENTION_MS
 
 
 def _begin(bench: MaintenanceBench, name: str) -> Decide:
-    decision = Begin(transactional_id=name, transaction_id=f"t-{name}", new_producer_id="p", timeout_ms=60_000)
+    decision = BeginTransaction(
+        transactional_id=name, transaction_id=f"t-{name}", new_producer_id="p", timeout_ms=60_000
+    )
     return Decide([decision], bench.new_id)
 
 
 def _claim(bench: MaintenanceBench, name: str) -> group_changes.Decide:
-    return group_changes.Decide([group_changes.Claim(group=name, coordinator="c")], bench.new_id)
+    return group_changes.Decide([group_changes.ClaimGroup(group=name, coordinator="c")], bench.new_id)
 
 
 def _role(bench: MaintenanceBench, name: str) -> access_changes.Decide:

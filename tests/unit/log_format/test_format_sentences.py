@@ -30,7 +30,7 @@ from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.changes import DeleteTopic
 from log_format.topic.producers import ProducerStamp
 from log_format.topic.segment_tags import statistics
-from log_format.transactions.changes import Decide, Forbid
+from log_format.transactions.changes import Decide, ForbidTransaction
 from log_format.transactions.staged_records import StagedRecords, encode_staged
 from log_format.transactions.state import transactions_table
 from tests.support.topic_bench import TopicBench, TopicUser
@@ -143,7 +143,7 @@ def test_files_of_system_tables_have_their_count_alone() -> None:
     """9: ``stats`` is ``numRecords``, and there is no checksum of theirs."""
     store = MemoryStore()
     log = TableLog(store, transactions_table(), SystemClock())
-    Committer(log, new_id=lambda: "id").commit(Decide([Forbid(transaction_id="x")], lambda: "id"))
+    Committer(log, new_id=lambda: "id").commit(Decide([ForbidTransaction(transaction_id="x")], lambda: "id"))
     lines = store.get("system/transactions/_delta_log/00000000000000000000.json").splitlines()
     (add,) = [line["add"] for line in map(json.loads, lines) if "add" in line]
     assert json.loads(add["stats"]) == {"numRecords": 1}

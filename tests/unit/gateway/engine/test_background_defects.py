@@ -24,7 +24,7 @@ from gateway.tasks.supervised import run_supervised
 from gateway.transactions.sweeping import Sweeping
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, TidelogError
-from log_format.groups.changes import Claim
+from log_format.groups.changes import ClaimGroup
 from tests.support.engine import make_gateway
 from tests.support.lone_gateway import lone_gateway
 
@@ -219,14 +219,14 @@ async def test_who_waits_behind_a_defect_of_a_commit_is_told(monkeypatch: pytest
     with monkeypatch.context() as patch:
         patch.setattr(commits, "commit_serialized", defect)
         asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
-        first = asyncio.create_task(commits.decide(Claim(group="g", coordinator="me")))
+        first = asyncio.create_task(commits.decide(ClaimGroup(group="g", coordinator="me")))
         await begun.wait()
-        second = asyncio.create_task(commits.decide(Claim(group="h", coordinator="me")))
+        second = asyncio.create_task(commits.decide(ClaimGroup(group="h", coordinator="me")))
         await until(lambda: commits._decisions.waiting_count == 1)
         go_on.set()
         with pytest.raises(TidelogError):
             await first
         with pytest.raises(BackOff):
             await second
-    claimed = await commits.decide(Claim(group="g", coordinator="me"))
+    claimed = await commits.decide(ClaimGroup(group="g", coordinator="me"))
     assert claimed.row is not None

@@ -14,7 +14,7 @@ from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.open_journal import OpenJournal
 from gateway.engine.open_topic import OpenTopic
 from log_format.errors import OutcomeUnknown, RequestRefused, TidelogError
-from log_format.journal.committed_objects import CommittedObjects
+from log_format.journal.committed_versions import CommittedVersions
 from log_format.journal.entries import Close
 from log_format.journal.reclaim import Reclaim
 from log_format.stores.memory import MemoryStore
@@ -250,11 +250,11 @@ async def test_several_gateways(scenario: Callable[[], Awaitable[None]]) -> None
     await scenario()
 
 
-def _is_never_known(self: CommittedObjects, path: str, offered_at: int) -> None:
+def _is_never_known(self: CommittedVersions, path: str, offered_at: int) -> None:
     """Knows of no object that it was taken up."""
 
 
-def _forgets_in_silence(self: CommittedObjects, path: str, offered_at: int) -> int | None:
+def _forgets_in_silence(self: CommittedVersions, path: str, offered_at: int) -> int | None:
     """Takes what it has forgotten for what never was."""
     return self._versions.get(path)
 
@@ -277,7 +277,7 @@ async def _believes_the_silence(self: Any, append: Any, offer: Any) -> Any:
 
 _RECLAIM = "log_format.journal.reclaim.Reclaim.propose"
 _JUDGE = "log_format.journal.batch_judge"
-_TAKEN = "log_format.journal.committed_objects.CommittedObjects.version_of"
+_TAKEN = "log_format.journal.committed_versions.CommittedVersions.version_of"
 PLANTED: dict[str, tuple[Callable[[], Awaitable[None]], str, Any]] = {
     "a lost answer is not looked for": (
         a_lost_answer_is_found_in_the_log, "gateway.engine.journal_writer.JournalWriter._reclaim", _believes_the_silence,

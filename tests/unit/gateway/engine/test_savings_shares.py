@@ -20,7 +20,7 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.engine.savings_shares import PAYERS_MAX, SavingsShares
 from gateway.engine.savings_watch import SavingsWatch
 from gateway.engine.writer import FlushSchedule
-from log_format.groups.changes import Claim
+from log_format.groups.changes import ClaimGroup
 from tests.support.clocks import LaterClock
 from tests.support.engine import Gateway, make_gateway
 from tests.support.faulty_store import FaultyStore
@@ -175,7 +175,7 @@ async def test_a_table_of_groups_goes_on_from_its_last_commit() -> None:
     store = FaultyStore()
     before = make_gateway(store)
     await before.engine.groups.table.fresh()
-    await before.engine.groups.table.decide(Claim(group="g", coordinator="c"))
+    await before.engine.groups.table.decide(ClaimGroup(group="g", coordinator="c"))
     after = make_gateway(store)
     await after.engine.groups.table.fresh()
     assert [_least(gateway, "groups") for gateway in (before, after)] == [

@@ -14,15 +14,15 @@ from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
 from log_format.errors import CorruptData, ErrorCode, TidelogError
 from log_format.groups.changes import (
-    Claim,
+    ClaimGroup,
     CommitOffsets,
     Compact,
     CoordinatorFenced,
     Decide,
-    Delete,
+    DeleteGroup,
     GroupDecision,
-    Regroup,
-    Settle,
+    PutGroup,
+    SettleOffsets,
 )
 from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, decode_tag, encode_tag
 from log_format.groups.state import GroupsState, consumer_offsets_table, decode_changes
@@ -132,12 +132,12 @@ def test_pending_offsets_count_once_their_transaction_is_decided() -> None:
         state = state.after(changes)
     assert (dict(state.group("g").offsets), set(state.group("g").pending)) == ({}, {"x1", "x2"})
     for transaction, is_committed in (("x1", True), ("x2", False)):
-        changes = Settle(group="g", transaction_id=transaction, is_committed=is_committed).decide(state, 2)
+        changes = SettleOffsets(group="g", transaction_id=transaction, is_committed=is_committed).decide(state, 2)
         assert isinstance(changes, GroupChanges)
         state = state.after(changes)
     group = state.group("g")
     assert ({key: row.offset for key, row in group.offsets.items()}, dict(group.pending)) == ({("t", 0): 3}, {})
-    assert Settle(group="g", transaction_id="x1", is_committed=True).decide(state, 3) == GroupChanges()
+    assert SettleOffsets(group="g", transaction_id="x1", is_committed=True).decide(state, 3) == GroupChanges()
 
 
 def test_every_version_is_a_delta_table(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_every_version_is_a_delta_table(tmp_path: Path) -> None:
     path = str(tmp_path / "system" / "consumer_offsets")
     steps: list[tuple[list[GroupDecision], int]] = [
         ([CommitOffsets(group="g", offsets=(_offset(1), _offset(2, 1)))], 2),
-        ([Claim(group="g", coordinator="c")], 2),
+        ([ClaimGroup(group="g", coordinator="c")], 2),
         ([CommitOffsets(group="g", offsets=(_offset(4),))], 3),
     ]
     for decisions, row_count in steps:
@@ -166,12 +166,12 @@ def test_every_version_is_a_delta_table(tmp_path: Path) -> None:
     row = log.state.group("g").row
     assert row is not None
     joined = msgspec.structs.replace(row, generation=1, members=(_member("m", target=(0,), held=(), acknowledged=1),))
-    committer.commit(Decide([Regroup(row=joined)], new_id))
-    refused = committer.commit(Decide([Delete(group="g", epoch=row.epoch)], new_id)).result[0]
+    committer.commit(Decide([PutGroup(row=joined)], new_id))
+    refused = committer.commit(Decide([DeleteGroup(group="g", epoch=row.epoch)], new_id)).result[0]
     assert isinstance(refused, TidelogError)
     assert refused.code == ErrorCode.GROUP_NOT_EMPTY
-    committer.commit(Decide([Regroup(row=msgspec.structs.replace(row, generation=2))], new_id))
-    committer.commit(Decide([Delete(group="g", epoch=row.epoch)], new_id))
+    committer.commit(Decide([PutGroup(row=msgspec.structs.replace(row, generation=2))], new_id))
+    committer.commit(Decide([DeleteGroup(group="g", epoch=row.epoch)], new_id))
     assert "g" not in log.state.groups
     erased = deltalake.DeltaTable(path).to_pyarrow_table().to_pylist()
     assert sum(row["offset"] is None for row in erased) == 2

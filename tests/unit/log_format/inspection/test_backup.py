@@ -21,7 +21,7 @@ from log_format.inspection.verify import verify_topic
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.scheduled.calendar import Calendar
 from log_format.scheduled.delayed_records import DelayedRecords
-from log_format.scheduled.due import list_due
+from log_format.scheduled.due import list_notices
 from log_format.scheduled.filing import put_object
 from log_format.scheduled.lookup import list_waiting, scheduled_id
 from log_format.schemas.changes import Decide, Register, compared
@@ -234,10 +234,10 @@ def test_delayed_records_are_in_the_copy() -> None:
     assert [each.problems for each in copy_log(Busy(source), target, CLOCK)] == [()]
     copied = Calendar(target, TOPIC, f"id-{TOPIC}", CLOCK, new_id)
     assert [each.ids for each in list_waiting(copied, "", 10)] == [[scheduled_id("first", 0)]]
-    assert [due.name for due in list_due(target, due_ms)] == [filed.name]
+    assert [due.name for due in list_notices(target, due_ms)] == [filed.name]
     copied.look()
-    assert copied.plan(list_due(target, due_ms), due_ms)
-    assert (copied.look().closing_ms, copied.plan(list_due(target, due_ms), due_ms)) == (due_ms, True)
+    assert copied.plan(list_notices(target, due_ms), due_ms)
+    assert (copied.look().closing_ms, copied.plan(list_notices(target, due_ms), due_ms)) == (due_ms, True)
     assert copied.newest.objects == ["first"]
     list(copy_log(source, earlier, CLOCK, topics=[TOPIC], version=0))
     assert not any(earlier.list(f"{layout.topic_root(TOPIC)}{layout.SCHEDULED_BELOW}"))

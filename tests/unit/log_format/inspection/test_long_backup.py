@@ -11,7 +11,7 @@ import pytest
 from log_format import layout
 from log_format.clock import SystemClock
 from log_format.inspection.backup import BYTES_AT_ONCE, COPIES_AT_ONCE, copy_log
-from log_format.scheduled.due import Due, put_due
+from log_format.scheduled.due import DueNotice, put_notice
 from log_format.store import ObjectInfo, ObjectStore
 from log_format.stores.memory import MemoryStore
 from tests.support.clocks import ManualClock
@@ -72,7 +72,7 @@ def test_windows_that_gateways_delete_meanwhile_are_in_the_copy() -> None:
     """A copy that takes longer than windows live: those by which delayed records came into the topic are there all the same."""
     bench = TopicBench(FaultyStore(), ManualClock())
     bench.append(bench.create(topic_id="id"), {0: [b"a"]})
-    put_due(bench.store, Due(CLOCK.now_ms(), bench.name, "id", "name"))
+    put_notice(bench.store, DueNotice(CLOCK.now_ms(), bench.name, "id", "name"))
     window = f"{layout.scheduled_root(bench.name, 'id')}windows/{0:020d}.json"
     target, source = MemoryStore(), FaultyStore(bench.store.objects)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from log_format.errors import CorruptData
 from log_format.journal.journal_object import EncodedObject, TopicRecords, decode_group, decode_index, encode_object
-from log_format.journal.reader import JournalReader, JournalRunPlace
+from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.limits import ROW_GROUP_BYTES_MAX, SEGMENT_WHOLE_BYTES_MAX
 from log_format.segments.run import SegmentRef
 from log_format.stores.memory import MemoryStore
@@ -43,11 +43,11 @@ def test_records_come_back_run_by_run() -> None:
     assert [run[:4] for run in encoded.runs] == [("a-id", 7, 0, 1), ("b-id", 0, 1, 2), ("b-id", 1, 3, 2)]
     store, ref = stored(encoded)
     reader = JournalReader(store, cache_bytes=1 << 20)
-    found = reader.read(JournalRunPlace(0, ref, "b-id", 0, 40))
+    found = reader.read(JournalRunRef(0, ref, "b-id", 0, 40))
     assert found.column("value").to_pylist() == [b"2", b"5"]
     assert (found.column("offset").to_pylist(), found.column("partition").to_pylist()) == ([40, 41], [0, 0])
     with pytest.raises(CorruptData, match="nothing of topic b-id, partition 3"):
-        reader.read(JournalRunPlace(0, ref, "b-id", 3, 0))
+        reader.read(JournalRunRef(0, ref, "b-id", 3, 0))
 
 
 def test_row_groups_end_at_four_mebibytes() -> None:
@@ -64,7 +64,7 @@ def test_row_groups_end_at_four_mebibytes() -> None:
     reader = JournalReader(store, cache_bytes=64 << 20)
     for run in encoded.runs:
         if run.first_row % 100 < 2:
-            found = reader.read(JournalRunPlace(0, ref, run.topic_id, run.partition, 5))
+            found = reader.read(JournalRunRef(0, ref, run.topic_id, run.partition, 5))
             expected = encoded.records.slice(run.first_row, run.record_count).column("value").to_pylist()
             assert found.column("value").to_pylist() == expected
     assert len(reads) == 1 + 3, "each once"
@@ -77,7 +77,7 @@ def test_a_run_may_span_row_groups() -> None:
     index = decode_index(encoded.data[encoded.footer_start :], encoded.ref(PATH))
     assert len(index.groups) > 3
     store, ref = stored(encoded)
-    found = JournalReader(store, cache_bytes=100).read(JournalRunPlace(0, ref, "a-id", 0, 0))
+    found = JournalReader(store, cache_bytes=100).read(JournalRunRef(0, ref, "a-id", 0, 0))
     assert found.column("value").to_pylist() == values
 
 
@@ -91,11 +91,11 @@ def test_the_cache_keeps_to_its_bound() -> None:
         store.put(f"system/journals/0/{ref.path}", encoded.data)
     reader = JournalReader(store, cache_bytes=5 << 20)
     for ref in refs * 2:
-        reader.read(JournalRunPlace(0, ref, "t0000-id", 0, 0))
+        reader.read(JournalRunRef(0, ref, "t0000-id", 0, 0))
         assert sum(size for _, size in reader._cached.values()) == reader._bytes <= 5 << 20
     assert reader._cached
     small = JournalReader(store, cache_bytes=10)
-    small.read(JournalRunPlace(0, refs[0], "t0000-id", 0, 0))
+    small.read(JournalRunRef(0, refs[0], "t0000-id", 0, 0))
     assert small._bytes == 0
     assert not small._cached
 
@@ -104,7 +104,7 @@ def test_a_missing_object_is_corrupt_data() -> None:
     """It names the object."""
     encoded = many(2)
     with pytest.raises(CorruptData, match=r"segments/one\.parquet"):
-        JournalReader(MemoryStore("test"), cache_bytes=1).read(JournalRunPlace(0, encoded.ref(PATH), "t0000-id", 0, 0))
+        JournalReader(MemoryStore("test"), cache_bytes=1).read(JournalRunRef(0, encoded.ref(PATH), "t0000-id", 0, 0))
 
 
 ENCODED = many(3)

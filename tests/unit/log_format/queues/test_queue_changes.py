@@ -13,15 +13,15 @@ from log_format.queues.changes import (
     AlterQueue,
     ClaimQueue,
     Compact,
-    Conclude,
+    ConcludeSettlement,
     CoordinatorFenced,
     Decide,
     DeleteQueue,
-    Prepare,
+    PrepareSettlement,
     PutQueue,
     QueueDecision,
-    Settle,
-    Subscribe,
+    SettleRuns,
+    SubscribeQueue,
 )
 from log_format.queues.moves import MoveStarts
 from log_format.queues.row import PartitionChange, PendingSettlement, QueueSettings
@@ -74,10 +74,10 @@ def test_only_the_last_claimant_settles() -> None:
     table.decide(ClaimQueue(queue="q", coordinator="a"))
     first = table.queue().epoch
     table.decide(ClaimQueue(queue="q", coordinator="b"))
-    (refusal,) = table.decide(Settle(queue="q", epoch=first, changes=(change(Run(0, 4, SETTLED)),)))
+    (refusal,) = table.decide(SettleRuns(queue="q", epoch=first, changes=(change(Run(0, 4, SETTLED)),)))
     assert isinstance(refusal, CoordinatorFenced)
     assert table.queue().partitions == {}
-    table.decide(Settle(queue="q", epoch=table.queue().epoch, changes=(change(Run(0, 4, SETTLED)),)))
+    table.decide(SettleRuns(queue="q", epoch=table.queue().epoch, changes=(change(Run(0, 4, SETTLED)),)))
     assert table.queue().partitions["t-id", 0].start_offset == 5
     table.rewrite()
 
@@ -116,12 +116,12 @@ def test_another_start_is_refused_an_absent_one_stays() -> None:
     assert (queue.row.settings.start, queue.row.settings.lock_ms) == ("latest", 5_000)
 
 
-def subscribe(*topics: str) -> Subscribe:
+def subscribe(*topics: str) -> SubscribeQueue:
     settings = msgspec.structs.replace(SETTINGS, topics=topics)
     starts = tuple(
         PartitionChange(queue="q", topic=one, topic_id=f"{one}-id", partition=0, start_offset=7) for one in topics
     )
-    return Subscribe(queue="q", queue_id="1", settings=settings, starts=starts)
+    return SubscribeQueue(queue="q", queue_id="1", settings=settings, starts=starts)
 
 
 def test_topics_are_added_by_several_at_once() -> None:
@@ -130,7 +130,7 @@ def test_topics_are_added_by_several_at_once() -> None:
     kept = msgspec.structs.replace(SETTINGS, lock_ms=5_000, start="earliest", dead_letter_topic="dead")
     table.decide(put(kept))
     table.decide(ClaimQueue(queue="q", coordinator="a"))
-    table.decide(Settle(queue="q", epoch=table.queue().epoch, changes=(change(Run(0, 1, SETTLED)),)))
+    table.decide(SettleRuns(queue="q", epoch=table.queue().epoch, changes=(change(Run(0, 1, SETTLED)),)))
     table.decide(subscribe("u", "t"), subscribe("v"))
     row = table.queue().row
     assert row is not None
@@ -179,9 +179,9 @@ def test_a_topic_taken_out_is_forgotten_and_settled_no_more() -> None:
     table.decide(put())
     table.decide(ClaimQueue(queue="q", coordinator="a"))
     epoch = table.queue().epoch
-    table.decide(Settle(queue="q", epoch=epoch, changes=(change(Run(3, 4, SETTLED)),)))
+    table.decide(SettleRuns(queue="q", epoch=epoch, changes=(change(Run(3, 4, SETTLED)),)))
     table.decide(put(msgspec.structs.replace(SETTINGS, topics=("u",))))
-    table.decide(Settle(queue="q", epoch=epoch, changes=(change(Run(5, 6, SETTLED)),)))
+    table.decide(SettleRuns(queue="q", epoch=epoch, changes=(change(Run(5, 6, SETTLED)),)))
     assert table.queue().partitions == {}
     table.rewrite()
 
@@ -201,14 +201,14 @@ def test_what_is_pending_is_concluded_once_by_what_was_decided() -> None:
             on_abort=(change(Run(number, number, RELEASED, 1)),),
             prepared_at_ms=0,
         )
-        table.decide(Prepare(pending=pending, epoch=epoch))
+        table.decide(PrepareSettlement(pending=pending, epoch=epoch))
     table.rewrite()
-    table.decide(Conclude(queue="q", transaction_id="T", pending_ids=frozenset({"p0"})))
+    table.decide(ConcludeSettlement(queue="q", transaction_id="T", pending_ids=frozenset({"p0"})))
     settled = table.queue().partitions["t-id", 0]
     assert (settled.start_offset, settled.runs) == (1, (Run(1, 1, RELEASED, 1),))
     assert table.queue().pending == {}
     version = table.state.version
-    table.decide(Conclude(queue="q", transaction_id="T", pending_ids=frozenset({"p0"})))
+    table.decide(ConcludeSettlement(queue="q", transaction_id="T", pending_ids=frozenset({"p0"})))
     assert table.state.version == version
 
 
@@ -235,12 +235,12 @@ def test_a_moved_start_forgets_what_was_settled() -> None:
     table.decide(ClaimQueue(queue="q", coordinator="a"))
     epoch = table.queue().epoch
     both = (change(Run(0, 4, SETTLED)), msgspec.structs.replace(change(Run(0, 1, SETTLED)), partition=1))
-    table.decide(Settle(queue="q", epoch=epoch, changes=both))
+    table.decide(SettleRuns(queue="q", epoch=epoch, changes=both))
     start = msgspec.structs.replace(change(), start_offset=2)
     (refusal,) = table.decide(MoveStarts(queue="q", epoch=epoch - 1, starts=(start,)))
     assert isinstance(refusal, CoordinatorFenced)
     table.decide(MoveStarts(queue="q", epoch=epoch, starts=(start,)))
-    (refusal,) = table.decide(Settle(queue="q", epoch=epoch, changes=(change(Run(2, 4, SETTLED)),)))
+    (refusal,) = table.decide(SettleRuns(queue="q", epoch=epoch, changes=(change(Run(2, 4, SETTLED)),)))
     assert isinstance(refusal, CoordinatorFenced)
     settled = {key: (one.start_offset, one.runs) for key, one in table.queue().partitions.items()}
     assert settled == {("t-id", 0): (2, ()), ("t-id", 1): (2, ())}
@@ -265,10 +265,10 @@ def test_starts_are_not_moved_beneath_a_transaction() -> None:
         on_abort=(),
         prepared_at_ms=0,
     )
-    table.decide(Prepare(pending=waiting, epoch=epoch))
+    table.decide(PrepareSettlement(pending=waiting, epoch=epoch))
     (refusal,) = table.decide(MoveStarts(queue="q", epoch=epoch, dropped=frozenset({"t"})))
     assert isinstance(refusal, BackOff)
-    table.decide(Conclude(queue="q", transaction_id="x"))
+    table.decide(ConcludeSettlement(queue="q", transaction_id="x"))
     table.decide(MoveStarts(queue="q", epoch=epoch, dropped=frozenset({"t"})))
     row = table.queue().row
     assert row is not None

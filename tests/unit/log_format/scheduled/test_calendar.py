@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from log_format.scheduled.calendar import Calendar
-from log_format.scheduled.due import Due, list_due, list_due_now, put_due
+from log_format.scheduled.due import DueNotice, list_due_now, list_notices, put_notice
 from log_format.stores.memory import MemoryStore
 from tests.support.clocks import EPOCH_MS, ManualClock
 
@@ -23,7 +23,7 @@ def calendar(store: MemoryStore, clock: ManualClock) -> Calendar:
 
 
 def filed(store: MemoryStore, due_ms: int, name: str) -> None:
-    put_due(store, Due(due_ms, "t", "id", name))
+    put_notice(store, DueNotice(due_ms, "t", "id", name))
 
 
 def planned(one: Calendar, clock: ManualClock, notices_max: int = 100) -> None:
@@ -55,7 +55,7 @@ def test_all_that_is_due_is_in_a_window_where_listings_are_cut() -> None:
         filed(store, due_ms, name)
     for _ in range(12):
         planned(one, clock, notices_max=4)
-        for notice in list(list_due(store, EPOCH_MS)):
+        for notice in list(list_notices(store, EPOCH_MS)):
             if notice.due_ms <= one.newest.until_ms:  # what a publisher does behind a window
                 store.delete(notice.key)
     windows = [window for _, window in one.windows_behind(0)]
@@ -69,7 +69,7 @@ def test_a_gateway_puts_no_window_that_adds_nothing() -> None:
     one = calendar(store, clock)
     filed(store, EPOCH_MS - 60_000, "object")
     for number in range(5):
-        put_due(store, Due(EPOCH_MS - 120_000, "other", "id", f"n-{number}"))
+        put_notice(store, DueNotice(EPOCH_MS - 120_000, "other", "id", f"n-{number}"))
     for _ in range(4):
         planned(one, clock, notices_max=4)
     number = one.number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from log_format.scheduled.due import MINUTE_MS, Due, list_due_now, put_due
+from log_format.scheduled.due import MINUTE_MS, DueNotice, list_due_now, put_notice
 from log_format.stores.memory import MemoryStore
 from tests.support.clocks import ManualClock
 
@@ -12,15 +12,15 @@ TOPICS = ("a", "a-b", "a.b", "ab", "b")
 """In keys ``a-b`` and ``a.b`` stand before ``a``, since a slash follows the name."""
 
 
-def stored(now_ms: int) -> tuple[MemoryStore, list[Due]]:
+def stored(now_ms: int) -> tuple[MemoryStore, list[DueNotice]]:
     """Three minutes of notices of each topic, several of them in one millisecond."""
     store, every = MemoryStore(), []
     for minutes in range(3):
         for topic in TOPICS:
             for number in range(4):
-                due = Due(now_ms - minutes * MINUTE_MS - number // 2, topic, "id", f"object-{minutes}-{number}")
+                due = DueNotice(now_ms - minutes * MINUTE_MS - number // 2, topic, "id", f"object-{minutes}-{number}")
                 every.append(due)
-                put_due(store, due)
+                put_notice(store, due)
     return store, every
 
 
@@ -43,6 +43,6 @@ def test_what_is_due_soon_is_said_and_not_taken() -> None:
     """The first time behind the present one is known; its notice is none that is due."""
     clock, store = ManualClock(), MemoryStore()
     for later_ms in (300, 200, 5_000):
-        put_due(store, Due(clock.now_ms() + later_ms, "t", "id", f"n-{later_ms}"))
+        put_notice(store, DueNotice(clock.now_ms() + later_ms, "t", "id", f"n-{later_ms}"))
     listing = list_due_now(store, clock, ahead_ms=1_000, notices_max=10)
     assert (listing.topics, listing.next_ms) == ({}, clock.now_ms() + 200)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from log_format.limits import CHECK_PAUSE_MS, CHECKS_MAX
-from log_format.transactions.changes import Begin, DecideCommit
+from log_format.transactions.changes import BeginTransaction, DecideCommit
 from log_format.transactions.check_back import NotDue, OfferForCheck, due_rows
 from log_format.transactions.row import TransactionRow, decode_tag, encode_tag
 from log_format.transactions.state import TransactionsEdit, TransactionsState
@@ -15,7 +15,7 @@ TIMEOUT_MS = 900_000
 def begun(check_after_ms: int | None = 5_000) -> TransactionsEdit:
     """A state with one open transaction, begun at 0."""
     state = TransactionsEdit(TransactionsState())
-    begin = Begin(
+    begin = BeginTransaction(
         transactional_id="orders-1",
         transaction_id=ID,
         new_producer_id=ID,

@@ -15,7 +15,7 @@ from log_format.errors import CorruptData, TopicReplaced, UnknownTopic
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionEnded
-from log_format.transactions.changes import Finish, unknown_transaction_error
+from log_format.transactions.changes import FinishTransaction, unknown_transaction_error
 from log_format.transactions.finishing import finish
 from log_format.transactions.row import Place, TransactionRow
 from log_format.transactions.staged_offsets import SUFFIX
@@ -86,7 +86,7 @@ class _Program:
     async def settle(self, row: TransactionRow, names: Sequence[str]) -> None:
         self._step("settle", ",".join(str(NAMES.index(name)) for name in names))
 
-    async def record(self, last: Finish) -> TransactionRow:
+    async def record(self, last: FinishTransaction) -> TransactionRow:
         self._step("record", ",".join(place.topic for place in last.places))
         return msgspec.structs.replace(DECIDED, state="committed", places=last.places)
 

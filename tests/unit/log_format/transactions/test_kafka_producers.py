@@ -8,7 +8,14 @@ import pytest
 
 from log_format.errors import ErrorCode, TidelogError
 from log_format.topic.producer_id import format_number
-from log_format.transactions.changes import Begin, DecideAbort, DecideCommit, Decision, Finish, NotFinished
+from log_format.transactions.changes import (
+    BeginTransaction,
+    DecideAbort,
+    DecideCommit,
+    Decision,
+    FinishTransaction,
+    NotFinished,
+)
 from log_format.transactions.compaction import snapshot
 from log_format.transactions.kafka_producers import LAST_EPOCH, BeginNext, InitProducer
 from log_format.transactions.lanes import Lanes
@@ -62,7 +69,7 @@ class Table:
             self.decide(decision)
             return
         self.decide(DecideCommit(transaction_id=row.transaction_id, staged=(), lanes=LANES))
-        self.decide(Finish(transaction_id=row.transaction_id, places=()))
+        self.decide(FinishTransaction(transaction_id=row.transaction_id, places=()))
 
 
 def test_an_epoch_has_many_transactions() -> None:
@@ -187,7 +194,9 @@ def test_http_and_kafka_take_a_transactional_id_from_each_other() -> None:
     """Each has ids of its own kind; the other's transaction is aborted."""
     table = Table()
     kafkas = table.begin(table.init())
-    https = table.decide(Begin(transactional_id=MINE, transaction_id="h", new_producer_id="t-http", timeout_ms=1))
+    https = table.decide(
+        BeginTransaction(transactional_id=MINE, transaction_id="h", new_producer_id="t-http", timeout_ms=1)
+    )
     assert (https.producer_id, https.epoch) == ("t-http", 0)
     assert table.state.transactions[kafkas.transaction_id].state == "aborted"
     assert table.refusal(kafkas) is ErrorCode.UNKNOWN_PRODUCER

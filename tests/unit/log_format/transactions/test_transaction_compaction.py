@@ -20,13 +20,13 @@ from log_format.stores.local import LocalStore
 from log_format.topic import producer_id
 from log_format.topic.producers import ProducerStamp
 from log_format.transactions.changes import (
-    Begin,
     BeginAndCommit,
+    BeginTransaction,
     Decide,
     DecideCommit,
     Decision,
-    Finish,
-    Forbid,
+    FinishTransaction,
+    ForbidTransaction,
     judge_request,
 )
 from log_format.transactions.compaction import Compact
@@ -71,12 +71,12 @@ def _at_once(sequence: int | None, transaction_id: str | None = None) -> BeginAn
 
 
 def _some_history(bench: Bench) -> None:
-    bench.decide(Begin(transactional_id="a", transaction_id="t1", new_producer_id="pa", timeout_ms=60_000))
-    bench.decide(Begin(transactional_id="b", transaction_id=None, new_producer_id="pb"))
+    bench.decide(BeginTransaction(transactional_id="a", transaction_id="t1", new_producer_id="pa", timeout_ms=60_000))
+    bench.decide(BeginTransaction(transactional_id="b", transaction_id=None, new_producer_id="pb"))
     bench.decide(DecideCommit(transaction_id="t1", staged=("x",)))
     for sequence in range(8):
         bench.decide(_at_once(sequence))
-        bench.decide(Finish(transaction_id=f"r{sequence}", places=PLACES))
+        bench.decide(FinishTransaction(transaction_id=f"r{sequence}", places=PLACES))
 
 
 def _tells(state: TransactionsState) -> tuple[Any, ...]:
@@ -97,7 +97,7 @@ def test_compacted_it_tells_the_same(bench: Bench, tmp_path: Path) -> None:
     for version in range(bench.log.state.version + 1):
         bench.store.delete(f"system/transactions/_delta_log/{version:020d}.json")
     assert _tells(bench.loaded())[:4] == before[:4]
-    bench.decide(Finish(transaction_id="t1", places=PLACES))
+    bench.decide(FinishTransaction(transaction_id="t1", places=PLACES))
     assert bench.loaded().transactions["t1"].places == PLACES
     table = deltalake.DeltaTable(str(tmp_path / "system" / "transactions"))
     assert table.to_pyarrow_table().num_rows == len(before[2]) + 2, "one row each, the epoch, and the new row"
@@ -107,7 +107,7 @@ def test_only_the_newest_five_requests_are_known_again(bench: Bench) -> None:
     """However many rows are still there: five are duplicates, older ones out of order; live, compacted, behind a checkpoint."""
     for sequence in range(8):
         bench.decide(_at_once(sequence))
-        bench.decide(Finish(transaction_id=f"r{sequence}", places=PLACES))
+        bench.decide(FinishTransaction(transaction_id=f"r{sequence}", places=PLACES))
     states = [bench.log.state, bench.loaded()]
     assert len(bench.log.state.transactions) == 8, "the others are not forgotten within the minute"
     bench.compact()
@@ -122,20 +122,20 @@ def test_only_the_newest_five_requests_are_known_again(bench: Bench) -> None:
 
 def test_a_small_table_is_left_alone(bench: Bench) -> None:
     """One file is not worth a commit."""
-    bench.decide(Begin(transactional_id="a", transaction_id="t1", new_producer_id="pa", timeout_ms=60_000))
+    bench.decide(BeginTransaction(transactional_id="a", transaction_id="t1", new_producer_id="pa", timeout_ms=60_000))
     assert (bench.compact(), bench.log.state.version) == (0, 0)
 
 
 def test_an_old_epoch_stays_behind_a_compaction(bench: Bench) -> None:
     """A transactional id outlives its transactions: its next epoch is higher, whatever was compacted."""
     long_ago_ms = SystemClock().now_ms() - 2 * limits.TRANSACTION_REMEMBERED_MS
-    begin = Begin(transactional_id="a", transaction_id="t1", new_producer_id="pa", timeout_ms=1)
+    begin = BeginTransaction(transactional_id="a", transaction_id="t1", new_producer_id="pa", timeout_ms=1)
     _, begun = begin.decide(TransactionsState(), long_ago_ms)
     assert isinstance(begun, TransactionRow)
     bench.decide(_Rows([msgspec.structs.replace(begun, state="aborted")]))
-    bench.decide(Forbid(transaction_id="x"))
+    bench.decide(ForbidTransaction(transaction_id="x"))
     assert "t1" not in bench.log.state.transactions
-    bench.decide(Forbid(transaction_id="y"))
+    bench.decide(ForbidTransaction(transaction_id="y"))
     bench.compact()
     assert bench.loaded().producers["a"].epoch == 0
     assert bench.loaded().transactions.keys() == bench.log.state.transactions.keys()
@@ -163,7 +163,7 @@ def test_requests_take_no_more_than_their_newest() -> None:
         for decision in (_at_once(number), _at_once(None, f"u{number}")):
             state = _after(state, decision, now_ms)
         for name in (f"r{number}", f"u{number}"):
-            state = _after(state, Finish(transaction_id=name, places=PLACES), now_ms)
+            state = _after(state, FinishTransaction(transaction_id=name, places=PLACES), now_ms)
         assert len(state.transactions) <= limits.PRODUCER_REQUESTS_REMEMBERED + 4
     again = judge_request(state, ProducerStamp(WHO, 0, 46), now_ms)
     assert isinstance(again, TransactionRow)
@@ -174,11 +174,13 @@ def test_the_longest_ended_are_forgotten_first_when_there_are_too_many() -> None
     """However many transactions a day brings, memory is bounded; what is not at its end is kept."""
     state = TransactionsState()
     for number in range(50):
-        begin = Begin(transactional_id=f"i{number}", transaction_id=f"t{number}", new_producer_id="p", timeout_ms=9)
+        begin = BeginTransaction(
+            transactional_id=f"i{number}", transaction_id=f"t{number}", new_producer_id="p", timeout_ms=9
+        )
         state = _after(state, begin, NOW_MS)
         state = _after(state, DecideCommit(transaction_id=f"t{number}", staged=()), NOW_MS)
         if number:
-            state = _after(state, Finish(transaction_id=f"t{number}", places=()), NOW_MS)
+            state = _after(state, FinishTransaction(transaction_id=f"t{number}", places=()), NOW_MS)
     assert state.floor == state.version + 1 == 0
     rows = dict(state.transactions)
     forgotten = _forget(rows, NOW_MS, 10, 0)
@@ -189,11 +191,11 @@ def test_the_longest_ended_are_forgotten_first_when_there_are_too_many() -> None
 
 def test_what_is_forbidden_is_never_committed() -> None:
     """What is staged for a request without a row may be deleted once it is forbidden: its late decision is refused."""
-    state = _after(TransactionsState(), Forbid(transaction_id="r0"), NOW_MS)
+    state = _after(TransactionsState(), ForbidTransaction(transaction_id="r0"), NOW_MS)
     rows, outcome = _at_once(0).decide(state, NOW_MS)
     assert (rows, type(outcome)) == ((), BackOff)
     state = _after(TransactionsState(), _at_once(0), NOW_MS)
-    assert _after(state, Forbid(transaction_id="r0"), NOW_MS) == state
+    assert _after(state, ForbidTransaction(transaction_id="r0"), NOW_MS) == state
 
 
 def test_a_request_waits_for_the_one_before_it() -> None:
@@ -202,5 +204,5 @@ def test_a_request_waits_for_the_one_before_it() -> None:
     refusal = judge_request(state, ProducerStamp(WHO, 0, 1), NOW_MS)
     assert isinstance(refusal, BackOff)
     assert refusal.code is ErrorCode.UNAVAILABLE
-    state = _after(state, Finish(transaction_id="r0", places=()), NOW_MS)
+    state = _after(state, FinishTransaction(transaction_id="r0", places=()), NOW_MS)
     assert judge_request(state, ProducerStamp(WHO, 0, 1), NOW_MS) is None

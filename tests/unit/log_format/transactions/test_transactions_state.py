@@ -19,14 +19,14 @@ from log_format.errors import CorruptData, ErrorCode, TidelogError
 from log_format.stores.local import LocalStore
 from log_format.topic.producer_id import JOB, TRANSACTIONAL, issue
 from log_format.transactions.changes import (
-    Begin,
     BeginAndCommit,
+    BeginTransaction,
     Decide,
     DecideAbort,
     DecideCommit,
     Decision,
-    Finish,
-    Forbid,
+    FinishTransaction,
+    ForbidTransaction,
 )
 from log_format.transactions.job import CommitJob
 from log_format.transactions.row import Place, TransactionRow, decode_tag, encode_tag
@@ -37,8 +37,10 @@ HALF_A_DAY_MS = 12 * 3_600_000
 MINUTE_MS = 60_000
 
 
-def _begin(transaction_id: str | None = "t1", who: str = "mine", timeout_ms: int = 1000) -> Begin:
-    return Begin(transactional_id=who, transaction_id=transaction_id, new_producer_id=f"p-{who}", timeout_ms=timeout_ms)
+def _begin(transaction_id: str | None = "t1", who: str = "mine", timeout_ms: int = 1000) -> BeginTransaction:
+    return BeginTransaction(
+        transactional_id=who, transaction_id=transaction_id, new_producer_id=f"p-{who}", timeout_ms=timeout_ms
+    )
 
 
 def _after(now_ms: int, state: TransactionsState, *decisions: Decision) -> tuple[TransactionsState, list[Any]]:
@@ -71,7 +73,7 @@ def test_decisions_of_one_commit_see_each_other() -> None:
     state, outcomes = _after(5, state, commit, _begin("t2"))
     assert outcomes == ["committing", ErrorCode.UNAVAILABLE]
     assert (state.transactions["t1"].state, state.producers["mine"].epoch) == ("committing", 0)
-    assert _after(6, state, Finish(transaction_id="t1", places=()), _begin("t2"))[1] == ["committed", "open"]
+    assert _after(6, state, FinishTransaction(transaction_id="t1", places=()), _begin("t2"))[1] == ["committed", "open"]
 
 
 def test_the_first_decision_stays() -> None:
@@ -80,7 +82,12 @@ def test_the_first_decision_stays() -> None:
     places = (Place("flights", 0, 7, 2),)
     again = DecideCommit(transaction_id="t1", staged=("b",))
     state, outcomes = _after(
-        1, state, again, Finish(transaction_id="t1", places=places), Finish(transaction_id="t1", places=()), again
+        1,
+        state,
+        again,
+        FinishTransaction(transaction_id="t1", places=places),
+        FinishTransaction(transaction_id="t1", places=()),
+        again,
     )
     assert outcomes == ["committing", "committed", "committed", "committed"]
     assert (state.transactions["t1"].staged, state.transactions["t1"].places) == ((), places)
@@ -105,7 +112,7 @@ def test_every_version_is_a_delta_table(tmp_path: Path) -> None:
     steps: list[list[Decision]] = [
         [_begin(timeout_ms=900_000), _begin("t2", "other", timeout_ms=900_000)],
         [DecideCommit(transaction_id="t1", staged=("s",)), DecideAbort(transaction_id="t2", reason="asked")],
-        [Finish(transaction_id="t1", places=(Place("flights", 1, 0, 3),)), _begin(None)],
+        [FinishTransaction(transaction_id="t1", places=(Place("flights", 1, 0, 3),)), _begin(None)],
     ]
     for step in steps:
         committer.commit(Decide(step, lambda: f"id-{next(ids)}"))
@@ -148,7 +155,11 @@ def test_a_number_outlives_its_transaction() -> None:
     state = TransactionsState()
     for who, number in (("plain", None), ("first", 4), ("second", 5)):
         begin = _begin(who, who) if number is None else replace(_begin(who, who), number=number)
-        decisions = (begin, DecideCommit(transaction_id=who, staged=()), Finish(transaction_id=who, places=()))
+        decisions = (
+            begin,
+            DecideCommit(transaction_id=who, staged=()),
+            FinishTransaction(transaction_id=who, places=()),
+        )
         state, _ = _after(0, state, *decisions)
     numbered = state.producers["second"]
     more = [msgspec.structs.replace(numbered, transactional_id=f"n{n}") for n in range(limits.NUMBERED_IDS_MAX - 1)]
@@ -173,7 +184,9 @@ def test_a_number_is_committed_once() -> None:
     job = CommitJob(transaction_id="j1", staged=("a",), new_producer_id="p", transactional_id="q", number=3)
     state, outcomes = _after(0, TransactionsState(), job, job, replace(job, transaction_id="j2"))
     assert outcomes == ["committing", "committing", ErrorCode.UNAVAILABLE]
-    state, outcomes = _after(1, state, Finish(transaction_id="j1", places=()), replace(job, transaction_id="j2"))
+    state, outcomes = _after(
+        1, state, FinishTransaction(transaction_id="j1", places=()), replace(job, transaction_id="j2")
+    )
     assert outcomes == ["committed", ErrorCode.TRANSACTION_NOT_OPEN]
     state, outcomes = _after(
         2, state, replace(job, transaction_id="j3", number=2), replace(job, transaction_id="j3", number=4)
@@ -184,7 +197,7 @@ def test_a_number_is_committed_once() -> None:
 
 def test_a_forbidden_job_is_not_committed() -> None:
     """Its staged objects may be deleted already."""
-    forbid = Forbid(transaction_id="j1")
+    forbid = ForbidTransaction(transaction_id="j1")
     job = CommitJob(transaction_id="j1", staged=("a",), new_producer_id="p", transactional_id="q", number=3)
     state, outcomes = _after(0, TransactionsState(), forbid, job)
     assert outcomes == ["aborted", ErrorCode.UNAVAILABLE]
@@ -217,7 +230,7 @@ def test_what_ended_is_forgotten_early_where_it_takes_too_much() -> None:
         decisions = (
             _begin(name, "id"),
             DecideCommit(transaction_id=name, staged=("a",)),
-            Finish(transaction_id=name, places=places),
+            FinishTransaction(transaction_id=name, places=places),
         )
         state, _ = _after(number, state, *decisions)
     assert "open" in state.transactions

@@ -25,7 +25,7 @@ from log_format.segments.reader import OffsetRange, SegmentReader
 from log_format.topic.changes import CreateTopic, DeleteTopic
 from log_format.topic.config import TopicConfig
 from log_format.topic.producer_id import JOB, issue
-from log_format.transactions.changes import Begin, Decide, DecideCommit, Forbid
+from log_format.transactions.changes import BeginTransaction, Decide, DecideCommit, ForbidTransaction
 from log_format.transactions.compaction import Compact
 from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_age import JOB_MS_MAX
@@ -263,7 +263,7 @@ def test_a_query_that_rested_is_known(store: DyingStore) -> None:
     clock = ManualClock()
     clock.pass_ms(SystemClock().now_ms() - clock.now_ms() + limits.TRANSACTIONAL_ID_REMEMBERED_MS + 1)
     committer = Committer(TableLog(store, transactions_table(), clock), new_id=new_id)
-    committer.commit(Decide([Forbid(transaction_id="other")], new_id))
+    committer.commit(Decide([ForbidTransaction(transaction_id="other")], new_id))
     committer.commit(Compact(new_id, files_min=2))
     known = transactions(store)
     assert len(known.files) == 1
@@ -318,7 +318,7 @@ def test_a_topic_that_was_made_anew(store: DyingStore) -> None:
 def test_what_a_gateway_began_for_the_query_is_fenced(store: DyingStore) -> None:
     """A query that wrote through gateways and goes on without: what it left open there can't be committed behind its back."""
     began = open_transactions(OPTIONS.store).decide(
-        Begin(
+        BeginTransaction(
             transactional_id=BatchName(QUERY, 0).transactional_id,
             transaction_id="t1",
             new_producer_id="p",
@@ -333,7 +333,7 @@ def test_what_a_gateway_began_for_the_query_is_fenced(store: DyingStore) -> None
     with pytest.raises(Exception, match="is fenced"):
         open_transactions(OPTIONS.store).decide(DecideCommit(transaction_id="t1", staged=()))
     again = open_transactions(OPTIONS.store).decide(
-        Begin(
+        BeginTransaction(
             transactional_id=BatchName(QUERY, 0).transactional_id,
             transaction_id="t2",
             new_producer_id="p",

@@ -21,7 +21,7 @@ from gateway.groups.membership.upkeep import Upkeep
 from gateway.groups.metrics import GroupMetrics
 from gateway.tasks.deadlines import Deadlines
 from log_format.errors import TidelogError
-from log_format.groups.changes import Claim, GroupDecision, Regroup
+from log_format.groups.changes import ClaimGroup, GroupDecision, PutGroup
 from log_format.groups.row import GroupChanges, GroupRow, MemberRow, OffsetRow, PendingOffsets
 from log_format.groups.state import Group, GroupsState
 from tests.support.clocks import ManualClock
@@ -56,7 +56,7 @@ class _Commits:
         return self.state
 
     async def decide(self, decision: GroupDecision) -> Group:
-        if isinstance(decision, Regroup):
+        if isinstance(decision, PutGroup):
             self.regroups.set()
         await self.may_decide.wait()
         changes = decision.decide(self.state, NOW_MS)
@@ -224,7 +224,7 @@ async def test_a_group_is_this_gateways_only_while_a_recent_look_says_so() -> No
     group = await coordinator.live("g")
     assert await coordinator.live("g") is group
     assert await coordinator.is_current(group)
-    await commits.decide(Claim(group="g", coordinator="another"))
+    await commits.decide(ClaimGroup(group="g", coordinator="another"))
     commits.ages.clear()
     assert not await coordinator.is_current(group)
     taken_back = await coordinator.live("g")

@@ -20,7 +20,7 @@ from gateway.problem import overloaded
 from gateway.tasks.deadlines import Deadlines
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode, RequestRefused
-from log_format.groups.changes import Regroup
+from log_format.groups.changes import PutGroup
 from log_format.groups.row import GroupRow, MemberRow
 from log_format.groups.state import Group
 from tests.support.group_rows import member_row
@@ -51,7 +51,7 @@ class _Group:
     def budget(self) -> _Group:
         return self
 
-    async def decide(self, decision: Regroup) -> Group:
+    async def decide(self, decision: PutGroup) -> Group:
         return Group(row=decision.row)
 
     async def resolve(self, members: Sequence[MemberRow]) -> Subscriptions:

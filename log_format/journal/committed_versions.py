@@ -18,7 +18,7 @@ class OutcomeForgotten(Exception):
     """Error: the memory does not reach back far enough to tell whether the object was committed."""
 
 
-class CommittedObjects:
+class CommittedVersions:
     """The newest objects that were committed or given up. ``after``: all versions later than this are remembered. Thread-safe."""
 
     def __init__(self, after: int = NO_LOG) -> None:
