@@ -49,6 +49,7 @@ BENCHMARKS: Final = {
     "long-history": ("maintenance.long_history",),
     "maintenance-memory": ("maintenance.memory",),
     "manifests": ("maintenance.manifests",),
+    "registry": ("registry.registry",),
     "collect": ("collect.collect",),
 }
 """The modules of each benchmark, whose ``measure(options)`` yields tables. One is imported when it is asked for."""

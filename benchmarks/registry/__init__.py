@@ -1,0 +1,1 @@
+"""The schema registry: its requests, and what a hundred thousand schemas take."""
