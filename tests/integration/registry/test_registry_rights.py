@@ -81,7 +81,7 @@ def test_every_spelling_of_a_subject_is_the_same_resource(secured: Secured, admi
     with _registry(secured, f"Bearer {token}") as registry:
         for spelling in ("closed", ":.:closed", "%3A.%3Aclosed", "%63losed"):
             message = registry.refused(403, "GET", f"/subjects/{spelling}/versions/1")
-            assert message == "This needs Read on subject 'closed'; the caller does not have this right."
+            assert "needs Read on subject 'closed'" in message
         registry.refused(40403, "GET", f"/schemas/ids/{schema_id}")
         reference: dict[str, Any] = {"name": "Closed", "subject": ":.:closed", "version": 1}
         body = {"schema": record("B", b="Closed"), "references": [reference]}

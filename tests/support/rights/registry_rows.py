@@ -21,7 +21,7 @@ _WRITE: Final = ("Write", "subject", "{subject}")
 _DESCRIBE: Final = ("Describe", "subject", "{subject}")
 _ALTER: Final = ("Alter", "subject", "{subject}")
 _DELETE: Final = ("Delete", "subject", "{subject}")
-_REFUSED: Final = re.compile(r"This needs (\w+) on (\w+) '(.*)'; the caller does not have this right\.")
+_REFUSED: Final = re.compile(r"needs (\w+) on (\w+) '([^']*)'")
 
 
 def _registered(world: World) -> None:
