@@ -167,14 +167,7 @@ class Upkeep:
         left += recent[:room]
         if left:
             self._adopting.reset()
-
-        async def adopt(name: str) -> None:
-            try:
-                await self._coordinator.live(name)
-            except TidelogError as problem:
-                _log.info("work on a queue is put off: %s", problem.detail)
-
-        await run_parallel(adopt, left, limit=QUEUES_AT_ONCE)
+        await self._works.for_each(left, self._coordinator.live, limit=QUEUES_AT_ONCE)
 
     def _is_left(self, name: str) -> bool:
         """Return whether this gateway should coordinate the queue and does not."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from gateway.tasks.parallel import run_parallel
 from log_format.errors import OutcomeUnknown, TidelogError
 
 PAUSE_AFTER_DEFECT_MS: Final = 1_000
@@ -21,6 +22,8 @@ itself."""
 RESTART_PAUSE_SECONDS: Final = (0.5, 1, 2, 5, 10)
 """Pauses before a process that ended is started again, by the number of its ends within ``STABLE_SECONDS``."""
 STABLE_SECONDS: Final = 60
+
+ItemT = TypeVar("ItemT")
 
 _log = logging.getLogger("gateway.supervised")
 
@@ -62,6 +65,10 @@ class SupervisedTasks:
         task.add_done_callback(self._ended)
         return task
 
+    async def for_each(self, items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[object]], *, limit: int) -> None:
+        """Do the work for each item, ``limit`` items at a time. A ``TidelogError`` is logged, and its item left for later."""
+        await run_parallel(lambda item: self._attempt(partial(work, item)), items, limit=limit)
+
     def stop(self) -> None:
         """Cancel all tasks."""
         for task in list(self._tasks):
@@ -69,6 +76,9 @@ class SupervisedTasks:
 
     async def _after(self, pause_ms: int, work: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(pause_ms / 1000)
+        await self._attempt(work)
+
+    async def _attempt(self, work: Callable[[], Awaitable[object]]) -> None:
         try:
             await work()
         except TidelogError as problem:

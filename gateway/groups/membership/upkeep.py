@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
 
 from gateway.cluster.ownership import Ownership
 from gateway.groups.bounds import OFFSETS_RETENTION_MS, PARALLEL_GROUPS_MAX
 from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.tables.look_backoff import LookBackoff
-from gateway.tasks.parallel import run_parallel
 from gateway.tasks.supervised import SupervisedTasks
 from log_format.errors import TidelogError
-
-ItemT = TypeVar("ItemT")
 
 _log = logging.getLogger("gateway.groups")
 
@@ -97,7 +92,7 @@ class Upkeep:
         seen = await self._parts.subscribed.look(group.row.members for group in groups)
         # A group that took in members meanwhile may seem behind: it looks once more, and writes nothing.
         behind = [group for group in groups if group.is_behind(seen)]
-        await _for_each(behind, LiveGroup.topics_changed)
+        await self._works.for_each(behind, LiveGroup.topics_changed, limit=PARALLEL_GROUPS_MAX)
 
     async def _adopt(self) -> None:
         seen = (self._ownership.view(), self._table.state.version)
@@ -114,7 +109,7 @@ class Upkeep:
         if lost:
             self._adopting.reset()
             _log.info("%d groups are coordinated here from now on", len(lost))
-        await _for_each(lost, self._coordinator.claimed)
+        await self._works.for_each(lost, self._coordinator.claimed, limit=PARALLEL_GROUPS_MAX)
 
     async def _forget_unused(self) -> None:
         state = await self._table.recent(self._bounds.expiry_ms)
@@ -134,16 +129,4 @@ class Upkeep:
                 unused.append(name)
         if unused:
             _log.info("%d groups were unused for %d ms: they are deleted", len(unused), OFFSETS_RETENTION_MS)
-        await _for_each(unused, self._coordinator.delete)
-
-
-async def _for_each(items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[object]]) -> None:
-    """Do the work for all groups, many in parallel so that they share commits; failures are left for the next time."""
-
-    async def one(item: ItemT) -> None:
-        try:
-            await work(item)
-        except TidelogError as problem:
-            _log.info("work on a group is put off: %s", problem.detail)
-
-    await run_parallel(one, items, limit=PARALLEL_GROUPS_MAX)
+        await self._works.for_each(unused, self._coordinator.delete, limit=PARALLEL_GROUPS_MAX)
