@@ -15,7 +15,7 @@ from tidelog.collect.body import RecordForm
 from tidelog.collect.collector import Collector, RecordRules
 from tidelog.collect.counts import Counts
 from tidelog.collect.delivery import Delivery
-from tidelog.collect.following import Following
+from tidelog.collect.file_follower import FileFollower
 from tidelog.collect.journal import Level
 from tidelog.collect.limits import OPEN_FILES_MAX
 from tidelog.collect.sink import ProducerLost, Stored
@@ -155,7 +155,7 @@ class Workbench:
         """A new process."""
         self.states = CrashingStateFile(self.directory / "agent.state", self)
         state = self.states.load("topic")
-        self.following = Following(
+        self.follower = FileFollower(
             self.patterns,
             state.files,
             state.next_file_id,
@@ -165,7 +165,7 @@ class Workbench:
             open_files_max=self.open_files_max,
             lose=self.lose,
         )
-        self.collector = Collector("topic", self.following, self.rules)
+        self.collector = Collector("topic", self.follower, self.rules)
         self.counts = Counts()
         self.delivery = Delivery(self.collector, self.topic, self.states, self.journal, self.counts)
         self.running = True
@@ -187,7 +187,7 @@ class Workbench:
 
     def send(self) -> None:
         """Everything that is there, without looking for more."""
-        while (batch := self.collector.gather(self.now_s, int(self.now_s * 1000))) is not None:
+        while (batch := self.collector.next_batch(self.now_s, int(self.now_s * 1000))) is not None:
             self.delivery.deliver(batch)
         self.delivery.settle()
 

@@ -109,7 +109,7 @@ class Agent:
                 sending = None
             if batch is None:
                 # While a request is in flight, a small one waits for more records: it could not be sent now anyway.
-                batch = self._collector.gather(time.monotonic(), now_ms(), full_only=sending is not None)
+                batch = self._collector.next_batch(time.monotonic(), now_ms(), full_only=sending is not None)
             if sending is None and batch is not None:
                 sending, batch = self._submit(worker, batch), None
                 continue
@@ -175,8 +175,8 @@ class Agent:
 
     def _count_unsent(self, *, ended: bool) -> None:
         """Count the files that are left out or can't be read. ``ended``: no more data is expected, and all are reported."""
-        self._counts.leave_out(self._collector.left_out(tell=ended))
-        self._counts.leave_unread(self._collector.unread_files(ended=ended))
+        self._counts.set_skipped(self._collector.count_skipped(tell=ended))
+        self._counts.set_unread(self._collector.unread_files(ended=ended))
 
     def _is_finished(self) -> bool:
-        return not self._collector.waits_for_ends
+        return not self._collector.has_unfinished_lines

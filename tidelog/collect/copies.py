@@ -4,7 +4,7 @@
 2. Bytes are compared as far as both files have them. If they can't be compared, the file is no copy: duplicate lines in the
    topic are better than missing ones.
 
-Compressing and copying give a new inode. Renaming does not: see ``tidelog.collect.following``.
+Compressing and copying give a new inode. Renaming does not: see ``tidelog.collect.file_follower``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Final
 
 from tidelog.collect import limits
 from tidelog.collect.content import Content
-from tidelog.collect.discovery import Found
-from tidelog.collect.followed import Followed
+from tidelog.collect.discovery import SeenFile
+from tidelog.collect.followed_file import FollowedFile
 from tidelog.unpacking import compression_of
 
 _MARK: Final = re.compile(r"[._-]+\d+(?:[-._:+T]+\d+)*Z?")
@@ -25,7 +25,7 @@ _MARK: Final = re.compile(r"[._-]+\d+(?:[-._:+T]+\d+)*Z?")
 _NUMBERED: Final = re.compile(rf"(.+?)(?:{_MARK.pattern})")
 
 
-def may_be_copy(path: str, original: Followed) -> bool:
+def may_be_copy(path: str, original: FollowedFile) -> bool:
     """Return whether rotation may have made ``path`` from ``original``, by its name.
 
     For ``access.log`` these are ``access.log.1``, ``access.log-20250131.gz``, ``access-1.log``, ``access.1.log`` and
@@ -36,22 +36,24 @@ def may_be_copy(path: str, original: Followed) -> bool:
     if path in names:
         return False
     # The copy may have been found first, before its original was known to be truncated.
-    return any(_made_of(path, name, original) or (original.present and _is_made_of(name, path)) for name in names)
+    return any(
+        _is_rotated_name(path, name, original) or (original.present and _is_made_of(name, path)) for name in names
+    )
 
 
-def is_copy(original: Followed, seen: Found, content: Content, head: bytes) -> bool:
+def is_copy(original: FollowedFile, seen: SeenFile, content: Content, head: bytes) -> bool:
     """Return whether ``content`` contains what was read of ``original``, or is the beginning of that."""
     length = min(len(original.state.head), len(head))
     if length == 0 or original.state.head[:length] != head[:length] or not may_be_copy(seen.path, original):
         return False
     before = content.read(original.read.offset - original.tail.length, original.tail.length)
     if len(before) == original.tail.length:
-        return original.tail.matches(before) and _alike_behind(original, content)
+        return original.tail.matches(before) and _has_same_tail(original, content)
     # It ends before the read position: copied before the last lines came, or still being written.
     return _is_beginning(original, content, len(head))
 
 
-def is_truncated(original: Followed) -> bool:
+def is_truncated(original: FollowedFile) -> bool:
     """Return whether an open, uncompressed file has other bytes than were read of it, as far as it can be read."""
     if original.content is None or original.state.compression is not None:
         return False
@@ -61,7 +63,7 @@ def is_truncated(original: Followed) -> bool:
         return False
 
 
-def _made_of(path: str, name: str, original: Followed) -> bool:
+def _is_rotated_name(path: str, name: str, original: FollowedFile) -> bool:
     if _is_made_of(path, name):
         return True
     # Files with other numbers were renamed, and keep their inode until they are compressed.
@@ -88,7 +90,7 @@ def _plain(path: str) -> str:
     return path if compression_of(path) is None else path[: path.rindex(".")]
 
 
-def _alike_behind(original: Followed, content: Content) -> bool:
+def _has_same_tail(original: FollowedFile, content: Content) -> bool:
     """Return whether the bytes after the position are equal and not longer: a copy has nothing that the original lacks."""
     theirs = original.content
     if theirs is None or not _intact(original, theirs):
@@ -96,7 +98,7 @@ def _alike_behind(original: Followed, content: Content) -> bool:
     return _begins_with(theirs, content, original.read.offset)
 
 
-def _is_beginning(original: Followed, content: Content, head_bytes: int) -> bool:
+def _is_beginning(original: FollowedFile, content: Content, head_bytes: int) -> bool:
     """Return whether a file that ends before the position is the beginning of what was read."""
     if head_bytes < limits.HEAD_BYTES:
         return True  # The heads are equal, and the file has no more.
@@ -113,7 +115,7 @@ def _is_beginning(original: Followed, content: Content, head_bytes: int) -> bool
     return compared >= limits.TAIL_BYTES
 
 
-def _intact(original: Followed, content: Content) -> bool:
+def _intact(original: FollowedFile, content: Content) -> bool:
     """Return whether an uncompressed file still has the bytes that were read: it was not truncated meanwhile."""
     if original.state.compression is not None:
         return False

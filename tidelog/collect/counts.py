@@ -58,12 +58,12 @@ class Counts:
         self.lost_bytes += size_bytes
         self._lost_bytes.inc(size_bytes)
 
-    def leave_out(self, files: int) -> None:
+    def set_skipped(self, files: int) -> None:
         """Set the number of files that are left out."""
         self.left_out_files = files
         self._left_out.set(files)
 
-    def leave_unread(self, files: int) -> None:
+    def set_unread(self, files: int) -> None:
         """Set the number of files that can't be read to their end."""
         self.unread_files = files
         self._unread_files.set(files)

@@ -39,7 +39,7 @@ class Delivery:
 
         Raises ``GatewayError`` when there is no such topic, ``ValueError`` when it is unfit.
         """
-        return self._collector.shape(self._sink.topic_form())
+        return self._collector.set_form(self._sink.topic_form())
 
     def recover(self, intent: Intent) -> None:
         """Finish the request that the previous process had begun.
@@ -69,7 +69,7 @@ class Delivery:
             if not stored.duplicate:
                 stored_ranges = batch.ranges
                 self._report_lost(lost, "Bytes are lost: they were not stored, and can't be read again")
-        self._collector.resume_behind(stored_ranges)
+        self._collector.resume_after(stored_ranges)
         self._dirty = True
 
     def deliver(self, batch: Batch) -> None:
@@ -94,7 +94,7 @@ class Delivery:
                 if error.in_doubt:
                     self._report_doubtful(batch.ranges, str(error))
             except RecordsTooLarge as error:
-                batch = self._cut_anew(batch, error)
+                batch = self._split_again(batch, error)
             else:
                 break
         if stored.record_count != batch.record_count:
@@ -113,7 +113,7 @@ class Delivery:
             self._states.save(self._collector.snapshot(None))
             self._dirty = False
 
-    def _cut_anew(self, batch: Batch, error: RecordsTooLarge) -> Batch:
+    def _split_again(self, batch: Batch, error: RecordsTooLarge) -> Batch:
         if not self.prepare():
             raise error
         again, lost = self._collector.read_again(batch.ranges)

@@ -25,7 +25,7 @@ _WILDCARD: Final = re.compile(r"[*?[]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SeenFile:
     """A regular file under one of its names; where links are followed, a symbolic link stands for its target."""
 
     path: str
@@ -35,11 +35,11 @@ class Found:
     compression: str | None
 
 
-Files = dict[tuple[int, int], Found]
+Files = dict[tuple[int, int], SeenFile]
 """Files by device and inode."""
 
 
-def find(patterns: Iterable[str], *, follow_links: bool) -> tuple[Files, list[str]]:
+def find_files(patterns: Iterable[str], *, follow_links: bool) -> tuple[Files, list[str]]:
     """Return every file that a pattern matches, under its first name in sort order, and the ignored links.
 
     Supports ``*``, ``?``, ``[…]`` and ``**`` (any number of directories); names that begin with a dot must be written out.
@@ -55,7 +55,7 @@ def find(patterns: Iterable[str], *, follow_links: bool) -> tuple[Files, list[st
     return files, [path for path in links if _target(path) not in files]
 
 
-def find_beside(paths: Iterable[str], *, follow_links: bool) -> Files:
+def find_siblings(paths: Iterable[str], *, follow_links: bool) -> Files:
     """Return every file in the directories of ``paths``, where a file renamed while no agent ran is likely to be."""
     directories = sorted({Path(path).parent for path in paths})
     beside = [(str(path), f"{directory}/") for directory in directories for path in _entries(directory)]
@@ -82,7 +82,7 @@ def _described(named: Sequence[tuple[str, str]], follow_links: bool, links: list
         if stat.S_ISLNK(status.st_mode):
             links.append(path)
         elif stat.S_ISREG(status.st_mode):
-            found = Found(
+            found = SeenFile(
                 path=path,
                 device=status.st_dev,
                 inode=status.st_ino,

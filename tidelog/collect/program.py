@@ -14,7 +14,7 @@ from tidelog.collect.agent import Agent
 from tidelog.collect.collector import Collector, RecordRules
 from tidelog.collect.counts import Counts
 from tidelog.collect.delivery import Delivery
-from tidelog.collect.following import Following
+from tidelog.collect.file_follower import FileFollower
 from tidelog.collect.journal import Journal, Level
 from tidelog.collect.sink import GatewaySink
 from tidelog.collect.state_file import StateFile
@@ -53,7 +53,7 @@ def start(options: Options, journal: Journal, show: Callable[[Counts], None]) ->
             stack.callback(server.server_close)
             stack.callback(server.shutdown)
             journal.tell(Level.INFO, "Metrics are served", url=f"http://127.0.0.1:{server.server_port}/metrics")
-        following = Following(
+        follower = FileFollower(
             options.patterns,
             state.files,
             state.next_file_id,
@@ -62,7 +62,7 @@ def start(options: Options, journal: Journal, show: Callable[[Counts], None]) ->
             follow_links=options.follow_links,
             lose=counts.lost,
         )
-        collector = Collector(options.topic, following, options.rules)
+        collector = Collector(options.topic, follower, options.rules)
         stack.callback(collector.close)
         sink = GatewaySink(
             options.url, options.topic, journal, compression=options.compression, token_file=options.token_file

@@ -24,7 +24,7 @@ _LF = 10
 _CR = 13
 
 
-class Rest(Enum):
+class Remainder(Enum):
     """Treatment of the bytes after the last record that is known to have ended."""
 
     LEAVE = "leave"
@@ -72,7 +72,7 @@ class _Spans:
 
 
 def split(
-    block: bytes, start: Position, *, rest: Rest, value_bytes_max: int, first_line: re.Pattern[bytes] | None = None
+    block: bytes, start: Position, *, rest: Remainder, value_bytes_max: int, first_line: re.Pattern[bytes] | None = None
 ) -> Records:
     """Return the records of ``block``, which begins at ``start``; each has at most ``value_bytes_max`` (at least 1) bytes."""
     array = np.frombuffer(block, dtype=np.uint8)
@@ -83,16 +83,16 @@ def split(
         spans, open_start = _lines(breaks), unfinished
     else:
         # It is not known yet whether an unfinished line is a first line: it waits, unless it is too large.
-        if rest is Rest.LEAVE and open_end - unfinished <= value_bytes_max:
+        if rest is Remainder.LEAVE and open_end - unfinished <= value_bytes_max:
             open_end = unfinished
         spans, open_start = _events(block[:open_end], breaks, first_line)
     # A record that is open at the end of the block but already too large is cut: its first parts are taken.
-    if rest is Rest.LEAVE and open_end > open_start:
+    if rest is Remainder.LEAVE and open_end > open_start:
         open_end = open_start + (open_end - open_start - 1) // value_bytes_max * value_bytes_max
     opened = open_end > open_start
     if opened:
         trimmed = open_end
-        if rest is not Rest.LEAVE and first_line is not None and block[open_end - 1] == _LF:
+        if rest is not Remainder.LEAVE and first_line is not None and block[open_end - 1] == _LF:
             trimmed -= 1
         index = int(np.searchsorted(breaks, open_start))
         spans = _Spans(
@@ -101,11 +101,11 @@ def split(
             np.append(spans.following, open_end),
             np.append(spans.line_indices, index),
         )
-    open_part = opened and rest is not Rest.WHOLE
+    open_part = opened and rest is not Remainder.WHOLE
     ends = spans.ends.copy()
     ended = ends > spans.starts
     ended[ended] = array[ends[ended] - 1] == _CR
-    if opened and (rest is Rest.LEAVE or spans.ends[-1] == spans.following[-1]):
+    if opened and (rest is Remainder.LEAVE or spans.ends[-1] == spans.following[-1]):
         ended[-1] = False  # a CR is part of the line break only directly before LF
     ends -= ended
     data = _without_gaps(array, ends, spans.following)

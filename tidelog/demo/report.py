@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tidelog.demo.maintenance import Upkeep
-from tidelog.demo.result import Result, Way
+from tidelog.demo.result import ReaderResult, Result
 from tidelog.demo.spark_job import Group
 
 CARRIERS_SHOWN: Final = 8
@@ -86,7 +86,7 @@ def _ways(result: Result) -> Table:
     return table
 
 
-def _cells(way: Way) -> list[str]:
+def _cells(way: ReaderResult) -> list[str]:
     summary = way.summary
     seconds = "" if way.seconds is None else f"{way.seconds:.1f}"
     return [way.name, f"{summary.count:,}", f"{summary.checksum_sum:016x}", f"{summary.checksum_xor:08x}", seconds]

@@ -13,7 +13,7 @@ from tidelog.demo.summary import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class ReaderResult:
     """One way of reading the records: its summary and duration; None if it ran while they arrived."""
 
     name: str
@@ -27,9 +27,9 @@ class Result:
 
     store: str
     topic: str
-    acknowledged: Way
+    acknowledged: ReaderResult
     """Acknowledged records; its seconds are those of the replay."""
-    ways: tuple[Way, ...]
+    ways: tuple[ReaderResult, ...]
     """Records read back: over HTTP, by Spark, by deltalake."""
     value_bytes: int
     records_per_second_asked: int

@@ -21,7 +21,7 @@ from tidelog.demo.picture import draw
 from tidelog.demo.processes import ChildProcess
 from tidelog.demo.readers import read_delta, read_http
 from tidelog.demo.replay import replay
-from tidelog.demo.result import Result, Way
+from tidelog.demo.result import ReaderResult, Result
 from tidelog.demo.source import Flights
 from tidelog.demo.spark_job import Group, SparkOutput
 from tidelog.demo.summary import Summary
@@ -103,8 +103,8 @@ def run(options: Options, console: Console) -> Result:
     return Result(
         store=options.store,
         topic=TOPIC,
-        acknowledged=Way(name="acknowledged", summary=replayed.summary, seconds=replayed.seconds),
-        ways=(over_http, Way(name="Spark", summary=output.seen()), by_delta),
+        acknowledged=ReaderResult(name="acknowledged", summary=replayed.summary, seconds=replayed.seconds),
+        ways=(over_http, ReaderResult(name="Spark", summary=output.seen()), by_delta),
         value_bytes=replayed.value_bytes,
         records_per_second_asked=options.records_per_second,
         lag=lag(replayed.acknowledgements, batches),
@@ -178,10 +178,10 @@ def _wait_for(condition: Callable[[], bool], child: ChildProcess, timeout_second
         time.sleep(0.05)
 
 
-def _timed(name: str, read: Callable[[], Summary]) -> Way:
+def _timed(name: str, read: Callable[[], Summary]) -> ReaderResult:
     started = time.monotonic()
     summary = read()
-    return Way(name=name, summary=summary, seconds=time.monotonic() - started)
+    return ReaderResult(name=name, summary=summary, seconds=time.monotonic() - started)
 
 
 def _same_delays(groups: list[Group], wanted: dict[tuple[int, str], float | None]) -> bool:

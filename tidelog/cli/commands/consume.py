@@ -34,8 +34,8 @@ from tidelog.cli.terminal.console import (
 from tidelog.cli.terminal.filter_options import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicArgument, complete_groups
+from tidelog.cli.terminal.positions import Where, parse_position, resolve_range
 from tidelog.cli.terminal.tables import counted
-from tidelog.cli.terminal.where import Where, find, parse_where
 from tidelog.consumer.consumer import Consumer
 from tidelog.types.filter import Filter
 from tidelog.unpacking import compression_of
@@ -177,7 +177,7 @@ def consume(
         # On one terminal a progress bar and records would overwrite each other.
         shown = not as_json and (output is not None or not sys.stdout.isatty())
         with consumer, reached.admin() as admin, _last_commit(copying, consumer, group):
-            range_ = find(admin, topic, where, partition, end_before)
+            range_ = resolve_range(admin, topic, where, partition, end_before)
             sink = layout.sink(output, append=append)
             with (
                 interrupts.caught(),
@@ -334,7 +334,7 @@ def _where(from_: str | None, last: int | None, partition: list[int] | None, gro
             "--group excludes --from, --last and --partition: reading starts at the group's committed offsets"
         )
     if last is None:
-        return parse_where(from_ or "earliest")
+        return parse_position(from_ or "earliest")
     if from_ is not None:
         raise ValueError("--from and --last exclude each other")
     return Where(last=last)
@@ -345,7 +345,7 @@ def _end(until: str | None, group: str | None, *, follow: bool) -> Where | None:
         return None
     if group is not None or follow:
         raise ValueError("--until excludes --group and --follow, which determine the end themselves")
-    return parse_where(until, "--until")
+    return parse_position(until, "--until")
 
 
 def _format(given: str) -> tuple[OutputFormat, str | None]:

@@ -15,9 +15,9 @@ from tidelog.cli.terminal.admin_call import AdminCall, YesOption
 from tidelog.cli.terminal.console import output, print_json
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import GroupArgument, complete_topics
+from tidelog.cli.terminal.positions import milliseconds, parse_position
 from tidelog.cli.terminal.tables import table
 from tidelog.cli.terminal.units import duration_ms
-from tidelog.cli.terminal.where import milliseconds, parse_where
 from tidelog.errors import UnknownGroup
 from tidelog.types.group import CommittedOffset, Group, GroupMember
 from tidelog.types.record import TopicPartition
@@ -193,7 +193,7 @@ def _begin(
     """Set the first offsets of a missing group, as ``_reset``, which creates the group. Raises ``ValueError`` for a shift."""
     if _SHIFT.fullmatch(to):
         raise ValueError(f"group {group!r} has no committed offsets that {to} could move")
-    where = parse_where(to, "--to")
+    where = parse_position(to, "--to")
     named = dict.fromkeys(topics) or {
         place.topic: [each.partition for each in places if each.topic == place.topic] for place in places
     }

@@ -15,9 +15,9 @@ from tidelog.cli.terminal.durations import in_milliseconds
 from tidelog.cli.terminal.filter_options import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import QueueArgument, TopicsArgument, complete_topics
+from tidelog.cli.terminal.positions import milliseconds
 from tidelog.cli.terminal.tables import counted, table, time_text
 from tidelog.cli.terminal.units import duration_ms
-from tidelog.cli.terminal.where import milliseconds
 from tidelog.types.queue import Queue
 
 app = Commands(help="Create, list, describe and delete queues; receive, settle and redrive their records.")

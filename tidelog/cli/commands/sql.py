@@ -26,9 +26,9 @@ from tidelog.cli.terminal.console import (
     progress,
     reporting,
 )
+from tidelog.cli.terminal.positions import Range, parse_position, resolve_range
 from tidelog.cli.terminal.tables import TextTable, text_cell
 from tidelog.cli.terminal.visible import visible_text
-from tidelog.cli.terminal.where import Range, find, parse_where
 from tidelog.consumer.consumer import Consumer
 from tidelog.consumer.whole_topic import tables_between
 
@@ -70,8 +70,8 @@ def sql(
         missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
         if missing:
             raise CommandFailed(f"SQL needs {', '.join(missing)}: pip install 'tidelog[sql]'")
-        begin = parse_where(from_ or "earliest")
-        end = None if until is None else parse_where(until, "--until")
+        begin = parse_position(from_ or "earliest")
+        end = None if until is None else parse_position(until, "--until")
         settings: dict[str, Any] = {"bootstrap_servers": url, "token_file": token_file}
         with (
             tempfile.TemporaryDirectory(prefix="tidelog-sql-") as directory,
@@ -80,7 +80,7 @@ def sql(
         ):
             try:
                 for topic in _topics(database, query):
-                    _load(database, topic, find(admin, topic, begin, None, end), settings, shown=not as_json)
+                    _load(database, topic, resolve_range(admin, topic, begin, None, end), settings, shown=not as_json)
                 answer = database.execute(query)
                 if as_json:
                     for row in _rows(answer):

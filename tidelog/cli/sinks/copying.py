@@ -11,7 +11,7 @@ from rich.progress import Progress
 from tidelog.cli.sinks.sinks import Sink
 from tidelog.cli.terminal.console import note
 from tidelog.cli.terminal.interrupt import Interrupts
-from tidelog.cli.terminal.where import Range
+from tidelog.cli.terminal.positions import Range
 from tidelog.consumer.consumer import Consumer
 from tidelog.errors import OffsetOutOfRange, UnknownTopic
 from tidelog.types.record import TopicPartition

@@ -14,7 +14,7 @@ from tidelog.admin import Admin
 from tidelog.cli.sinks.copying import CopyProgress, Fetching
 from tidelog.cli.sinks.sinks import Sink
 from tidelog.cli.terminal.interrupt import Interrupts
-from tidelog.cli.terminal.where import Range
+from tidelog.cli.terminal.positions import Range
 from tidelog.consumer.consumer import Consumer
 from tidelog.types.record import TopicPartition
 

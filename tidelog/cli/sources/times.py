@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from log_format.limits import TIMESTAMP_MS_MAX
-from tidelog.cli.terminal.where import milliseconds
+from tidelog.cli.terminal.positions import milliseconds
 
 _YEAR_2000_MS: Final = 946_684_800_000
 """Lower limit for plausible milliseconds: seconds of any time up to the year 31,969 are smaller numbers."""

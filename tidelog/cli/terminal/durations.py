@@ -12,8 +12,8 @@ from typing import Any
 
 import typer
 
+from tidelog.cli.terminal.positions import milliseconds
 from tidelog.cli.terminal.units import duration_ms, setting_value
-from tidelog.cli.terminal.where import milliseconds
 
 
 def in_seconds(*, least: float, most: float = math.inf) -> Callable[[Any], float]:

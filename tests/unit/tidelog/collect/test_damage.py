@@ -79,7 +79,7 @@ def test_a_file_that_is_read_after_all_is_not_unread(bench: Workbench) -> None:
     path = bench.logs / "a.log"
     path.symlink_to(bench.directory / "nothing")
     bench.start()
-    bench.following.unread.complain(str(path), "there is nothing")
+    bench.follower.unread.report(str(path), "there is nothing")
     assert bench.collector.unread_files(ended=True) == 1
     path.unlink()
     bench.write("a.log", b"1\n")

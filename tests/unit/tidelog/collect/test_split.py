@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.collect.position import Position
-from tidelog.collect.split import Records, Rest, split
+from tidelog.collect.split import Records, Remainder, split
 
 DATES = re.compile(rb"^\d")
 
@@ -20,7 +20,7 @@ def _values(records: Records) -> list[bytes]:
     return [records.data[start:end] for start, end in itertools.pairwise(bounds)]
 
 
-def _all(block: bytes, *, rest: Rest = Rest.LEAVE, size: int = 100, start: Position | None = None) -> Records:
+def _all(block: bytes, *, rest: Remainder = Remainder.LEAVE, size: int = 100, start: Position | None = None) -> Records:
     return split(block, start or Position(), rest=rest, value_bytes_max=size)
 
 
@@ -43,7 +43,7 @@ def test_lines_are_what_lies_between_line_breaks(block: bytes, values: list[byte
 def test_a_line_without_its_end_waits_or_is_a_part() -> None:
     """It is left while its end may come; sent without, it is numbered, and so is what follows of it."""
     assert _all(b"a\nunfin").consumed == 2
-    sent = _all(b"unfin", rest=Rest.PART)
+    sent = _all(b"unfin", rest=Remainder.PART)
     assert (_values(sent), sent.parts.tolist(), sent.next) == ([b"unfin"], [1], Position(offset=5, line=1, part=1))
     behind = _all(b"ished\nb\n", start=sent.next)
     assert (_values(behind), behind.parts.tolist(), behind.lines.tolist()) == ([b"ished", b"b"], [2, 0], [1, 2])
@@ -69,15 +69,15 @@ def test_a_line_without_end_is_bounded() -> None:
 def test_records_of_several_lines() -> None:
     """A line that matches begins a record; the last one waits until another begins, or is taken for whole."""
     block = b"1 a\n  b\r\n\n2 c\n  d\n"
-    left = split(block, Position(), rest=Rest.LEAVE, value_bytes_max=100, first_line=DATES)
+    left = split(block, Position(), rest=Remainder.LEAVE, value_bytes_max=100, first_line=DATES)
     assert (_values(left), left.consumed, left.next) == ([b"1 a\n  b\r\n"], 10, Position(offset=10, line=4))
-    whole = split(block[10:], left.next, rest=Rest.WHOLE, value_bytes_max=100, first_line=DATES)
+    whole = split(block[10:], left.next, rest=Remainder.WHOLE, value_bytes_max=100, first_line=DATES)
     assert (_values(whole), whole.lines.tolist(), whole.parts.tolist()) == ([b"2 c\n  d"], [4], [0])
 
 
 def test_what_is_before_the_first_match_is_a_record() -> None:
     """Nothing is dropped for want of a first line."""
-    records = split(b"banner\n1 a\n2 b\n", Position(), rest=Rest.LEAVE, value_bytes_max=100, first_line=DATES)
+    records = split(b"banner\n1 a\n2 b\n", Position(), rest=Remainder.LEAVE, value_bytes_max=100, first_line=DATES)
     assert _values(records) == [b"banner", b"1 a"]
 
 
@@ -85,10 +85,10 @@ def test_a_line_that_is_not_all_there_begins_nothing_yet() -> None:
     """Whether it is a first line is known when it is whole."""
     anchored = re.compile(rb"^\d+ start$")
     block = b"1 start\nmore\n2 start"
-    left = split(block, Position(), rest=Rest.LEAVE, value_bytes_max=100, first_line=anchored)
+    left = split(block, Position(), rest=Remainder.LEAVE, value_bytes_max=100, first_line=anchored)
     assert left.consumed == 0
     block += b"ling\n3 start\n"
-    later = split(block, Position(), rest=Rest.LEAVE, value_bytes_max=100, first_line=anchored)
+    later = split(block, Position(), rest=Remainder.LEAVE, value_bytes_max=100, first_line=anchored)
     assert _values(later) == [b"1 start\nmore\n2 startling"]
 
 
@@ -106,7 +106,7 @@ def test_nothing_is_lost_however_the_bytes_come(data: bytes, cuts: list[int], si
     for end in ends:
         waiting += data[done:end]
         done = end
-        rest = Rest.PART if end == len(data) else Rest.LEAVE
+        rest = Remainder.PART if end == len(data) else Remainder.LEAVE
         records = split(waiting, position, rest=rest, value_bytes_max=size, first_line=pattern)
         assert all(len(value) <= size for value in _values(records))
         assert records.next.offset == position.offset + records.consumed
@@ -114,7 +114,7 @@ def test_nothing_is_lost_however_the_bytes_come(data: bytes, cuts: list[int], si
         again = split(
             waiting[: records.consumed],
             position,
-            rest=Rest.WHOLE if records.whole else Rest.PART,
+            rest=Remainder.WHOLE if records.whole else Remainder.PART,
             value_bytes_max=size,
             first_line=pattern,
         )
@@ -136,7 +136,7 @@ def test_nothing_is_lost_however_the_bytes_come(data: bytes, cuts: list[int], si
 @given(data=CONTENT)
 def test_lines_are_those_of_the_file(data: bytes) -> None:
     """With room enough the records are the lines, numbered as an editor does."""
-    records = _all(data, rest=Rest.WHOLE, size=1_000)
+    records = _all(data, rest=Remainder.WHOLE, size=1_000)
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()

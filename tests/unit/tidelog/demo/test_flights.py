@@ -20,7 +20,7 @@ from tidelog.demo.lag import Acknowledgements, lag
 from tidelog.demo.maintenance import DemoMaintenance, Upkeep
 from tidelog.demo.picture import draw
 from tidelog.demo.report import disagreements, report
-from tidelog.demo.result import Result, Way
+from tidelog.demo.result import ReaderResult, Result
 from tidelog.demo.run import _same_delays
 from tidelog.demo.source import Flights
 from tidelog.demo.spark_job import Batch, Group, SparkOutput
@@ -48,8 +48,8 @@ def result(**changes: Any) -> Result:
     complete = Result(
         store="store",
         topic="flights",
-        acknowledged=Way(name="acknowledged", summary=summary, seconds=1.0),
-        ways=tuple(Way(name=name, summary=summary) for name in ("HTTP", "Spark", "deltalake")),
+        acknowledged=ReaderResult(name="acknowledged", summary=summary, seconds=1.0),
+        ways=tuple(ReaderResult(name=name, summary=summary) for name in ("HTTP", "Spark", "deltalake")),
         value_bytes=600,
         records_per_second_asked=0,
         lag=None,
@@ -172,7 +172,7 @@ def test_one_way_that_differs_is_a_failure_that_is_named(summary: Summary, said:
     """A lost, a doubled or a changed record on any of the ways can't be reported as success."""
     for index, name in enumerate(("HTTP", "Spark", "deltalake")):
         ways = list(result().ways)
-        ways[index] = Way(name=name, summary=summary)
+        ways[index] = ReaderResult(name=name, summary=summary)
         wrong = result(ways=tuple(ways))
         assert not wrong.agree
         (text,) = disagreements(wrong)

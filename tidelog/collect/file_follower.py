@@ -19,28 +19,28 @@ from dataclasses import dataclass
 from tidelog.collect import limits
 from tidelog.collect.content import Content
 from tidelog.collect.copies import is_copy, is_truncated, may_be_copy
-from tidelog.collect.discovery import Found, find, find_beside
-from tidelog.collect.followed import Followed, Truncated
+from tidelog.collect.discovery import SeenFile, find_files, find_siblings
+from tidelog.collect.followed_file import FollowedFile, Truncated
 from tidelog.collect.journal import Journal, Level
 from tidelog.collect.position import Position, Tail
 from tidelog.collect.state import FileState
-from tidelog.collect.unread import Unread
+from tidelog.collect.unreadable_files import UnreadableFiles
 from tidelog.unpacking import Damaged
 
 
 @dataclass(slots=True, kw_only=True)
-class _Held:
+class _SuspectedCopy:
     """A file that is not read because it has the bytes of a file that exists. Sizes are those on disk."""
 
     path: str
-    of: Followed
+    of: FollowedFile
     since_s: float
     judged_bytes: int
     seen_bytes: int
     told: bool = False
 
 
-class Following:
+class FileFollower:
     """The files that match ``patterns``, or did before.
 
     ``from_end``: begin at the end of files that exist at the start. ``follow_links``: also read what symbolic links lead to.
@@ -59,8 +59,8 @@ class Following:
         open_files_max: int = limits.OPEN_FILES_MAX,
         lose: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self.unread = Unread(journal, lose)
-        self.files = {state.id: Followed(state, follow_links=follow_links) for state in known}
+        self.unread = UnreadableFiles(journal, lose)
+        self.files = {state.id: FollowedFile(state, follow_links=follow_links) for state in known}
         self.next_file_id = next_file_id
         self._patterns = tuple(patterns)
         self._journal = journal
@@ -70,7 +70,7 @@ class Following:
         self._first = True
         self._now_ms = 0
         self._left_out: set[str] = set()
-        self._held: dict[tuple[int, int], _Held] = {}
+        self._held: dict[tuple[int, int], _SuspectedCopy] = {}
 
     def scan(self, now_s: float, now_ms: int) -> None:
         """Match the patterns, and handle new files, new names and missing files.
@@ -78,8 +78,8 @@ class Following:
         ``now_s`` is of any monotonic clock.
         """
         self._now_ms = now_ms
-        found, links = find(self._patterns, follow_links=self._follow_links)
-        self._leave_out(links)
+        found, links = find_files(self._patterns, follow_links=self._follow_links)
+        self._skip_links(links)
         for followed in [each for each in self.files.values() if not each.detached]:
             seen = found.pop((followed.state.device, followed.state.inode), None)
             followed.present = seen is not None
@@ -87,24 +87,24 @@ class Following:
                 if self._is_another(followed, seen, now_s, now_ms):
                     found[seen.device, seen.inode] = seen
             else:
-                self._miss(followed, now_ms)
+                self._note_missing(followed, now_ms)
         if self._first:
             self._find_moved(found, now_s, now_ms)
         self._held = {identity: held for identity, held in self._held.items() if identity in found}
         # Rotation makes names longer: an original comes before its copies.
         for seen in sorted(found.values(), key=lambda each: len(each.path)):
-            self._consider(seen, now_s)
+            self._classify(seen, now_s)
         self._first = False
-        self._tell_held(now_s - limits.COPY_TOLD_AFTER_S)
-        self._tell_cut_off(now_s - limits.COPY_TOLD_AFTER_S)
-        self._let_go(now_s, now_ms)
+        self._report_copies(now_s - limits.COPY_TOLD_AFTER_S)
+        self._report_cut_off(now_s - limits.COPY_TOLD_AFTER_S)
+        self._close_gone(now_s, now_ms)
 
     def look(self, now_s: float) -> None:
         """Update the sizes of the open files."""
         for followed in self.files.values():
             followed.look(now_s)
 
-    def in_turn(self) -> Iterator[Followed]:
+    def rotation(self) -> Iterator[FollowedFile]:
         """Yield files with something to read. Of files with the same name the newer one comes only when the older has been
         read."""
         held: set[str] = set()
@@ -119,7 +119,7 @@ class Following:
             elif followed.unfinished:
                 yield followed
 
-    def truncated(self, followed: Followed, now_ms: int) -> None:
+    def note_truncation(self, followed: FollowedFile, now_ms: int) -> None:
         """Restart a truncated or replaced file, and remember what it was."""
         self._journal.tell(
             Level.INFO, "File was truncated, it is read from its start", file=followed.state.last_path,
@@ -133,7 +133,7 @@ class Following:
         gone = followed.state.gone_since_ms or now_ms
         followed.state = dataclasses.replace(followed.state, device=0, inode=0, gone_since_ms=gone)
 
-    def unreadable(self, followed: Followed, error: Exception) -> None:
+    def note_unreadable(self, followed: FollowedFile, error: Exception) -> None:
         """Exclude a file that can't be read further; the others continue."""
         if isinstance(error, Damaged):
             lost = 0 if followed.content is None else followed.content.undecompressed_bytes()
@@ -144,20 +144,20 @@ class Following:
             followed.unfinished = False
             followed.close()
         else:
-            self.unread.complain(followed.state.last_path, str(error))
+            self.unread.report(followed.state.last_path, str(error))
             followed.exhausted_bytes = followed.stored_bytes
             followed.postponed = True
 
     def unread_files(self, *, ended: bool) -> int:
         """Return the number of files that can't be read to their end. ``ended``: treat truncated streams as final."""
         if ended:
-            self._tell_cut_off(float("inf"))
+            self._report_cut_off(float("inf"))
         return len(self.unread)
 
-    def left_out(self, *, tell: bool) -> int:
+    def count_skipped(self, *, tell: bool) -> int:
         """Return the number of reported files that are left out as copies. ``tell``: report all of them now."""
         if tell:
-            self._tell_held(float("inf"))
+            self._report_copies(float("inf"))
         return sum(held.told for held in self._held.values())
 
     def close(self) -> None:
@@ -165,7 +165,7 @@ class Following:
         for followed in self.files.values():
             followed.close()
 
-    def _is_another(self, followed: Followed, seen: Found, now_s: float, now_ms: int) -> bool:
+    def _is_another(self, followed: FollowedFile, seen: SeenFile, now_s: float, now_ms: int) -> bool:
         """Process a known inode, and return whether it was reused for another file."""
         state = followed.state
         stayed = seen.path == state.last_path and state.gone_since_ms is None
@@ -184,15 +184,15 @@ class Following:
             # A file without the compressed name that does not decompress is not the compressed file.
             misnamed = isinstance(error, Damaged) and seen.compression != state.compression
             if misnamed or isinstance(error, Truncated):
-                self.truncated(followed, now_ms)
+                self.note_truncation(followed, now_ms)
                 return True
-            self.unread.complain(seen.path, str(error))
+            self.unread.report(seen.path, str(error))
         else:
             followed.failed = False
             followed.grown_at_s = now_s
         return False
 
-    def _miss(self, followed: Followed, now_ms: int) -> None:
+    def _note_missing(self, followed: FollowedFile, now_ms: int) -> None:
         """Process a known file that is missing."""
         if followed.state.gone_since_ms is None:
             followed.state = dataclasses.replace(followed.state, gone_since_ms=now_ms)
@@ -203,31 +203,31 @@ class Following:
             )  # fmt: skip
             followed.exhausted_bytes = followed.stored_bytes = 0
 
-    def _find_moved(self, found: dict[tuple[int, int], Found], now_s: float, now_ms: int) -> None:
+    def _find_moved(self, found: dict[tuple[int, int], SeenFile], now_s: float, now_ms: int) -> None:
         """Find files that were rotated out of the patterns while no agent ran, to finish reading them."""
         missing = [followed for followed in self.files.values() if not followed.present]
         last_paths = [followed.state.last_path for followed in missing]
-        beside = find_beside(last_paths, follow_links=self._follow_links)
+        beside = find_siblings(last_paths, follow_links=self._follow_links)
         for followed in missing:
             seen = beside.pop((followed.state.device, followed.state.inode), None)
             if seen is not None and self._is_another(followed, seen, now_s, now_ms):
-                self._consider(seen, now_s, only_copies=True)
+                self._classify(seen, now_s, only_copies=True)
         lost = [followed for followed in missing if followed.content is None]
         known = {(followed.state.device, followed.state.inode) for followed in self.files.values()}
         for identity, seen in beside.items():
             if identity in known or identity in found:
                 continue
             if any(may_be_copy(seen.path, followed) for followed in lost):
-                self._consider(seen, now_s, only_copies=True)
+                self._classify(seen, now_s, only_copies=True)
 
-    def _consider(self, seen: Found, now_s: float, *, only_copies: bool = False) -> None:
+    def _classify(self, seen: SeenFile, now_s: float, *, only_copies: bool = False) -> None:
         """Process a file with an unknown inode: new, or a copy of a known one."""
         if self._stays_held(seen):
             return
         try:
             content = Content(seen.path, seen.compression, follow_links=self._follow_links)
         except OSError as error:
-            self.unread.complain(seen.path, str(error))
+            self.unread.report(seen.path, str(error))
             return
         kept = False
         try:
@@ -238,32 +238,30 @@ class Following:
         except Damaged as error:
             self.unread.damaged(seen.path, from_offset=0, lost_bytes=seen.stored_bytes, reason=str(error))
         except OSError as error:
-            self.unread.complain(seen.path, str(error))
+            self.unread.report(seen.path, str(error))
         finally:
             if not kept:
                 content.close()
 
-    def _place(self, seen: Found, content: Content, head: bytes, now_s: float, only_copies: bool) -> bool:
+    def _place(self, seen: SeenFile, content: Content, head: bytes, now_s: float, only_copies: bool) -> bool:
         """Follow the file, and return whether ``content`` is used from now on."""
         originals = [each for each in self.files.values() if is_copy(each, seen, content, head)]
         for each in originals:
             if each.content is not None and each.present and is_truncated(each):
-                self.truncated(each, self._now_ms)
+                self.note_truncation(each, self._now_ms)
         alive = next((each for each in originals if _is_alive(each)), None)
         if alive is not None:
             if not only_copies:
-                self._hold(seen, alive, now_s)
+                self._hold_back(seen, alive, now_s)
             return False
         self._held.pop((seen.device, seen.inode), None)
         if originals:
-            self._take_over(max(originals, key=lambda each: each.read.offset), seen, content, now_s)
+            self._assume_identity(max(originals, key=lambda each: each.read.offset), seen, content, now_s)
             return True
         if only_copies:
             return False
         if len(self.files) >= limits.FILES_MAX:
-            self.unread.complain(
-                "", f"more than {limits.FILES_MAX} files match: {seen.path} and others are not followed"
-            )
+            self.unread.report("", f"more than {limits.FILES_MAX} files match: {seen.path} and others are not followed")
             return False
         position, tail = _end(content) if self._first and self._from_end else (Position(), Tail())
         state = FileState(
@@ -278,12 +276,12 @@ class Following:
             tail=tail,
         )
         self.next_file_id += 1
-        followed = Followed(state, follow_links=self._follow_links)
+        followed = FollowedFile(state, follow_links=self._follow_links)
         self._adopt(followed, content, now_s)
         self._journal.tell(Level.INFO, "File is followed", file=seen.path, from_offset=position.offset)
         return True
 
-    def _stays_held(self, seen: Found) -> bool:
+    def _stays_held(self, seen: SeenFile) -> bool:
         """Return whether a file is still held as a copy without comparing bytes: it is compared again once it stops growing."""
         held = self._held.get((seen.device, seen.inode))
         if held is None or held.path != seen.path or not _is_alive(held.of) or is_truncated(held.of):
@@ -292,15 +290,15 @@ class Following:
         held.seen_bytes = seen.stored_bytes
         return growing or seen.stored_bytes == held.judged_bytes
 
-    def _hold(self, seen: Found, original: Followed, now_s: float) -> None:
+    def _hold_back(self, seen: SeenFile, original: FollowedFile, now_s: float) -> None:
         held = self._held.get((seen.device, seen.inode))
         size = seen.stored_bytes
         if held is None or held.path != seen.path:
-            held = _Held(path=seen.path, of=original, since_s=now_s, judged_bytes=size, seen_bytes=size)
+            held = _SuspectedCopy(path=seen.path, of=original, since_s=now_s, judged_bytes=size, seen_bytes=size)
             self._held[seen.device, seen.inode] = held
         held.of, held.judged_bytes = original, size
 
-    def _tell_held(self, until_s: float) -> None:
+    def _report_copies(self, until_s: float) -> None:
         for held in self._held.values():
             if not held.told and held.since_s <= until_s:
                 held.told = True
@@ -309,12 +307,12 @@ class Following:
                     file=held.path, of=held.of.state.last_path, stored_bytes=held.seen_bytes,
                 )  # fmt: skip
 
-    def _tell_cut_off(self, until_s: float) -> None:
+    def _report_cut_off(self, until_s: float) -> None:
         for followed in self.files.values():
             if followed.cut_off and not followed.has_unread and followed.grown_at_s <= until_s:
                 self.unread.cut_off(followed.state.last_path, offset=followed.read.offset)
 
-    def _take_over(self, original: Followed, seen: Found, content: Content, now_s: float) -> None:
+    def _assume_identity(self, original: FollowedFile, seen: SeenFile, content: Content, now_s: float) -> None:
         """Continue the original in its copy."""
         original.close()
         position, tail = original.state.position, original.state.tail
@@ -339,7 +337,7 @@ class Following:
             from_offset=position.offset,
         )  # fmt: skip
 
-    def _adopt(self, followed: Followed, content: Content, now_s: float) -> None:
+    def _adopt(self, followed: FollowedFile, content: Content, now_s: float) -> None:
         followed.content = content
         followed.stored_bytes = content.stored_bytes()
         followed.exhausted_bytes = None
@@ -348,7 +346,7 @@ class Following:
         followed.learn_head()
         self.files[followed.state.id] = followed
 
-    def _let_go(self, now_s: float, now_ms: int) -> None:
+    def _close_gone(self, now_s: float, now_ms: int) -> None:
         """Close finished files and files above the bound, and forget files that are long gone."""
         for followed in list(self.files.values()):
             quiet = not followed.has_unread and not followed.unfinished
@@ -368,7 +366,7 @@ class Following:
             for followed in closable[:excess]:
                 followed.close()
 
-    def _leave_out(self, links: Iterable[str]) -> None:
+    def _skip_links(self, links: Iterable[str]) -> None:
         """Report each ignored link, once."""
         for path in links:
             if path in self._left_out:
@@ -382,7 +380,7 @@ class Following:
             )  # fmt: skip
 
 
-def _is_alive(followed: Followed) -> bool:
+def _is_alive(followed: FollowedFile) -> bool:
     """Return whether the original itself is still to be read."""
     return followed.present or not followed.delivered or (followed.content is not None and followed.has_unread)
 

@@ -16,7 +16,7 @@ class Truncated(Exception):
     """The bytes before the position differ from those that were read: the file was truncated or rewritten."""
 
 
-class Followed:
+class FollowedFile:
     """A followed file. ``state``: what is in the topic for certain; ``read`` and ``tail`` are ahead of it by what is in
     flight."""
 

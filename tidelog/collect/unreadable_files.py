@@ -8,7 +8,7 @@ from tidelog.collect import limits
 from tidelog.collect.journal import Journal, Level
 
 
-class Unread:
+class UnreadableFiles:
     """Registry of such files. ``lose``: called with the bytes of files that are given up."""
 
     def __init__(self, journal: Journal, lose: Callable[[int], None] = lambda _: None) -> None:
@@ -20,7 +20,7 @@ class Unread:
         """Return the number of files."""
         return len(self._reasons)
 
-    def complain(self, path: str, reason: str) -> None:
+    def report(self, path: str, reason: str) -> None:
         """Report a file that can't be read now, and is retried."""
         if self._note(path, reason):
             self._journal.tell(Level.WARNING, "File can't be read", file=path, reason=reason)

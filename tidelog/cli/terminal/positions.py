@@ -56,7 +56,7 @@ class Where:
         return self.offset_in(partition, found)
 
 
-def parse_where(text: str, option: str = "--from") -> Where:
+def parse_position(text: str, option: str = "--from") -> Where:
     """Parse ``--from`` or ``--until``. A duration, such as ``1h``, is a time before now. Raises ``ValueError``."""
     if text in _BEGINNING | _END:
         return Where(word="end" if text in _END else "beginning")
@@ -90,7 +90,9 @@ def milliseconds(text: str) -> int:
     return round((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def find(admin: Admin, topic: str, where: Where, partitions: Iterable[int] | None, until: Where | None = None) -> Range:
+def resolve_range(
+    admin: Admin, topic: str, where: Where, partitions: Iterable[int] | None, until: Where | None = None
+) -> Range:
     """Return the range from ``where`` to the current end, or to ``until`` if that is earlier, in these partitions (None: all).
 
     Raises ``UnknownTopic``, ``UnknownPartition``.
