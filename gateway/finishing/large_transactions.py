@@ -100,15 +100,15 @@ class LargeAppends:
         Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``.
         """
         access = self.access
-        writing = PieceWriter(access.store, access.clock, access.new_id, access.fetch_all, row)
+        writer = PieceWriter(access.store, access.clock, access.new_id, access.fetch_all, row)
         stamp = TransactionStamp(row.transaction_id, row.decided_version, floor)
         places: list[Place] = []
         for batches in group_by_topic(await self.staging.index(row.transaction_id, name)):
-            (first,) = await access.write_pool.run(writing.read, batches[:1])
+            (first,) = await access.write_pool.run(writer.read, batches[:1])
             try:
                 topic = await self.topics.fresh(first.topic, access.clock.monotonic_ms())
                 pieces = split_pieces(batches, access.bounds.transaction_piece_bytes)
-                one = _TopicAppend(self, writing, topic, first.topic_id, stamp, pieces)
+                one = _TopicAppend(self, writer, topic, first.topic_id, stamp, pieces)
                 places += to_places(first.topic, await one.append())
             except (UnknownTopic, TopicReplaced):
                 continue
@@ -126,7 +126,7 @@ class _TopicAppend:
     """The transaction's records of one topic. ``written``: segments by number of the piece."""
 
     parts: LargeAppends
-    writing: PieceWriter
+    writer: PieceWriter
     topic: OpenTopic
     topic_id: str
     stamp: TransactionStamp
@@ -173,7 +173,9 @@ class _TopicAppend:
         if known is not None:
             return known
         segments = [self.written[number].segment for number in range(len(self.pieces))]
-        return (await self.topic.commit(AppendUploadedSegments.of(self.topic_id, self.stamp, segments))).result
+        return (
+            await self.topic.commit(AppendUploadedSegments.from_segments(self.topic_id, self.stamp, segments))
+        ).result
 
     def _move(self, move: TopicMove) -> MoveTopic:
         return MoveTopic(topic_id=self.topic_id, move=move)
@@ -231,7 +233,7 @@ class _TopicAppend:
         piece = self.pieces[number]
         with await self.parts.memory.reserve_in_turn(_size_bytes(piece.batches), wait_ms=MEMORY_WAIT_MS_MAX):
             run = self.parts.access.write_pool.run
-            segment = await run(self.writing.written, piece, placement, state)
+            segment = await run(self.writer.write, piece, placement, state)
         self.written[number] = _Written(placement, segment)
 
 

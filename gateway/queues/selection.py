@@ -20,7 +20,7 @@ def filter_of(settings: QueueSettings) -> RecordFilter | None:
     wanted = settings.filter
     if wanted is None:
         return None
-    return RecordFilter.of(wanted.headers, None if wanted.key is None else wanted.key.encode())
+    return RecordFilter.from_texts(wanted.headers, None if wanted.key is None else wanted.key.encode())
 
 
 @dataclass(frozen=True, slots=True)

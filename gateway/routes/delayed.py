@@ -126,7 +126,7 @@ def _as_outcome_unknown(problem: TidelogError) -> OutcomeUnknown:
 
 def _merge_in_order(at_once: DelayedRecords, late: DelayedRecords) -> DelayedRecords:
     """Return all records in the order of the request."""
-    both = DelayedRecords.joined([at_once, late])
+    both = DelayedRecords.concatenate([at_once, late])
     return both.take(np.argsort(both.indices, kind="stable"))
 
 

@@ -18,7 +18,7 @@ from log_format.records.filter import HEADERS_MAX, HeaderCondition, RecordFilter
 
 def _condition(text: str) -> str:
     try:
-        HeaderCondition.of(text)
+        HeaderCondition.parse(text)
     except ValueError:
         raise PydanticCustomError("condition", "must be name:value, or name:* for any value") from None
     return text
@@ -77,7 +77,7 @@ class FilterQuery(_Keyed):
     @property
     def record_filter(self) -> RecordFilter | None:
         """The filter for the engine; None: all records."""
-        return RecordFilter.of(self.header, self._key, self.value_contains)
+        return RecordFilter.from_texts(self.header, self._key, self.value_contains)
 
 
 class Filter(_Keyed, example={"headers": ["type:order"], "key": "user-7"}):
@@ -88,4 +88,4 @@ class Filter(_Keyed, example={"headers": ["type:order"], "key": "user-7"}):
     @property
     def record_filter(self) -> RecordFilter | None:
         """The filter for the engine; None: all records."""
-        return RecordFilter.of(self.headers, self._key, self.value_contains)
+        return RecordFilter.from_texts(self.headers, self._key, self.value_contains)

@@ -219,17 +219,17 @@ class Publishing:
 
     async def _publish(self, topic: OpenTopic, calendar: Calendar, number: int, window: Window, published: int) -> None:
         """Append the records that the window takes, in publications whose numbers the log judges."""
-        cutting, count = PublicationCutter(window), 0
+        cutter, count = PublicationCutter(window), 0
         for first in range(0, len(window.objects), OBJECTS_LOOKED_AT):
             names = window.objects[first : first + OBJECTS_LOOKED_AT]
             gets = [partial(self._objects.get, calendar.object_key(name)) for name in names]
             for name, one in zip(names, await self._side_by_side(gets), strict=True):
-                for parts in () if one is None else cutting.take(name, one):
+                for parts in () if one is None else cutter.add(name, one):
                     await self._append(
                         topic, calendar.topic_id, window, parts, (publication_epoch(number, count), published)
                     )
                     count += 1
-        if parts := cutting.rest():
+        if parts := cutter.finish():
             await self._append(topic, calendar.topic_id, window, parts, (publication_epoch(number, count), published))
 
     async def _append(

@@ -295,7 +295,7 @@ class _ByteBudget:
         self._changed = threading.Condition()
 
     @contextmanager
-    def of(self, size_bytes: int) -> Iterator[None]:
+    def reserve(self, size_bytes: int) -> Iterator[None]:
         """Wait for that many bytes, or for all of them."""
         taken = min(size_bytes, BYTES_AT_ONCE)
         with self._changed:
@@ -320,10 +320,10 @@ def _copy_all(
 
     ``copied``: keys, with sizes if they are known.
     """
-    room, sizes = _ByteBudget(), copied if isinstance(copied, Mapping) else {}
+    budget, sizes = _ByteBudget(), copied if isinstance(copied, Mapping) else {}
 
     def copy(key: str) -> None:
-        with suppress(ObjectExists, ObjectMissing), room.of(sizes.get(key, _UNKNOWN_BYTES)):
+        with suppress(ObjectExists, ObjectMissing), budget.reserve(sizes.get(key, _UNKNOWN_BYTES)):
             target.put_if_absent(key, source.get(key))
 
     if at_once == 1:

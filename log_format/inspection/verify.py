@@ -106,29 +106,29 @@ def verify_topic(
         )
     state, segments = log.state, log.segments
     tail = verify_tail(store, state, journal)
-    finding = _Verification(state)
+    verification = _Verification(state)
     for index, ((segment, runs), stats) in enumerate(zip(segments, log.stats, strict=True)):
         if progress is not None:
             progress(index, len(segments))
-        finding.take(segment, runs)
-        _verify_segment(store, topic, segment, runs, finding)
+        verification.add_segment(segment, runs)
+        _verify_segment(store, topic, segment, runs, verification)
         if (wrong := check_statistics(stats, runs)) is not None:
-            finding.damaged(segment, f"The statistics of segment {segment.path} {wrong}.")
+            verification.note_damage(segment, f"The statistics of segment {segment.path} {wrong}.")
     for segment, partition in find_times_going_back(segments, log.times_ms):
         what = (
             f"The modificationTime of segment {segment.path} is not above the one before it in partition {partition}."
         )
-        finding.damaged(segment, what)
-    finding.problems += log.id_problems
+        verification.note_damage(segment, what)
+    verification.problems += log.id_problems
     if progress is not None:
         progress(len(segments), len(segments))
-    finding.settle(topic, store, clock)
-    finding.problems += tail.problems
+    verification.finish(topic, store, clock)
+    verification.problems += tail.problems
     orphans = stored - log.removed - {segment.path for segment, _ in segments}
-    partitions = tuple(finding.verified(partition, tail) for partition in range(state.partition_count))
+    partitions = tuple(verification.report_partition(partition, tail) for partition in range(state.partition_count))
     return VerifyReport(
-        ok=not finding.problems,
-        problems=tuple(finding.problems[:problems_max]),
+        ok=not verification.problems,
+        problems=tuple(verification.problems[:problems_max]),
         segment_count=len(segments),
         record_count=sum(partition.record_count for partition in partitions),
         size_bytes=sum(segment.size_bytes for segment, _ in segments),
@@ -154,24 +154,24 @@ class _Verification:
         self._damaged: dict[str, str] = {}
         self._partitions = [_Spans() for _ in range(state.partition_count)]
 
-    def take(self, segment: SegmentRef, runs: list[Run]) -> None:
+    def add_segment(self, segment: SegmentRef, runs: list[Run]) -> None:
         """Note the offsets that a segment has by the log."""
         for run in runs:
             self._partitions[run.partition].spans.append((run.base_offset, run.end_offset))
             may_lack_records = run.end_offset <= self.state.keys_compacted[run.partition]
             if run.record_count != run.end_offset - run.base_offset and not may_lack_records:
                 span = f"[{run.base_offset}, {run.end_offset}) of partition {run.partition}"
-                self.damaged(segment, f"Segment {segment.path} has only {run.record_count} records for {span}.")
+                self.note_damage(segment, f"Segment {segment.path} has only {run.record_count} records for {span}.")
 
-    def found(self, partition: int, record_count: int) -> None:
+    def count_records(self, partition: int, record_count: int) -> None:
         """Count records that were read."""
         self._partitions[partition].record_count += record_count
 
-    def damaged(self, segment: SegmentRef, what: str) -> None:
+    def note_damage(self, segment: SegmentRef, what: str) -> None:
         """Note that a segment differs from its commit; one sentence for each segment is enough."""
         self._damaged.setdefault(segment.path, what)
 
-    def settle(self, topic: str, store: ObjectStore, clock: Clock) -> None:
+    def finish(self, topic: str, store: ObjectStore, clock: Clock) -> None:
         """Finish: ignore segments that left the table while they were read, then look for gaps."""
         if self._damaged:
             listed = {segment.path for segment in TopicLog(store, topic, clock).refresh().manifest.segments()}
@@ -179,7 +179,7 @@ class _Verification:
         for partition, spans in enumerate(self._partitions):
             self.problems += _gaps(partition, spans.spans, self.state)
 
-    def verified(self, partition: int, tail: VerifiedTail) -> VerifiedPartition:
+    def report_partition(self, partition: int, tail: VerifiedTail) -> VerifiedPartition:
         """Return the partition's entry in the report."""
         return VerifiedPartition(
             partition=partition,
@@ -262,13 +262,15 @@ def _id_problems(ids: Mapping[int, str | None]) -> Iterator[str]:
 
 
 def _verify_segment(
-    store: ObjectStore, topic: str, segment: SegmentRef, runs: list[Run], finding: _Verification
+    store: ObjectStore, topic: str, segment: SegmentRef, runs: list[Run], verification: _Verification
 ) -> None:
     key = f"{layout.topic_root(topic)}{segment.path}"
     try:
         size_bytes = store.head(key).size_bytes
         if size_bytes != segment.size_bytes:
-            finding.damaged(segment, f"Segment {segment.path} has {size_bytes} bytes instead of {segment.size_bytes}.")
+            verification.note_damage(
+                segment, f"Segment {segment.path} has {size_bytes} bytes instead of {segment.size_bytes}."
+            )
             return
         footer = decode_footer(store.get_range(key, segment.footer_start, segment.size_bytes), segment)
         check_magic(store.get_range(key, 0, 4), segment)
@@ -276,17 +278,17 @@ def _verify_segment(
             other = next(
                 iter([run for run in held if run not in runs] + [run for run in runs if run not in held]), None
             )
-            finding.damaged(segment, f"Segment {segment.path} holds other runs than its commit says: {other}.")
+            verification.note_damage(segment, f"Segment {segment.path} holds other runs than its commit says: {other}.")
             return
         for index, group in enumerate(footer.row_groups):
             records = decode_row_group(footer, index, store.get_range(key, group.start, group.end))
             offsets = records.column("offset").to_numpy()
-            log_start = finding.state.log_start(group.partition)
-            finding.found(group.partition, int((offsets >= log_start).sum()))
+            log_start = verification.state.log_start(group.partition)
+            verification.count_records(group.partition, int((offsets >= log_start).sum()))
     except ObjectMissing:
-        finding.damaged(segment, f"Segment {segment.path} is missing.")
+        verification.note_damage(segment, f"Segment {segment.path} is missing.")
     except CorruptData as problem:
-        finding.damaged(segment, problem.detail)
+        verification.note_damage(segment, problem.detail)
 
 
 def _runs_from_footer(footer: Footer) -> list[Run]:

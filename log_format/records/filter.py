@@ -32,7 +32,7 @@ class HeaderCondition:
     value: bytes | None
 
     @classmethod
-    def of(cls, text: str) -> Self:
+    def parse(cls, text: str) -> Self:
         """Parse ``name:value`` or ``name:*``. Raises ``ValueError`` without a colon, or for text that is not UTF-8."""
         name, colon, value = text.partition(":")
         if not colon:
@@ -55,7 +55,7 @@ class RecordFilter:
             raise ValueError(f"{len(self.headers)} conditions on headers, not at most {HEADERS_MAX}")
 
     @classmethod
-    def of(cls, headers: Sequence[str], key: bytes | None, value_contains: str | None = None) -> Self | None:
+    def from_texts(cls, headers: Sequence[str], key: bytes | None, value_contains: str | None = None) -> Self | None:
         """Return the filter of these texts; None if every record would pass.
 
         Args:
@@ -67,7 +67,7 @@ class RecordFilter:
         """
         if not headers and key is None and value_contains is None:
             return None
-        return cls(headers=tuple(map(HeaderCondition.of, headers)), key=key, value_contains=value_contains)
+        return cls(headers=tuple(map(HeaderCondition.parse, headers)), key=key, value_contains=value_contains)
 
     def mask(self, records: pa.Table) -> Mask:
         """Return a mask of the records that pass. ``records`` has the columns of ``RECORD_SCHEMA`` that conditions name."""

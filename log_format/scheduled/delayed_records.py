@@ -40,7 +40,7 @@ class DelayedRecords:
         return count
 
     @staticmethod
-    def joined(parts: Sequence[DelayedRecords]) -> DelayedRecords:
+    def concatenate(parts: Sequence[DelayedRecords]) -> DelayedRecords:
         """Concatenate the parts in order."""
         return DelayedRecords(
             records=pa.concat_tables([one.records for one in parts]),

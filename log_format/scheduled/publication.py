@@ -38,7 +38,7 @@ class PublicationCutter:
         self._parts: list[Part] = []
         self._bytes = 0
 
-    def take(self, name: str, one: ScheduledObject) -> Iterator[list[Part]]:
+    def add(self, name: str, one: ScheduledObject) -> Iterator[list[Part]]:
         """Add the window's next object, in order, and yield the publications that are complete. Deleted objects were
         published."""
         for block in one.index.blocks:
@@ -47,9 +47,9 @@ class PublicationCutter:
             self._parts.append((name, one, block))
             self._bytes += block.size_bytes
             if len(self._parts) == limits.PUBLICATION_BLOCKS or self._bytes >= limits.PUBLICATION_BYTES:
-                yield self.rest()
+                yield self.finish()
 
-    def rest(self) -> list[Part]:
+    def finish(self) -> list[Part]:
         """Return the last publication; empty if there is none."""
         parts, self._parts, self._bytes = self._parts, [], 0
         return parts

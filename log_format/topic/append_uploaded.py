@@ -53,7 +53,7 @@ class AppendUploadedSegments:
     uploaded: UploadedFile
 
     @classmethod
-    def of(
+    def from_segments(
         cls, topic_id: str, transaction: TransactionStamp, segments: Sequence[UploadedSegment]
     ) -> AppendUploadedSegments:
         """Return the change, with the age of its oldest segment as its own."""

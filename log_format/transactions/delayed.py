@@ -45,7 +45,7 @@ def file_delayed(
         is_later = times > row.recorded_at_ms
         at_once.append(_with_records(request, records.where(~is_later)))
         later.append(records.where(is_later))
-    delayed = DelayedRecords.joined(later)
+    delayed = DelayedRecords.concatenate(later)
     first = requests[0]
     if len(delayed):
         calendar = Calendar(store, first.topic, first.topic_id, clock, new_id)

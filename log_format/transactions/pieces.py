@@ -84,7 +84,7 @@ class PieceWriter(NamedTuple):
     fetch_all: Map
     row: TransactionRow
 
-    def written(self, piece: Piece, placement: Placement, state: TopicState) -> UploadedSegment:
+    def write(self, piece: Piece, placement: Placement, state: TopicState) -> UploadedSegment:
         """Read the piece's batches, and put its segment. Raises ``BackOff``, ``CorruptData``."""
         encoded = self._encode(piece, placement, state)
         ref = encoded.ref(segment_path(self.new_id()))

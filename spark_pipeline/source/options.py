@@ -135,7 +135,7 @@ def _record_filter(options: _Options) -> RecordFilter | None:
     text, key = options.get("filterHeaders"), options.get("filterKey")
     try:
         conditions = [] if text is None else msgspec.json.decode(text.encode(), type=list[str])
-        return RecordFilter.of(conditions, None if key is None else key.encode())
+        return RecordFilter.from_texts(conditions, None if key is None else key.encode())
     except ValueError as problem:
         raise OptionRefused("filterHeaders", f'{problem}; it is written ["name:value", "name:*"]') from problem
 

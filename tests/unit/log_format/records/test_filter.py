@@ -70,14 +70,14 @@ RECORDS: list[Record] = [
 )
 def test_conditions(headers: list[str], key: bytes | None, offsets: list[int]) -> None:
     """All must hold, on bytes; one of several headers of a name is enough; ``*`` is any value, null too."""
-    wanted = RecordFilter.of(headers, key)
+    wanted = RecordFilter.from_texts(headers, key)
     assert wanted is not None
     assert [offset for offset, passes in enumerate(wanted.mask(table_of(RECORDS))) if passes] == offsets
 
 
 def test_no_condition_is_no_filter() -> None:
     """Such a reader costs nothing."""
-    assert RecordFilter.of([], None) is None
+    assert RecordFilter.from_texts([], None) is None
     assert RecordFilter().mask(table_of(RECORDS)).all()
 
 
@@ -85,9 +85,9 @@ def test_texts_that_are_no_condition() -> None:
     """A text without a colon, one that is not UTF-8, and one condition too many are refused."""
     for text in ("", "a", "a=1", "\ud800:1", "a:\ud800"):
         with pytest.raises(ValueError):
-            HeaderCondition.of(text)
+            HeaderCondition.parse(text)
     with pytest.raises(ValueError, match="at most 16"):
-        RecordFilter.of(["a:1"] * (HEADERS_MAX + 1), None)
+        RecordFilter.from_texts(["a:1"] * (HEADERS_MAX + 1), None)
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_a_part_of_the_value(text: str, offsets: list[int]) -> None:
             "headers": pa.array([None] * len(values), HEADERS),
         }
     )
-    wanted = RecordFilter.of([], None, text)
+    wanted = RecordFilter.from_texts([], None, text)
     assert wanted is not None
     assert [index for index, holds in enumerate(wanted.mask(table)) if holds] == offsets
-    both = RecordFilter.of([], b"other", text)
+    both = RecordFilter.from_texts([], b"other", text)
     assert both is not None
     assert not both.mask(table).any()
 

@@ -107,10 +107,10 @@ def test_publications_are_cut_by_blocks() -> None:
     store.put("o", encode_object([delayed(list(range(100)))], made_ms=0).data)
     one = open_object(store, "o")
     assert one is not None
-    cutting = PublicationCutter(Window(after_ms=10, until_ms=20, closing_ms=30, by=""))
-    complete = [parts for number in range(limits.PUBLICATION_BLOCKS + 1) for parts in cutting.take(f"o{number}", one)]
+    cutter = PublicationCutter(Window(after_ms=10, until_ms=20, closing_ms=30, by=""))
+    complete = [parts for number in range(limits.PUBLICATION_BLOCKS + 1) for parts in cutter.add(f"o{number}", one)]
     assert [len(parts) for parts in complete] == [limits.PUBLICATION_BLOCKS]
-    assert len(cutting.rest()) == 1
+    assert len(cutter.finish()) == 1
     outside = PublicationCutter(Window(after_ms=99, until_ms=200, closing_ms=300, by=""))
-    assert not list(outside.take("o", one))
-    assert not outside.rest()
+    assert not list(outside.add("o", one))
+    assert not outside.finish()

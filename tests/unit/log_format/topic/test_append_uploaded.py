@@ -55,7 +55,7 @@ class Topic:
         self.committer.commit(Append([batch_of("i", [b"v"])], random_id))
 
     def append(self, *segments: UploadedSegment, topic_id: str = "i", stamp: TransactionStamp = STAMP) -> object:
-        return self.committer.commit(AppendUploadedSegments.of(topic_id, stamp, segments)).result
+        return self.committer.commit(AppendUploadedSegments.from_segments(topic_id, stamp, segments)).result
 
 
 @pytest.fixture
