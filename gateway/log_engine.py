@@ -58,10 +58,10 @@ from gateway.schemas.schema_registry import SchemaRegistry
 from gateway.tables.access import AccessTable
 from gateway.tables.schemas import SchemasTable
 from gateway.transactions.check_back import CheckBack
-from gateway.transactions.of_kafka import KafkaTransactions
-from gateway.transactions.one_request import OneRequest
-from gateway.transactions.preparing import Preparing
-from gateway.transactions.sweeping import Sweeping
+from gateway.transactions.kafka_transactions import KafkaTransactions
+from gateway.transactions.one_request import OneRequestTransactions
+from gateway.transactions.preparing import TransactionPreparer
+from gateway.transactions.sweeping import TransactionSweeper
 from gateway.transactions.transactions import Transactions
 from gateway.typing.typings import Typings
 from log_format import layout
@@ -213,13 +213,13 @@ class LogEngine:
         self.queues = Queues(
             self._access, finishing, sources, ids, ownership, registry=registry, bounds=settings.queues
         )
-        deciding = (finishing, Preparing(self.groups.committed, finishing, self.topics, clock=clock), ids)
+        deciding = (finishing, TransactionPreparer(self.groups.committed, finishing, self.topics, clock=clock), ids)
         self.transactions = Transactions(*deciding, self.queues.coordinator, clock=clock, new_id=new_id)
         self.kafka_transactions = KafkaTransactions(self.transactions, finishing, ids, clock=clock)
         self.single_journal_append = SingleJournalAppend(self.journals, self._draining)
-        self.one_request = OneRequest(*deciding, clock=clock)
+        self.one_request = OneRequestTransactions(*deciding, clock=clock)
         self.check_back = CheckBack(finishing, clock=clock, draining=self._draining)
-        self.sweeping = Sweeping(finishing, ownership, clock=clock, bounds=bounds)
+        self.sweeping = TransactionSweeper(finishing, ownership, clock=clock, bounds=bounds)
         self.journal_upkeep = JournalUpkeep(self.journals, self.topics, self._access, ownership)
         self.commit_modes = CommitModes(self.journals, self.topics, self._access)
         delaying = (self._access, self.topics, ownership, finishing.transactions, given.make_executor)

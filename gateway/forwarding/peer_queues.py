@@ -14,20 +14,20 @@ from gateway.cluster.peers import Peer
 from gateway.forwarding.connections import PeerAnswerLost, PeerBusy, PeerUnreachable
 from gateway.forwarding.peer_message import PeerMessages
 from gateway.problem import overloaded
-from gateway.queues.received import ReceiveWish
-from gateway.queues.settlement import Result, Settlement
-from gateway.queues.taken import (
+from gateway.queues.peer_messages import (
     ANSWER_BYTES_MAX,
     MESSAGE_BYTES_MAX,
     Refusal,
     SettleAnswer,
-    SettleAsked,
+    SettleRequest,
     TakeAnswer,
-    TakeAsked,
-    Taken,
-    decoded,
-    encoded,
+    TakenRecords,
+    TakeRequest,
+    decode_message,
+    encode_message,
 )
+from gateway.queues.received import ReceiveRequest
+from gateway.queues.settlement import Result, Settlement
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
 
 TAKE_PATH: Final = b"/gateways/queue-takes"
@@ -46,10 +46,10 @@ class PeerQueues:
         self._ownership = ownership
         self._messages = messages
 
-    async def take(self, queue: str, wish: ReceiveWish) -> Taken | None:
+    async def take(self, queue: str, wish: ReceiveRequest) -> TakenRecords | None:
         """Return records that the coordinator locked, perhaps none; None: take them here. Raises ``RequestRefused``, ``BackOff``,
         ``OutcomeUnknown``."""
-        answer = await self._asked(queue, TAKE_PATH, TakeAsked(queue, wish), TakeAnswer, wish.wait_ms_max)
+        answer = await self._asked(queue, TAKE_PATH, TakeRequest(queue, wish), TakeAnswer, wish.wait_ms_max)
         if answer is None:
             return None
         _check(answer.refusal)
@@ -58,7 +58,7 @@ class PeerQueues:
     async def settle(self, queue: str, settlements: list[Settlement]) -> list[Result] | None:
         """Settle at the coordinator; return the result of each settlement; None: settle them here. Raises what ``take``
         raises."""
-        answer = await self._asked(queue, SETTLE_PATH, SettleAsked(queue, settlements), SettleAnswer, 0)
+        answer = await self._asked(queue, SETTLE_PATH, SettleRequest(queue, settlements), SettleAnswer, 0)
         if answer is None:
             return None
         _check(answer.refusal)
@@ -66,7 +66,7 @@ class PeerQueues:
 
     async def _asked(self, queue: str, path: bytes, message: object, kind: type[M], wait_ms: int) -> M | None:
         peer = None if self._ownership.mode == "off" else self._ownership.of_queue(queue)
-        body = b"" if peer is None else encoded(message)
+        body = b"" if peer is None else encode_message(message)
         if peer is None or len(body) > MESSAGE_BYTES_MAX or not await self._messages.breaker.admits(peer):
             return None
         try:
@@ -89,7 +89,7 @@ class PeerQueues:
             self._messages.peers.rest(peer.id)
             return None
         try:
-            return decoded(data, kind)
+            return decode_message(data, kind)
         except ValueError as error:
             raise self._lost(peer) from error
 

@@ -14,13 +14,13 @@ SETTLEMENTS_MAX: Final = 10_000
 QUEUES_MAX: Final = 100_000
 """Number of queues of one store. ``queues_bytes_max`` is usually the smaller bound."""
 
-QUEUES_AT_ONCE: Final = 1_024
+PARALLEL_QUEUES_MAX: Final = 1_024
 """Number of queues worked on in parallel. They share commits, and leave room for requests among the waiting decisions."""
 
-REMEMBERED_MAX: Final = 8_192
+SETTLED_LEASES_MAX: Final = 8_192
 """Number of settled leases whose settlements are remembered, so that a repeat is answered like the first try: 2 MiB."""
 
-LOOKED_AT_BYTES_MAX: Final = 64 * 1024 * 1024
+SCANNED_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes of records that one receive looks at and leaves out."""
 
 LOOK_AHEAD: Final = 10

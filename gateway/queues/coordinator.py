@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterator
 
 from gateway.call import detached_from_call
-from gateway.queues.bounds import QUEUES_AT_ONCE
+from gateway.queues.bounds import PARALLEL_QUEUES_MAX
 from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.tables.claims import Claims
 from gateway.tasks.parallel import run_parallel
@@ -60,7 +60,7 @@ class Coordinator:
         queue.follow()
         return queue
 
-    async def still(self, queue: LiveQueue) -> bool:
+    async def is_current(self, queue: LiveQueue) -> bool:
         """Return whether the queue is coordinated here, as of at most ``head_ms`` ago. Raises ``BackOff``."""
         await self._table.recent(self._parts.bounds.head_ms)
         return queue.is_current
@@ -70,7 +70,7 @@ class Coordinator:
         self._queues.remove(queue.name, queue)
         queue.forget()
 
-    def let_go(self, queue: LiveQueue) -> None:
+    def drop_if_unlocked(self, queue: LiveQueue) -> None:
         """Drop the queue from memory if none of its records is locked. Raises ``BackOff``."""
         is_quiet = queue.quiet_until_ms <= self._parts.clock.monotonic_ms()
         is_free = not queue.leases and queue.moving is None and not any(one.held for one in queue.shares.values())
@@ -92,7 +92,7 @@ class Coordinator:
             for queue in self
             if queue.is_current
         ]
-        await run_parallel(say, left, limit=QUEUES_AT_ONCE)
+        await run_parallel(say, left, limit=PARALLEL_QUEUES_MAX)
 
     async def _claim(self, name: str) -> LiveQueue:
         with detached_from_call():

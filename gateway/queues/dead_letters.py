@@ -24,7 +24,7 @@ from gateway.engine.registry import TopicRegistry
 from gateway.queues.bounds import PUBLISHED_BYTES_MAX, PUBLISHED_RECORDS_MAX
 from gateway.queues.letter_proofs import PREFIX, PURPOSE, Headers, LetterProofs
 from gateway.queues.live_queue import LiveQueue, QueueParts
-from gateway.queues.publishing import Publishing
+from gateway.queues.publishing import QueuePublisher
 from log_format.errors import OffsetOutOfRange, UnknownTopic
 from log_format.queues.row import Key, PartitionChange
 from log_format.queues.runs import DEAD, Run
@@ -46,7 +46,7 @@ class DeadLetters:
     def __init__(
         self,
         parts: QueueParts,
-        publishing: Publishing,
+        publishing: QueuePublisher,
         topics: TopicRegistry,
         reading: PartitionReader,
         producer_ids: ProducerIds,
@@ -127,13 +127,15 @@ class DeadLetters:
             if read_to <= run.last or records_left <= 0 or bytes_left <= 0:
                 break
         tables = [
-            _as_dead(table, queue.name, settled.topic, run, self._clock.now_ms()) for run, table in found if len(table)
+            _to_letters(table, queue.name, settled.topic, run, self._clock.now_ms())
+            for run, table in found
+            if len(table)
         ]
         if not tables:
             await self._settle(queue, key, settled, covered)
             return True
-        staged = routed(pa.concat_tables(tables), letters.state, letters.next_sticky_number())
-        staged = _proved(staged, await self.proofs(queue, letters.state), letters.state)
+        staged = route_records(pa.concat_tables(tables), letters.state, letters.next_sticky_number())
+        staged = _add_proofs(staged, await self.proofs(queue, letters.state), letters.state)
         change = _change(queue, key, settled, covered)
         await self._publishing.publish(queue, [staged], [change])
         self._parts.metrics.dead.inc(len(staged.records))
@@ -148,7 +150,7 @@ class DeadLetters:
             await queue.write({share: [Run(first, last, RUN_SETTLED) for first, last in ranges]})
 
 
-def routed(records: pa.Table, state: TopicState, turn: int) -> StagedRecords:
+def route_records(records: pa.Table, state: TopicState, turn: int) -> StagedRecords:
     """Return the records (``BATCH_SCHEMA``) routed for a topic: to partitions by key, without a key to partition ``turn`` modulo
     their number."""
     chosen = partition_for_keys(records.column("key"), state.partition_count)
@@ -173,7 +175,7 @@ def _listed(headers: Sequence[Headers]) -> pa.Array:
     return pa.array([[{"key": name, "value": value} for name, value in some] for some in headers], HEADERS)
 
 
-def _proved(letters: StagedRecords, proofs: LetterProofs, state: TopicState) -> StagedRecords:
+def _add_proofs(letters: StagedRecords, proofs: LetterProofs, state: TopicState) -> StagedRecords:
     """Return the letters, each with its proof. ``state``: state of their topic with all letters that the queue has put there
     before."""
     records = letters.records
@@ -201,7 +203,7 @@ def headers_of(records: pa.Table) -> list[list[tuple[str, bytes | None]]]:
     ]
 
 
-def _as_dead(records: pa.Table, queue: str, topic: str, run: Run, now_ms: int) -> pa.Table:
+def _to_letters(records: pa.Table, queue: str, topic: str, run: Run, now_ms: int) -> pa.Table:
     places = zip(records.column("partition").to_pylist(), records.column("offset").to_pylist(), strict=True)
     headers = []
     for own, (partition, offset) in zip(headers_of(records), places, strict=True):

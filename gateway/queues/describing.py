@@ -17,11 +17,11 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
 from gateway.engine.registry import TopicRegistry
-from gateway.queues.bounds import LAG_RECORDS_MAX, LOOKED_AT_BYTES_MAX, SERIES_MAX
+from gateway.queues.bounds import LAG_RECORDS_MAX, SCANNED_BYTES_MAX, SERIES_MAX
 from gateway.queues.coordinator import Coordinator
 from gateway.queues.live_queue import LiveQueue
+from gateway.queues.queue_partition import QueuePartition
 from gateway.queues.selection import filter_of
-from gateway.queues.share import Share
 from log_format.clock import Clock
 from log_format.queues.runs import SETTLED as RUN_SETTLED
 from log_format.records.filter import RecordFilter
@@ -43,7 +43,7 @@ class PartitionDescription:
     blocked_ms: int
 
 
-class Describing(Collector):
+class QueueDescriber(Collector):
     """Descriptions of queues. Registered in the gateway's registry; a scrape asks for nothing from the store."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Describing(Collector):
         lag = share.unsettled(end) if wanted is None else await self._passing(topic, share, end, wanted)
         return self._description(share, lag)
 
-    def _description(self, share: Share, lag: int) -> PartitionDescription:
+    def _description(self, share: QueuePartition, lag: int) -> PartitionDescription:
         is_blocked = any(run.state == RUN_SETTLED for run in share.runs)
         return PartitionDescription(
             topic=share.topic,
@@ -89,10 +89,10 @@ class Describing(Collector):
             blocked_ms=max(0, self._clock.monotonic_ms() - share.moved_ms) if is_blocked else 0,
         )
 
-    async def _passing(self, topic: OpenTopic, share: Share, end: int, wanted: RecordFilter) -> int:
+    async def _passing(self, topic: OpenTopic, share: QueuePartition, end: int, wanted: RecordFilter) -> int:
         """Return the number of unsettled records that pass the filter; the records beyond a bounded look count as passing."""
         start, runs, offset, passing, looked_bytes = share.start, share.runs, share.start, 0, 0
-        while offset < end and offset - start < LAG_RECORDS_MAX and looked_bytes < LOOKED_AT_BYTES_MAX:
+        while offset < end and offset - start < LAG_RECORDS_MAX and looked_bytes < SCANNED_BYTES_MAX:
             limits = ReadLimits(records_max=end - offset, bytes_max=_READ_BYTES)
             found = await self._reading.read(topic, topic.state, share.partition, offset, limits)
             for table in found.tables:
@@ -146,7 +146,7 @@ class Describing(Collector):
             gauges["blocked_seconds"].add_metric((queue.name, name), longest_ms / 1000)
 
 
-def _share(queue: LiveQueue, topic: OpenTopic, partition: int) -> tuple[Share, int]:
+def _share(queue: LiveQueue, topic: OpenTopic, partition: int) -> tuple[QueuePartition, int]:
     state = topic.state
     share = queue.share(topic.name, (state.existing_id, partition), state.log_start(partition))
     return share, state.high_watermark(partition)

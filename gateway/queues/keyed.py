@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
-from gateway.queues.received import At
-from gateway.queues.share import Held, Share
+from gateway.queues.queue_partition import HeldRange, QueuePartition
+from gateway.queues.received import ReadTarget
 from log_format.clock import Clock
 from log_format.queues.runs import RELEASED
 
@@ -28,14 +28,14 @@ _READ_BYTES: Final = 1024 * 1024
 _FREE, _BLOCKED, _SETTLED = 0, 1, 2
 
 
-class Keyed:
+class KeyedAcquisition:
     """Acquisition of records from queues ordered by key. Used on the event loop only."""
 
     def __init__(self, reading: PartitionReader, clock: Clock) -> None:
         self._reading = reading
         self._clock = clock
 
-    async def acquire(self, at: At, count_max: int, ahead: int) -> list[Held]:
+    async def acquire(self, at: ReadTarget, count_max: int, ahead: int) -> list[HeldRange]:
         """Hold up to ``count_max`` records, each the first of its key, less than ``ahead`` offsets after the start offset.
 
         Raises what ``PartitionReader.read`` raises.
@@ -50,9 +50,9 @@ class Keyed:
             if not await self._learn(at, end):
                 break
         spans = _deliverable(share, self._clock.now_ms(), count_max)
-        return [share.hold(Held(first, last, count)) for first, last, count in spans]
+        return [share.hold(HeldRange(first, last, count)) for first, last, count in spans]
 
-    async def _learn(self, at: At, end: int) -> bool:
+    async def _learn(self, at: ReadTarget, end: int) -> bool:
         """Read further keys, up to ``end``; return whether more keys are known now."""
         share = at.share
         known_to = share.keys_from + len(share.keys)
@@ -86,7 +86,7 @@ def _numbers(keys: pa.Array) -> npt.NDArray[np.int64]:
     return np.where(at < 0, NO_KEY, of_key[np.maximum(at, 0)])
 
 
-def _deliverable(share: Share, now_ms: int, count_max: int) -> list[tuple[int, int, int]]:
+def _deliverable(share: QueuePartition, now_ms: int, count_max: int) -> list[tuple[int, int, int]]:
     """Return deliverable ranges, each of one delivery count, as (first, last, count)."""
     if share.keys_from < share.start:
         share.keys = share.keys[share.start - share.keys_from :]

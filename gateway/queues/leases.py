@@ -9,9 +9,9 @@ import heapq
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 
-from gateway.queues.remembered import Remembered
-from gateway.queues.settlement import Settlement, how
-from gateway.queues.share import BUSY, LEASED, Held, Lease, Share, uncovered
+from gateway.queues.queue_partition import BUSY, LEASED, HeldRange, Lease, QueuePartition, uncovered
+from gateway.queues.settled_leases import SettledLeases
+from gateway.queues.settlement import Settlement, settled_as
 from log_format.clock import Clock
 from log_format.queues.runs import SETTLED as RUN_SETTLED
 
@@ -27,7 +27,7 @@ class Leases:
         queue: str,
         epoch: int,
         clock: Clock,
-        remembered: Remembered,
+        settled_leases: SettledLeases,
         *,
         expect: Callable[[int], None],
         counted: Callable[[int], None],
@@ -35,7 +35,7 @@ class Leases:
         self._queue = queue
         self._epoch = epoch
         self._clock = clock
-        self._remembered = remembered
+        self._settled_leases = settled_leases
         self._expect = expect
         self._counted = counted
         self._leases: dict[str, Lease] = {}
@@ -48,7 +48,7 @@ class Leases:
         return len(self._leases)
 
     @property
-    def parts(self) -> Iterable[Held]:
+    def parts(self) -> Iterable[HeldRange]:
         """Parts of all leases."""
         return (held for lease in self._leases.values() for held in lease.parts)
 
@@ -57,7 +57,7 @@ class Leases:
         """Monotonic time of the next check for ended locks; None if there is none."""
         return self._ends[0][0] if self._ends else None
 
-    def give(self, share: Share, parts: Sequence[Held], lock_ms: int) -> Lease:
+    def give(self, share: QueuePartition, parts: Sequence[HeldRange], lock_ms: int) -> Lease:
         """Return a new lease of these held ranges, which begins now."""
         lease = Lease(f"{self._epoch}-{next(self._number)}", share, dict.fromkeys(parts))
         ordered = sorted(parts, key=lambda held: held.first)
@@ -74,7 +74,7 @@ class Leases:
         self._counted(1)
         return lease
 
-    def lock(self, lease: Lease, parts: Iterable[Held], lock_ms: int) -> None:
+    def lock(self, lease: Lease, parts: Iterable[HeldRange], lock_ms: int) -> None:
         """Lock parts of a lease for ``lock_ms`` from now on, also if they were locked for longer."""
         # One more, since the promised time is rounded down to a millisecond.
         deadline_ms = self._clock.monotonic_ms() + lock_ms + 1
@@ -82,7 +82,7 @@ class Leases:
             held.lock_ms, held.deadline_ms = lock_ms, deadline_ms
         self._expect_end(lease, deadline_ms)
 
-    def find(self, settlement: Settlement, transaction_id: str) -> tuple[Lease, list[Held]] | None:
+    def find(self, settlement: Settlement, transaction_id: str) -> tuple[Lease, list[HeldRange]] | None:
         """Return the lease and its parts that the settlement is about, cut to size; no parts if they were settled the same way
         before.
 
@@ -92,10 +92,10 @@ class Leases:
         if lease is None or lease.share.topic != settlement.topic or lease.share.partition != settlement.partition:
             return None
         first, last = settlement.first, settlement.last
-        found = lease.share.of_lease(lease, first, last)
+        found = lease.share.leased_parts(lease, first, last)
         if found is None or any(part.deadline_ms <= self._clock.monotonic_ms() for part in found):
             return None
-        ended_as = how(settlement, transaction_id)
+        ended_as = settled_as(settlement, transaction_id)
         done = [(one[0], one[1]) for one in lease.ended if one[2] == ended_as]
         covered = [(part.first, part.last) for part in found] + done + lease.free
         if uncovered(first, last, covered) or not (found or done):
@@ -115,17 +115,17 @@ class Leases:
         """Return whether exactly this was settled under a lease that is over now."""
         if settlement.lease in self._leases:
             return False
-        return self._remembered.has(self._queue, settlement, transaction_id)
+        return self._settled_leases.has(self._queue, settlement, transaction_id)
 
-    def go_on(self, parts: Iterable[Held]) -> None:
+    def resume(self, parts: Iterable[HeldRange]) -> None:
         """Mark parts as leased again after a change of them failed; their locks may have ended meanwhile."""
         for part in parts:
             part.state = LEASED
             self._expect_end(part.lease, part.deadline_ms)
 
-    def ended(self) -> list[Held]:
+    def ended(self) -> list[HeldRange]:
         """Return the parts whose locks have ended; they are busy from now on."""
-        now_ms, ended = self._clock.monotonic_ms(), list[Held]()
+        now_ms, ended = self._clock.monotonic_ms(), list[HeldRange]()
         while self._ends and self._ends[0][0] <= now_ms:
             _, _, lease = heapq.heappop(self._ends)
             for held in lease.parts:
@@ -140,7 +140,7 @@ class Leases:
             if not lease.parts and self._leases.pop(lease.lease_id, None) is not None:
                 self._counted(-1)
                 if lease.ended:
-                    self._remembered.keep(self._queue, lease)
+                    self._settled_leases.keep(self._queue, lease)
 
     def clear(self) -> None:
         """Drop all leases."""

@@ -21,12 +21,19 @@ from gateway.queues.bounds import QueueBounds
 from gateway.queues.dropped import Dropped, DropReports, Drops
 from gateway.queues.leases import Leases
 from gateway.queues.metrics import QueueMetrics
-from gateway.queues.outcomes import Checked, dropped_at_end, dropped_by, given_back, runs_of, runs_of_ended
+from gateway.queues.outcomes import (
+    CheckedSettlement,
+    dropped_by_lock_end,
+    dropped_by_settlements,
+    ended_runs,
+    released_runs,
+    settlement_runs,
+)
 from gateway.queues.partitions import Partitions
 from gateway.queues.promise import LockPromise
-from gateway.queues.remembered import Remembered
-from gateway.queues.settlement import EXPIRED, SETTLED, Result, Settlement, how
-from gateway.queues.share import BUSY, Held, Lease, Share
+from gateway.queues.queue_partition import BUSY, HeldRange, Lease, QueuePartition
+from gateway.queues.settled_leases import SettledLeases
+from gateway.queues.settlement import EXPIRED, SETTLED, Result, Settlement, settled_as
 from gateway.tables.queues import QueuesTable
 from gateway.tasks.deadlines import Deadlines
 from log_format.clock import Clock
@@ -46,7 +53,7 @@ class QueueParts:
     table: QueuesTable
     clock: Clock
     deadlines: Deadlines
-    remembered: Remembered
+    settled_leases: SettledLeases
     metrics: QueueMetrics
     bounds: QueueBounds
     reports: DropReports
@@ -70,7 +77,7 @@ class LiveQueue:
             self.name,
             self.epoch,
             parts.clock,
-            parts.remembered,
+            parts.settled_leases,
             expect=lambda deadline_ms: parts.deadlines.expect(row.queue, deadline_ms),
             counted=parts.table.count_leases,
         )
@@ -89,7 +96,7 @@ class LiveQueue:
         self._table = parts.table
         self._clock = parts.clock
         self._partitions = Partitions(row.queue, parts.clock)
-        self._ended: list[Held] = []
+        self._ended: list[HeldRange] = []
         """Parts whose locks have ended and are to be written."""
         self._flush_due_ms: int | None = None
         self._under_way: set[asyncio.Task[None]] = set()
@@ -124,12 +131,12 @@ class LiveQueue:
             and self._partitions.is_idle
         )
 
-    def share(self, topic: str, key: Key, log_start: int) -> Share:
+    def share(self, topic: str, key: Key, log_start: int) -> QueuePartition:
         """Return a partition, as it is now."""
         return self._partitions.share(topic, key, log_start)
 
     @property
-    def shares(self) -> dict[Key, Share]:
+    def shares(self) -> dict[Key, QueuePartition]:
         """Partitions that were asked for."""
         return self._partitions.shares
 
@@ -171,10 +178,13 @@ class LiveQueue:
     async def settle(self, settlements: Sequence[Settlement]) -> list[Result]:
         """Settle; return the result of each. Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``RequestRefused``."""
         await self._ready(settlements)
-        results, checked = self._checked(settlements, "")
+        results, checked = self._check(settlements, "")
         if checked:
-            runs, lost = runs_of(checked, self.settings, self._clock.now_ms()), dropped_by(checked, self.settings)
-            await self._carried(lambda: self._settled(runs, checked, lost))
+            runs, lost = (
+                settlement_runs(checked, self.settings, self._clock.now_ms()),
+                dropped_by_settlements(checked, self.settings),
+            )
+            await self._complete(lambda: self._commit_settlements(runs, checked, lost))
         return results
 
     async def prepare(
@@ -186,9 +196,12 @@ class LiveQueue:
     ) -> list[Result]:
         """Settle in a transaction: records are held until it ends; ``stage`` goes before the commit. Raises as ``settle``."""
         await self._ready(settlements)
-        results, checked = self._checked(settlements, transaction_id)
+        results, checked = self._check(settlements, transaction_id)
         if checked:
-            runs, back = runs_of(checked, self.settings, self._clock.now_ms()), given_back(checked, self.settings)
+            runs, back = (
+                settlement_runs(checked, self.settings, self._clock.now_ms()),
+                released_runs(checked, self.settings),
+            )
             pending = PendingSettlement(
                 pending_id=pending_id,
                 queue=self.name,
@@ -197,7 +210,7 @@ class LiveQueue:
                 on_abort=tuple(share.change(some) for share, some in back.items()),
                 prepared_at_ms=0,
             )
-            await self._carried(lambda: self._prepared(pending, checked, stage))
+            await self._complete(lambda: self._commit_pending(pending, checked, stage))
         return results
 
     async def _ready(self, settlements: Sequence[Settlement]) -> None:
@@ -212,9 +225,11 @@ class LiveQueue:
         if not self.is_current:
             raise CoordinatorFenced(self.name)
 
-    def _checked(self, settlements: Sequence[Settlement], transaction_id: str) -> tuple[list[Result], list[Checked]]:
+    def _check(
+        self, settlements: Sequence[Settlement], transaction_id: str
+    ) -> tuple[list[Result], list[CheckedSettlement]]:
         results: list[Result] = []
-        checked: list[Checked] = []
+        checked: list[CheckedSettlement] = []
         for settlement in settlements:
             found = self.leases.find(settlement, transaction_id)
             if found is None:
@@ -232,11 +247,11 @@ class LiveQueue:
             for part in parts:
                 part.state = BUSY
             if parts:
-                checked.append(Checked(settlement, parts))
+                checked.append(CheckedSettlement(settlement, parts))
             results.append(SETTLED)
         return results, checked
 
-    async def _carried(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _complete(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do the work to its end, whether or not the caller stays."""
         task = asyncio.ensure_future(work())
         self._keep(task)
@@ -252,32 +267,35 @@ class LiveQueue:
         if not task.cancelled():
             task.exception()
 
-    async def _settled(
-        self, runs: Mapping[Share, Sequence[Run]], checked: Sequence[Checked], lost: Sequence[Dropped]
+    async def _commit_settlements(
+        self,
+        runs: Mapping[QueuePartition, Sequence[Run]],
+        checked: Sequence[CheckedSettlement],
+        lost: Sequence[Dropped],
     ) -> None:
         try:
             await self.write(runs)
         except TidelogError as problem:
-            self._undone([part for one in checked for part in one.parts], problem)
+            self._resume_leases([part for one in checked for part in one.parts], problem)
             raise
         self.drops.tell(lost)
         self._end(checked, "")
         self._parts.metrics.settled.inc(sum(one.settlement.last - one.settlement.first + 1 for one in checked))
 
-    async def _prepared(
-        self, pending: PendingSettlement, checked: Sequence[Checked], stage: Callable[[], Awaitable[None]]
+    async def _commit_pending(
+        self, pending: PendingSettlement, checked: Sequence[CheckedSettlement], stage: Callable[[], Awaitable[None]]
     ) -> None:
         held = [part for one in checked for part in one.parts]
         try:
             await stage()
         except TidelogError:
-            self.leases.go_on(held)
+            self.leases.resume(held)
             raise
         self._partitions.preparing.add(pending.pending_id)
         try:
             await self._table.decide(PrepareSettlement(pending=pending, epoch=self.epoch))
         except TidelogError as problem:
-            self._undone(held, problem)
+            self._resume_leases(held, problem)
             raise
         finally:
             self._partitions.preparing.discard(pending.pending_id)
@@ -286,34 +304,34 @@ class LiveQueue:
         self.leases.forget_empty(dict.fromkeys(part.leased_by for part in held if part.leased_by is not None))
         self.follow()
 
-    def _undone(self, held: Sequence[Held], problem: TidelogError) -> None:
+    def _resume_leases(self, held: Sequence[HeldRange], problem: TidelogError) -> None:
         """Go on with the leases after a failed write, or drop the queue if the outcome is unknown."""
         if isinstance(problem, OutcomeUnknown | CoordinatorFenced) or not self.is_current:
             # Claiming the queue anew shows what the table has.
             self.forget()
         else:
-            self.leases.go_on(held)
+            self.leases.resume(held)
 
-    def _end(self, checked: Sequence[Checked], transaction_id: str) -> None:
+    def _end(self, checked: Sequence[CheckedSettlement], transaction_id: str) -> None:
         self._note_ended(checked, transaction_id)
         leases: dict[Lease, None] = {}
         for part in (part for one in checked for part in one.parts):
             leases[part.lease] = None
-            part.lease.share.let_go(part)
+            part.lease.share.release(part)
         self.leases.forget_empty(leases)
         self._parts.metrics.settlements.inc(len(checked))
         self.follow()
         self.wake_all()
 
-    def _note_ended(self, checked: Sequence[Checked], transaction_id: str) -> None:
+    def _note_ended(self, checked: Sequence[CheckedSettlement], transaction_id: str) -> None:
         for one in checked:
-            ended_as = how(one.settlement, transaction_id)
+            ended_as = settled_as(one.settlement, transaction_id)
             for part in one.parts:
                 part.lease.ended.append((part.first, part.last, ended_as))
 
     # Writing
 
-    async def write(self, runs: Mapping[Share, Sequence[Run]], forgotten: Sequence[str] = ()) -> None:
+    async def write(self, runs: Mapping[QueuePartition, Sequence[Run]], forgotten: Sequence[str] = ()) -> None:
         """Write settled ranges, with all noted ones. Raises ``BackOff``, ``OutcomeUnknown``, ``RequestRefused``."""
         noted = self._partitions.take_unwritten()
         self._flush_due_ms = None
@@ -353,18 +371,18 @@ class LiveQueue:
         elif self._flush_due_ms is not None and self._flush_due_ms <= now_ms:
             self._keep(asyncio.ensure_future(self._flush()))
         for share in self.shares.values():
-            share.look_again()
+            share.restart_search()
         self._expect_due()
         if (end_ms := self.leases.next_end_ms) is not None:
             self._parts.deadlines.expect(self.name, end_ms)
         self.wake_all()
 
-    async def _write_ended(self, ended: Sequence[Held]) -> None:
+    async def _write_ended(self, ended: Sequence[HeldRange]) -> None:
         now_ms = self._clock.now_ms()
         try:
             settings = self.settings
             with detached_from_call():
-                await self.write(runs_of_ended(ended, settings, now_ms))
+                await self.write(ended_runs(ended, settings, now_ms))
         except TidelogError as problem:
             if isinstance(problem, OutcomeUnknown | CoordinatorFenced) or not self.is_current:
                 self.forget()
@@ -374,9 +392,9 @@ class LiveQueue:
             self._parts.deadlines.expect(self.name, self._clock.monotonic_ms() + self._parts.bounds.retry_ms)
             return
         self._parts.metrics.ended_locks.inc(len(ended))
-        self.drops.tell(dropped_at_end(ended, settings))
+        self.drops.tell(dropped_by_lock_end(ended, settings))
         for part in ended:
-            part.lease.share.let_go(part)
+            part.lease.share.release(part)
             self.leases.forget_empty([part.lease])
         self.follow()
         self.wake_all()

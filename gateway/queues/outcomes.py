@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gateway.queues.dropped import Dropped
+from gateway.queues.queue_partition import HeldRange, QueuePartition
 from gateway.queues.settlement import Settlement
-from gateway.queues.share import Held, Share
 from log_format.queues.row import QueueSettings
 from log_format.queues.runs import DEAD, RELEASED, SETTLED, Run, join_runs
 
@@ -16,7 +16,7 @@ MAX_DELIVERIES = "max_deliveries"
 EXPIRED = "expired"
 
 
-def released(
+def released_run(
     settings: QueueSettings,
     span: tuple[int, int],
     deliveries: int,
@@ -34,53 +34,57 @@ def released(
         reason: reason if they are dead; None: ``MAX_DELIVERIES``.
     """
     if deliveries >= settings.max_deliveries:
-        return dead(settings, span, deliveries, reason or MAX_DELIVERIES)
+        return dead_run(settings, span, deliveries, reason or MAX_DELIVERIES)
     if delay_ms is None:
         pauses = settings.backoff_ms
         delay_ms = pauses[min(deliveries, len(pauses)) - 1] if pauses else 0
     return Run(*span, RELEASED, deliveries, now_ms + delay_ms if delay_ms else 0)
 
 
-def dead(settings: QueueSettings, span: tuple[int, int], deliveries: int, reason: str) -> Run:
+def dead_run(settings: QueueSettings, span: tuple[int, int], deliveries: int, reason: str) -> Run:
     """Return the run of records that are delivered no more: dead letters, or settled if there is no dead letter topic."""
     if settings.dead_letter_topic is None:
         return Run(*span, SETTLED)
     return Run(*span, DEAD, deliveries, 0, reason)
 
 
-def gone(settings: QueueSettings, span: tuple[int, int], deliveries: int) -> Run:
+def expired_run(settings: QueueSettings, span: tuple[int, int], deliveries: int) -> Run:
     """Return the run of records that have expired."""
     if settings.expired == "drop":
         return Run(*span, SETTLED)
-    return dead(settings, span, deliveries, EXPIRED)
+    return dead_run(settings, span, deliveries, EXPIRED)
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedSettlement:
     """A settlement with a live lease, and the parts that the lease holds."""
 
     settlement: Settlement
-    parts: Sequence[Held]
+    parts: Sequence[HeldRange]
 
 
-def runs_of(checked: Iterable[Checked], settings: QueueSettings, now_ms: int) -> dict[Share, tuple[Run, ...]]:
+def settlement_runs(
+    checked: Iterable[CheckedSettlement], settings: QueueSettings, now_ms: int
+) -> dict[QueuePartition, tuple[Run, ...]]:
     """Return the runs that the settlements make of their records."""
-    runs: dict[Share, list[Run]] = {}
+    runs: dict[QueuePartition, list[Run]] = {}
     for one in checked:
         for part in one.parts:
             runs.setdefault(part.lease.share, []).append(_settled(one.settlement, part, settings, now_ms))
     return {share: join_runs(some) for share, some in runs.items()}
 
 
-def runs_of_ended(parts: Iterable[Held], settings: QueueSettings, now_ms: int) -> dict[Share, tuple[Run, ...]]:
+def ended_runs(
+    parts: Iterable[HeldRange], settings: QueueSettings, now_ms: int
+) -> dict[QueuePartition, tuple[Run, ...]]:
     """Return the runs of records whose locks have ended."""
-    runs: dict[Share, list[Run]] = {}
+    runs: dict[QueuePartition, list[Run]] = {}
     for part in parts:
         runs.setdefault(part.lease.share, []).append(_ended(part, settings, now_ms))
     return {share: join_runs(some) for share, some in runs.items()}
 
 
-def dropped_by(checked: Iterable[Checked], settings: QueueSettings) -> list[Dropped]:
+def dropped_by_settlements(checked: Iterable[CheckedSettlement], settings: QueueSettings) -> list[Dropped]:
     """Return the records that the settlements drop, though nobody accepted them."""
     return [
         _lost(part, one.settlement.reason or (REJECTED if one.settlement.action == "reject" else MAX_DELIVERIES))
@@ -90,47 +94,51 @@ def dropped_by(checked: Iterable[Checked], settings: QueueSettings) -> list[Drop
     ]
 
 
-def dropped_at_end(parts: Iterable[Held], settings: QueueSettings) -> list[Dropped]:
+def dropped_by_lock_end(parts: Iterable[HeldRange], settings: QueueSettings) -> list[Dropped]:
     """Return the records that are dropped because their locks have ended."""
     return [_lost(part, MAX_DELIVERIES) for part in parts if _ended(part, settings, 0).state == SETTLED]
 
 
-def _settled(settlement: Settlement, part: Held, settings: QueueSettings, now_ms: int) -> Run:
+def _settled(settlement: Settlement, part: HeldRange, settings: QueueSettings, now_ms: int) -> Run:
     span, deliveries, reason = (part.first, part.last), part.count + 1, settlement.reason
     if settlement.action == "accept":
         return Run(*span, SETTLED)
     if settlement.action == "reject":
-        return dead(settings, span, deliveries, reason or REJECTED)
+        return dead_run(settings, span, deliveries, reason or REJECTED)
     if not settlement.begun:
-        return taken_back(part, now_ms, settlement.delay_ms or 0)
-    return released(settings, span, deliveries, now_ms=now_ms, delay_ms=settlement.delay_ms, reason=reason)
+        return unbegun_run(part, now_ms, settlement.delay_ms or 0)
+    return released_run(settings, span, deliveries, now_ms=now_ms, delay_ms=settlement.delay_ms, reason=reason)
 
 
-def _ended(part: Held, settings: QueueSettings, now_ms: int) -> Run:
+def _ended(part: HeldRange, settings: QueueSettings, now_ms: int) -> Run:
     if not part.is_begun:
-        return taken_back(part, now_ms, 0)
-    return released(settings, (part.first, part.last), part.count + 1, now_ms=now_ms)
+        return unbegun_run(part, now_ms, 0)
+    return released_run(settings, (part.first, part.last), part.count + 1, now_ms=now_ms)
 
 
-def taken_back(part: Held, now_ms: int, delay_ms: int) -> Run:
+def unbegun_run(part: HeldRange, now_ms: int, delay_ms: int) -> Run:
     """Return the run of records that nobody began to process: they don't count as delivered, so they come again without
     pauses."""
     return Run(part.first, part.last, RELEASED, part.count, now_ms + delay_ms if delay_ms else 0)
 
 
-def dropped_of(share: Share, held: Held, deliveries: int, reason: str) -> Dropped:
+def dropped_report(share: QueuePartition, held: HeldRange, deliveries: int, reason: str) -> Dropped:
     """Return the report of a range that is dropped."""
-    return Dropped(share.topic, share.partition, held.first, held.last, deliveries, reason, records=held.counted())
+    return Dropped(
+        share.topic, share.partition, held.first, held.last, deliveries, reason, records=held.count_records()
+    )
 
 
-def _lost(part: Held, reason: str) -> Dropped:
-    return dropped_of(part.lease.share, part, part.count + 1, reason)
+def _lost(part: HeldRange, reason: str) -> Dropped:
+    return dropped_report(part.lease.share, part, part.count + 1, reason)
 
 
-def given_back(checked: Iterable[Checked], settings: QueueSettings) -> dict[Share, tuple[Run, ...]]:
+def released_runs(
+    checked: Iterable[CheckedSettlement], settings: QueueSettings
+) -> dict[QueuePartition, tuple[Run, ...]]:
     """Return the runs of the same records if their transaction is aborted: they are released immediately."""
-    runs: dict[Share, list[Run]] = {}
+    runs: dict[QueuePartition, list[Run]] = {}
     for part in (part for one in checked for part in one.parts):
-        run = released(settings, (part.first, part.last), part.count + 1, now_ms=0, delay_ms=0)
+        run = released_run(settings, (part.first, part.last), part.count + 1, now_ms=0, delay_ms=0)
         runs.setdefault(part.lease.share, []).append(run)
     return {share: join_runs(some) for share, some in runs.items()}

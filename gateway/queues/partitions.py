@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.queues.share import PENDING, Held, Share
+from gateway.queues.queue_partition import PENDING, HeldRange, QueuePartition
 from log_format.clock import Clock
 from log_format.queues.row import Key, PendingSettlement
 from log_format.queues.runs import Run
@@ -18,24 +18,24 @@ class Partitions:
     """Partitions of one queue, each created on first use."""
 
     def __init__(self, queue: str, clock: Clock) -> None:
-        self.shares: dict[Key, Share] = {}
+        self.shares: dict[Key, QueuePartition] = {}
         self.preparing: set[str] = set()
         """Pending ids whose commit is under way."""
         self._queue = queue
         self._clock = clock
         self._seen: Queue = NO_QUEUE
-        self._pending: dict[str, list[tuple[Share, Held]]] = {}
+        self._pending: dict[str, list[tuple[QueuePartition, HeldRange]]] = {}
 
     @property
     def is_idle(self) -> bool:
         """Whether dropping this object loses nothing."""
         return not self._pending and not self.preparing and all(share.is_idle for share in self.shares.values())
 
-    def share(self, topic: str, key: Key, log_start: int) -> Share:
+    def share(self, topic: str, key: Key, log_start: int) -> QueuePartition:
         """Return a partition, as it is now."""
         share = self.shares.get(key)
         if share is None:
-            share = self.shares[key] = Share(self._queue, topic, key, self._seen.partitions.get(key))
+            share = self.shares[key] = QueuePartition(self._queue, topic, key, self._seen.partitions.get(key))
             share.moved_ms = self._clock.monotonic_ms()
         share.follow(self._seen.partitions.get(key), log_start, self._clock.monotonic_ms())
         return share
@@ -47,7 +47,7 @@ class Partitions:
         self._seen = queue
         for pending_id in [one for one in self._pending if one not in queue.pending]:
             for share, held in self._pending.pop(pending_id):
-                share.let_go(held)
+                share.release(held)
         for key, share in self.shares.items():
             share.follow(queue.partitions.get(key), 0, self._clock.monotonic_ms())
         for pending_id, pending in queue.pending.items():
@@ -55,7 +55,7 @@ class Partitions:
                 self._hold(pending)
         return True
 
-    def wait_for(self, pending_id: str, held: Sequence[Held]) -> None:
+    def wait_for(self, pending_id: str, held: Sequence[HeldRange]) -> None:
         """Let these ranges of leases wait for a transaction."""
         kept = self._pending[pending_id] = []
         for part in held:
@@ -64,7 +64,7 @@ class Partitions:
             kept.append((part.lease.share, part))
         self._seen = NO_QUEUE  # Makes the next ``follow`` compare again: the transaction may be concluded already.
 
-    def take_unwritten(self) -> dict[Share, Sequence[Run]]:
+    def take_unwritten(self) -> dict[QueuePartition, Sequence[Run]]:
         """Return the runs that are decided and not written yet."""
         return {share: share.unwritten for share in self.shares.values() if share.unwritten}
 
@@ -78,5 +78,5 @@ class Partitions:
         for change in pending.on_abort:
             share = self.share(change.topic, change.key, 0)
             for run in change.runs:
-                held = Held(run.first, run.last, run.count - 1, PENDING, pending_id=pending.pending_id)
+                held = HeldRange(run.first, run.last, run.count - 1, PENDING, pending_id=pending.pending_id)
                 kept.append((share, share.hold(held)))

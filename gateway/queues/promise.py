@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gateway.call import detached_from_call
-from gateway.queues.share import Held
+from gateway.queues.queue_partition import HeldRange
 from gateway.tables.queues import QueuesTable
 from log_format.queues.changes import AllowLocks
 from log_format.queues.row import QueueRow
@@ -36,7 +36,7 @@ class LockPromise:
             self._raising -= 1
         self._allowed_ms = max(self._allowed_ms, lock_ms)
 
-    async def relax(self, live: Iterable[Held]) -> None:
+    async def relax(self, live: Iterable[HeldRange]) -> None:
         """Write that no lock is longer than the settings allow, once that holds for all ``live`` ones. Raises what ``allow``
         raises."""
         row = self._table.state.queue(self._queue).row

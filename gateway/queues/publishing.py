@@ -29,7 +29,7 @@ from log_format.transactions.staged_settlements import StagedSettlements
 
 
 @dataclass(frozen=True, slots=True)
-class Publishing:
+class QueuePublisher:
     """Transactions of queues. Used on the event loop only."""
 
     finishing: FinishingParts

@@ -21,21 +21,21 @@ from gateway.engine.waiters import DrainFlag, WaiterSlots
 from gateway.finishing.finishing_parts import FinishingParts
 from gateway.memory_budget import Memory
 from gateway.problem import overloaded
-from gateway.queues.bounds import QUEUES_MAX, REMEMBERED_MAX, QueueBounds
+from gateway.queues.bounds import QUEUES_MAX, SETTLED_LEASES_MAX, QueueBounds
 from gateway.queues.coordinator import Coordinator
 from gateway.queues.dead_letters import DeadLetters
-from gateway.queues.describing import Describing, PartitionDescription
+from gateway.queues.describing import PartitionDescription, QueueDescriber
 from gateway.queues.dropped import DropReports, Drops
 from gateway.queues.live_queue import QueueParts
 from gateway.queues.metrics import QueueMetrics
-from gateway.queues.publishing import Publishing
-from gateway.queues.received import Received, ReceiveWish
-from gateway.queues.receiving import Receiving
-from gateway.queues.redriving import RedriveWish, Redriving
-from gateway.queues.remembered import Remembered
+from gateway.queues.publishing import QueuePublisher
+from gateway.queues.received import Received, ReceiveRequest
+from gateway.queues.receiving import QueueReceiver
+from gateway.queues.redriving import Redriver, RedriveRequest
+from gateway.queues.settled_leases import SettledLeases
 from gateway.queues.settlement import Result, Settlement
 from gateway.queues.upkeep import Upkeep
-from gateway.queues.watch import Watch
+from gateway.queues.watch import TopicWatch
 from gateway.tasks.deadlines import Deadlines
 from log_format import limits
 from log_format.errors import UnknownTopic
@@ -91,20 +91,22 @@ class Queues:
             table=table,
             clock=clock,
             deadlines=Deadlines(),
-            remembered=Remembered(REMEMBERED_MAX),
+            settled_leases=SettledLeases(SETTLED_LEASES_MAX),
             metrics=metrics,
             bounds=bounds,
             reports=self.drop_reports,
         )
         self.coordinator = Coordinator(parts, coordinator_id=access.new_id())
-        self._receiving = Receiving(
+        self._receiving = QueueReceiver(
             self.coordinator, parts, topics, reading, places=sources.places, draining=sources.draining
         )
-        publishing = Publishing(finishing, producer_ids, clock, access.new_id, bounds.undecided_ms_max)
+        publishing = QueuePublisher(finishing, producer_ids, clock, access.new_id, bounds.undecided_ms_max)
         dead_letters = DeadLetters(parts, publishing, topics, reading, producer_ids)
-        self._redriving = Redriving(parts, publishing, dead_letters, topics, reading)
-        self._describing = Describing(topics, reading, clock, registry, self.coordinator)
-        self.upkeep = Upkeep(self.coordinator, parts, dead_letters, Watch(parts, topics, reading), ownership=ownership)
+        self._redriving = Redriver(parts, publishing, dead_letters, topics, reading)
+        self._describing = QueueDescriber(topics, reading, clock, registry, self.coordinator)
+        self.upkeep = Upkeep(
+            self.coordinator, parts, dead_letters, TopicWatch(parts, topics, reading), ownership=ownership
+        )
 
     def start(self) -> None:
         """Start the background work."""
@@ -200,7 +202,7 @@ class Queues:
                 msgspec.structs.replace(change, partition=partition, start_offset=offset)
                 for partition, offset in sorted(by_partition.items())
             ]
-        self.coordinator.let_go(queue)
+        self.coordinator.drop_if_unlocked(queue)
         await self.table.decide(MoveStarts(queue=name, epoch=queue.epoch, starts=tuple(changes), dropped=dropped))
 
     async def settings(self, name: str) -> QueueSettings:
@@ -241,8 +243,8 @@ class Queues:
         if live is not None:
             self.coordinator.forget(live)
 
-    async def receive(self, name: str, wish: ReceiveWish, memory: Memory) -> Received:
-        """Lock records and return them (``Receiving.receive``)."""
+    async def receive(self, name: str, wish: ReceiveRequest, memory: Memory) -> Received:
+        """Lock records and return them (``QueueReceiver.receive``)."""
         return await self._receiving.receive(name, wish, memory)
 
     async def settle(self, name: str, settlements: Sequence[Settlement]) -> list[Result]:
@@ -250,8 +252,8 @@ class Queues:
         queue = await self.coordinator.live(name)
         return await queue.settle(settlements)
 
-    async def redrive(self, name: str, wanted: RedriveWish) -> int:
-        """Produce dead letters again; return how many. Raises what ``Redriving.redrive`` raises."""
+    async def redrive(self, name: str, wanted: RedriveRequest) -> int:
+        """Produce dead letters again; return how many. Raises what ``Redriver.redrive`` raises."""
         queue = await self.coordinator.live(name)
         return await self._redriving.redrive(queue, wanted)
 

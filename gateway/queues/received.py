@@ -10,16 +10,16 @@ import pyarrow as pa
 
 from gateway.engine.open_topic import OpenTopic
 from gateway.memory_budget import Memory, Reservation
-from gateway.queues.bounds import LOOKED_AT_BYTES_MAX
+from gateway.queues.bounds import SCANNED_BYTES_MAX
 from gateway.queues.live_queue import LiveQueue
-from gateway.queues.share import Held, Lease, Share
+from gateway.queues.queue_partition import HeldRange, Lease, QueuePartition
 from log_format.queues.row import QueueSettings
 from log_format.records.filter import RecordFilter
 from log_format.topic.state import TopicState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiveWish:
+class ReceiveRequest:
     """A request to receive: how many records, how long to wait for them, and how long to lock them.
 
     ``lock_ms`` None: the queue's. ``only``: topics and partitions; None: all of the queue.
@@ -44,8 +44,8 @@ class Delivered:
 
     topic: str
     records: pa.Table
-    held: Held
-    share: Share
+    held: HeldRange
+    share: QueuePartition
     offsets: npt.NDArray[np.int64] | None
     """Offsets of the records, if the range has other offsets too; None: every offset is a record."""
 
@@ -62,7 +62,7 @@ class Received:
 
 
 @dataclass(slots=True)
-class Take:
+class TakeAttempt:
     """One try to take records: what it has taken, and what it may still take."""
 
     queue: LiveQueue
@@ -82,21 +82,21 @@ class Take:
     @property
     def has_room(self) -> bool:
         """Whether more records may be taken."""
-        return not self.is_full and self.records_left > 0 and self.looked_at_bytes < LOOKED_AT_BYTES_MAX
+        return not self.is_full and self.records_left > 0 and self.looked_at_bytes < SCANNED_BYTES_MAX
 
     def drop(self) -> None:
         """Let go of all records taken, and release their memory."""
         for one in self.delivered:
-            one.share.let_go(one.held)
+            one.share.release(one.held)
         self.delivered.clear()
         self.reservation.release()
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class ReadTarget:
     """A partition that is read up to ``end``."""
 
     topic: OpenTopic
     state: TopicState
-    share: Share
+    share: QueuePartition
     end: int

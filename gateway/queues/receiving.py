@@ -31,12 +31,12 @@ from gateway.memory_budget import Memory
 from gateway.problem import overloaded
 from gateway.queues.bounds import LOOK_AHEAD
 from gateway.queues.coordinator import Coordinator
-from gateway.queues.keyed import Keyed
+from gateway.queues.keyed import KeyedAcquisition
 from gateway.queues.live_queue import LiveQueue, QueueParts
-from gateway.queues.outcomes import MAX_DELIVERIES, dead, dropped_of, gone
-from gateway.queues.received import At, Delivered, Received, ReceiveWish, Take
-from gateway.queues.selection import Selected, filter_of, left_out, selected
-from gateway.queues.share import Held, Share
+from gateway.queues.outcomes import MAX_DELIVERIES, dead_run, dropped_report, expired_run
+from gateway.queues.queue_partition import HeldRange, QueuePartition
+from gateway.queues.received import Delivered, ReadTarget, Received, ReceiveRequest, TakeAttempt
+from gateway.queues.selection import SelectedRecords, filter_of, left_out_run, select_records
 from gateway.tables.queues import LEASE_BYTES
 from log_format import limits
 from log_format.errors import OffsetOutOfRange, TidelogError, UnknownTopic
@@ -47,7 +47,7 @@ _FLUSH_MS = 500
 """Time until records that were left out are written, unless a settlement's commit includes them."""
 
 
-class Receiving:
+class QueueReceiver:
     """Receives from all queues. ``topics`` and ``reading`` are the gateway's own."""
 
     def __init__(
@@ -64,12 +64,12 @@ class Receiving:
         self._parts = parts
         self._topics = topics
         self._reading = reading
-        self._keyed = Keyed(reading, parts.clock)
+        self._keyed = KeyedAcquisition(reading, parts.clock)
         self._clock = parts.clock
         self._places = places
         self._draining = draining
 
-    async def receive(self, name: str, wish: ReceiveWish, memory: Memory) -> Received:
+    async def receive(self, name: str, wish: ReceiveRequest, memory: Memory) -> Received:
         """Lock records and return them, perhaps none. Raises ``RequestRefused`` (``UNKNOWN_QUEUE``), ``BackOff``,
         ``OutcomeUnknown``."""
         deadline_ms = self._clock.monotonic_ms() + wish.wait_ms_max
@@ -77,7 +77,7 @@ class Receiving:
         if not self._parts.table.has_room(LEASE_BYTES):
             raise overloaded("As many records are in flight as queues_bytes_max allows: settle some.")
         await queue.promise.allow(wish.lock_ms or queue.settings.lock_ms)
-        found = await self._taken(queue, wish, memory, is_fresh=False)
+        found = await self._take(queue, wish, memory, is_fresh=False)
         if found.record_count:
             return found
         found.reservation.release()
@@ -85,13 +85,13 @@ class Receiving:
         table = self._parts.table
         await (table.fresh() if wish.wait_ms_max == 0 else table.recent(self._parts.bounds.head_ms))
         queue = await self._coordinator.live(name)
-        found = await self._taken(queue, wish, memory, is_fresh=True)
+        found = await self._take(queue, wish, memory, is_fresh=True)
         if found.record_count or wish.wait_ms_max == 0:
             return found
         found.reservation.release()
-        return await self._waited(name, wish, memory, deadline_ms)
+        return await self._wait_and_take(name, wish, memory, deadline_ms)
 
-    async def _waited(self, name: str, wish: ReceiveWish, memory: Memory, deadline_ms: int) -> Received:
+    async def _wait_and_take(self, name: str, wish: ReceiveRequest, memory: Memory, deadline_ms: int) -> Received:
         wakeup = Wakeup()
         with self._places.hold(wakeup):
             while True:
@@ -104,14 +104,14 @@ class Receiving:
                     while queue.is_current and queue.topics_version == topics:
                         # Registered first, then read: a commit in between is not missed.
                         wakeup.clear()
-                        found = await self._taken(queue, wish, memory, is_fresh=False)
+                        found = await self._take(queue, wish, memory, is_fresh=False)
                         left_ms = deadline_ms - self._clock.monotonic_ms()
                         if found.record_count or left_ms <= 0 or self._draining.begun:
                             return found
                         found.reservation.release()
                         await wakeup.wait(left_ms)
 
-    async def _register(self, stack: ExitStack, queue: LiveQueue, wish: ReceiveWish, wakeup: Wakeup) -> None:
+    async def _register(self, stack: ExitStack, queue: LiveQueue, wish: ReceiveRequest, wakeup: Wakeup) -> None:
         for topic in await self._open(queue.settings.topics, None):
             partitions = [one for one in range(topic.state.partition_count) if wish.wants(topic.name, one)]
             for first in range(0, len(partitions), PARTITIONS_PER_STEP):
@@ -131,10 +131,10 @@ class Receiving:
 
     # One try
 
-    async def _taken(self, queue: LiveQueue, wish: ReceiveWish, memory: Memory, *, is_fresh: bool) -> Received:
+    async def _take(self, queue: LiveQueue, wish: ReceiveRequest, memory: Memory, *, is_fresh: bool) -> Received:
         settings = queue.settings
         now_ms = self._clock.monotonic_ms()
-        take = Take(
+        take = TakeAttempt(
             queue=queue,
             settings=settings,
             filter=filter_of(settings),
@@ -152,7 +152,7 @@ class Receiving:
                 return self._answer(take, 0)
             if not take.is_for_store:
                 take.reservation = await reserve_for_tail(memory, take.size_bytes)
-            if not await self._coordinator.still(queue):
+            if not await self._coordinator.is_current(queue):
                 raise CoordinatorFenced(queue.name)
             received = self._answer(take, wish.lock_ms or settings.lock_ms)
             if wish.begun_max is not None:
@@ -162,10 +162,10 @@ class Receiving:
             take.drop()
             raise
 
-    def _answer(self, take: Take, lock_ms: int) -> Received:
+    def _answer(self, take: TakeAttempt, lock_ms: int) -> Received:
         """Lock the records, and return the answer; nothing waits here."""
         queue = take.queue
-        by_share: dict[Share, list[Delivered]] = {}
+        by_share: dict[QueuePartition, list[Delivered]] = {}
         for one in take.delivered:
             by_share.setdefault(one.share, []).append(one)
         leases = {
@@ -184,7 +184,9 @@ class Receiving:
             take.reservation,
         )
 
-    async def _take_topics(self, take: Take, wish: ReceiveWish, arrival_ms: int | None, *, is_quiet: bool) -> None:
+    async def _take_topics(
+        self, take: TakeAttempt, wish: ReceiveRequest, arrival_ms: int | None, *, is_quiet: bool
+    ) -> None:
         queue = take.queue
         targets = [
             (topic, topic.state, partition)
@@ -203,11 +205,11 @@ class Receiving:
                 return
             share = queue.share(topic.name, (state.existing_id, partition), state.log_start(partition))
             end = state.high_watermark(partition)
-            share.guard(end if is_quiet else None)
+            share.give_none_below(end if is_quiet else None)
             if is_fragmented:
                 end = min(end, share.runs[-1].last + 1 if share.runs else share.start)
             try:
-                await self._take_partition(take, At(topic, state, share, end))
+                await self._take_partition(take, ReadTarget(topic, state, share, end))
             except (OffsetOutOfRange, UnknownTopic):
                 continue  # The records were deleted meanwhile.
             except TidelogError:
@@ -215,7 +217,7 @@ class Receiving:
                     raise
                 take.is_full = True
 
-    async def _take_partition(self, take: Take, at: At) -> None:
+    async def _take_partition(self, take: TakeAttempt, at: ReadTarget) -> None:
         share, settings = at.share, take.settings
         while take.has_room:
             room = min(take.records_left, settings.max_in_flight - share.in_flight)
@@ -233,18 +235,18 @@ class Receiving:
             else:
                 await self._read_all(take, at, some)
 
-    def _end(self, take: Take, share: Share, some: Sequence[Held]) -> None:
+    def _end(self, take: TakeAttempt, share: QueuePartition, some: Sequence[HeldRange]) -> None:
         """Decide as dead, or drop, the records that were delivered as often as the settings now allow; let the others go."""
         late = [held for held in some if held.count >= take.settings.max_deliveries]
         for held in some:
-            share.let_go(held)
-        share.note([dead(take.settings, (held.first, held.last), held.count, MAX_DELIVERIES) for held in late])
+            share.release(held)
+        share.note([dead_run(take.settings, (held.first, held.last), held.count, MAX_DELIVERIES) for held in late])
         if take.settings.dead_letter_topic is None:
-            lost = [dropped_of(share, held, held.count, MAX_DELIVERIES) for held in late]
+            lost = [dropped_report(share, held, held.count, MAX_DELIVERIES) for held in late]
             take.queue.drops.tell(lost)
         take.queue.expect_flush(_FLUSH_MS)
 
-    async def _read_all(self, take: Take, at: At, some: Sequence[Held]) -> None:
+    async def _read_all(self, take: TakeAttempt, at: ReadTarget, some: Sequence[HeldRange]) -> None:
         left = list(some)
         try:
             while left and take.has_room:
@@ -253,28 +255,28 @@ class Receiving:
         finally:
             for held in left:
                 if at.share.holder(held.first) is held:
-                    at.share.let_go(held)
+                    at.share.release(held)
 
-    async def _read(self, take: Take, at: At, held: Held) -> None:
+    async def _read(self, take: TakeAttempt, at: ReadTarget, held: HeldRange) -> None:
         """Read a held range; let go of the records that are not delivered."""
         share = at.share
         records = await self._records(take, at, held)
         read_to = min(records.next_offset, held.last + 1)
         if read_to <= held.first:
             take.is_full = True
-            share.let_go(held)
+            share.release(held)
             return
         if read_to <= held.last:
-            share.let_go(share.part(held, read_to, held.last))
+            share.release(share.part(held, read_to, held.last))
             take.is_full = records.is_full and take.filter is None
         take.looked_at_bytes += records.size_bytes
         table = _up_to(records, held.last)
         if table is None:
-            share.let_go(held)
-            share.note([left_out(held)])
+            share.release(held)
+            share.note([left_out_run(held)])
             take.queue.expect_flush(_FLUSH_MS)
             return
-        kept = selected(table, take.filter, take.now_ms)
+        kept = select_records(table, take.filter, take.now_ms)
         if kept.is_whole:
             _deliver(take, at, held, table)
         else:
@@ -285,7 +287,7 @@ class Receiving:
         take.bytes_left = max(0, take.bytes_left - size)
         take.size_bytes += size
 
-    async def _records(self, take: Take, at: At, held: Held) -> Records:
+    async def _records(self, take: TakeAttempt, at: ReadTarget, held: HeldRange) -> Records:
         wanted = ReadLimits(
             records_max=held.last - held.first + 1, bytes_max=take.bytes_left, at_least_one=not take.delivered
         )
@@ -300,7 +302,7 @@ class Receiving:
         return await self._reading.read(at.topic, at.state, at.share.partition, held.first, wanted)
 
 
-def _deliver(take: Take, at: At, held: Held, table: pa.Table) -> None:
+def _deliver(take: TakeAttempt, at: ReadTarget, held: HeldRange, table: pa.Table) -> None:
     take.records_left -= table.num_rows
     is_dense = table.num_rows == held.last - held.first + 1
     offsets = None if is_dense else table.column("offset").to_numpy()
@@ -308,20 +310,20 @@ def _deliver(take: Take, at: At, held: Held, table: pa.Table) -> None:
     take.delivered.append(Delivered(at.topic.name, table, held, at.share, offsets))
 
 
-def _deliver_some(take: Take, at: At, held: Held, kept: Selected) -> None:
+def _deliver_some(take: TakeAttempt, at: ReadTarget, held: HeldRange, kept: SelectedRecords) -> None:
     """Deliver the records that pass. Those that have expired are decided now; those that don't pass count as settled."""
-    share, rest, pieces = at.share, held, list[Held]()
-    late = [gone(take.settings, (offset, offset), held.count) for offset in kept.expired]
+    share, rest, pieces = at.share, held, list[HeldRange]()
+    late = [expired_run(take.settings, (offset, offset), held.count) for offset in kept.expired]
     end = held.last
     for run in late:
         if run.first > rest.first:
             pieces.append(rest)
             rest = share.part(rest, run.first, rest.last)
         if run.last == end:
-            share.let_go(rest)
+            share.release(rest)
             break
         before, rest = rest, share.part(rest, run.last + 1, rest.last)
-        share.let_go(before)
+        share.release(before)
     else:
         pieces.append(rest)
     offsets = kept.records.column("offset").to_numpy()
@@ -329,8 +331,8 @@ def _deliver_some(take: Take, at: At, held: Held, kept: Selected) -> None:
     for piece in pieces:
         first, last = np.searchsorted(offsets, (piece.first, piece.last + 1)).tolist()
         if first == last:
-            share.let_go(piece)
-            notes.append(left_out(piece))
+            share.release(piece)
+            notes.append(left_out_run(piece))
         else:
             _deliver(take, at, piece, kept.records.slice(first, last - first))
     share.note(notes)

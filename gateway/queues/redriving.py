@@ -25,10 +25,10 @@ from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
 from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.queues.bounds import PUBLISHED_BYTES_MAX, PUBLISHED_RECORDS_MAX
-from gateway.queues.dead_letters import QUEUE_HEADER, DeadLetters, headers_of, routed, with_headers
+from gateway.queues.dead_letters import QUEUE_HEADER, DeadLetters, headers_of, route_records, with_headers
 from gateway.queues.letter_proofs import PREFIX, Headers, LetterProofs
 from gateway.queues.live_queue import LiveQueue, QueueParts
-from gateway.queues.publishing import Publishing
+from gateway.queues.publishing import QueuePublisher
 from log_format.access.acls import RESERVED
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError, UnknownTopic
 from log_format.queues.row import RedrivePosition
@@ -45,7 +45,7 @@ _log = logging.getLogger("gateway.queues")
 
 
 @dataclass(frozen=True, slots=True)
-class RedriveWish:
+class RedriveRequest:
     """A caller's request to redrive."""
 
     to_topic: str | None
@@ -57,7 +57,7 @@ class RedriveWish:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _RedriveBatch:
     """Dead letters of one partition that one transaction produces, and the position after it."""
 
     position: RedrivePosition
@@ -66,16 +66,16 @@ class _Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Redriving:
+class Redriver:
     """Redrives of queues. Used on the event loop only."""
 
     parts: QueueParts
-    publishing: Publishing
+    publishing: QueuePublisher
     dead_letters: DeadLetters
     topics: TopicRegistry
     reading: PartitionReader
 
-    async def redrive(self, queue: LiveQueue, wanted: RedriveWish) -> int:
+    async def redrive(self, queue: LiveQueue, wanted: RedriveRequest) -> int:
         """Produce dead letters again; return how many. Once some were produced, a failure only ends the redrive.
 
         Raises ``RequestRefused`` (``NO_DEAD_LETTER_TOPIC``, ``UNKNOWN_TOPIC``, a letter or a target that may not be one), what
@@ -94,7 +94,7 @@ class Redriving:
                     for partition in range(letters.state.partition_count):
                         while wanted.records_max is None or done < wanted.records_max:
                             left = PUBLISHED_RECORDS_MAX if wanted.records_max is None else wanted.records_max - done
-                            judging = _Judging(queue, wanted, proofs, min(left, PUBLISHED_RECORDS_MAX))
+                            judging = _LetterSelection(queue, wanted, proofs, min(left, PUBLISHED_RECORDS_MAX))
                             piece = await self._next(judging, letters, partition)
                             if piece is None:
                                 break
@@ -117,7 +117,7 @@ class Redriving:
             raise RequestRefused(f"Queue {queue.name!r} {what}", code=ErrorCode.NO_DEAD_LETTER_TOPIC)
         return topic
 
-    async def _target(self, name: str, wanted: RedriveWish) -> OpenTopic:
+    async def _target(self, name: str, wanted: RedriveRequest) -> OpenTopic:
         wanted.require_write(name)
         if name.startswith(RESERVED):
             raise RequestRefused(f"Topic {name[:100]!r} is reserved: dead letters are not produced to it.")
@@ -127,7 +127,7 @@ class Redriving:
         topic.require_state()
         return topic
 
-    async def _next(self, judging: _Judging, letters: OpenTopic, partition: int) -> _Piece | None:
+    async def _next(self, judging: _LetterSelection, letters: OpenTopic, partition: int) -> _RedriveBatch | None:
         """Return what the next transaction produces; None at the end of the partition."""
         state = letters.state
         begin = RedrivePosition(state.existing_id, partition, 0)
@@ -143,7 +143,7 @@ class Redriving:
                     return piece
         return None
 
-    async def _staged(self, records: pa.Table, wanted: RedriveWish) -> Sequence[StagedRecords]:
+    async def _staged(self, records: pa.Table, wanted: RedriveRequest) -> Sequence[StagedRecords]:
         headers = headers_of(records)
         targets = [wanted.to_topic or _own_topic(some) for some in headers]
         now_ms = self.parts.clock.now_ms()
@@ -153,20 +153,20 @@ class Redriving:
             rows = [row for row, target in enumerate(targets) if target == name]
             kept = [[header for header in headers[row] if not header[0].startswith(PREFIX)] for row in rows]
             table = with_headers(records.take(pa.array(rows)), kept, now_ms)
-            staged.append(routed(table, topic.state, topic.next_sticky_number()))
+            staged.append(route_records(table, topic.state, topic.next_sticky_number()))
         return staged
 
 
 @dataclass(frozen=True, slots=True)
-class _Judging:
+class _LetterSelection:
     """Choice of a dead letter topic's records that are redriven."""
 
     queue: LiveQueue
-    wanted: RedriveWish
+    wanted: RedriveRequest
     proofs: LetterProofs
     records_max: int
 
-    def piece(self, table: pa.Table, position: RedrivePosition, next_offset: int) -> _Piece:
+    def piece(self, table: pa.Table, position: RedrivePosition, next_offset: int) -> _RedriveBatch:
         """Return the piece to redrive of the records of one partition from ``position`` to ``next_offset``.
 
         The piece has all letters, at most ``records_max``, or those before a record that ends the redrive. Raises
@@ -204,7 +204,7 @@ class _Judging:
                 skipped[0],
             )
         moved = RedrivePosition(position.topic_id, position.partition, next_offset, number_due)
-        return _Piece(moved, mine.take(pa.array(taken, pa.int64())), bool(skipped))
+        return _RedriveBatch(moved, mine.take(pa.array(taken, pa.int64())), bool(skipped))
 
     def _problem(self, is_proved: bool, headers: Headers, place: str) -> RequestRefused | None:
         """Return why the record at ``place`` ends the redrive; None if it does not."""

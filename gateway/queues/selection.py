@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from gateway.queues.share import Held
+from gateway.queues.queue_partition import HeldRange
 from log_format.queues.row import QueueSettings
 from log_format.queues.runs import SETTLED as RUN_SETTLED
 from log_format.queues.runs import Run
@@ -24,7 +24,7 @@ def filter_of(settings: QueueSettings) -> RecordFilter | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class SelectedRecords:
     """Records to deliver. ``expired``: offsets of expired records. ``is_whole``: whether no record was left out."""
 
     records: pa.Table
@@ -32,21 +32,21 @@ class Selected:
     is_whole: bool
 
 
-def selected(records: pa.Table, wanted: RecordFilter | None, now_ms: int) -> Selected:
+def select_records(records: pa.Table, wanted: RecordFilter | None, now_ms: int) -> SelectedRecords:
     """Return which of ``records`` (``RECORD_SCHEMA``) are delivered."""
     late = expired_mask(records.column("headers"), now_ms)
     has_late = bool(late.any())
     if wanted is None and not has_late:
-        return Selected(records, (), True)
+        return SelectedRecords(records, (), True)
     passing = np.ones(records.num_rows, np.bool_) if wanted is None else wanted.mask(records)
     offsets = records.column("offset").to_numpy()
     gone = tuple(offsets[late & passing].tolist()) if has_late else ()
     kept = passing & ~late
     if kept.all():
-        return Selected(records, (), True)
-    return Selected(records.filter(pa.array(kept)), gone, False)
+        return SelectedRecords(records, (), True)
+    return SelectedRecords(records.filter(pa.array(kept)), gone, False)
 
 
-def left_out(held: Held) -> Run:
+def left_out_run(held: HeldRange) -> Run:
     """Return the run of a held range none of whose records is delivered."""
     return Run(held.first, held.last, RUN_SETTLED)

@@ -35,6 +35,6 @@ EXPIRED = Result(False)
 SETTLED = Result(True)
 
 
-def how(settlement: Settlement, transaction_id: str) -> str:
+def settled_as(settlement: Settlement, transaction_id: str) -> str:
     """Return how a range is settled: the same text for a repeat."""
     return f"{settlement.action} {transaction_id}"

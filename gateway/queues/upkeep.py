@@ -14,11 +14,11 @@ from functools import partial
 
 from gateway.call import detached_from_call
 from gateway.cluster.ownership import Ownership
-from gateway.queues.bounds import QUEUES_AT_ONCE
+from gateway.queues.bounds import PARALLEL_QUEUES_MAX
 from gateway.queues.coordinator import Coordinator
 from gateway.queues.dead_letters import DeadLetters
 from gateway.queues.live_queue import LiveQueue, QueueParts
-from gateway.queues.watch import Watch, looked
+from gateway.queues.watch import TopicWatch, look_logged
 from gateway.tables.look_backoff import LookBackoff
 from gateway.tasks.parallel import run_parallel
 from gateway.tasks.supervised import SupervisedTasks
@@ -38,7 +38,7 @@ class Upkeep:
         coordinator: Coordinator,
         parts: QueueParts,
         dead_letters: DeadLetters,
-        watch: Watch,
+        watch: TopicWatch,
         *,
         ownership: Ownership,
     ) -> None:
@@ -134,14 +134,14 @@ class Upkeep:
                 unused.append(queue)
         failed = await self._watch.refresh({name for queue in used for name in queue.settings.topics}, arrival_ms)
         news = [queue for queue in used if queue.is_current and self._has_news(queue, failed)]
-        looks = [partial(looked, self._watch, queue, arrival_ms) for queue in news]
-        works = [*looks, *(partial(self._let_go, queue) for queue in unused)]
-        await run_parallel(lambda work: work(), works, limit=QUEUES_AT_ONCE)
+        looks = [partial(look_logged, self._watch, queue, arrival_ms) for queue in news]
+        works = [*looks, *(partial(self._drop_unused, queue) for queue in unused)]
+        await run_parallel(lambda work: work(), works, limit=PARALLEL_QUEUES_MAX)
 
     def _has_news(self, queue: LiveQueue, failed: frozenset[str]) -> bool:
         return failed.isdisjoint(queue.settings.topics) and self._watch.has_news(queue)
 
-    async def _let_go(self, queue: LiveQueue) -> None:
+    async def _drop_unused(self, queue: LiveQueue) -> None:
         """Drop an unused queue, which has no lease; note in the table that the next coordinator need not wait."""
         queue.is_lost = True
         with suppress(CoordinatorFenced, RequestRefused):
@@ -167,7 +167,7 @@ class Upkeep:
         left += recent[:room]
         if left:
             self._adopting.reset()
-        await self._works.for_each(left, self._coordinator.live, limit=QUEUES_AT_ONCE)
+        await self._works.for_each(left, self._coordinator.live, limit=PARALLEL_QUEUES_MAX)
 
     def _is_left(self, name: str) -> bool:
         """Return whether this gateway should coordinate the queue and does not."""

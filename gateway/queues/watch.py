@@ -22,9 +22,9 @@ from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
 from gateway.engine.registry import TopicRegistry
 from gateway.queues.live_queue import LiveQueue, QueueParts
-from gateway.queues.outcomes import gone
+from gateway.queues.outcomes import expired_run
+from gateway.queues.queue_partition import QueuePartition
 from gateway.queues.selection import filter_of
-from gateway.queues.share import Share
 from gateway.tasks.parallel import run_parallel
 from log_format.errors import TidelogError
 from log_format.queues.row import Key
@@ -32,7 +32,7 @@ from log_format.queues.runs import RELEASED, Run
 from log_format.records.expiry import NEVER_MS, expiry_times_ms
 
 _READ_BYTES = 1024 * 1024
-_TOPICS_AT_ONCE = 64
+_PARALLEL_TOPICS_MAX = 64
 _log = logging.getLogger("gateway.queues")
 
 
@@ -44,7 +44,7 @@ class _Expiring:
     times_ms: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
-class Watch:
+class TopicWatch:
     """Watch of queues' topics. Call ``look`` every few seconds while a queue is in use."""
 
     def __init__(self, parts: QueueParts, topics: TopicRegistry, reading: PartitionReader) -> None:
@@ -76,7 +76,7 @@ class Watch:
             return False
 
         distinct = list(names)
-        found = await run_parallel(failed, distinct, limit=_TOPICS_AT_ONCE)
+        found = await run_parallel(failed, distinct, limit=_PARALLEL_TOPICS_MAX)
         return frozenset(name for name, is_failed in zip(distinct, found, strict=True) if is_failed)
 
     def has_news(self, queue: LiveQueue) -> bool:
@@ -140,7 +140,9 @@ class Watch:
         else:
             self._expiring.pop((queue.name, key), None)
 
-    async def _scan(self, queue: LiveQueue, topic: OpenTopic, share: Share, end: int, expiring: _Expiring) -> None:
+    async def _scan(
+        self, queue: LiveQueue, topic: OpenTopic, share: QueuePartition, end: int, expiring: _Expiring
+    ) -> None:
         open_from = share.available(now_ms=NEVER_MS, end=end)
         if open_from is None:
             return
@@ -164,7 +166,7 @@ class Watch:
                 break
             offset = share.scanned_to = found.next_offset
 
-    def _end(self, queue: LiveQueue, share: Share, expiring: _Expiring) -> None:
+    def _end(self, queue: LiveQueue, share: QueuePartition, expiring: _Expiring) -> None:
         """Decide expired records that are not held; drop settled ones from ``expiring``."""
         now_ms = self._clock.now_ms()
         settings, late, kept = queue.settings, list[Run](), list[int]()
@@ -177,7 +179,7 @@ class Watch:
             if time_ms > now_ms or share.holder(offset) is not None:
                 kept.append(row)
             elif share.barrier is None or offset >= share.barrier:
-                late.append(gone(settings, (offset, offset), 0 if run is None else run.count))
+                late.append(expired_run(settings, (offset, offset), 0 if run is None else run.count))
             else:
                 kept.append(row)
         expiring.offsets, expiring.times_ms = expiring.offsets[kept], expiring.times_ms[kept]
@@ -187,7 +189,7 @@ class Watch:
             self._parts.metrics.left_out.inc(len(late))
 
 
-async def looked(watch: Watch, queue: LiveQueue, arrival_ms: int) -> None:
+async def look_logged(watch: TopicWatch, queue: LiveQueue, arrival_ms: int) -> None:
     """Look at a queue's topics; log a failure, and leave it for the next time."""
     try:
         await watch.look(queue, arrival_ms)

@@ -249,7 +249,7 @@ async def _stage(
     count = 0 if batch is None else batch.record_count
     is_new = True
     if batch is None:
-        await engine.transactions.usable(transaction_id)
+        await engine.transactions.require_open(transaction_id)
     else:
         is_new = await engine.transactions.stage(
             transaction_id, topic.name, batch, stamp, deliver_at=records.deliver_at

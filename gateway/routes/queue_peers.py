@@ -15,16 +15,16 @@ from gateway.gateway import engine_of, gateway_of
 from gateway.http.disconnect import cancel_on_disconnect
 from gateway.memory_budget import Reservation
 from gateway.problem import refused
-from gateway.queues.taken import (
+from gateway.queues.peer_messages import (
     MESSAGE_BYTES_MAX,
     Refusal,
     SettleAnswer,
-    SettleAsked,
+    SettleRequest,
     TakeAnswer,
-    TakeAsked,
-    decoded,
-    encoded,
-    taken,
+    TakeRequest,
+    decode_message,
+    encode_message,
+    taken_records,
 )
 from gateway.routes.peer_message import peer_message
 from gateway.routes.typed_route import TypedRoute
@@ -40,7 +40,7 @@ async def queue_takes(request: Request) -> Response:
     """Lock records for a client of another gateway, which has already checked what the client may read."""
     gateway = gateway_of(request)
     data, sender = await peer_message(request, MESSAGE_BYTES_MAX)
-    asked = _message(data, TakeAsked)
+    asked = _message(data, TakeRequest)
     try:
         _check(gateway.engine.draining)
         work = gateway.engine.queues.receive(asked.queue, asked.wish, gateway.answer_memory.of(sender))
@@ -48,8 +48,8 @@ async def queue_takes(request: Request) -> Response:
     except TidelogError as error:
         return _answer(TakeAnswer(refusal=Refusal.of(error)))
     try:
-        answer = TakeAnswer(taken=taken(received, received.locked_until_ms - gateway.clock.now_ms()))
-        return _ReservedResponse(encoded(answer), received.reservation)
+        answer = TakeAnswer(taken=taken_records(received, received.locked_until_ms - gateway.clock.now_ms()))
+        return _ReservedResponse(encode_message(answer), received.reservation)
     except BaseException:
         received.reservation.release()
         raise
@@ -61,7 +61,7 @@ async def queue_settlements(request: Request) -> Response:
     """Settle records that a client of another gateway holds."""
     engine = engine_of(request)
     data, _ = await peer_message(request, MESSAGE_BYTES_MAX)
-    asked = _message(data, SettleAsked)
+    asked = _message(data, SettleRequest)
     try:
         _check(engine.draining)
         results = await engine.queues.settle(asked.queue, asked.settlements)
@@ -77,13 +77,13 @@ def _check(draining: bool) -> None:
 
 def _message(data: bytes, kind: type[M]) -> M:
     try:
-        return decoded(data, kind)
+        return decode_message(data, kind)
     except ValueError as error:
         raise refused(f"The message can't be read: {error}.") from error
 
 
 def _answer(message: object) -> Response:
-    return Response(encoded(message), media_type=MEDIA_TYPE.decode())
+    return Response(encode_message(message), media_type=MEDIA_TYPE.decode())
 
 
 class _ReservedResponse(Response):

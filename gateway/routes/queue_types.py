@@ -12,7 +12,7 @@ from gateway.http.producer_headers import TRANSACTION, TransactionId
 from gateway.http.validation import Fault, faults_error
 from gateway.openapi.schemas import Record
 from gateway.queues.bounds import RECEIVE_RECORDS_DEFAULT, SETTLEMENTS_MAX
-from gateway.queues.received import ReceiveWish
+from gateway.queues.received import ReceiveRequest
 from gateway.queues.redriving import STOP, UNPROVED
 from gateway.queues.settlement import Settlement
 from gateway.routes.fetch_operation import BYTES_DEFAULT, BYTES_MAX, RECORDS_MAX, WAIT_MS_MAX
@@ -137,9 +137,9 @@ class Receive(fields.Body, example={"max_records": 10, "max_wait_ms": 1000}):
     client_id: fields.Identifier | None = None
     begun_max: Annotated[Annotated[int, fields.Between(0, RECORDS_MAX)] | None, fields.NotNull()] = None
 
-    def wish(self) -> ReceiveWish:
+    def wish(self) -> ReceiveRequest:
         """Return the request for the engine."""
-        return ReceiveWish(
+        return ReceiveRequest(
             records_max=self.max_records,
             bytes_max=self.max_bytes,
             wait_ms_max=self.max_wait_ms,

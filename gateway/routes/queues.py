@@ -19,7 +19,7 @@ from gateway.memory_budget import Reservation
 from gateway.openapi.problems import BODY_ERRORS, CHANGE_ERRORS, problems
 from gateway.queues.dropped import Drops
 from gateway.queues.queues import QueueDescription
-from gateway.queues.redriving import RedriveWish
+from gateway.queues.redriving import RedriveRequest
 from gateway.queues.settlement import Result
 from gateway.quotas.limits import FETCH_BYTES
 from gateway.quotas.spending import spends
@@ -157,7 +157,7 @@ async def redrive(request: Request, queue: fields.QueuePath, wanted: Redrive = R
     require(request, "Read", "topic", *([settings.dead_letter_topic] if settings.dead_letter_topic is not None else ()))
     require(request, "Write", "topic", *(settings.topics if wanted.to_topic is None else [wanted.to_topic]))
     require_target = partial(require, request, "Write", "topic")
-    asked = RedriveWish(wanted.to_topic, wanted.max_records, wanted.unproved, require_target)
+    asked = RedriveRequest(wanted.to_topic, wanted.max_records, wanted.unproved, require_target)
     return {"redriven": await engine_of(request).queues.redrive(queue, asked)}
 
 

@@ -13,8 +13,8 @@ from gateway.codec.record_json import is_large, pieces, record_objects
 from gateway.codec.text_rows import text_of
 from gateway.gateway import Gateway
 from gateway.http.fetch_response import RecordsResponse
+from gateway.queues.queue_partition import Lease
 from gateway.queues.received import Delivered, Received
-from gateway.queues.share import Lease
 
 _RECORD_TEXT_BYTES: Final = 224
 """Estimated bytes that JSON adds to a record."""

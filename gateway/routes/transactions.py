@@ -245,7 +245,7 @@ async def list_transactions(request: Request, query: Annotated[TransactionsQuery
     engine = engine_of(request)
     shown = allowing(request, "Describe", "transactional_id")
     after_id, _, after_transaction = (query.after or "").partition("\n")
-    rows = await engine.check_back.listed(
+    rows = await engine.check_back.list_rows(
         query.state, query.transactional_id_prefix, (after_id, after_transaction), query.limit + 1, shown
     )
     now_ms = engine.clock.now_ms()
@@ -276,7 +276,7 @@ async def check_transactions(request: Request, wanted: Checking) -> OfferedTrans
         standing.check()
         return allowed(transactional_id)
 
-    rows = await engine_of(request).check_back.offered(
+    rows = await engine_of(request).check_back.offer(
         wanted.transactional_id_prefix, wanted.max_records, wanted.max_wait_ms, shown
     )
     if not rows:  # transactions that were offered must be answered

@@ -12,7 +12,7 @@ from log_format.errors import TidelogError
 from log_format.transactions.check_back import NotDue, OfferForCheck, due_rows
 from log_format.transactions.row import RowState, TransactionRow
 
-LOOK_MS = 500
+POLL_INTERVAL_MS = 500
 """Interval of looks at the table while an asker waits."""
 
 
@@ -24,7 +24,7 @@ class CheckBack:
         self._clock = clock
         self._draining = draining
 
-    async def offered(
+    async def offer(
         self, prefix: str, count_max: int, wait_ms: int, shown: Callable[[str], bool]
     ) -> list[TransactionRow]:
         """Return transactions that are offered to this asker for a while; wait for the first of them.
@@ -42,14 +42,14 @@ class CheckBack:
             found_due = due_rows(state.transactions.values(), prefix, self._clock.now_ms())
             candidates = [row for row in found_due if shown(row.transactional_id)][:count_max]
             offers = [self._table.decide(OfferForCheck(transaction_id=row.transaction_id)) for row in candidates]
-            found = _taken(await asyncio.gather(*offers, return_exceptions=True))
+            found = _collect_offers(await asyncio.gather(*offers, return_exceptions=True))
             left_ms = deadline_ms - self._clock.monotonic_ms()
             if found or left_ms <= 0 or self._draining.begun:
                 return found
-            await asyncio.sleep(min(left_ms, LOOK_MS) / 1000)
-            state = await self._table.recent(LOOK_MS // 2)
+            await asyncio.sleep(min(left_ms, POLL_INTERVAL_MS) / 1000)
+            state = await self._table.recent(POLL_INTERVAL_MS // 2)
 
-    async def listed(
+    async def list_rows(
         self, state: RowState | None, prefix: str, after: tuple[str, str], count_max: int, shown: Callable[[str], bool]
     ) -> list[TransactionRow]:
         """Return transactions in order of transactional id and transaction id.
@@ -80,7 +80,7 @@ def state_of(row: TransactionRow, now_ms: int) -> RowState:
     return "aborted" if row.state == "open" and now_ms > row.expires_at_ms else row.state
 
 
-def _taken(outcomes: list[TransactionRow | BaseException]) -> list[TransactionRow]:
+def _collect_offers(outcomes: list[TransactionRow | BaseException]) -> list[TransactionRow]:
     """Return the transactions that were offered here. Raises an error only if none was; a defect always."""
     found = [outcome for outcome in outcomes if isinstance(outcome, TransactionRow)]
     for outcome in outcomes:

@@ -16,7 +16,7 @@ from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
 from gateway.finishing.finishing_parts import FinishingParts
 from gateway.finishing.staging import Staged, StagedListing
-from gateway.transactions.preparing import Preparing
+from gateway.transactions.preparing import TransactionPreparer
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, TidelogError
 from log_format.topic.producer_id import TRANSACTIONAL
@@ -27,26 +27,26 @@ from log_format.transactions.row import TransactionRow
 from log_format.transactions.staged_offsets import StagedOffsets
 from log_format.transactions.staged_records import StagedRecords
 
-_AGAIN_MS = 20
-_LEFT_ALONE_MS = 1_000
+_RETRY_MS = 20
+_GRACE_MS = 1_000
 """Time for which the preceding request is left to the gateway that decided it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class RequestOutcome:
     """The outcome of a request, and whether an earlier try had reached it."""
 
     row: TransactionRow
     is_duplicate: bool
 
 
-class OneRequest:
+class OneRequestTransactions:
     """Transactions that are one request. Used on the event loop only."""
 
     def __init__(
         self,
         finishing: FinishingParts,
-        preparing: Preparing,
+        preparing: TransactionPreparer,
         producer_ids: ProducerIds,
         *,
         clock: Clock,
@@ -60,7 +60,7 @@ class OneRequest:
 
     async def commit(
         self, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets], stamp: ProducerStamp | None
-    ) -> Done:
+    ) -> RequestOutcome:
         """Commit all records and offsets, or nothing.
 
         Raises ``RequestRefused`` (sequences, the rules of groups, topics that are gone), ``BackOff``, ``OutcomeUnknown``.
@@ -70,43 +70,43 @@ class OneRequest:
 
     async def _commit(
         self, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets], stamp: ProducerStamp | None
-    ) -> Done:
+    ) -> RequestOutcome:
         if stamp is not None:
-            earlier = await self._in_turn(stamp)
+            earlier = await self._wait_for_predecessors(stamp)
             if earlier is not None:
-                return Done(require_undamaged(await self._finisher.finish(earlier)), is_duplicate=True)
+                return RequestOutcome(require_undamaged(await self._finisher.finish(earlier)), is_duplicate=True)
         for one in offsets:
             await self._preparing.check(one)
         transaction_id = await self._producer_ids.issue(TRANSACTIONAL)
         try:
-            staged = await self._prepared(transaction_id, records, offsets)
+            staged = await self._prepare(transaction_id, records, offsets)
             row = await self._table.decide(
                 BeginAndCommit(transaction_id=transaction_id, staged=staged.names, stamp=stamp)
             )
         except OutcomeUnknown:
             raise  # The transaction may be decided: staged objects stay until that is known.
         except TidelogError:
-            await self._dropped(transaction_id, offsets)
+            await self._drop(transaction_id, offsets)
             raise
         if row.transaction_id != transaction_id:
-            await self._dropped(transaction_id, offsets)
-            return Done(require_undamaged(await self._finisher.finish(row)), is_duplicate=True)
-        return Done(await self._finisher.finish(row, staged), is_duplicate=False)
+            await self._drop(transaction_id, offsets)
+            return RequestOutcome(require_undamaged(await self._finisher.finish(row)), is_duplicate=True)
+        return RequestOutcome(await self._finisher.finish(row, staged), is_duplicate=False)
 
-    async def _prepared(
+    async def _prepare(
         self, transaction_id: str, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets]
     ) -> Staged:
         """Stage everything, with pending offsets. Raises ``RequestRefused``, ``BackOff``: nothing is decided yet."""
         try:
             staged = await self._stage(transaction_id, records, offsets)
-            if not await self._preparing.topics_stand(records):
+            if not await self._preparing.are_topics_current(records):
                 raise BackOff("A topic was made anew while records for it were on their way.")
             await self._preparing.prepare(transaction_id, offsets)
         except OutcomeUnknown as problem:
             raise BackOff(problem.detail) from problem
         return staged
 
-    async def _in_turn(self, stamp: ProducerStamp) -> TransactionRow | None:
+    async def _wait_for_predecessors(self, stamp: ProducerStamp) -> TransactionRow | None:
         """Wait until the request's predecessors are decided and finished; return its outcome if it is in the log already."""
         deadline_ms = self._clock.monotonic_ms() + SEQUENCE_WAIT_MS_MAX
         state = await self._table.fresh()
@@ -121,12 +121,12 @@ class OneRequest:
             if not is_waiting or self._clock.monotonic_ms() >= deadline_ms:
                 raise verdict
             before = unfinished_previous_request(state, stamp)
-            if before is not None and self._clock.now_ms() - before.recorded_at_ms > _LEFT_ALONE_MS:
+            if before is not None and self._clock.now_ms() - before.recorded_at_ms > _GRACE_MS:
                 # Unknown outcome of the other request: this one waits on, or is late.
                 with detached_from_call(), contextlib.suppress(OutcomeUnknown):
                     await self._finisher.finish(before)
-            await asyncio.sleep(_AGAIN_MS / 1000)
-            state = await self._table.recent(_AGAIN_MS * 10)
+            await asyncio.sleep(_RETRY_MS / 1000)
+            state = await self._table.recent(_RETRY_MS * 10)
 
     async def _stage(
         self, transaction_id: str, records: Sequence[StagedRecords], offsets: Sequence[StagedOffsets]
@@ -141,10 +141,10 @@ class OneRequest:
             self._staging.put_offsets(transaction_id, StagedListing((), 0, number), one)
             for number, one in enumerate(offsets, len(records))
         ]
-        names = await _all(puts)
+        names = await _gather_puts(puts)
         return Staged(dict(zip(names, records, strict=False)), dict(zip(names[len(records) :], offsets, strict=True)))
 
-    async def _dropped(self, transaction_id: str, offsets: Sequence[StagedOffsets]) -> None:
+    async def _drop(self, transaction_id: str, offsets: Sequence[StagedOffsets]) -> None:
         """Remove all traces of an undecided transaction."""
         try:
             await self._preparing.drop(transaction_id, offsets)
@@ -153,7 +153,7 @@ class OneRequest:
         await self._staging.clean(transaction_id)
 
 
-async def _all(puts: Sequence[Awaitable[str]]) -> list[str]:
+async def _gather_puts(puts: Sequence[Awaitable[str]]) -> list[str]:
     """Return the names, once every put has ended. Raises an error of one of them."""
     names = []
     for one in await asyncio.gather(*puts, return_exceptions=True):

@@ -20,7 +20,7 @@ from log_format.transactions.staged_records import StagedRecords
 from log_format.transactions.staged_settlements import StagedSettlements
 
 
-class Preparing:
+class TransactionPreparer:
     """Checks and preparations before a transaction's decision. Used on the event loop only."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Preparing:
         self._topics = topics
         self._clock = clock
 
-    async def topics_stand(self, staged: Iterable[StagedRecords]) -> bool:
+    async def are_topics_current(self, staged: Iterable[StagedRecords]) -> bool:
         """Return whether every topic is the incarnation that its records were routed for. Raises ``BackOff``."""
         for name, topic_id in sorted({(request.topic, request.topic_id) for request in staged}):
             topic = await self._topics.fresh(name, self._clock.monotonic_ms())

@@ -29,7 +29,7 @@ LARGE_LEFT_ALONE: Final = 20
 _log = logging.getLogger("gateway.transactions")
 
 
-class Sweeping:
+class TransactionSweeper:
     """Sweep of transactions. Used on the event loop only."""
 
     def __init__(self, finishing: FinishingParts, ownership: Ownership, *, clock: Clock, bounds: EngineBounds) -> None:

@@ -20,8 +20,8 @@ from gateway.finishing.finishing_parts import FinishingParts
 from gateway.finishing.staging import Staged, StagedListing
 from gateway.queues.coordinator import Coordinator
 from gateway.queues.settlement import Result, Settlement
-from gateway.transactions.needed import Require, needed_for
-from gateway.transactions.preparing import Preparing, check_leases
+from gateway.transactions.needed_rights import Require, needed_rights
+from gateway.transactions.preparing import TransactionPreparer, check_leases
 from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY, fingerprint
 from log_format.errors import BackOff, CorruptData, ErrorCode, OutcomeUnknown, RequestRefused, TidelogError
@@ -49,7 +49,7 @@ from log_format.transactions.staged_offsets import StagedOffsets
 from log_format.transactions.staged_records import StagedRecords, topic_hash
 from log_format.transactions.staged_settlements import StagedSettlements
 
-_AGAIN_MS = 100
+_RETRY_MS = 100
 
 
 class Transactions:
@@ -58,7 +58,7 @@ class Transactions:
     def __init__(
         self,
         finishing: FinishingParts,
-        preparing: Preparing,
+        preparing: TransactionPreparer,
         producer_ids: ProducerIds,
         queues: Coordinator,
         *,
@@ -80,7 +80,7 @@ class Transactions:
     async def new_epoch(self, transactional_id: str, owner: str = NOBODY) -> TransactionRow:
         """Begin the transactional id's next epoch for the owner, and fence older ones; return its row. Raises ``BackOff``,
         ``OutcomeUnknown``."""
-        return await self.begun(
+        return await self.begin_epoch(
             BeginTransaction(
                 transactional_id=transactional_id,
                 transaction_id=None,
@@ -102,7 +102,7 @@ class Transactions:
         ``number``: the client's number for the transaction; the row's ``last_number`` is the newest committed one.
         ``check_after_ms``: silence after which the transaction is offered to askers. Raises ``BackOff``, ``OutcomeUnknown``.
         """
-        return await self.begun(
+        return await self.begin_epoch(
             BeginTransaction(
                 transactional_id=transactional_id,
                 transaction_id=await self._producer_ids.issue(TRANSACTIONAL, owner),
@@ -123,17 +123,17 @@ class Transactions:
             if row is None or not row.checks:
                 raise unknown_transaction_error(transaction_id)
 
-    async def begun(self, begin: BeginTransaction | InitProducer | BeginNext) -> TransactionRow:
+    async def begin_epoch(self, begin: BeginTransaction | InitProducer | BeginNext) -> TransactionRow:
         """Return the row of a new epoch or transaction, once the previous one has ended. Raises ``RequestRefused``, ``BackOff``,
         ``OutcomeUnknown``."""
         try:
             return await self._table.decide(begin)
         except NotFinished as refusal:
             with detached_from_call():
-                await self._finished_before(refusal.row)
+                await self._finish_predecessor(refusal.row)
             return await self._table.decide(begin)
 
-    async def _finished_before(self, row: TransactionRow) -> None:
+    async def _finish_predecessor(self, row: TransactionRow) -> None:
         """Finish the preceding transaction. Raises ``BackOff``: nothing has happened for the new one."""
         try:
             await self._finisher.finish(row)
@@ -161,7 +161,7 @@ class Transactions:
         row = self._table.state.transactions.get(transaction_id) or await self._table.known(transaction_id)
         return row.transactional_id
 
-    async def usable(self, transaction_id: str) -> TransactionRow:
+    async def require_open(self, transaction_id: str) -> TransactionRow:
         """Return the row of an open transaction. Raises ``RequestRefused``, ``BackOff``."""
         outcome = require_open(await self._table.fresh(), transaction_id, self._clock.now_ms())
         if isinstance(outcome, TidelogError):
@@ -181,7 +181,7 @@ class Transactions:
 
         Raises ``RequestRefused`` (not open, fenced, out of order, too large), ``BackOff``, ``OutcomeUnknown``.
         """
-        row = await self.usable(transaction_id)
+        row = await self.require_open(transaction_id)
         if stamp is not None:
             _check_stamp(stamp, row)
         deadline_ms = self._clock.monotonic_ms() + SEQUENCE_WAIT_MS_MAX
@@ -198,7 +198,7 @@ class Transactions:
             is_late = self._clock.monotonic_ms() >= deadline_ms
             if is_late or not expected < stamp.sequence <= expected + SEQUENCE_AHEAD_MAX:
                 raise out_of_order_error(stamp, expected)
-            await asyncio.sleep(_AGAIN_MS / 1000)
+            await asyncio.sleep(_RETRY_MS / 1000)
         records = StagedRecords(
             topic=topic,
             topic_id=batch.topic_id,
@@ -207,7 +207,7 @@ class Transactions:
             deliver_at=deliver_at,
         )
         await self._staging.put(transaction_id, listed, records, None if stamp is None else stamp.sequence)
-        await self._still_usable(transaction_id)
+        await self._check_still_open(transaction_id)
         return True
 
     async def stage_offsets(self, transaction_id: str, offsets: StagedOffsets, *, judged_now: bool = False) -> None:
@@ -217,7 +217,7 @@ class Transactions:
         ends the group's next members wait for it. Raises ``RequestRefused`` (not open, fenced, too large, refused by the
         group), ``BackOff``, ``OutcomeUnknown``.
         """
-        await self.usable(transaction_id)
+        await self.require_open(transaction_id)
         await self._preparing.check(offsets)
         listed = await self._staging.list_staged(transaction_id)
         name = await self._staging.put_offsets(transaction_id, listed, offsets)
@@ -227,7 +227,7 @@ class Transactions:
             except RequestRefused:
                 await self._staging.withdraw(transaction_id, name)
                 raise
-        await self._still_usable(transaction_id)
+        await self._check_still_open(transaction_id)
 
     async def stage_settlements(
         self, transaction_id: str, queue: str, settlements: Sequence[Settlement]
@@ -236,7 +236,7 @@ class Transactions:
 
         Raises ``RequestRefused`` (not open, fenced, too large, no such queue), ``BackOff``, ``OutcomeUnknown``.
         """
-        await self.usable(transaction_id)
+        await self.require_open(transaction_id)
         live = await self._queues.live(queue)
         pending_id = self._new_id()
         note = StagedSettlements(queue=queue, pending_id=pending_id)
@@ -245,7 +245,7 @@ class Transactions:
         async def stage() -> None:
             listed = await self._staging.list_staged(transaction_id)
             names.append(await self._staging.put_settlements(transaction_id, listed, note))
-            await self._still_usable(transaction_id)
+            await self._check_still_open(transaction_id)
 
         try:
             return await live.prepare(settlements, transaction_id, pending_id, stage)
@@ -257,11 +257,11 @@ class Transactions:
                 await self._staging.withdraw(transaction_id, name)
             raise
 
-    async def _still_usable(self, transaction_id: str) -> None:
+    async def _check_still_open(self, transaction_id: str) -> None:
         """Raise ``RequestRefused`` if the transaction was fenced or decided while its object was being put: then the object does
         not belong to it. Raises ``OutcomeUnknown`` if that is not known."""
         try:
-            await self.usable(transaction_id)
+            await self.require_open(transaction_id)
         except BackOff as problem:
             raise OutcomeUnknown(
                 f"It is staged, but whether transaction {transaction_id} was still open is not known: {problem.detail}"
@@ -288,9 +288,9 @@ class Transactions:
                 async with self._staging.room(transaction_id, listed.size_bytes):
                     staged = await self._staging.read(transaction_id, names)
                     held = await self._preparing.holding(staged.settlements.values())
-                    for need in needed_for(staged, held.values()):
+                    for need in needed_rights(staged, held.values()):
                         require(*need)
-                    row = await self._decided(transaction_id, names, lanes, staged, held)
+                    row = await self._decide(transaction_id, names, lanes, staged, held)
                     if row.staged == names:
                         row = await self._finisher.finish(row, staged)
             except CorruptData:
@@ -311,25 +311,25 @@ class Transactions:
         async with self._staging.room(transaction_id, sum(listed.sizes[name] for name in outline.read)):
             staged = await self._staging.read(transaction_id, outline.read)
         held = await self._preparing.holding(staged.settlements.values())
-        for need in needed_for(staged, held.values()):
+        for need in needed_rights(staged, held.values()):
             require(*need)
         if not outline.matches(staged.records.values()):
             row = await self._table.abort(transaction_id, "topic")
         else:
             index = await self._staging.put_index(transaction_id, listed, outline.batches)
-            row = await self._decided(transaction_id, (index, *outline.others), lanes, staged, held)
+            row = await self._decide(transaction_id, (index, *outline.others), lanes, staged, held)
         if row.state == "aborted":
             raise not_open_error(row)
         return await self._finisher.finish(row)
 
-    async def _decided(
+    async def _decide(
         self, transaction_id: str, names: tuple[str, ...], lanes: Lanes, staged: Staged, held: Container[str]
     ) -> TransactionRow:
         """Decide the transaction; return the row, committed or aborted. ``held``: pending ids that queues hold.
 
         Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
         """
-        if not await self._preparing.topics_stand(staged.records.values()):
+        if not await self._preparing.are_topics_current(staged.records.values()):
             return await self._table.abort(transaction_id, "topic")
         try:
             check_leases(staged.settlements.values(), held)
@@ -338,7 +338,7 @@ class Transactions:
             row = await self._table.abort(transaction_id, "offsets")
             if row.state == "aborted":
                 await self._preparing.drop(transaction_id, staged.offsets.values())
-                await self._freed(transaction_id)
+                await self._free_records(transaction_id)
                 raise refusal
             return row
         try:
@@ -362,11 +362,11 @@ class Transactions:
         """Abort; return the row. Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``."""
         with second_part():
             row = await self._table.decide(DecideAbort(transaction_id=transaction_id, reason="asked", lanes=lanes))
-            await self._freed(transaction_id)
+            await self._free_records(transaction_id)
         self._staging.clean_in_background(transaction_id)
         return row
 
-    async def _freed(self, transaction_id: str) -> None:
+    async def _free_records(self, transaction_id: str) -> None:
         """Free the records that queues hold for an aborted transaction. If that fails, the queues' coordinators do so a little
         later."""
         with detached_from_call(), suppress(TidelogError):

@@ -81,7 +81,7 @@ async def _believes_a_lost_answer(self: Staging, key: str, data: bytes) -> None:
 
 
 async def _refuses_what_is_staged(self: Transactions, transaction_id: str) -> None:
-    await self.usable(transaction_id)
+    await self.require_open(transaction_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from gateway.engine.bounds import EngineBounds
 from gateway.kafka.calls import batch_origin, group_offsets, transactions
 from gateway.kafka.known_topics import KnownTopics
 from gateway.kafka.wire import batch_head
-from gateway.transactions.of_kafka import KafkaTransactions
+from gateway.transactions.kafka_transactions import KafkaTransactions
 from log_format.errors import BackOff
 from log_format.topic.append_uploaded import AppendUploadedSegments, ReencodeReason
 from log_format.transactions.staged_index import decode_index
@@ -114,7 +114,7 @@ PLANTED: dict[str, Planted] = {
         "gateway.kafka.known_topics.KnownTopics.name", KnownTopics.look_up, FAULTY, first_seed=2
     ),
     "believes its memory of a transaction": Planted(
-        "gateway.transactions.of_kafka.KafkaTransactions.begin", _by_memory, STORMY, first_seed=47
+        "gateway.transactions.kafka_transactions.KafkaTransactions.begin", _by_memory, STORMY, first_seed=47
     ),
     "tells a transaction's client of leaders": Planted(
         "gateway.kafka.calls.transactions._check_partitions", _of_a_leader, HOSTILE, first_seed=1

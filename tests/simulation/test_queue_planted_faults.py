@@ -13,10 +13,10 @@ from gateway.queues.coordinator import Coordinator
 from gateway.queues.dead_letters import DeadLetters
 from gateway.queues.leases import Leases
 from gateway.queues.live_queue import LiveQueue
-from gateway.queues.outcomes import released
+from gateway.queues.outcomes import released_run
 from gateway.queues.partitions import Partitions
-from gateway.queues.publishing import Publishing
-from gateway.queues.share import Held
+from gateway.queues.publishing import QueuePublisher
+from gateway.queues.queue_partition import HeldRange
 from log_format.queues.changes import ConcludeSettlement, SettleRuns
 from log_format.queues.row import QueueChanges, QueueRow
 from log_format.queues.runs import RELEASED, SETTLED, Run, overlay_runs
@@ -66,22 +66,24 @@ async def _swallowed(work: Any) -> None:
     await asyncio.gather(work, return_exceptions=True)
 
 
-async def _publishes_ahead_of_settling(self: Publishing, queue: Any, records: Any, changes: Any, *more: Any) -> None:
+async def _publishes_ahead_of_settling(
+    self: QueuePublisher, queue: Any, records: Any, changes: Any, *more: Any
+) -> None:
     await _publish(self, queue, records, (), *more)
     await _publish(self, queue, [one for one in records if False], changes, *more)
 
 
-async def _settles_without_publishing(self: Publishing, queue: Any, records: Any, changes: Any, *more: Any) -> None:
+async def _settles_without_publishing(self: QueuePublisher, queue: Any, records: Any, changes: Any, *more: Any) -> None:
     await _publish(self, queue, [one for one in records if False], changes, *more)
 
 
 def _forgets_the_count(settings: Any, span: Any, deliveries: int, **more: Any) -> Run:
-    run = released(settings, span, deliveries, **more)
+    run = released_run(settings, span, deliveries, **more)
     return msgspec.structs.replace(run, count=0) if run.state == RELEASED else run
 
 
 def _knows_no_limit(settings: Any, span: Any, deliveries: int, **more: Any) -> Run:
-    return released(msgspec.structs.replace(settings, max_deliveries=1_000), span, deliveries, **more)
+    return released_run(msgspec.structs.replace(settings, max_deliveries=1_000), span, deliveries, **more)
 
 
 def _forgets_in_a_rewrite(state: QueuesState) -> QueueChanges:
@@ -97,14 +99,14 @@ def _settles_one_too_many(start_offset: int, runs: Any, more: Any) -> Any:
 def _lets_go_in_a_transaction(self: Partitions, pending_id: str, held: Any) -> None:
     _wait_for(self, pending_id, held)
     for share, part in self._pending.pop(pending_id):
-        share.let_go(part)
+        share.release(part)
 
 
 def _drops_at_the_commit(self: ConcludeSettlement, state: Any, now_ms: int) -> Any:
     return _conclude(replace(self, pending_ids=frozenset()), state, now_ms)
 
 
-def _counts_what_nobody_began(part: Held, now_ms: int, delay_ms: int) -> Run:
+def _counts_what_nobody_began(part: HeldRange, now_ms: int, delay_ms: int) -> Run:
     return Run(part.first, part.last, RELEASED, part.count + 1, now_ms + delay_ms)
 
 
@@ -129,7 +131,7 @@ async def _moves_of_whatever_has_the_name(self: DeadLetters, queue: Any, key: An
 
 _share, _move_of, _first_ids = Partitions.share, DeadLetters._move_of, dict[Any, str]()
 _decide, _conclude, _begin, _live = SettleRuns.decide, ConcludeSettlement.decide, LiveQueue.__init__, Coordinator.live
-_find, _lock, _write, _publish = Leases.find, Leases.lock, LiveQueue.write, Publishing.publish
+_find, _lock, _write, _publish = Leases.find, Leases.lock, LiveQueue.write, QueuePublisher.publish
 _wait_for, _overlaid = Partitions.wait_for, overlay_runs
 
 
@@ -162,22 +164,22 @@ PLANTED: dict[str, Planted] = {
         FAULTY, (("gateway.queues.live_queue.LiveQueue.write", _answers_before_the_commit),), first_seed=49
     ),
     "never ends a lock": Planted(PASSING, (("gateway.queues.leases.Leases.ended", lambda self: []),), first_seed=19),
-    "counts what nobody began": Planted(PASSING, (("gateway.queues.outcomes.taken_back", _counts_what_nobody_began),)),
+    "counts what nobody began": Planted(PASSING, (("gateway.queues.outcomes.unbegun_run", _counts_what_nobody_began),)),
     "ends locks early": Planted(PASSING, (("gateway.queues.leases.Leases.lock", _ends_locks_early),), first_seed=11),
     "publishes ahead of settling": Planted(
-        FAULTY, (("gateway.queues.publishing.Publishing.publish", _publishes_ahead_of_settling),), first_seed=8
+        FAULTY, (("gateway.queues.publishing.QueuePublisher.publish", _publishes_ahead_of_settling),), first_seed=8
     ),
     "settles without publishing": Planted(
-        PASSING, (("gateway.queues.publishing.Publishing.publish", _settles_without_publishing),), first_seed=10
+        PASSING, (("gateway.queues.publishing.QueuePublisher.publish", _settles_without_publishing),), first_seed=10
     ),
     "forgets the delivery count": Planted(
-        PASSING, (("gateway.queues.outcomes.released", _forgets_the_count),), first_seed=4
+        PASSING, (("gateway.queues.outcomes.released_run", _forgets_the_count),), first_seed=4
     ),
     "knows no limit of deliveries": Planted(
         PASSING,
         (
-            ("gateway.queues.outcomes.released", _knows_no_limit),
-            ("gateway.queues.receiving.Receiving._end", lambda self, take, share, some: None),
+            ("gateway.queues.outcomes.released_run", _knows_no_limit),
+            ("gateway.queues.receiving.QueueReceiver._end", lambda self, take, share, some: None),
         ),
     ),
     "forgets a partition in a rewrite": Planted(
@@ -198,7 +200,7 @@ PLANTED: dict[str, Planted] = {
         RENEWED,
         (
             ("gateway.queues.partitions.Partitions.share", _goes_by_the_name),
-            ("gateway.queues.watch.Watch._forget_topics", _forgets_no_topic),
+            ("gateway.queues.watch.TopicWatch._forget_topics", _forgets_no_topic),
         ),
     ),
     "moves dead records of whatever has the name": Planted(

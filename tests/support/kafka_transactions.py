@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.transactions.of_kafka import TransactionalProducer
+from gateway.transactions.kafka_transactions import TransactionalProducer
 from log_format.errors import TidelogError
 from log_format.topic.producer_id import format_number, parse_number
 from log_format.topic.producers import ProducerStamp

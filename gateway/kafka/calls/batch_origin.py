@@ -10,7 +10,7 @@ from gateway.access.rights import Unauthorized
 from gateway.kafka.call import KafkaCall
 from gateway.kafka.errors import kafka_error
 from gateway.kafka.wire.batch_head import NO_PRODUCER, BatchHead
-from gateway.transactions.of_kafka import TransactionalProducer
+from gateway.transactions.kafka_transactions import TransactionalProducer
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.topic.producer_id import format_number
 from log_format.topic.producers import ProducerStamp

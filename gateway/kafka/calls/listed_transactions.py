@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode as KafkaError
 from gateway.kafka.call import Answer, KafkaCall
 from gateway.kafka.calls.coordinator import map_names
 from gateway.kafka.errors import COORDINATOR, kafka_error
-from gateway.transactions.of_kafka import NO_PRODUCER
+from gateway.transactions.kafka_transactions import NO_PRODUCER
 from log_format.errors import TidelogError
 from log_format.topic.producer_id import is_numbered, parse_number
 from log_format.transactions.row import RowState, TransactionRow

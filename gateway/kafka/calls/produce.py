@@ -48,7 +48,7 @@ from gateway.kafka.wire.batch_head import CODEC_MASK, CONTROL, OldMagic, WrongCh
 from gateway.kafka.wire.few_records import NO_TIMESTAMP
 from gateway.kafka.wire.reading import Malformed
 from gateway.quotas.limits import PRODUCE_BYTES
-from gateway.transactions.of_kafka import TransactionalProducer
+from gateway.transactions.kafka_transactions import TransactionalProducer
 from log_format.errors import TidelogError
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.single import SingleRecord

@@ -18,7 +18,7 @@ from gateway.engine.topic_appends import PendingBatch
 from gateway.kafka.calls.batch_origin import NO_OFFSET, BatchOrigin
 from gateway.kafka.calls.refused_records import RefusedRecords
 from gateway.kafka.wire.batch_head import BatchHead
-from gateway.transactions.of_kafka import TransactionalProducer
+from gateway.transactions.kafka_transactions import TransactionalProducer
 from log_format.records.single import SingleRecord
 from log_format.schemas.columns.codec import Misfit
 from log_format.topic.append import Batch

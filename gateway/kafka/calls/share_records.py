@@ -36,8 +36,8 @@ from gateway.kafka.shares.sessions import (
 )
 from gateway.kafka.wire.encoding import Parts, encode_batches
 from gateway.kafka.wire.messages import encode_with_field
-from gateway.queues.received import ReceiveWish
-from gateway.queues.taken import Taken, TakenPart
+from gateway.queues.peer_messages import TakenPart, TakenRecords
+from gateway.queues.received import ReceiveRequest
 from gateway.quotas.limits import FETCH_BYTES
 from log_format.errors import RequestRefused, TidelogError
 
@@ -164,7 +164,7 @@ async def _take(call: KafkaCall, request: Any, session: ShareSession, parts: dic
     if not only or request.max_records <= 0 or request.max_bytes <= 0:
         await asyncio.sleep(min(wait_ms, PAUSE_MS) / 1000)
         return await _lock_ms(call, session)
-    wish = ReceiveWish(
+    wish = ReceiveRequest(
         records_max=min(request.max_records, RECORDS_MAX),
         bytes_max=min(request.max_bytes, BYTES_MAX),
         wait_ms_max=wait_ms,
@@ -205,10 +205,10 @@ async def _find_readable(
 async def _recheck_readable(
     call: KafkaCall,
     session: ShareSession,
-    taken: Taken,
+    taken: TakenRecords,
     ids: Mapping[str, Any],
     parts: dict[Partition, _PartitionAnswer],
-) -> Taken:
+) -> TakenRecords:
     """Return the acquired records that the caller may still read after the wait. The others stay locked until their locks
     expire, and their partitions get an error in ``parts``. Raise ``Unauthorized`` for the group, ``BackOff``, ``Refused``."""
     lost = await call.find_unreadable({one.topic for one in taken.parts}, session.group)
@@ -234,7 +234,7 @@ async def _name(call: KafkaCall, topic_id: Any) -> str | KafkaError:
     return name
 
 
-def _assign(call: KafkaCall, session: ShareSession, taken: Taken, ids: Mapping[str, Any]) -> None:
+def _assign(call: KafkaCall, session: ShareSession, taken: TakenRecords, ids: Mapping[str, Any]) -> None:
     """Assign the records to the session; if it was closed meanwhile, release them."""
     now_ms = call.engine.clock.monotonic_ms()
     given: dict[Partition, tuple[str, list[AcquiredRange]]] = {}
@@ -247,7 +247,7 @@ def _assign(call: KafkaCall, session: ShareSession, taken: Taken, ids: Mapping[s
         call.shares.queues.release(session)
 
 
-async def _encode(call: KafkaCall, taken: Taken, parts: Iterable[_PartitionAnswer]) -> None:
+async def _encode(call: KafkaCall, taken: TakenRecords, parts: Iterable[_PartitionAnswer]) -> None:
     some = [part for part in parts if part.taken]
 
     def encode() -> list[Parts]:

@@ -19,7 +19,7 @@ from gateway.groups.bounds import METADATA_BYTES_MAX
 from gateway.kafka.call import Answer, KafkaCall, PendingAnswer, answer_concurrently
 from gateway.kafka.calls.coordinator import is_name
 from gateway.kafka.errors import COORDINATOR, kafka_error
-from gateway.transactions.of_kafka import NO_PRODUCER, TransactionalProducer
+from gateway.transactions.kafka_transactions import NO_PRODUCER, TransactionalProducer
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, TidelogError
 from log_format.groups.changes import unknown_member_error

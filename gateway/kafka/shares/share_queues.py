@@ -15,9 +15,9 @@ from gateway.kafka.shares.sessions import ShareSession
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, Reservation
 from gateway.queues.bounds import SETTLEMENTS_MAX
-from gateway.queues.received import ReceiveWish
+from gateway.queues.peer_messages import PASSED_BYTES_MAX, TakenRecords, taken_records
+from gateway.queues.received import ReceiveRequest
 from gateway.queues.settlement import Result, Settlement
-from gateway.queues.taken import PASSED_BYTES_MAX, Taken, taken
 from log_format.errors import TidelogError
 
 _log = logging.getLogger("gateway.kafka")
@@ -31,7 +31,7 @@ class ShareQueues:
         self._peering = peering
         self._releasing: set[asyncio.Task[None]] = set()
 
-    async def take(self, queue: str, wish: ReceiveWish, memory: Memory) -> tuple[Taken, Reservation]:
+    async def take(self, queue: str, wish: ReceiveRequest, memory: Memory) -> tuple[TakenRecords, Reservation]:
         """Acquire records, perhaps none, and return them with their memory: release it once the answer is sent. Raise as
         ``Queues.receive`` does."""
         passed = await self._peering.take(queue, replace(wish, bytes_max=min(wish.bytes_max, PASSED_BYTES_MAX)))
@@ -40,7 +40,7 @@ class ShareQueues:
             return passed, await reserve_for_tail(memory, passed.size_bytes)
         received = await self._engine.queues.receive(queue, wish, memory)
         lock_ms = received.locked_until_ms - self._engine.clock.now_ms()
-        return taken(received, lock_ms), received.reservation
+        return taken_records(received, lock_ms), received.reservation
 
     async def settle(self, queue: str, settlements: list[Settlement]) -> list[Result]:
         """Settle records, and return each settlement's result. Raise as ``Queues.settle`` does."""

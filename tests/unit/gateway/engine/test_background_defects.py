@@ -21,7 +21,7 @@ from gateway.groups.membership.upkeep import Upkeep
 from gateway.process.server import GatewayServer, server_config
 from gateway.settings.settings import Settings
 from gateway.tasks.supervised import run_supervised
-from gateway.transactions.sweeping import Sweeping
+from gateway.transactions.sweeping import TransactionSweeper
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, TidelogError
 from log_format.groups.changes import ClaimGroup
@@ -110,7 +110,7 @@ async def test_the_compaction_of_offsets(monkeypatch: pytest.MonkeyPatch) -> Non
 async def test_the_sweep_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on, and what was to be done at the start is done as soon as that works."""
     engine = make_gateway(sweep_pause_ms=1).engine
-    sweeping: Sweeping = engine.sweeping
+    sweeping: TransactionSweeper = engine.sweeping
     left_alone_ms = []
 
     async def swept(**named: int) -> None:

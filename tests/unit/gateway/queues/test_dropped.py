@@ -10,9 +10,15 @@ from prometheus_client import CollectorRegistry
 
 from gateway.queues.dropped import LINES_MAX, SHOWN_MAX, Dropped, DropReports, Drops
 from gateway.queues.metrics import QueueMetrics
-from gateway.queues.outcomes import Checked, dropped_at_end, dropped_by, runs_of, runs_of_ended
+from gateway.queues.outcomes import (
+    CheckedSettlement,
+    dropped_by_lock_end,
+    dropped_by_settlements,
+    ended_runs,
+    settlement_runs,
+)
+from gateway.queues.queue_partition import HeldRange, Lease, QueuePartition
 from gateway.queues.settlement import Settlement
-from gateway.queues.share import Held, Lease, Share
 from log_format.queues.row import QueueSettings
 from log_format.queues.runs import DEAD, RELEASED, SETTLED, Run
 from log_format.queues.state import PartitionSettlements
@@ -32,14 +38,14 @@ PLAIN = QueueSettings(
 )
 
 
-def held(count: int, *, is_begun: bool = True) -> Held:
-    share = Share("q", "t", ("t-id", 3), PartitionSettlements("t"))
-    return Held(4, 5, count, leased_by=Lease("1-1", share), is_begun=is_begun)
+def held(count: int, *, is_begun: bool = True) -> HeldRange:
+    share = QueuePartition("q", "t", ("t-id", 3), PartitionSettlements("t"))
+    return HeldRange(4, 5, count, leased_by=Lease("1-1", share), is_begun=is_begun)
 
 
-def checked(action: str, count: int, **more: object) -> Checked:
+def checked(action: str, count: int, **more: object) -> CheckedSettlement:
     wanted = {"topic": "t", "partition": 3, "first": 4, "last": 5, "lease": "1-1", "action": action, **more}
-    return Checked(Settlement(**wanted), [held(count)])  # type: ignore[arg-type]
+    return CheckedSettlement(Settlement(**wanted), [held(count)])  # type: ignore[arg-type]
 
 
 def told(dropped: list[Dropped]) -> list[tuple[int, int, int, str]]:
@@ -55,32 +61,32 @@ def test_what_is_dropped_by_settlements() -> None:
         checked("release", 1),
         checked("reject", 0, reason="bad"),
     ]
-    assert told(dropped_by(many, PLAIN)) == [(4, 5, 2, "max_deliveries"), (4, 5, 1, "bad")]
+    assert told(dropped_by_settlements(many, PLAIN)) == [(4, 5, 2, "max_deliveries"), (4, 5, 1, "bad")]
 
 
 def test_an_uncounted_release_has_no_pause() -> None:
     """The record is as it was, whatever the queue's pauses are; its caller may still wish one."""
-    (runs,) = runs_of([checked("release", 1, begun=False)], PLAIN, 1_000).values()
+    (runs,) = settlement_runs([checked("release", 1, begun=False)], PLAIN, 1_000).values()
     assert runs == (Run(4, 5, RELEASED, 1),)
-    (runs,) = runs_of([checked("release", 1, begun=False, delay_ms=7)], PLAIN, 1_000).values()
+    (runs,) = settlement_runs([checked("release", 1, begun=False, delay_ms=7)], PLAIN, 1_000).values()
     assert runs == (Run(4, 5, RELEASED, 1, 1_007),)
 
 
 def test_what_is_dropped_when_locks_end() -> None:
     """The last delivery, where it was one."""
-    assert told(dropped_at_end([held(0), held(1)], PLAIN)) == [(4, 5, 2, "max_deliveries")]
-    assert dropped_at_end([held(1, is_begun=False)], PLAIN) == []
-    (runs,) = runs_of_ended([held(1, is_begun=False)], PLAIN, 1_000).values()
+    assert told(dropped_by_lock_end([held(0), held(1)], PLAIN)) == [(4, 5, 2, "max_deliveries")]
+    assert dropped_by_lock_end([held(1, is_begun=False)], PLAIN) == []
+    (runs,) = ended_runs([held(1, is_begun=False)], PLAIN, 1_000).values()
     assert runs == (Run(4, 5, RELEASED, 1),)
-    (runs,) = runs_of_ended([held(1)], PLAIN, 1_000).values()
+    (runs,) = ended_runs([held(1)], PLAIN, 1_000).values()
     assert runs[0].state == SETTLED
 
 
 def test_with_a_dead_letter_topic_nothing_is_dropped() -> None:
     """It is dead then."""
     kept = msgspec.structs.replace(PLAIN, dead_letter_topic="d")
-    assert dropped_by([checked("reject", 1)], kept) == dropped_at_end([held(1)], kept) == []
-    (runs,) = runs_of_ended([held(1)], kept, 1_000).values()
+    assert dropped_by_settlements([checked("reject", 1)], kept) == dropped_by_lock_end([held(1)], kept) == []
+    (runs,) = ended_runs([held(1)], kept, 1_000).values()
     assert runs[0].state == DEAD
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.queues.bounds import QueueBounds
 from gateway.queues.upkeep import Upkeep
-from gateway.queues.watch import Watch
+from gateway.queues.watch import TopicWatch
 from log_format.queues.row import QueueSettings
 from tests.support.engine import Gateway, make_gateway
 
@@ -30,13 +30,13 @@ async def queues(gateway: Gateway, count: int) -> Upkeep:
 async def test_a_round_without_news_looks_at_no_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first round looks at each queue. Later ones look at the topic, once, until something is appended to it."""
     looks: list[str] = []
-    look = Watch.look
+    look = TopicWatch.look
 
-    async def counted(watch: Watch, queue: Any, arrival_ms: int) -> None:
+    async def counted(watch: TopicWatch, queue: Any, arrival_ms: int) -> None:
         looks.append(queue.name)
         await look(watch, queue, arrival_ms)
 
-    monkeypatch.setattr(Watch, "look", counted)
+    monkeypatch.setattr(TopicWatch, "look", counted)
     gateway = make_gateway()
     upkeep = await queues(gateway, QUEUES)
     await upkeep._watch_topics()

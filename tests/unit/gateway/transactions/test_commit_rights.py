@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.access.rights import Unauthorized
-from gateway.transactions.needed import Need
+from gateway.transactions.needed_rights import Need
 from log_format.transactions.staged_offsets import SUFFIX, StagedOffset, StagedOffsets, encode_offsets
 from log_format.transactions.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
 from log_format.transactions.staged_settlements import StagedSettlements, encode_settlements

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.groups.calls.groups import JoinRequest
-from gateway.transactions.of_kafka import TransactionalProducer
+from gateway.transactions.kafka_transactions import TransactionalProducer
 from log_format.errors import BackOff, ErrorCode, TidelogError
 from log_format.topic.producer_id import parse_number
 from log_format.transactions.staged_offsets import StagedOffset, StagedOffsets

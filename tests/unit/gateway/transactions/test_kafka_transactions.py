@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.transactions.of_kafka import TransactionalProducer
+from gateway.transactions.kafka_transactions import TransactionalProducer
 from log_format.clock import SystemClock
 from log_format.errors import ErrorCode, TidelogError
 from log_format.topic.append_outcome import Duplicate

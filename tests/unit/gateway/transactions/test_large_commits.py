@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from gateway.transactions.of_kafka import TransactionalProducer
+from gateway.transactions.kafka_transactions import TransactionalProducer
 from log_format.errors import ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
 from log_format.store import ObjectStore
 from log_format.topic.attachment import TopicMove

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.transactions.of_kafka import TransactionalProducer
+from gateway.transactions.kafka_transactions import TransactionalProducer
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable

@@ -17,7 +17,7 @@ Require = Callable[[Literal["Read", "Write"], Literal["topic", "group"], str], N
 """Function that raises ``Unauthorized`` if the caller lacks the right, ``BackOff`` if that is not known."""
 
 
-def needed_for(staged: Staged, held: Iterable[PendingSettlement]) -> Iterator[Need]:
+def needed_rights(staged: Staged, held: Iterable[PendingSettlement]) -> Iterator[Need]:
     """Yield each needed right once: Write on topics with records; Read on groups, on the topics of their offsets, on queues, and
     on the topics of the settlements that the queues hold."""
     needs: dict[Need, None] = {}

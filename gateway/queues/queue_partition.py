@@ -35,8 +35,8 @@ class Lease:
     """The records of one partition in one answer."""
 
     lease_id: str
-    share: Share
-    parts: dict[Held, None] = field(default_factory=dict)
+    share: QueuePartition
+    parts: dict[HeldRange, None] = field(default_factory=dict)
     ended: list[tuple[int, int, str]] = field(default_factory=list)
     """Settled ranges of the lease: first and last offset, and how they were settled."""
     free: list[tuple[int, int]] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Lease:
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class HeldRange:
     """Offsets ``first`` to ``last``, not available. ``count``: deliveries before this one. ``deadline_ms``: monotonic."""
 
     first: int
@@ -78,7 +78,7 @@ class Held:
         assert self.leased_by is not None
         return self.leased_by
 
-    def counted(self) -> int:
+    def count_records(self) -> int:
         """Return the number of records in the range."""
         offsets = None if self.leased_by is None else self.leased_by.offsets
         if offsets is None:
@@ -86,7 +86,7 @@ class Held:
         return int(np.searchsorted(offsets, self.last, "right") - np.searchsorted(offsets, self.first))
 
 
-class Share:
+class QueuePartition:
     """One partition of a queue in memory. Used on the event loop only."""
 
     def __init__(self, queue: str, topic: str, key: Key, stored: PartitionSettlements | None) -> None:
@@ -109,7 +109,7 @@ class Share:
         self._stored = stored or PartitionSettlements(topic)
         self.start, self.runs = self._stored.start_offset, self._stored.runs
         self._firsts: list[int] = []
-        self._held: list[Held] = []
+        self._held: list[HeldRange] = []
         self._hint = self.start
         """Offset before which nothing is available."""
 
@@ -119,7 +119,7 @@ class Share:
         return self.key[1]
 
     @property
-    def held(self) -> Sequence[Held]:
+    def held(self) -> Sequence[HeldRange]:
         """Held ranges in order of offset."""
         return self._held
 
@@ -171,27 +171,27 @@ class Share:
         if self.start < log_start:
             self.start, self.runs = advance_start(log_start, self.runs)
 
-    def guard(self, end: int | None) -> None:
+    def give_none_below(self, end: int | None) -> None:
         """Give no record below ``end``; the first ``end`` stays. None: all may be given."""
         if end is None:
             self.barrier = None
         elif self.barrier is None:
             self.barrier = end
 
-    def look_again(self) -> None:
+    def restart_search(self) -> None:
         """Search for available records from the start again."""
         self._hint = self.start
 
     # Available ranges
 
-    def acquire(self, *, now_ms: int, end: int, count_max: int) -> Held | None:
+    def acquire(self, *, now_ms: int, end: int, count_max: int) -> HeldRange | None:
         """Hold the first available offsets, at most ``count_max``, of one delivery count; return None if none before ``end`` is
         available."""
         span = self.available(now_ms=now_ms, end=end)
         if span is None or count_max <= 0:
             return None
         first, last, count = span
-        return self.hold(Held(first, min(last, first + count_max - 1), count))
+        return self.hold(HeldRange(first, min(last, first + count_max - 1), count))
 
     def available(self, *, now_ms: int, end: int) -> tuple[int, int, int] | None:
         """Return the first available offsets and their number of deliveries. ``now_ms``: since the epoch."""
@@ -229,7 +229,7 @@ class Share:
         at = bisect_right(self.runs, offset, key=lambda run: run.first) - 1
         return self.runs[at] if at >= 0 and self.runs[at].last >= offset else None
 
-    def holder(self, offset: int) -> Held | None:
+    def holder(self, offset: int) -> HeldRange | None:
         """Return the held range with the offset, None if there is none."""
         at = bisect_right(self._firsts, offset) - 1
         return self._held[at] if at >= 0 and self._held[at].last >= offset else None
@@ -249,23 +249,23 @@ class Share:
 
     # Held ranges
 
-    def hold(self, held: Held) -> Held:
+    def hold(self, held: HeldRange) -> HeldRange:
         """Hold a range of which nothing is held."""
         at = bisect_left(self._firsts, held.first)
         assert at == len(self._held) or held.last < self._held[at].first, "a held range is held again"
         assert at == 0 or self._held[at - 1].last < held.first, "a held range is held again"
         self._firsts.insert(at, held.first)
         self._held.insert(at, held)
-        held.record_count = held.counted()
+        held.record_count = held.count_records()
         self.in_flight += held.record_count
         return held
 
-    def count(self, held: Held, records: int) -> None:
+    def count(self, held: HeldRange, records: int) -> None:
         """Set the number of records of a held range."""
         self.in_flight += records - held.record_count
         held.record_count = records
 
-    def let_go(self, held: Held) -> None:
+    def release(self, held: HeldRange) -> None:
         """Stop holding a range; the runs say whether it is available."""
         at = bisect_left(self._firsts, held.first)
         assert self._held[at] is held
@@ -276,7 +276,7 @@ class Share:
         self._hint = min(self._hint, max(held.first, self.start))
         self.scanned_to = min(self.scanned_to, held.first)
 
-    def part(self, held: Held, first: int, last: int) -> Held:
+    def part(self, held: HeldRange, first: int, last: int) -> HeldRange:
         """Return the part ``first`` to ``last`` of a held range as a range of its own; the rest stays held as it was."""
         if first > held.first:
             rest = self._cut(held, first)
@@ -285,9 +285,9 @@ class Share:
             self._cut(held, last + 1)
         return held
 
-    def _cut(self, held: Held, at_offset: int) -> Held:
+    def _cut(self, held: HeldRange, at_offset: int) -> HeldRange:
         """Cut a range in two; return the second."""
-        rest = Held(
+        rest = HeldRange(
             at_offset,
             held.last,
             held.count,
@@ -299,12 +299,12 @@ class Share:
         )
         rest.is_begun = held.is_begun
         held.last = at_offset - 1
-        self.count(held, held.counted())
+        self.count(held, held.count_records())
         if rest.leased_by is not None:
             rest.leased_by.parts[rest] = None
         return self.hold(rest)
 
-    def of_lease(self, lease: Lease, first: int, last: int) -> list[Held] | None:
+    def leased_parts(self, lease: Lease, first: int, last: int) -> list[HeldRange] | None:
         """Return the unsettled parts of the lease from ``first`` to ``last``; None if anything there is held otherwise."""
         at = max(0, bisect_right(self._firsts, first) - 1)
         found = []

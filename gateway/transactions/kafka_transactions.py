@@ -18,7 +18,7 @@ from gateway.engine.bounds import PARALLEL_PUTS_MAX
 from gateway.engine.producer_ids import ProducerIds
 from gateway.finishing.finishing_parts import FinishingParts
 from gateway.tasks.parallel import run_parallel
-from gateway.transactions.needed import Require
+from gateway.transactions.needed_rights import Require
 from gateway.transactions.transactions import Transactions
 from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY, fingerprint
@@ -68,7 +68,7 @@ class KafkaTransactions:
 
         Raises ``RequestRefused`` (``FENCED_PRODUCER``), ``BackOff``, ``OutcomeUnknown``.
         """
-        return await self._transactions.begun(
+        return await self._transactions.begin_epoch(
             InitProducer(
                 transactional_id=transactional_id,
                 new_producer_id=format_number(self._producer_ids.issue_number()),
@@ -86,7 +86,7 @@ class KafkaTransactions:
             row = await self.newest(producer)  # Raises if the epoch is another owner's.
             if _is_open(row, producer, self._clock.now_ms()):
                 return row  # Otherwise another gateway has ended it since.
-        return await self._transactions.begun(
+        return await self._transactions.begin_epoch(
             BeginNext(
                 transactional_id=producer.transactional_id,
                 producer_id=producer.text,
@@ -122,7 +122,7 @@ class KafkaTransactions:
         row = await self.newest(producer)
         if _is_open(row, producer, self._clock.now_ms()):
             return row
-        raise _given_up(row, self._clock.now_ms()) or _none_open(producer)
+        raise _abandoned_error(row, self._clock.now_ms()) or _none_open_error(producer)
 
     async def stage(
         self, producer: TransactionalProducer, batches: Sequence[tuple[str, Batch]]
@@ -136,14 +136,14 @@ class KafkaTransactions:
 
         async def put(placed: tuple[str, Batch]) -> TidelogError | None:
             try:
-                await self._staging.put_lane(transaction_id, *_staged(*placed))
+                await self._staging.put_lane(transaction_id, *_staged_records(*placed))
             except TidelogError as error:
                 return error
             return None
 
         outcomes = await run_parallel(put, batches, limit=PARALLEL_PUTS_MAX)
         try:
-            await self._transactions.usable(transaction_id)
+            await self._transactions.require_open(transaction_id)
         except BackOff as problem:
             late: TidelogError = OutcomeUnknown(
                 f"It is not known whether the transaction was still open: {problem.detail}"
@@ -172,7 +172,7 @@ class KafkaTransactions:
         row = await self.newest(producer)
         is_other = row.state == ("aborted" if is_committed else "committed")
         if is_other or row.state == "producer":
-            raise _given_up(row, self._clock.now_ms()) or _none_open(producer)
+            raise _abandoned_error(row, self._clock.now_ms()) or _none_open_error(producer)
         try:
             if is_committed and row.state == "committed":
                 require_undamaged(row)
@@ -187,16 +187,16 @@ class KafkaTransactions:
         """Return the refusal, or the one that says that the transaction was given up meanwhile. Raises what ``newest`` raises."""
         if refusal.code is not ErrorCode.TRANSACTION_NOT_OPEN:
             return refusal
-        return _given_up(await self.newest(producer), self._clock.now_ms()) or refusal
+        return _abandoned_error(await self.newest(producer), self._clock.now_ms()) or refusal
 
 
-def _none_open(producer: TransactionalProducer) -> RequestRefused:
+def _none_open_error(producer: TransactionalProducer) -> RequestRefused:
     return RequestRefused(
         f"No transaction of {producer.transactional_id!r} is open.", code=ErrorCode.TRANSACTION_NOT_OPEN
     )
 
 
-def _given_up(row: TransactionRow, now_ms: int) -> TidelogError | None:
+def _abandoned_error(row: TransactionRow, now_ms: int) -> TidelogError | None:
     """Return the refusal to go on in the row's epoch, if its transaction was aborted by the gateway, or is overdue; else None."""
     if row.state == "open" and now_ms > row.expires_at_ms:
         return given_up_error(msgspec.structs.replace(row, reason="expired"))
@@ -208,7 +208,7 @@ def _is_open(row: TransactionRow, producer: TransactionalProducer, now_ms: int) 
     return is_of_epoch and row.state == "open" and now_ms <= row.expires_at_ms
 
 
-def _staged(topic: str, batch: Batch) -> tuple[StagedRecords, StagedLane]:
+def _staged_records(topic: str, batch: Batch) -> tuple[StagedRecords, StagedLane]:
     assert batch.stamp is not None
     _, partition = split_partition(batch.stamp.producer_id)
     records = StagedRecords(topic=topic, topic_id=batch.topic_id, records=batch.records, partitions=batch.partitions)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from gateway.queues.settlement import Settlement, how
-from gateway.queues.share import Lease, uncovered
+from gateway.queues.queue_partition import Lease, uncovered
+from gateway.queues.settlement import Settlement, settled_as
 
 
-class Remembered:
+class SettledLeases:
     """Settlements of at most ``count_max`` leases, of all queues."""
 
     def __init__(self, count_max: int) -> None:
@@ -28,6 +28,6 @@ class Remembered:
         known = self._leases.get((queue, settlement.lease))
         if known is None or known[:2] != (settlement.topic, settlement.partition):
             return False
-        wanted = how(settlement, transaction_id)
+        wanted = settled_as(settlement, transaction_id)
         done = [(first, last) for first, last, ended_as in known[2] if ended_as in ("", wanted)]
         return not uncovered(settlement.first, settlement.last, done)

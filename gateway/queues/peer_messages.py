@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gateway.queues.received import Delivered, Received, ReceiveWish
+from gateway.queues.received import Delivered, Received, ReceiveRequest
 from gateway.queues.settlement import Result, Settlement
 from log_format.errors import ErrorCode, TidelogError
 
@@ -35,7 +35,7 @@ class TakenPart(msgspec.Struct, frozen=True):
     lease: str
 
 
-class Taken(msgspec.Struct, frozen=True):
+class TakenRecords(msgspec.Struct, frozen=True):
     """Records in the order of offsets; locked for ``lock_ms``."""
 
     parts: Sequence[TakenPart]
@@ -43,14 +43,14 @@ class Taken(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
-class TakeAsked(msgspec.Struct, frozen=True):
+class TakeRequest(msgspec.Struct, frozen=True):
     """One gateway's request to receive from another's queue."""
 
     queue: str
-    wish: ReceiveWish
+    wish: ReceiveRequest
 
 
-class SettleAsked(msgspec.Struct, frozen=True):
+class SettleRequest(msgspec.Struct, frozen=True):
     """One gateway's settlements of records of another's queue."""
 
     queue: str
@@ -70,35 +70,35 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class TakeAnswer(msgspec.Struct, frozen=True):
-    """Answer to ``TakeAsked``. ``taken`` is None if it is refused."""
+    """Answer to ``TakeRequest``. ``taken_records`` is None if it is refused."""
 
-    taken: Taken | None = None
+    taken: TakenRecords | None = None
     refusal: Refusal | None = None
 
 
 class SettleAnswer(msgspec.Struct, frozen=True):
-    """Answer to ``SettleAsked``. ``results`` is None if it is refused."""
+    """Answer to ``SettleRequest``. ``results`` is None if it is refused."""
 
     results: list[Result] | None = None
     refusal: Refusal | None = None
 
 
-def taken(received: Received, lock_ms: int) -> Taken:
+def taken_records(received: Received, lock_ms: int) -> TakenRecords:
     """Return the message for an answer of this gateway's queues."""
     parts = [
         TakenPart(one.topic, one.share.partition, one.records, _ranges(one), one.held.count + 1, lease.lease_id)
         for one, lease in received.parts
     ]
     parts.sort(key=lambda part: (part.topic, part.partition, part.ranges[0]))
-    return Taken(parts, lock_ms, received.size_bytes)
+    return TakenRecords(parts, lock_ms, received.size_bytes)
 
 
-def encoded(message: object) -> bytes:
+def encode_message(message: object) -> bytes:
     """Return the bytes of a message to another gateway."""
     return msgspec.msgpack.encode(message, enc_hook=_stream)
 
 
-def decoded(data: bytes, kind: type[M]) -> M:
+def decode_message(data: bytes, kind: type[M]) -> M:
     """Return a message of one of the four kinds. Raises ``ValueError`` for anything else."""
     try:
         message: M = _DECODERS[kind].decode(data)
@@ -121,7 +121,8 @@ def _table(kind: type, data: bytes) -> pa.Table:
 
 
 _DECODERS: Final[dict[type, Any]] = {
-    kind: msgspec.msgpack.Decoder(kind, dec_hook=_table) for kind in (TakeAsked, SettleAsked, TakeAnswer, SettleAnswer)
+    kind: msgspec.msgpack.Decoder(kind, dec_hook=_table)
+    for kind in (TakeRequest, SettleRequest, TakeAnswer, SettleAnswer)
 }
 """Decoders by kind, created once at import: msgspec ends the process if two threads create a class's first decoder at the same
 time."""
