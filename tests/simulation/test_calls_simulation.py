@@ -114,7 +114,7 @@ PLANTED: dict[str, Planted] = {
         STAGE, (("gateway.finishing.staging.Staging._stored", _believes_a_lost_answer),)
     ),
     "refuses what is staged when it can't look again": Planted(
-        STAGE, (("gateway.transactions.transactions.Transactions._still_usable", _refuses_what_is_staged),)
+        STAGE, (("gateway.transactions.transactions.Transactions._check_still_open", _refuses_what_is_staged),)
     ),
     "shows a group that was claimed for a join that was refused": Planted(
         "POST /v1/groups/{group}/members",

@@ -146,7 +146,7 @@ class Planted:
 
 _MEMORY = (
     ("gateway.queues.coordinator.Coordinator.live", _gives_by_memory),
-    ("gateway.queues.coordinator.Coordinator.still", _is_always_mine),
+    ("gateway.queues.coordinator.Coordinator.is_current", _is_always_mine),
     ("gateway.queues.live_queue.LiveQueue.is_current", property(lambda self: not self.is_lost)),
 )
 PLANTED: dict[str, Planted] = {
