@@ -21,14 +21,7 @@ from gateway.queues.bounds import QueueBounds
 from gateway.queues.dropped import Dropped, DropReports, Drops
 from gateway.queues.leases import Leases
 from gateway.queues.metrics import QueueMetrics
-from gateway.queues.outcomes import (
-    CheckedSettlement,
-    dropped_by_lock_end,
-    dropped_by_settlements,
-    ended_runs,
-    released_runs,
-    settlement_runs,
-)
+from gateway.queues.outcomes import LiveSettlement, ended_drops, ended_runs, released_runs, settled_drops, settled_runs
 from gateway.queues.partitions import Partitions
 from gateway.queues.promise import LockPromise
 from gateway.queues.queue_partition import BUSY, HeldRange, Lease, QueuePartition
@@ -180,10 +173,8 @@ class LiveQueue:
         await self._ready(settlements)
         results, checked = self._check(settlements, "")
         if checked:
-            runs, lost = (
-                settlement_runs(checked, self.settings, self._clock.now_ms()),
-                dropped_by_settlements(checked, self.settings),
-            )
+            runs = settled_runs(checked, self.settings, self._clock.now_ms())
+            lost = settled_drops(checked, self.settings)
             await self._complete(lambda: self._commit_settlements(runs, checked, lost))
         return results
 
@@ -198,10 +189,8 @@ class LiveQueue:
         await self._ready(settlements)
         results, checked = self._check(settlements, transaction_id)
         if checked:
-            runs, back = (
-                settlement_runs(checked, self.settings, self._clock.now_ms()),
-                released_runs(checked, self.settings),
-            )
+            runs = settled_runs(checked, self.settings, self._clock.now_ms())
+            back = released_runs(checked, self.settings)
             pending = PendingSettlement(
                 pending_id=pending_id,
                 queue=self.name,
@@ -227,9 +216,9 @@ class LiveQueue:
 
     def _check(
         self, settlements: Sequence[Settlement], transaction_id: str
-    ) -> tuple[list[Result], list[CheckedSettlement]]:
+    ) -> tuple[list[Result], list[LiveSettlement]]:
         results: list[Result] = []
-        checked: list[CheckedSettlement] = []
+        checked: list[LiveSettlement] = []
         for settlement in settlements:
             found = self.leases.find(settlement, transaction_id)
             if found is None:
@@ -247,7 +236,7 @@ class LiveQueue:
             for part in parts:
                 part.state = BUSY
             if parts:
-                checked.append(CheckedSettlement(settlement, parts))
+                checked.append(LiveSettlement(settlement, parts))
             results.append(SETTLED)
         return results, checked
 
@@ -268,10 +257,7 @@ class LiveQueue:
             task.exception()
 
     async def _commit_settlements(
-        self,
-        runs: Mapping[QueuePartition, Sequence[Run]],
-        checked: Sequence[CheckedSettlement],
-        lost: Sequence[Dropped],
+        self, runs: Mapping[QueuePartition, Sequence[Run]], checked: Sequence[LiveSettlement], lost: Sequence[Dropped]
     ) -> None:
         try:
             await self.write(runs)
@@ -283,7 +269,7 @@ class LiveQueue:
         self._parts.metrics.settled.inc(sum(one.settlement.last - one.settlement.first + 1 for one in checked))
 
     async def _commit_pending(
-        self, pending: PendingSettlement, checked: Sequence[CheckedSettlement], stage: Callable[[], Awaitable[None]]
+        self, pending: PendingSettlement, checked: Sequence[LiveSettlement], stage: Callable[[], Awaitable[None]]
     ) -> None:
         held = [part for one in checked for part in one.parts]
         try:
@@ -312,7 +298,7 @@ class LiveQueue:
         else:
             self.leases.resume(held)
 
-    def _end(self, checked: Sequence[CheckedSettlement], transaction_id: str) -> None:
+    def _end(self, checked: Sequence[LiveSettlement], transaction_id: str) -> None:
         self._note_ended(checked, transaction_id)
         leases: dict[Lease, None] = {}
         for part in (part for one in checked for part in one.parts):
@@ -323,7 +309,7 @@ class LiveQueue:
         self.follow()
         self.wake_all()
 
-    def _note_ended(self, checked: Sequence[CheckedSettlement], transaction_id: str) -> None:
+    def _note_ended(self, checked: Sequence[LiveSettlement], transaction_id: str) -> None:
         for one in checked:
             ended_as = settled_as(one.settlement, transaction_id)
             for part in one.parts:
@@ -392,7 +378,7 @@ class LiveQueue:
             self._parts.deadlines.expect(self.name, self._clock.monotonic_ms() + self._parts.bounds.retry_ms)
             return
         self._parts.metrics.ended_locks.inc(len(ended))
-        self.drops.tell(dropped_by_lock_end(ended, settings))
+        self.drops.tell(ended_drops(ended, settings))
         for part in ended:
             part.lease.share.release(part)
             self.leases.forget_empty([part.lease])

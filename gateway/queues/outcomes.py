@@ -56,15 +56,15 @@ def expired_run(settings: QueueSettings, span: tuple[int, int], deliveries: int)
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedSettlement:
+class LiveSettlement:
     """A settlement with a live lease, and the parts that the lease holds."""
 
     settlement: Settlement
     parts: Sequence[HeldRange]
 
 
-def settlement_runs(
-    checked: Iterable[CheckedSettlement], settings: QueueSettings, now_ms: int
+def settled_runs(
+    checked: Iterable[LiveSettlement], settings: QueueSettings, now_ms: int
 ) -> dict[QueuePartition, tuple[Run, ...]]:
     """Return the runs that the settlements make of their records."""
     runs: dict[QueuePartition, list[Run]] = {}
@@ -84,7 +84,7 @@ def ended_runs(
     return {share: join_runs(some) for share, some in runs.items()}
 
 
-def dropped_by_settlements(checked: Iterable[CheckedSettlement], settings: QueueSettings) -> list[Dropped]:
+def settled_drops(checked: Iterable[LiveSettlement], settings: QueueSettings) -> list[Dropped]:
     """Return the records that the settlements drop, though nobody accepted them."""
     return [
         _lost(part, one.settlement.reason or (REJECTED if one.settlement.action == "reject" else MAX_DELIVERIES))
@@ -94,7 +94,7 @@ def dropped_by_settlements(checked: Iterable[CheckedSettlement], settings: Queue
     ]
 
 
-def dropped_by_lock_end(parts: Iterable[HeldRange], settings: QueueSettings) -> list[Dropped]:
+def ended_drops(parts: Iterable[HeldRange], settings: QueueSettings) -> list[Dropped]:
     """Return the records that are dropped because their locks have ended."""
     return [_lost(part, MAX_DELIVERIES) for part in parts if _ended(part, settings, 0).state == SETTLED]
 
@@ -133,9 +133,7 @@ def _lost(part: HeldRange, reason: str) -> Dropped:
     return dropped_report(part.lease.share, part, part.count + 1, reason)
 
 
-def released_runs(
-    checked: Iterable[CheckedSettlement], settings: QueueSettings
-) -> dict[QueuePartition, tuple[Run, ...]]:
+def released_runs(checked: Iterable[LiveSettlement], settings: QueueSettings) -> dict[QueuePartition, tuple[Run, ...]]:
     """Return the runs of the same records if their transaction is aborted: they are released immediately."""
     runs: dict[QueuePartition, list[Run]] = {}
     for part in (part for one in checked for part in one.parts):

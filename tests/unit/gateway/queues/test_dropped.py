@@ -11,11 +11,11 @@ from prometheus_client import CollectorRegistry
 from gateway.queues.dropped import LINES_MAX, SHOWN_MAX, Dropped, DropReports, Drops
 from gateway.queues.metrics import QueueMetrics
 from gateway.queues.outcomes import (
-    CheckedSettlement,
-    dropped_by_lock_end,
-    dropped_by_settlements,
+    LiveSettlement,
+    ended_drops,
     ended_runs,
-    settlement_runs,
+    settled_drops,
+    settled_runs,
 )
 from gateway.queues.queue_partition import HeldRange, Lease, QueuePartition
 from gateway.queues.settlement import Settlement
@@ -43,9 +43,9 @@ def held(count: int, *, is_begun: bool = True) -> HeldRange:
     return HeldRange(4, 5, count, leased_by=Lease("1-1", share), is_begun=is_begun)
 
 
-def checked(action: str, count: int, **more: object) -> CheckedSettlement:
+def checked(action: str, count: int, **more: object) -> LiveSettlement:
     wanted = {"topic": "t", "partition": 3, "first": 4, "last": 5, "lease": "1-1", "action": action, **more}
-    return CheckedSettlement(Settlement(**wanted), [held(count)])  # type: ignore[arg-type]
+    return LiveSettlement(Settlement(**wanted), [held(count)])  # type: ignore[arg-type]
 
 
 def told(dropped: list[Dropped]) -> list[tuple[int, int, int, str]]:
@@ -61,21 +61,21 @@ def test_what_is_dropped_by_settlements() -> None:
         checked("release", 1),
         checked("reject", 0, reason="bad"),
     ]
-    assert told(dropped_by_settlements(many, PLAIN)) == [(4, 5, 2, "max_deliveries"), (4, 5, 1, "bad")]
+    assert told(settled_drops(many, PLAIN)) == [(4, 5, 2, "max_deliveries"), (4, 5, 1, "bad")]
 
 
 def test_an_uncounted_release_has_no_pause() -> None:
     """The record is as it was, whatever the queue's pauses are; its caller may still wish one."""
-    (runs,) = settlement_runs([checked("release", 1, begun=False)], PLAIN, 1_000).values()
+    (runs,) = settled_runs([checked("release", 1, begun=False)], PLAIN, 1_000).values()
     assert runs == (Run(4, 5, RELEASED, 1),)
-    (runs,) = settlement_runs([checked("release", 1, begun=False, delay_ms=7)], PLAIN, 1_000).values()
+    (runs,) = settled_runs([checked("release", 1, begun=False, delay_ms=7)], PLAIN, 1_000).values()
     assert runs == (Run(4, 5, RELEASED, 1, 1_007),)
 
 
 def test_what_is_dropped_when_locks_end() -> None:
     """The last delivery, where it was one."""
-    assert told(dropped_by_lock_end([held(0), held(1)], PLAIN)) == [(4, 5, 2, "max_deliveries")]
-    assert dropped_by_lock_end([held(1, is_begun=False)], PLAIN) == []
+    assert told(ended_drops([held(0), held(1)], PLAIN)) == [(4, 5, 2, "max_deliveries")]
+    assert ended_drops([held(1, is_begun=False)], PLAIN) == []
     (runs,) = ended_runs([held(1, is_begun=False)], PLAIN, 1_000).values()
     assert runs == (Run(4, 5, RELEASED, 1),)
     (runs,) = ended_runs([held(1)], PLAIN, 1_000).values()
@@ -85,7 +85,7 @@ def test_what_is_dropped_when_locks_end() -> None:
 def test_with_a_dead_letter_topic_nothing_is_dropped() -> None:
     """It is dead then."""
     kept = msgspec.structs.replace(PLAIN, dead_letter_topic="d")
-    assert dropped_by_settlements([checked("reject", 1)], kept) == dropped_by_lock_end([held(1)], kept) == []
+    assert settled_drops([checked("reject", 1)], kept) == ended_drops([held(1)], kept) == []
     (runs,) = ended_runs([held(1)], kept, 1_000).values()
     assert runs[0].state == DEAD
 
