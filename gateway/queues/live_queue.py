@@ -116,13 +116,8 @@ class LiveQueue:
     @property
     def is_idle(self) -> bool:
         """Whether dropping this object loses nothing."""
-        return (
-            not self.leases
-            and not self.waiters
-            and not self._under_way
-            and self.moving is None
-            and self._partitions.is_idle
-        )
+        is_used = self.leases or self.waiters or self._under_way or self.moving is not None
+        return not is_used and self._partitions.is_idle
 
     def share(self, topic: str, key: Key, log_start: int) -> QueuePartition:
         """Return a partition, as it is now."""
