@@ -1,0 +1,149 @@
+"""The registry of one gateway: what it asks of the store, what it answers while the store is away, and its bounds."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from gateway.schemas.parsed_schemas import ParsedSchemas
+from gateway.schemas.schema_registry import Registration
+from log_format import layout
+from log_format.errors import BackOff, StoreUnavailable
+from log_format.schemas.changes import VERSIONS_MAX, Register, compared
+from log_format.schemas.copied import CopiedAt
+from log_format.schemas.refusals import RegistryRefused
+from log_format.schemas.row import SchemaRow, SchemasChanges, VersionRow
+from log_format.schemas.schema import Schema, SchemaType
+from log_format.schemas.state import SchemasState
+from log_format.stores.memory import MemoryStore
+from tests.support.engine import Gateway, make_gateway
+from tests.support.faulty_store import FaultyStore, nothing
+
+INT = Registration(subject="a", schema=Schema(text='"int"'), normalize=False)
+
+
+def _down(_operation: str, key: str) -> None:
+    raise StoreUnavailable(key, "down", may_have_happened=False)
+
+
+async def _drained(*gateways: Gateway) -> None:
+    for one in gateways:
+        await one.engine.drain()
+
+
+async def test_a_gateway_that_is_not_asked_makes_no_request_for_schemas() -> None:
+    """Nor does one that was asked, while it is not asked again."""
+    gateway = make_gateway()
+    await gateway.engine.start()
+
+    def requests() -> int:
+        return sum(key.startswith(layout.SCHEMAS_ROOT) for _, key in gateway.store.requests)
+
+    await asyncio.sleep(0.1)
+    assert requests() == 0
+    await gateway.engine.schemas.register(INT)
+    made = requests()
+    await asyncio.sleep(0.3)
+    assert requests() == made > 0
+    await _drained(gateway)
+
+
+async def test_reads_that_come_together_share_a_look() -> None:
+    """A hundred reads of the latest version are no hundred requests."""
+    gateway = make_gateway()
+    await gateway.engine.schemas.register(INT)
+    before = len(gateway.store.requests)
+    states = await asyncio.gather(*(gateway.engine.schemas.state() for _ in range(100)))
+    assert all(state.latest("a") is not None for state in states)
+    assert len(gateway.store.requests) - before <= 10
+    await _drained(gateway)
+
+
+async def test_while_the_store_is_away_reads_go_on_and_registrations_do_not() -> None:
+    """By what is known; a gateway that knows nothing says so."""
+    objects = MemoryStore()
+    gateway, stranger = make_gateway(objects=objects), make_gateway(objects=objects)
+    registered = await gateway.engine.schemas.register(INT)
+    gateway.store.before = stranger.store.before = _down
+    state = await gateway.engine.schemas.state()
+    assert state.schema(registered.id) == INT.schema
+    assert (await gateway.engine.schemas.register(INT)).id == registered.id, "it is known already"
+    with pytest.raises(BackOff):
+        await gateway.engine.schemas.register(replace(INT, schema=Schema(text='"long"')))
+    with pytest.raises(BackOff):
+        await gateway.engine.schemas.found(lambda state: state.schema(77))
+    with pytest.raises(BackOff):
+        await stranger.engine.schemas.state()
+    gateway.store.before = stranger.store.before = nothing
+    assert (await stranger.engine.schemas.state()).schema(registered.id) == INT.schema
+    await _drained(gateway, stranger)
+
+
+async def test_what_another_gateway_registers_meanwhile_is_compared_too() -> None:
+    """The schema was compatible with what this gateway knew: it is refused after it was compared again."""
+    objects = MemoryStore()
+    one, other = make_gateway(objects=objects), make_gateway(objects=objects)
+    await one.engine.schemas.state()
+    await other.engine.schemas.register(replace(INT, schema=Schema(text='"string"')))
+    with pytest.raises(RegistryRefused) as refused:
+        await one.engine.schemas.register(INT)
+    assert int(refused.value.registry_code) == 409
+    assert (await one.engine.schemas.state()).numbers("a")[0].id == 1
+    await _drained(one, other)
+
+
+async def test_a_copied_store_skips_ids_once() -> None:
+    """What the other store has given since is not given here."""
+    objects = MemoryStore()
+    first = make_gateway(objects=objects)
+    assert (await first.engine.schemas.register(INT)).id == 1
+    objects.put(layout.COPIED, CopiedAt(at_ms=1_000).encoded())
+    restored = make_gateway(objects=objects)
+    texts = ('"long"', '"double"')
+    ids = [(await restored.engine.schemas.register(replace(INT, schema=Schema(text=text)))).id for text in texts]
+    assert ids == [1_000_002, 1_000_003]
+    await _drained(first, restored)
+
+
+async def test_registrations_beyond_the_budget_are_refused_and_deletions_never() -> None:
+    """Bytes are counted; the refusal says what to do."""
+    gateway = make_gateway(FaultyStore(), schemas_bytes_max=4_000)
+
+    async def fill() -> None:
+        for number in range(10):
+            schema = Schema(text=f'{{"type":"fixed","name":"F","size":{number + 1}}}')
+            await gateway.engine.schemas.register(Registration(subject=f"s{number}", schema=schema, normalize=False))
+
+    with pytest.raises(BackOff, match="schemas_bytes_max"):
+        await fill()
+    assert len((await gateway.engine.schemas.state()).schemas) < 5
+    await _drained(gateway)
+
+
+def test_a_subject_has_a_bounded_number_of_versions() -> None:
+    """Deleted ones included, since they can be asked for."""
+    rows = tuple(VersionRow(subject="a", version=one + 1, id=1, is_deleted=True) for one in range(VERSIONS_MAX))
+    schema = SchemaRow(id=1, context="", type=SchemaType.AVRO, text='"int"')
+    state = SchemasState().after((SchemasChanges(schemas=(schema,), versions=rows),))
+    asked = Register(subject="a", schema=Schema(text='"long"'), compared=compared(state, "a"))
+    refused = asked.decide(state, 0)
+    assert isinstance(refused, RegistryRefused)
+    assert int(refused.registry_code) == 42205
+
+
+def test_parsed_schemas_are_kept_within_a_budget() -> None:
+    """The least recently used go first, and what is larger than all of it is not kept."""
+    parsed = ParsedSchemas(kept_bytes_max=1_000)
+    schemas = [Schema(text=f'{{"type":"fixed","name":"F{number}","size":1}}') for number in range(20)]
+    kept = parsed.parsed(schemas[0], ())
+    for schema in schemas[1:]:
+        parsed.parsed(schema, ())
+        assert parsed.parsed(schemas[0], ()) is kept, "it is used all the time"
+        assert parsed.kept_bytes <= 1_000
+    large = Schema(text='{"type":"fixed","name":"F","size":1,"doc":"' + "x" * 2_000 + '"}')
+    assert parsed.parsed(large, ()) is not parsed.parsed(large, ())
+    with pytest.raises(RegistryRefused) as refused:
+        parsed.parsed(Schema(text="{"), ())
+    assert int(refused.value.registry_code) == 42201
