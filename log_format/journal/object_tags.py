@@ -18,7 +18,7 @@ from log_format.delta.tag_compression import compress_tag, decompress_tag
 from log_format.errors import CorruptData
 from log_format.limits import JOURNAL_TAG_BYTES_MAX, JOURNAL_TAG_PLAIN_BYTES_MAX
 from log_format.segments.run import Run, SegmentRef
-from log_format.topic.append_outcome import AppendedRange
+from log_format.topic.append_outcome import AppendedRange, decode_ranges, encode_ranges
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.producers import ProducerStamp, StampedBatch
 from log_format.topic.segment_tags import TAG_FOOTER, TAG_RUNS
@@ -100,8 +100,8 @@ def decode_object_add(add: Add) -> CommittedObject:
             TopicRuns(
                 topic_id,
                 [Run(*run) for run in runs],
-                [StampedBatch(ProducerStamp(*row[:3]), _decode_ranges(row[3])) for row in stamped],
-                {TransactionStamp(*row[:3]): _decode_ranges(row[3]) for row in applied},
+                [StampedBatch(ProducerStamp(*row[:3]), decode_ranges(row[3])) for row in stamped],
+                {TransactionStamp(*row[:3]): decode_ranges(row[3]) for row in applied},
             )
             for topic_id, runs, stamped, applied in rows
         ]
@@ -122,12 +122,4 @@ def _check(of_topic: TopicRuns) -> None:
 
 
 def _rows(stamped: Iterable[tuple[tuple[Any, ...], Sequence[AppendedRange]]]) -> list[tuple[Any, ...]]:
-    return [(*stamp, _encode_ranges(offset_ranges)) for stamp, offset_ranges in stamped]
-
-
-def _encode_ranges(offset_ranges: Sequence[AppendedRange]) -> _RangeTuples:
-    return [(place.partition, place.base_offset, place.count) for place in offset_ranges]
-
-
-def _decode_ranges(plain: _RangeTuples) -> tuple[AppendedRange, ...]:
-    return tuple(AppendedRange(*place) for place in plain)
+    return [(*stamp, encode_ranges(offset_ranges)) for stamp, offset_ranges in stamped]

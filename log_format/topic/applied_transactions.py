@@ -23,7 +23,7 @@ import msgspec
 
 from log_format.delta.actions import Add, Commit, Txn
 from log_format.errors import BackOff, CorruptData
-from log_format.topic.append_outcome import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate, decode_ranges, encode_ranges
 
 TAG_APPLIED: Final = "tidelog.applied"
 TRANSACTION_APP_ID: Final = "transaction-"
@@ -136,7 +136,7 @@ def decode_applied(data: bytes) -> AppliedTransactions:
     floor, rows = _DECODER.decode(data)
     if not rows and floor == NO_TRANSACTIONS.floor:
         return NO_TRANSACTIONS
-    return _above({one: AppliedTransaction(version, _decode_ranges(plain)) for one, version, plain in rows}, floor)
+    return _above({one: AppliedTransaction(version, decode_ranges(plain)) for one, version, plain in rows}, floor)
 
 
 def rebuild_from_txns(versions: Mapping[str, int]) -> AppliedTransactions:
@@ -162,12 +162,5 @@ def _decode_tag(tag: str, path: str) -> AppliedTransactions:
 
 
 def _encode_tag(floor: int, rows: Iterable[tuple[str, int, tuple[AppendedRange, ...]]]) -> bytes:
-    plain = [
-        (one, version, [(place.partition, place.base_offset, place.count) for place in offset_ranges])
-        for one, version, offset_ranges in rows
-    ]
+    plain = [(one, version, encode_ranges(offset_ranges)) for one, version, offset_ranges in rows]
     return _ENCODER.encode((floor, plain))
-
-
-def _decode_ranges(plain: Iterable[tuple[int, int, int]]) -> tuple[AppendedRange, ...]:
-    return tuple(AppendedRange(*place) for place in plain)

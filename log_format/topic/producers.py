@@ -22,7 +22,7 @@ import msgspec
 
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
-from log_format.topic.append_outcome import AppendedRange, Duplicate
+from log_format.topic.append_outcome import AppendedRange, Duplicate, decode_ranges, encode_ranges
 from log_format.topic.numbered_producers import (
     NO_NUMBERED,
     EncodedRow,
@@ -127,7 +127,7 @@ class Producers:
         of_kafka: list[NumberedBatch] = []
         for (producer_id, epoch, sequence), offset_ranges in sorted(batches, key=lambda batch: batch.stamp):
             if has_partition(producer_id):
-                ((partition, base_offset, count),) = _encode_ranges(offset_ranges)
+                ((partition, base_offset, count),) = encode_ranges(offset_ranges)
                 batch = RememberedBatch(sequence, base_offset, count)
                 of_kafka.append(NumberedBatch(split_partition(producer_id)[0], epoch, partition, batch))
                 continue
@@ -213,7 +213,7 @@ def decode_producers(data: bytes) -> Producers:
         producer_id: Producer(
             epoch,
             last_sequence,
-            tuple(RememberedRequest(sequence, _decode_ranges(plain)) for sequence, plain in newest),
+            tuple(RememberedRequest(sequence, decode_ranges(plain)) for sequence, plain in newest),
             last_used_ms,
         )
         for producer_id, epoch, last_sequence, last_used_ms, newest in found.rows
@@ -226,13 +226,13 @@ def decode_producers(data: bytes) -> Producers:
 
 def encode_stamps(batches: Iterable[StampedBatch]) -> str:
     """Encode the tag of an ``add``: JSON ``[[id, epoch, sequence, [[partition, base offset, count], …]], …]``."""
-    return _ENCODER.encode([(*stamp, _encode_ranges(offset_ranges)) for stamp, offset_ranges in batches]).decode()
+    return _ENCODER.encode([(*stamp, encode_ranges(offset_ranges)) for stamp, offset_ranges in batches]).decode()
 
 
 def decode_stamps(tag: str) -> list[StampedBatch]:
     """Decode the result of ``encode_stamps``. Raises ``ValueError`` (``msgspec.DecodeError``) for anything else."""
     batches = [
-        StampedBatch(ProducerStamp(producer_id, epoch, sequence), _decode_ranges(plain))
+        StampedBatch(ProducerStamp(producer_id, epoch, sequence), decode_ranges(plain))
         for producer_id, epoch, sequence, plain in _TAG_DECODER.decode(tag)
     ]
     for batch in batches:
@@ -373,12 +373,4 @@ def _memory_bytes(producer: Producer) -> int:
 
 
 def _encode_requests(newest: Iterable[RememberedRequest]) -> list[tuple[int, _RangeTuples]]:
-    return [(request.sequence, _encode_ranges(request.offset_ranges)) for request in newest]
-
-
-def _encode_ranges(offset_ranges: tuple[AppendedRange, ...]) -> _RangeTuples:
-    return [(place.partition, place.base_offset, place.count) for place in offset_ranges]
-
-
-def _decode_ranges(plain: _RangeTuples) -> tuple[AppendedRange, ...]:
-    return tuple(AppendedRange(*place) for place in plain)
+    return [(request.sequence, encode_ranges(request.offset_ranges)) for request in newest]
