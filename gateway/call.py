@@ -1,7 +1,7 @@
 """One call of the API, and whether its change is committed in the store (docs/http-api.md section 1.7).
 
 1. A commit that a call asked for calls ``mark_committed`` once it has succeeded. ``SharedCommits.decide``, ``OpenTable.commit``,
-   ``LiveGroup`` and ``Writer.acknowledged`` do so.
+   ``LiveGroup`` and ``TopicAppends.await_acknowledgement`` do so.
 2. From then on the call asks the store for nothing. The parts that ask the store call ``check_may_ask_store`` first. It raises
    whether or not the store fails, so a route that looks again after its commit fails in its first test.
 3. ``second_part`` allows it to a call with a second part, such as a poll that commits and then reads. The call reports a

@@ -112,7 +112,7 @@ def _journals(
         access,
         tail=tail,
         peers=peers,
-        laggards=ownership.peers.without_journals,
+        gateways_without_journals=ownership.peers.without_journals,
         followers=topics,
         budget=ManifestBudget(access.bounds.manifest_bytes_max, access.clock, access.metrics),
     )
@@ -313,7 +313,7 @@ class LogEngine:
         else:
             await self.producer_ids.check(stamp, owner)
 
-    async def turn_of(self, length_bytes: int) -> Reservation:
+    async def reserve_body_turn(self, length_bytes: int) -> Reservation:
         """Wait until a request's body of this length may be read. The caller releases the result when the request is over.
 
         Raises ``BackOff`` (``OVERLOADED``).

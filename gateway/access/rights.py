@@ -96,7 +96,7 @@ class Rights:
         if self._table is None:
             await asyncio.Event().wait()
         else:
-            await self._table.after(revision)
+            await self._table.wait_past(revision)
 
     async def refresh_to(self, revision: int) -> None:
         """Look again if the known state is older than this revision. Raise ``BackOff``."""

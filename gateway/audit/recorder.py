@@ -157,7 +157,7 @@ class AuditRecorder:
         )
         try:
             # Bypasses the check for draining: what the last requests did is written, too.
-            await topic.appending.acknowledged(topic.appending.submit(batch))
+            await topic.appending.await_acknowledgement(topic.appending.submit(batch))
         except RequestRefused as refusal:
             if refusal.code in _FORGOTTEN:
                 self._stamp = None

@@ -47,13 +47,13 @@ class QueuedEvent:
 class _Logins:
     """Failed logins of one source: the first that is not written yet, their number, and when the last event was written."""
 
-    __slots__ = ("count", "due_ms", "first", "told_ms")
+    __slots__ = ("count", "due_ms", "first", "written_ms")
 
     def __init__(self) -> None:
         self.first: AuditEvent | None = None
         self.count = 0
         self.due_ms = 0
-        self.told_ms: int | None = None
+        self.written_ms: int | None = None
 
 
 class AuditTrail:
@@ -134,8 +134,8 @@ class AuditTrail:
             logins = self._logins[event.source] = _Logins()
         if logins.first is None:
             now_ms = self._clock.monotonic_ms()
-            told_ms = -LOGINS_APART_MS if logins.told_ms is None else logins.told_ms
-            logins.first, logins.due_ms = event, max(now_ms + LOGINS_HELD_MS, told_ms + LOGINS_APART_MS)
+            written_ms = -LOGINS_APART_MS if logins.written_ms is None else logins.written_ms
+            logins.first, logins.due_ms = event, max(now_ms + LOGINS_HELD_MS, written_ms + LOGINS_APART_MS)
         logins.count += 1
 
     def _tell_logins(self) -> None:
@@ -143,6 +143,8 @@ class AuditTrail:
         for source, logins in list(self._logins.items()):
             if logins.first is not None and logins.due_ms <= now_ms:
                 self._add(msgspec.structs.replace(logins.first, count=logins.count))
-                logins.first, logins.count, logins.told_ms = None, 0, now_ms
-            elif logins.first is None and logins.told_ms is not None and now_ms - logins.told_ms > LOGINS_APART_MS:
+                logins.first, logins.count, logins.written_ms = None, 0, now_ms
+            elif (
+                logins.first is None and logins.written_ms is not None and now_ms - logins.written_ms > LOGINS_APART_MS
+            ):
                 del self._logins[source]

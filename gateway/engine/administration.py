@@ -119,7 +119,7 @@ class Administration:
         )
         topic = await self._registry.fresh(name, self._clock.monotonic_ms())
         if not topic.state.exists:
-            change = replace(change, attachment=await self._first_place(change.topic_id, config))
+            change = replace(change, attachment=await self._initial_attachment(change.topic_id, config))
         committed = await topic.commit(change)
         self._registry.retain(topic)
         self._listed = None
@@ -196,7 +196,7 @@ class Administration:
             said = f"Topic {name!r} has lost objects and is not completely deleted: delete it again."
             raise OutcomeUnknown(said, topic=name) from problem
         if committed.result:
-            self._behind_the_answer(self._delete_segments(name, committed.result))
+            self._run_in_background(self._delete_segments(name, committed.result))
 
     async def delete_records(self, name: str, before: Mapping[int, int]) -> dict[int, int]:
         """Move log starts up in the topic that exists when the call begins; return the log start of each partition in ``before``.
@@ -207,7 +207,7 @@ class Administration:
         change = DeleteRecords(before=before, removes_max=self._bounds.removes_max, topic_id=topic.state.topic_id)
         committed = await topic.moving.change(lambda move: replace(change, move=move), is_drained=True)
         if committed.state.topic_id is not None and committed.state.has_dead_segments():
-            self._behind_the_answer(self._remove_dead(topic, committed.state.topic_id))
+            self._run_in_background(self._remove_dead(topic, committed.state.topic_id))
         return committed.result
 
     async def page(
@@ -265,7 +265,7 @@ class Administration:
     def _delete_all(self, topic_id: str, move: TopicMove) -> DeleteAllRecords:
         return DeleteAllRecords(topic_id=topic_id, removes_max=self._bounds.removes_max, move=move)
 
-    async def _first_place(self, topic_id: str, config: TopicConfig) -> Attachment | None:
+    async def _initial_attachment(self, topic_id: str, config: TopicConfig) -> Attachment | None:
         now_ms = self._clock.monotonic_ms()
         self._made.append(now_ms)
         while now_ms - self._made[0] > _MADE_MS:
@@ -312,7 +312,7 @@ class Administration:
             ) from problem
         return await self._existing(name) if made.exists else None
 
-    def _behind_the_answer(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._sweeps.add(task)
         task.add_done_callback(self._sweeps.discard)

@@ -35,12 +35,12 @@ from gateway.engine.savings_watch import (
     warn_spent,
 )
 
-OTHERS_OF: Final = 4
+OTHERS_SHARE_DIVISOR: Final = 4
 WRONG_GUESSES_MAX: Final = 3
 STREAM_FLUSHES: Final = 20
 """Rule for a pool of connections that streams. It streams if others sent during ``WRONG_GUESSES_MAX`` flushes in a row that all
-known senders waited for, at least a quarter (1 / ``OTHERS_OF``) as fast as batches came before the flush: a pool's connections
-always look like new senders. For the time of ``STREAM_FLUSHES`` flushes only silence begins a flush early."""
+known senders waited for, at least a quarter (1 / ``OTHERS_SHARE_DIVISOR``) as fast as batches came before the flush: a pool's
+connections always look like new senders. For the time of ``STREAM_FLUSHES`` flushes only silence begins a flush early."""
 QUIET_SECONDS_MIN: Final = 0.02
 """Silence that is longer than a client usually takes to send its next request after an answer."""
 QUIET_GAPS: Final = 6
@@ -64,7 +64,7 @@ class _Sender:
     under_way: int = 0
 
     @property
-    def lacks(self) -> bool:
+    def may_send_more(self) -> bool:
         """Whether the sender may send more before it waits for an answer."""
         return self.waiting < self.window
 
@@ -105,7 +105,7 @@ class EarlyFlush:
         "_senders",
         "_shares",
         "_streams_until",
-        "_told_at",
+        "_warned_at",
         "_wrong_guesses",
     )
 
@@ -134,7 +134,7 @@ class EarlyFlush:
         self._arrived = -inf
         self._gap = 0.0
         self._label, self._advice = label, advice
-        self._told_at = self._ended_at = self._streams_until = -inf
+        self._warned_at = self._ended_at = self._streams_until = -inf
         self._guess: Entry[Any, Any] | None = None
         """First entry of the last flush that began because all known senders waited."""
         self._wrong_guesses = 0
@@ -145,7 +145,7 @@ class EarlyFlush:
         """Whether a flush would have begun early if savings had allowed it."""
 
     @classmethod
-    def opened(
+    def for_queue(
         cls,
         kind: QueueKind,
         label: str,
@@ -212,7 +212,7 @@ class EarlyFlush:
             return "drain"
         return "senders_wait" if self._all_wait(now) else "quiet"
 
-    def taken(
+    def on_taken(
         self, waiting: EntryQueue[Any], count: int, now: float, flush_seconds: float, *, is_late: bool = False
     ) -> None:
         """Pay ``flush_seconds`` for a flush of the first ``count`` entries, early or not; savings never become negative.
@@ -220,8 +220,8 @@ class EarlyFlush:
         ``is_late``: whether the timer began the flush.
         """
         self._notice(waiting, -inf)
-        if is_late and self._is_short and self._seconds_max and now - self._told_at >= WARNING_REPEAT_SECONDS:
-            self._told_at = now
+        if is_late and self._is_short and self._seconds_max and now - self._warned_at >= WARNING_REPEAT_SECONDS:
+            self._warned_at = now
             warn_spent(self._label, flush_seconds, self._advice, self._shares.largest)
         self._is_short = False
         self._flush_seconds = flush_seconds
@@ -235,12 +235,12 @@ class EarlyFlush:
         self._seen -= count
         for entry in waiting.entries[:count]:
             if (sender := self._senders.get(entry.sender)) is not None:
-                self._lacking -= sender.lacks
+                self._lacking -= sender.may_send_more
                 sender.waiting -= 1
                 sender.under_way += 1
-                self._lacking += sender.lacks
+                self._lacking += sender.may_send_more
 
-    def ended(self, waiting: EntryQueue[Any], entries: Sequence[Entry[Any, Any]], now: float) -> None:
+    def on_ended(self, waiting: EntryQueue[Any], entries: Sequence[Entry[Any, Any]], now: float) -> None:
         """Learn from an ended flush how many batches its senders have under way when they wait.
 
         ``entries``: entries of the flush; ``waiting``: entries that came since it was taken.
@@ -254,16 +254,16 @@ class EarlyFlush:
             others = sum(entry.sender not in counts for entry in waiting.entries)
             seconds = now - (now if self._saved_at is None else self._saved_at)
             streamed = len(entries) * min(1.0, seconds / max(self._gathered_seconds, 1e-6))
-            self._wrong_guesses = self._wrong_guesses + 1 if others and OTHERS_OF * others >= streamed else 0
+            self._wrong_guesses = self._wrong_guesses + 1 if others and OTHERS_SHARE_DIVISOR * others >= streamed else 0
             if self._wrong_guesses >= WRONG_GUESSES_MAX:
                 self._streams_until = now + STREAM_FLUSHES * self._flush_seconds
         for key, count in counts.items():
             if (sender := self._senders.get(key)) is not None:
-                self._lacking -= sender.lacks
+                self._lacking -= sender.may_send_more
                 sender.under_way -= count
                 more = sender.waiting + sender.under_way
                 sender.window = 2 * (count + more) if more else count
-                self._lacking += sender.lacks
+                self._lacking += sender.may_send_more
 
     def _all_wait(self, now: float) -> bool:
         """Return whether every known sender is assumed to wait for answers."""
@@ -292,7 +292,7 @@ class EarlyFlush:
             key, sender = next(iter(self._senders.items()))
             if sender.arrived >= oldest or sender.waiting or sender.under_way:
                 break
-            self._lacking -= sender.lacks
+            self._lacking -= sender.may_send_more
             del self._senders[key]
 
     def _may_pay(self, entry: Entry[Any, Any]) -> bool:
@@ -313,10 +313,10 @@ class EarlyFlush:
             sender = _Sender()
             self._lacking += 1
         self._senders[entry.sender] = sender
-        self._lacking -= sender.lacks
+        self._lacking -= sender.may_send_more
         sender.arrived = entry.arrived
         sender.waiting += 1
-        self._lacking += sender.lacks
+        self._lacking += sender.may_send_more
 
 
 PACED_SAVINGS_SECONDS_MAX: Final = 3_600.0
@@ -343,5 +343,5 @@ class PacedSchedule(ImmediateSchedule):
         """Take all waiting items."""
         is_late = now >= self._taken_at + self._seconds
         self._taken_at = now
-        self._early.taken(waiting, len(waiting.entries), now, self._seconds, is_late=is_late)
+        self._early.on_taken(waiting, len(waiting.entries), now, self._seconds, is_late=is_late)
         return len(waiting.entries)

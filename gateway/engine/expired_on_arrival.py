@@ -24,9 +24,9 @@ class ExpiredOnArrival:
 
     def __init__(self, metrics: EngineMetrics) -> None:
         self._metrics = metrics
-        self._told_ms: int | None = None
+        self._warned_ms: int | None = None
 
-    def look(self, batch: Batch, state: TopicState, now_ms: int) -> None:
+    def check(self, batch: Batch, state: TopicState, now_ms: int) -> None:
         """Count the batch if it is too old for its topic, and log a warning that names the topic, at most every
         ``WARNING_REPEAT_MS``."""
         config = state.config
@@ -39,8 +39,8 @@ class ExpiredOnArrival:
         if newest_ms is None or newest_ms >= now_ms - retention_ms:
             return
         self._metrics.expired_records.inc(sum(count for _, count in batch.counts))
-        if self._told_ms is None or now_ms - self._told_ms >= WARNING_REPEAT_MS:
-            self._told_ms = now_ms
+        if self._warned_ms is None or now_ms - self._warned_ms >= WARNING_REPEAT_MS:
+            self._warned_ms = now_ms
             _log.warning(
                 "records of topic %s have expired as they come: timestamp %d, retention.ms %d. Maintenance will remove them. "
                 "Are they seconds?",

@@ -92,13 +92,15 @@ class Fetcher:
 
         Raises ``BackOff`` (``OVERLOADED``) when the gateway holds too many waiting polls or answers.
         """
-        with await self._list_of(len(wanted), memory.client):
+        with await self._reserve_list(len(wanted), memory.client):
             if limits.wait_ms_max >= self._bounds.journal_poll_ms:
                 topics = self._locating.topics_at_known_ends(wanted)
                 if topics is not None:
                     starts = await self._locating.resolve(wanted, topics)
                     deadline_ms = self._clock.monotonic_ms() + limits.wait_ms_max
-                    return await self._waited(starts, limits, memory, deadline_ms, _DeferredLook(wanted, arrival_ms))
+                    return await self._wait_and_read(
+                        starts, limits, memory, deadline_ms, _DeferredLook(wanted, arrival_ms)
+                    )
             topics = await self._locating.fresh(wanted, arrival_ms)
             return await self.fetch_from(await self._locating.resolve(wanted, topics), limits, memory)
 
@@ -112,9 +114,9 @@ class Fetcher:
             return answer
         answer.reservation.release()
         del answer  # Drops the records that the answer holds.
-        return await self._waited(starts, limits, memory, deadline_ms)
+        return await self._wait_and_read(starts, limits, memory, deadline_ms)
 
-    async def _waited(
+    async def _wait_and_read(
         self,
         starts: Sequence[ReadPosition | TidelogError],
         limits: FetchLimits,
@@ -151,7 +153,7 @@ class Fetcher:
                 until_ms = deadline_ms if later is None else min(deadline_ms, look_ms)
                 await wakeup.wait(until_ms - self._clock.monotonic_ms())
 
-    async def _list_of(self, partition_count: int, client: str | None) -> Reservation:
+    async def _reserve_list(self, partition_count: int, client: str | None) -> Reservation:
         """Reserve memory for a list of partitions; a short list is part of its connection's memory. Raises ``BackOff``."""
         counted = partition_count if partition_count > FETCH_LIST_PARTITIONS else 0
         return await self._lists.reserve_in_turn(
@@ -262,7 +264,7 @@ class Fetcher:
             for first in range(0, len(partitions), PARTITIONS_PER_STEP):
                 if first:
                     await asyncio.sleep(0)
-                stack.enter_context(topic.waiters.registered(partitions[first : first + PARTITIONS_PER_STEP], wakeup))
+                stack.enter_context(topic.waiters.register(partitions[first : first + PARTITIONS_PER_STEP], wakeup))
             topic.poll_while_awaited()
 
 

@@ -29,7 +29,7 @@ class Flushes(Generic[FlushT]):
         self._log = log
         self.ahead: list[FlushT] = []
         """Flushes under way, in the order of their commits."""
-        self.early = EarlyFlush.opened(
+        self.early = EarlyFlush.for_queue(
             kind, table.label, access, lambda: table.seconds_since_write(table.state.modification_time_ms)
         )
 
@@ -47,7 +47,7 @@ class Flushes(Generic[FlushT]):
             raise
         finally:
             self.ahead.remove(flush)
-            self.early.ended(waiting, group.pending, asyncio.get_running_loop().time())
+            self.early.on_ended(waiting, group.pending, asyncio.get_running_loop().time())
 
     async def upload(self, group: Group[Any, Any], stage: Callable[[], StagedFile | None] | None) -> None:
         """Encode and upload in parallel with other flushes; return when all earlier flushes have ended.

@@ -142,13 +142,13 @@ class Group(Generic[ItemT, OutcomeT]):
         self,
         pending: Sequence[Entry[ItemT, OutcomeT]],
         before: asyncio.Task[None] | None,
-        on_way: Callable[[], None],
+        on_next_allowed: Callable[[], None],
     ) -> None:
         self.pending = pending
         self.size_bytes = sum(each.size_bytes for each in pending)
         self.allows_next = False
         self._before = before
-        self._on_way = on_way
+        self._on_next_allowed = on_next_allowed
 
     @property
     def items(self) -> list[ItemT]:
@@ -164,7 +164,7 @@ class Group(Generic[ItemT, OutcomeT]):
         """Let the next group be taken while this one is under way."""
         if not self.allows_next:
             self.allows_next = True
-            self._on_way()
+            self._on_next_allowed()
 
     async def wait_for_earlier(self) -> None:
         """Wait until every group that was taken earlier has ended."""
@@ -205,7 +205,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         self._draining = False
         self._under_way: frozenset[asyncio.Task[None]] = frozenset()
         self._newest: asyncio.Task[None] | None = None
-        self._has_way = True
+        self._next_is_allowed = True
         """Whether the newest group has made way."""
         self._is_due = False
         """Whether a group has become due, which it remains until it is taken."""
@@ -301,7 +301,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
 
     def _look(self, now: float) -> None:
         """Let a due group be taken in the next iteration of the event loop, so that items arriving now are part of it."""
-        if self._is_taking or not self._has_way:
+        if self._is_taking or not self._next_is_allowed:
             return
         try:
             due = self._schedule.due(self._waiting, now)
@@ -321,9 +321,9 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
                 asyncio.get_running_loop().call_soon(self._take)
         elif not self._is_due:
             with detached_from_call():
-                self._alarm = due, asyncio.get_running_loop().call_at(due, self._ring)
+                self._alarm = due, asyncio.get_running_loop().call_at(due, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._alarm = None
         if self._waiting:
             self._look(asyncio.get_running_loop().time())
@@ -338,13 +338,13 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
             _log.error("the commits of %s met a defect", self._label, exc_info=error)
             self._refuse()
             return
-        self._has_way = False
-        group: Group[ItemT, OutcomeT] = Group(self._waiting.take(count), self._newest, self._way_made)
-        task = self._newest = asyncio.create_task(self._carried(group))
+        self._next_is_allowed = False
+        group: Group[ItemT, OutcomeT] = Group(self._waiting.take(count), self._newest, self._on_next_allowed)
+        task = self._newest = asyncio.create_task(self._run_group(group))
         self._under_way |= {task}
 
-    def _way_made(self) -> None:
-        self._has_way = True
+    def _on_next_allowed(self) -> None:
+        self._next_is_allowed = True
         self.reconsider()
 
     def _refuse(self) -> None:
@@ -352,7 +352,7 @@ class GroupCommit(Generic[ItemT, OutcomeT]):
         for entry in self._waiting.take(self.waiting_count):
             entry.settle(BackOff(f"Internal error in the commits of {self._label}: the change was not written."))
 
-    async def _carried(self, group: Group[ItemT, OutcomeT]) -> None:
+    async def _run_group(self, group: Group[ItemT, OutcomeT]) -> None:
         try:
             await self._work(group)
             group.allow_next()

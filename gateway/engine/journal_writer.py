@@ -136,7 +136,7 @@ class JournalSchedule:
                 break
             count += 1
         flush_seconds = 0.0 if self._flush_seconds == inf else self._flush_seconds
-        self._early.taken(waiting, count, now, flush_seconds, is_late=reason == "timer")
+        self._early.on_taken(waiting, count, now, flush_seconds, is_late=reason == "timer")
         self._forget()
         return count
 
@@ -154,7 +154,7 @@ class JournalWriter:
         self._table = table
         self._store = access.store
         self._peers = peers
-        self.takes = OfferedObjects(table, access.metrics, take_notes=self.take_notes)
+        self.offered = OfferedObjects(table, access.metrics, take_notes=self.take_notes)
         self._pool = access.write_pool
         self._clock = access.clock
         self._new_id = access.new_id
@@ -178,7 +178,7 @@ class JournalWriter:
     @property
     def is_idle(self) -> bool:
         """Whether no batch waits and no flush is under way."""
-        return self.commits.is_idle and self.takes.is_idle
+        return self.commits.is_idle and self.offered.is_idle
 
     @property
     def has_notes(self) -> bool:
@@ -208,7 +208,7 @@ class JournalWriter:
     async def drain(self) -> None:
         """Flush all waiting batches; return when all are settled."""
         await self.commits.drain()
-        await self.takes.drain()
+        await self.offered.drain()
 
     async def _flush(self, group: Group[RoutedBatch, Acknowledgement]) -> None:
         """Encode, upload, commit, and acknowledge a group."""
@@ -225,7 +225,7 @@ class JournalWriter:
         if offer is None:
             return await self._commit(append)
         if not self._peers.is_committed_elsewhere(self._number):
-            taken = await self.takes.take(offer)
+            taken = await self.offered.take(offer)
         else:
             try:
                 taken = await self._peers.offer(self._number, offer)

@@ -38,7 +38,7 @@ class MaintenanceWatch:
                 self._behind.pop(topic, None)
             return
         now_ms = self._clock.monotonic_ms()
-        said_ms = self._behind.get(topic)
-        if said_ms is None or now_ms - said_ms >= WARNING_REPEAT_MS:
+        warned_ms = self._behind.get(topic)
+        if warned_ms is None or now_ms - warned_ms >= WARNING_REPEAT_MS:
             self._behind[topic] = now_ms
             _log.warning("topic %s has %d segments: is maintenance running? (tidelog maintain)", state.topic, count)

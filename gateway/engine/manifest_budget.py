@@ -52,7 +52,7 @@ class ManifestBudget:
         self._held: dict[str, _Held] = {}
         self._used_bytes = 0
         self._total_bytes = 0
-        self._said_ms: int | None = None
+        self._warned_ms: int | None = None
         self._refusals = metrics.manifest_refusals
         metrics.manifest_bytes.set_function(lambda: self._used_bytes)
         metrics.manifest_bytes_max.set(bytes_max)
@@ -73,7 +73,7 @@ class ManifestBudget:
         """Count the topic's memory from now on."""
         self._held.setdefault(topic, _Held())
 
-    def hold(self, topic: str, *, total_bytes: int, manifest_bytes: int) -> None:
+    def set_bytes(self, topic: str, *, total_bytes: int, manifest_bytes: int) -> None:
         """Set the bytes that the topic takes now. Topics that are not open are not counted."""
         held = self._held.get(topic)
         if held is not None:
@@ -83,7 +83,7 @@ class ManifestBudget:
 
     def release(self, topic: str) -> None:
         """Stop counting the topic, which is not in memory any more."""
-        self.hold(topic, total_bytes=0, manifest_bytes=0)
+        self.set_bytes(topic, total_bytes=0, manifest_bytes=0)
         self._held.pop(topic, None)
 
     def is_exceeded(self, topic: str) -> bool:
@@ -99,8 +99,8 @@ class ManifestBudget:
             f"{self._used_bytes / _MEBIBYTE:.0f} of {self.bytes_max / _MEBIBYTE:.0f} MiB"
         )
         now_ms = self._clock.monotonic_ms()
-        if self._said_ms is None or now_ms - self._said_ms >= WARNING_REPEAT_MS:
-            self._said_ms = now_ms
+        if self._warned_ms is None or now_ms - self._warned_ms >= WARNING_REPEAT_MS:
+            self._warned_ms = now_ms
             _log.error("records of topic %s are refused: %s; run tidelog maintain", state.topic, what)
         return overloaded(
             f"Maintenance is behind: topic {state.topic!r} accepts no records for now, since {what}. "

@@ -50,7 +50,7 @@ class Follower(Protocol):
         """Whether a reader waits for the topic's records."""
         ...
 
-    def journal_moved(self, before: JournalTopic | None, state: JournalState) -> None:
+    def on_journal_changed(self, before: JournalTopic | None, state: JournalState) -> None:
         """React to a change in what the journal, now at ``state``, knows of the topic; ``before``: what it knew earlier."""
         ...
 
@@ -78,7 +78,7 @@ class OpenJournal(OpenTable[JournalState]):
         """Names of the topics open at the journal; their memory is counted with the topics."""
         budget.open(self.label)
 
-    def moved(self, before: JournalState) -> None:
+    def on_state_changed(self, before: JournalState) -> None:
         """Notify the open topics that changed, and update the memory budget."""
         state = self.state
         known, runs = before.topics.by_id, state.runs
@@ -91,11 +91,11 @@ class OpenJournal(OpenTable[JournalState]):
                 if was is None or was.is_open != topic.is_open:
                     (self._open_names.add if topic.is_open else self._open_names.discard)(topic.name)
                 if (follower := self._followers.get(topic.name)) is not None:
-                    follower.journal_moved(was, state)
+                    follower.on_journal_changed(was, state)
         if len(by_id) - come_count < len(known):
             self._open_names = {topic.name for topic in by_id.values() if topic.is_open}
         total_bytes = state.topics.memory_bytes + runs.memory_bytes
-        self._budget.hold(self.label, total_bytes=total_bytes, manifest_bytes=runs.memory_bytes)
+        self._budget.set_bytes(self.label, total_bytes=total_bytes, manifest_bytes=runs.memory_bytes)
 
     def has(self, name: str) -> bool:
         """Return whether the journal takes appends of a topic of this name, as far as is known."""
@@ -138,7 +138,7 @@ class OpenJournal(OpenTable[JournalState]):
             self._peers.announce(self.number, committed.state.version)
         return committed
 
-    async def hear(self, version: int) -> None:
+    async def notice_commit(self, version: int) -> None:
         """Look at the journal if another gateway has committed a version and a reader waits here. Raises what ``OpenTable.fresh``
         raises."""
         if self.state.version < version and self._is_awaited():
@@ -158,8 +158,8 @@ class OpenJournal(OpenTable[JournalState]):
 class Journals:
     """The journals in use by this gateway.
 
-    ``laggards``: returns the live gateways because of which no topic may go to a journal. ``followers``: topics open here, by
-    name.
+    ``gateways_without_journals``: returns the live gateways because of which no topic may go to a journal.
+    ``followers``: topics open here, by name.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Journals:
         *,
         tail: TailCache,
         peers: JournalPeers,
-        laggards: Callable[[], Sequence[str]],
+        gateways_without_journals: Callable[[], Sequence[str]],
         followers: Mapping[str, Follower],
         budget: ManifestBudget,
     ) -> None:
@@ -177,7 +177,7 @@ class Journals:
         self.budget = budget
         self._peers = peers
         self.tail = tail
-        self._laggards = laggards
+        self._gateways_without_journals = gateways_without_journals
         self._open: dict[int, OpenJournal] = {}
 
     def get(self, number: int) -> OpenJournal:
@@ -198,16 +198,17 @@ class Journals:
         """Return whether a journal in use takes appends of a topic of this name, as far as is known."""
         return any(journal.has(name) for journal in self._open.values())
 
-    async def hear(self, number: int, version: int) -> None:
-        """Look at a journal in use after another gateway's commit (``OpenJournal.hear``); ignore journals that are not in use."""
+    async def notice_commit(self, number: int, version: int) -> None:
+        """Look at a journal in use after another gateway's commit (``OpenJournal.notice_commit``); ignore other
+        journals."""
         journal = self._open.get(number)
         if journal is not None:
-            await journal.hear(version)
+            await journal.notice_commit(version)
 
-    async def take(self, number: int, offer: Offer, sender: str) -> OfferAnswer | None:
+    async def accept_offer(self, number: int, offer: Offer, sender: str) -> OfferAnswer | None:
         """Take up the object that another gateway, named by its instance, has put (``JournalTakes.take``)."""
         with self._peers.answering_offer(sender):
-            return await self.get(number).writer.takes.take(offer)
+            return await self.get(number).writer.offered.take(offer)
 
     def __iter__(self) -> Iterator[OpenJournal]:
         return iter(list(self._open.values()))
@@ -222,10 +223,10 @@ class Journals:
         """Reason why no topic may go to a journal; None if topics may. A topic that is at a journal stays there."""
         if not self._access.bounds.journals:
             return "this gateway has the setting journals=off"
-        laggards = self._laggards()
-        if not laggards:
+        gateways_without_journals = self._gateways_without_journals()
+        if not gateways_without_journals:
             return None
-        named = ", ".join(laggards[:_NAMED_MAX])
+        named = ", ".join(gateways_without_journals[:_NAMED_MAX])
         return f"gateways of a release before journals, or with journals=off, are alive: {named}"
 
     async def find_with_room(self) -> int:

@@ -214,7 +214,7 @@ class OpenTable(Generic[StateT]):
         if self._checkpointing is not None:
             await self._checkpointing.stop()
 
-    def moved(self, before: StateT, /) -> None:
+    def on_state_changed(self, before: StateT, /) -> None:
         """React to a look or a commit that has replaced the state ``before``. Each kind of table overrides this."""
 
     async def _refresh(self) -> None:
@@ -230,7 +230,7 @@ class OpenTable(Generic[StateT]):
         before, self._noticed = self._noticed, state
         if state.version != before.version:
             self._consider_checkpoint(state)
-            self.moved(before)
+            self.on_state_changed(before)
 
     def _consider_checkpoint(self, state: StateT) -> None:
         access = self._access

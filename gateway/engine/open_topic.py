@@ -156,7 +156,7 @@ class OpenTopic(OpenTable[TopicState]):
         partitions_bytes = PARTITION_STATE_BYTES * state.partition_count
         history_bytes = state.producers.memory_bytes + state.transactions.memory_bytes
         total_bytes = TOPIC_BYTES + partitions_bytes + history_bytes + manifest_bytes
-        self._parts.budget.hold(self.name, total_bytes=total_bytes, manifest_bytes=manifest_bytes)
+        self._parts.budget.set_bytes(self.name, total_bytes=total_bytes, manifest_bytes=manifest_bytes)
 
     @property
     def journal(self) -> OpenJournal | None:
@@ -168,14 +168,14 @@ class OpenTopic(OpenTable[TopicState]):
     def state(self) -> TopicState:
         """Newest known state: the table's, with what only its journal has."""
         try:
-            return self._viewed()
+            return self._merged_state()
         except AheadOfTable:  # The next look at the table brings both together.
             own, view = self.log.state, self._view
             if view is None or view.own.topic_id != own.topic_id:
                 return own
             return view.state if view.state.next_offsets.sum() >= own.next_offsets.sum() else own
 
-    def _viewed(self, at: JournalState | None = None) -> TopicState:
+    def _merged_state(self, at: JournalState | None = None) -> TopicState:
         """Return the newest state. ``at``: the journal's before the newest look at the table. Raises ``AheadOfTable``."""
         own, journal = self.log.state, self.journal
         if journal is None:
@@ -188,7 +188,7 @@ class OpenTopic(OpenTable[TopicState]):
             self._view = _View(own, known, overlay_journal(own, at))
         return self._view.state
 
-    async def looked_at(self) -> TopicState:
+    async def fresh_with_table(self) -> TopicState:
         """Return a fresh state after a look at the table, whatever the journal says. Raises what ``fresh`` raises."""
         since_ms = self._access.clock.monotonic_ms()
         await super().fresh(since_ms)
@@ -213,13 +213,13 @@ class OpenTopic(OpenTable[TopicState]):
             if self.log.state.attachment != own.attachment:
                 continue
             try:
-                return self._viewed()
+                return self._merged_state()
             except AheadOfTable:
                 at = journal.state
                 await super().fresh()
             with suppress(AheadOfTable):
                 if self.log.state.attachment == own.attachment:
-                    return self._viewed(at)
+                    return self._merged_state(at)
         raise BackOff(f"Topic {self.name!r} moves between journal and table too often to be read.", topic=self.name)
 
     def is_fresh(self, since_ms: int) -> bool:
@@ -230,7 +230,7 @@ class OpenTopic(OpenTable[TopicState]):
         observed_ms = (self.log if journal is None else journal.log).observed_ms
         return observed_ms is not None and observed_ms > since_ms
 
-    def is_followed(self) -> bool:
+    def is_polled(self) -> bool:
         """Return whether a look at the topic's journal is due within ``journal_poll_ms`` once a reader waits here."""
         bounds = self._access.bounds
         now_ms = self._access.clock.monotonic_ms()
@@ -242,7 +242,7 @@ class OpenTopic(OpenTable[TopicState]):
         """Whether a reader waits for the topic's records."""
         return bool(self._waiters)
 
-    def journal_moved(self, before: JournalTopic | None, state: JournalState) -> None:
+    def on_journal_changed(self, before: JournalTopic | None, state: JournalState) -> None:
         """Wake the readers that wait for what has changed in the journal's knowledge of the topic.
 
         A gateway that commits what others received calls this for all of their topics, several times a second.
@@ -286,11 +286,12 @@ class OpenTopic(OpenTable[TopicState]):
     async def submit_in_order(self, batch: Batch, reservation: Reservation, deadline_ms: int) -> PendingBatch:
         """Wait for the request's predecessors by sequence, until ``deadline_ms`` (monotonic) at the latest, and submit the batch.
 
-        The reservation is released even when this raises. Raises what ``submit`` and ``RequestSequencer.turn`` raise.
+        The reservation is released even when this raises. Raises what ``submit`` and
+        ``RequestSequencer.wait_for_predecessors`` raise.
         """
         try:
             if batch.stamp is not None:
-                await self.sequencing.turn(batch.stamp, deadline_ms)
+                await self.sequencing.wait_for_predecessors(batch.stamp, deadline_ms)
             return self.submit(batch, reservation)
         except BaseException:
             reservation.release()
@@ -304,12 +305,12 @@ class OpenTopic(OpenTable[TopicState]):
         """
         self._parts.draining.check()
         pending = self.appending.submit(batch, reservation)
-        self._parts.expired.look(batch, self.log.state, self._access.clock.now_ms())
+        self._parts.expired.check(batch, self.log.state, self._access.clock.now_ms())
         if batch.stamp is not None:
-            self.sequencing.under_way(batch.stamp, batch.counts, pending.settled)
+            self.sequencing.track(batch.stamp, batch.counts, pending.settled)
         return pending
 
-    def moved(self, before: TopicState) -> None:
+    def on_state_changed(self, before: TopicState) -> None:
         """Wake the readers that wait for what has changed since ``before``."""
         state = self.log.state
         self._wake_sequencing()

@@ -275,7 +275,7 @@ class PartitionReader:
         try:
             return await self._on_store(read, located), located
         except CorruptData:
-            await topic.looked_at()
+            await topic.fresh_with_table()
             if topic.state.topic_id != state.topic_id:
                 raise UnknownTopic(topic.name) from None
             again = find_again()

@@ -86,7 +86,7 @@ class PartitionStreams:
         wakeup = Wakeup()
         topic_id = topic.require_partition(partition).topic_id
         limits = replace(_LIMITS, filter=wanted)
-        with self._places.hold(wakeup), topic.waiters.registered((partition,), wakeup):
+        with self._places.hold(wakeup), topic.waiters.register((partition,), wakeup):
             yield Stream(
                 self._reading,
                 self._clock,

@@ -60,7 +60,7 @@ class RequestSequencer:
             self._changed.set()
             self._changed = None
 
-    async def turn(self, stamp: ProducerStamp, deadline_ms: int) -> None:
+    async def wait_for_predecessors(self, stamp: ProducerStamp, deadline_ms: int) -> None:
         """Wait until the request may be submitted: its predecessors have passed, or the commit has to judge it.
 
         The caller must submit the request and call ``under_way`` before it awaits anything else. Raises ``RequestRefused``
@@ -84,7 +84,7 @@ class RequestSequencer:
         finally:
             self._waiting -= 1
 
-    def under_way(self, stamp: ProducerStamp, counts: Counts, settled: asyncio.Future[Acknowledgement]) -> None:
+    def track(self, stamp: ProducerStamp, counts: Counts, settled: asyncio.Future[Acknowledgement]) -> None:
         """Note that the request was submitted, with ``counts`` records; ``settled`` is done when its outcome is known."""
         lane = (stamp.producer_id, stamp.epoch)
         self._under_way.setdefault(lane, {})[stamp.sequence] = next_sequence(stamp, counts)

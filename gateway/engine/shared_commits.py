@@ -74,7 +74,7 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
         self._pace = pace
         self._savings: EarlyFlush | None = None
         if pace is not None:
-            self._savings = EarlyFlush.opened(
+            self._savings = EarlyFlush.for_queue(
                 *(pace.kind, self.label, access),
                 lambda: self.seconds_since_write(self.state.modification_time_ms),
                 seconds_max=PACED_SAVINGS_SECONDS_MAX,
@@ -126,5 +126,5 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
             committed = await self.commit_serialized(self._change(group.items))
         finally:
             if self._savings is not None:
-                self._savings.ended(self._decisions.waiting, group.pending, asyncio.get_running_loop().time())
+                self._savings.on_ended(self._decisions.waiting, group.pending, asyncio.get_running_loop().time())
         group.settle(committed.result)

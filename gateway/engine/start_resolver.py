@@ -77,7 +77,7 @@ class StartResolver:
         topics: dict[str, OpenTopic] = {}
         for one in wanted[: PARTITIONS_PER_STEP + 1]:
             topic = self._registry.known(one.topic)
-            if topic is None or one.timestamp_ms is not None or not topic.is_followed():
+            if topic is None or one.timestamp_ms is not None or not topic.is_polled():
                 return None
             state = topic.state
             is_there = state.exists and 0 <= one.partition < state.partition_count

@@ -154,7 +154,7 @@ class TopicAppends:
         sent, self._sent_bytes = self._sent_bytes, 0
         return sent
 
-    async def acknowledged(self, pending: PendingBatch) -> Acknowledgement:
+    async def await_acknowledgement(self, pending: PendingBatch) -> Acknowledgement:
         """Return where the batch's records are, once they are committed; mark the present call's change as committed.
 
         Raises ``UnknownTopic``, ``TopicReplaced``, ``RequestRefused`` (too large now), ``BackOff`` (nothing happened),
@@ -246,7 +246,7 @@ class TopicAppends:
             self._late.remove(pending)
         else:
             return False
-        self._let_go(pending)
+        self._release(pending)
         return True
 
     async def _follow(self) -> None:
@@ -284,9 +284,9 @@ class TopicAppends:
 
     def _end(self, pending: PendingBatch, outcome: Acknowledgement | TidelogError) -> None:
         settle(pending.settled, outcome)
-        self._let_go(pending)
+        self._release(pending)
 
-    def _let_go(self, pending: PendingBatch) -> None:
+    def _release(self, pending: PendingBatch) -> None:
         if self._under_way is not None:
             self._under_way.discard(pending)
             self._under_way = self._under_way or None

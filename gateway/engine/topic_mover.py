@@ -98,7 +98,7 @@ class TopicMover:
                 raise UnknownTopic(own.topic)
             journal = None if here is None else self._parts.journals.get(here.journal)
             if here is None or journal is None:
-                to = await self._new_place(topic_id, joins)
+                to = await self._new_attachment(topic_id, joins)
                 move = NO_MOVE if to is None else TopicMove(None, to, self._moved(reason), seen_version=own.version)
             else:
                 trial = make(TopicMove(here, None if leaves else here, topic_id=topic_id)).propose(
@@ -192,7 +192,7 @@ class TopicMover:
     def _moved(self, reason: str) -> LastMove:
         return LastMove(self._parts.access.clock.now_ms(), reason)
 
-    async def _new_place(self, topic_id: str, journal_number: int | None) -> Attachment | None:
+    async def _new_attachment(self, topic_id: str, journal_number: int | None) -> Attachment | None:
         if journal_number is None:
             return None
         journal = self._parts.journals.get(journal_number)

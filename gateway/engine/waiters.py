@@ -93,7 +93,7 @@ class Waiters:
         return bool(self._by_partition)
 
     @contextmanager
-    def registered(self, partitions: Iterable[int], wakeup: Wakeup) -> Iterator[None]:
+    def register(self, partitions: Iterable[int], wakeup: Wakeup) -> Iterator[None]:
         """Set ``wakeup`` at each event in one of ``partitions`` while the context lasts."""
         wanted = tuple(partitions)
         for partition in wanted:

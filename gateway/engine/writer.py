@@ -124,7 +124,7 @@ class FlushSchedule:
                 break
             count += 1
         self._seen, self._is_publishing = 0, False
-        self._early.taken(waiting, count, now, self._flush_seconds(), is_late=reason == "timer")
+        self._early.on_taken(waiting, count, now, self._flush_seconds(), is_late=reason == "timer")
         return count
 
     def _at_once(self, waiting: EntryQueue[Any]) -> FlushReason | None:

@@ -137,7 +137,7 @@ class _FinishingOperations:
 
     async def newest(self, transaction_id: str) -> TransactionRow | None:
         """Return the transaction's newest row in the table."""
-        return await self.parts.table.newest(transaction_id)
+        return await self.parts.table.fetch_row(transaction_id)
 
     async def clean(self, transaction_id: str) -> None:
         """Delete the staged objects after the answer."""

@@ -90,7 +90,7 @@ class PendingOffsets:
 
     async def _is_committed(self, transaction_id: str, *, aborts: bool) -> bool | None:
         """Return whether the transaction is committed, and then finished; None if it is open. ``aborts``: abort an open one."""
-        row = await self._transactions.newest(transaction_id)
+        row = await self._transactions.fetch_row(transaction_id)
         if row is None:
             if not aborts:
                 return None  # A transaction that is one request has no row before it is decided.

@@ -104,7 +104,7 @@ class QueuePublisher:
         """Conclude a pending change if its transaction has ended; return whether it is concluded. A transaction of the gateway's
         own making that stays undecided is aborted. Raises ``BackOff``, ``OutcomeUnknown``."""
         transaction_id = pending.transaction_id
-        row = await self.finishing.transactions.newest(transaction_id)
+        row = await self.finishing.transactions.fetch_row(transaction_id)
         if row is None:
             if self.clock.now_ms() - pending.prepared_at_ms < self.undecided_ms_max:
                 return False

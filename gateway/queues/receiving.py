@@ -117,7 +117,7 @@ class QueueReceiver:
             for first in range(0, len(partitions), PARTITIONS_PER_STEP):
                 if first:
                     await asyncio.sleep(0)
-                stack.enter_context(topic.waiters.registered(partitions[first : first + PARTITIONS_PER_STEP], wakeup))
+                stack.enter_context(topic.waiters.register(partitions[first : first + PARTITIONS_PER_STEP], wakeup))
             topic.poll_while_awaited()
 
     async def _open(self, names: Sequence[str], arrival_ms: int | None) -> list[OpenTopic]:

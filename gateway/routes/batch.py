@@ -18,9 +18,7 @@ import pyarrow as pa
 
 from gateway.codec.delays import refuse_late, with_due_timestamps
 from gateway.codec.incoming import IncomingRecords, Milliseconds
-from gateway.codec.record_key import refuse_keyless
-from gateway.codec.record_size import refuse_large
-from gateway.codec.record_time import refuse_untimely
+from gateway.codec.record_checks import refuse_keyless, refuse_large, refuse_untimely
 from gateway.codec.route import route
 from gateway.engine.open_topic import OpenTopic
 from gateway.log_engine import LogEngine

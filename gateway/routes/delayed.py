@@ -111,7 +111,7 @@ async def _append_remaining(
         except BaseException:
             reservation.release()
             raise
-        acknowledged = await topic.appending.acknowledged(pending)
+        acknowledged = await topic.appending.await_acknowledgement(pending)
     else:
         mark_committed()
     engine.delayed.metrics.scheduled.inc(len(filed.records) - len(late))
@@ -151,7 +151,7 @@ async def _wait_for_sequence(
     """
     clock = engine.clock
     while True:
-        await topic.sequencing.turn(stamp, deadline_ms)
+        await topic.sequencing.wait_for_predecessors(stamp, deadline_ms)
         state = await topic.fresh(clock.monotonic_ms())
         topic.require_state()
         check = SequenceCheck(state.producers, clock.now_ms(), state.config.integer("producer.id.expiration.ms"))

@@ -67,7 +67,7 @@ async def history_response(
         # The damaged segment may have been replaced since.
         damage = answer.head.damage
         damaged = CorruptData(damage.detail, topic=start.topic.name, segment=damage.segment)
-        await start.topic.looked_at()
+        await start.topic.fresh_with_table()
     return None
 
 

@@ -43,7 +43,7 @@ async def journal_offer(request: Request) -> Response:
     if gateway.engine.draining:
         return Response(status_code=204)
     with detached_from_call():
-        taken = await gateway.engine.journals.take(journal, offer, sender)
+        taken = await gateway.engine.journals.accept_offer(journal, offer, sender)
     if taken is None:
         return Response(status_code=204)
     return Response(encode_answer(taken), media_type="application/json")
@@ -60,4 +60,4 @@ async def journal_news(request: Request) -> None:
     except ValueError as error:
         raise refused(f"The news can't be read: {error}.") from error
     with suppress(TidelogError):
-        await gateway.engine.journals.hear(journal, version)
+        await gateway.engine.journals.notice_commit(journal, version)

@@ -87,7 +87,7 @@ async def _produce(request: Request, asked: _ProduceParameters) -> JsonResponse:
     engine, clock, bytes_max = gateway.engine, gateway.clock, gateway.settings.request_bytes_max
     kind = asked.kind(request)
     await _check_producer(request, engine, asked.headers)
-    with await engine.turn_of(_length(request, bytes_max)):
+    with await engine.reserve_body_turn(_length(request, bytes_max)):
         async with request_body(request, gateway.body_limits, request_memory(request), pool=gateway.codec_pool) as body:
             codec = CodecWork.of(body.data, gateway.codec_pool, is_json=kind in (JSON, NDJSON))
             arrived_at_ms = clock.now_ms()
@@ -213,7 +213,7 @@ async def _append(
     if not asked.waits:
         return _accepted_response(topic)
     try:
-        return _answer(topic, await topic.appending.acknowledged(pending))
+        return _answer(topic, await topic.appending.await_acknowledgement(pending))
     except TidelogError as refusal:
         tries.check(refusal)
         return None

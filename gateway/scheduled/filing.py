@@ -62,7 +62,7 @@ class _Schedule:
                 break
             count += 1
         seconds = self.flush_ms / 1000
-        self.early.taken(entries, count, now, seconds, is_late=now >= entries.entries[0].arrived + seconds)
+        self.early.on_taken(entries, count, now, seconds, is_late=now >= entries.entries[0].arrived + seconds)
         self.under_way += 1
         return count
 
@@ -141,7 +141,7 @@ class Filing:
                     del self._groups[key]
             left = [one.early.saved_seconds(now) for (name, _), (one, _) in self._groups.items() if name == topic]
             schedule = _Schedule(
-                EarlyFlush.opened("delayed", label, self._access, lambda: min([*left, self._rested_seconds()]))
+                EarlyFlush.for_queue("delayed", label, self._access, lambda: min([*left, self._rested_seconds()]))
             )
             made: GroupCommit[DelayedRecords, FiledRequest] = GroupCommit(
                 partial(self._commit, topic, topic_id), schedule=schedule, label=label, waiting_max=WAITING_MAX
@@ -160,7 +160,7 @@ class Filing:
             filed = await self._file(topic, topic_id, group.items, None)
         finally:
             schedule.under_way -= 1
-            schedule.early.ended(commits.waiting, group.pending, asyncio.get_running_loop().time())
+            schedule.early.on_ended(commits.waiting, group.pending, asyncio.get_running_loop().time())
         group.settle(filed)
 
     async def _file(

@@ -47,12 +47,12 @@ class AccessTable(SharedCommits[AccessState, AccessDecision, AppliedDecision]):
         observed_ms = self.log.observed_ms
         return observed_ms is not None and self._access.clock.monotonic_ms() - observed_ms <= age_ms_max
 
-    async def after(self, version: int) -> None:
+    async def wait_past(self, version: int) -> None:
         """Wait until the state has another version."""
         while self.state.version == version:
             await self._moved.wait()
 
-    def moved(self, _before: AccessState) -> None:
+    def on_state_changed(self, _before: AccessState) -> None:
         """Wake the callers that wait in ``after``."""
         self._moved.set()
         self._moved = asyncio.Event()

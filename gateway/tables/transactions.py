@@ -51,13 +51,13 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
             budgets=((lasting, _lasting_growth), (ids, _ids_growth)),
         )
 
-    async def newest(self, transaction_id: str) -> TransactionRow | None:
+    async def fetch_row(self, transaction_id: str) -> TransactionRow | None:
         """Return the row as it is now, None if there is none. Raises ``BackOff``."""
         return (await self.fresh()).transactions.get(transaction_id)
 
-    async def known(self, transaction_id: str) -> TransactionRow:
+    async def require_row(self, transaction_id: str) -> TransactionRow:
         """Return the row as it is now. Raises ``RequestRefused`` if there is none; ``BackOff``."""
-        row = await self.newest(transaction_id)
+        row = await self.fetch_row(transaction_id)
         if row is None:
             raise unknown_transaction_error(transaction_id)
         return row
@@ -69,7 +69,7 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
             with detached_from_call():
                 return await self.decide(DecideAbort(transaction_id=transaction_id, reason=reason))
         except RequestRefused:
-            row = await self.known(transaction_id)
+            row = await self.require_row(transaction_id)
             if row.state not in ("committing", "committed"):
                 raise
             return row

@@ -119,7 +119,7 @@ class Transactions:
         """Raise ``RequestRefused`` (``UNKNOWN_TRANSACTION``) for another owner's transaction, unless it was offered to askers,
         who end it. Raises ``BackOff``."""
         if owner and await self._producer_ids.is_of_another_owner(transaction_id, owner):
-            row = await self._table.newest(transaction_id)
+            row = await self._table.fetch_row(transaction_id)
             if row is None or not row.checks:
                 raise unknown_transaction_error(transaction_id)
 
@@ -158,7 +158,7 @@ class Transactions:
 
     async def transactional_id(self, transaction_id: str) -> str:
         """Return the transactional id; empty if the transaction has none. Raises ``RequestRefused``, ``BackOff``."""
-        row = self._table.state.transactions.get(transaction_id) or await self._table.known(transaction_id)
+        row = self._table.state.transactions.get(transaction_id) or await self._table.require_row(transaction_id)
         return row.transactional_id
 
     async def require_open(self, transaction_id: str) -> TransactionRow:
@@ -277,7 +277,7 @@ class Transactions:
             return await self._commit(transaction_id, require)
 
     async def _commit(self, transaction_id: str, require: Require) -> TransactionRow:
-        row = await self._table.known(transaction_id)
+        row = await self._table.require_row(transaction_id)
         if row.state == "open":
             listed = await self._staging.list_staged(transaction_id)
             names, lanes = order_batches(listed.names, row.lanes)
@@ -295,7 +295,7 @@ class Transactions:
                         row = await self._finisher.finish(row, staged)
             except CorruptData:
                 # Another gateway may have finished an earlier try meanwhile and deleted the objects.
-                row = await self._table.known(transaction_id)
+                row = await self._table.require_row(transaction_id)
                 if row.state == "open":
                     raise
         if row.state == "aborted":
@@ -374,7 +374,7 @@ class Transactions:
 
     async def look(self, transaction_id: str) -> TransactionRow:
         """Return the row as it is now; an overdue open transaction is aborted first. Raises ``RequestRefused``, ``BackOff``."""
-        row = await self._table.known(transaction_id)
+        row = await self._table.require_row(transaction_id)
         if row.state == "open" and self._clock.now_ms() > row.expires_at_ms:
             return await self._table.decide(DecideAbort(transaction_id=transaction_id, reason="expired"))
         return row

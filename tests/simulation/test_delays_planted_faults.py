@@ -62,7 +62,7 @@ async def _tends_whatever_has_the_name(self: Publishing, name: str, topic_id: st
 
 
 async def _publishes_for_whatever_has_the_name(self: Publishing, topic: Any, _topic_id: str, *more: Any) -> None:
-    await _append(self, topic, topic.existing().topic_id, *more)
+    await _append(self, topic, topic.require_state().topic_id, *more)
 
 
 _append = Publishing._append

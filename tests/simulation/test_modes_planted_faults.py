@@ -37,7 +37,7 @@ SEEDS_MAX = 100
 _say = OpenJournal.commit_entries
 _judge_own = Append._judge
 _propose = JournalAppend.propose
-_new_place = TopicMover._new_place
+_new_attachment = TopicMover._new_attachment
 _commit_flush = JournalWriter._commit
 _propose_drain = Drain.propose
 _proposed: dict[JournalAppend, Any] = {}
@@ -113,7 +113,7 @@ async def _overtakes_never(self: TopicMover, *_: Any) -> None:
 
 async def _begins_at_one(self: TopicMover, topic_id: str, journal_number: int | None) -> Attachment | None:
     """Takes a number that may be closed."""
-    place = await _new_place(self, topic_id, journal_number)
+    place = await _new_attachment(self, topic_id, journal_number)
     return None if place is None else Attachment(place.journal, 1, 1)
 
 
@@ -172,7 +172,7 @@ PLANTED: dict[str, Planted] = {
     "drains no producers": Planted("log_format.journal.drain.Drain._stamped", _drains_no_producers, first_seed=24),
     "overtakes never": Planted(f"{_ENGINE}.topic_mover.TopicMover._overtake", _overtakes_never, FAULTY, first_seed=42),
     "begins at number one": Planted(
-        f"{_ENGINE}.topic_mover.TopicMover._new_place", _begins_at_one, DOZING, first_seed=1143
+        f"{_ENGINE}.topic_mover.TopicMover._new_attachment", _begins_at_one, DOZING, first_seed=1143
     ),
     "releases what is closed": Planted(
         "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=159

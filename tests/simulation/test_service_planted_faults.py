@@ -176,7 +176,7 @@ PLANTED: dict[str, Planted] = {
         "G4", "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED, first_seed=5
     ),
     "leaves a batch lying as a run ends": Planted(
-        "quiet", "gateway.engine.group_commit.GroupCommit._way_made", _sleeps_in, QUIET
+        "quiet", "gateway.engine.group_commit.GroupCommit._on_next_allowed", _sleeps_in, QUIET
     ),
     "says that nothing happened": Planted(
         "G8", "log_format.delta.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE, first_seed=191

@@ -76,7 +76,7 @@ class Gateway:
         *,
         keys: Sequence[bytes] | None = None,
     ) -> Any:
-        return await topic.appending.acknowledged(self.submit(topic, values, partitions, keys=keys))
+        return await topic.appending.await_acknowledgement(self.submit(topic, values, partitions, keys=keys))
 
     async def fetch_all(
         self,

@@ -72,7 +72,7 @@ class Wires:
 
         async def take() -> OfferAnswer | None:
             number, received = decode_offer(data)
-            taken = await self._gateways[0].engine.journals.take(number, received, str(self._own))
+            taken = await self._gateways[0].engine.journals.accept_offer(number, received, str(self._own))
             return None if taken is None else decode_answer(encode_answer(taken))
 
         return await self.wire(take)
@@ -86,7 +86,7 @@ class Wires:
         """See ``JournalPeers``."""
         for number, gateway in enumerate(self._gateways):
             if self.tells and number != self._own:
-                task = asyncio.get_running_loop().create_task(gateway.engine.journals.hear(journal, version))
+                task = asyncio.get_running_loop().create_task(gateway.engine.journals.notice_commit(journal, version))
                 self._telling.add(task)
                 task.add_done_callback(self._telling.discard)
 

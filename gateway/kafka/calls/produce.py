@@ -271,7 +271,7 @@ async def _stage_all(call: KafkaCall, parts: Sequence[StagedBatch]) -> dict[Stag
 async def _wait_for_commit(part: SubmittedBatch) -> PartitionAnswer:
     """Wait for the batch's commit."""
     try:
-        found = await part.open_topic.appending.acknowledged(part.pending)
+        found = await part.open_topic.appending.await_acknowledgement(part.pending)
     except TidelogError as error:
         return _refuse(part.partition, error)
     (appended,) = found.offset_ranges if isinstance(found, Duplicate) else found

@@ -9,7 +9,7 @@ from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_body import decode_json
 from gateway.codec.ndjson_body import decode_ndjson
 from gateway.codec.raw_body import decode_raw
-from gateway.codec.record_size import refuse_large
+from gateway.codec.record_checks import refuse_large
 from gateway.codec.route import route
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.records.partitioner import partition_for_key

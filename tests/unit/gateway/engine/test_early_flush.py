@@ -71,7 +71,7 @@ class Topic:
             await asyncio.sleep(self._commit_seconds)
         finally:
             self._ahead.remove(group)
-            self.early.ended(self.commits.waiting, group.pending, asyncio.get_running_loop().time())
+            self.early.on_ended(self.commits.waiting, group.pending, asyncio.get_running_loop().time())
         group.settle([None] * len(group.pending))
 
     def per_second(self, since: float, until: float) -> float:
@@ -229,7 +229,7 @@ def test_a_day_of_the_worst_load_costs_a_day_of_timers() -> None:
 def test_savings_end_at_a_day() -> None:
     """However long nothing came."""
     early = EarlyFlush(HOUR, DAY, label="")
-    early.taken(GroupCommit(Any, schedule=Any, label="", waiting_max=1).waiting, 0, 0.0, 0.25)  # type: ignore[arg-type]
+    early.on_taken(GroupCommit(Any, schedule=Any, label="", waiting_max=1).waiting, 0, 0.0, 0.25)  # type: ignore[arg-type]
     assert early.saved_seconds(10 * HOUR) == pytest.approx(11 * HOUR, abs=1)
     assert early.saved_seconds(100 * DAY) == DAY
     assert EarlyFlush(2 * DAY, DAY, label="").saved_seconds(0) == DAY
@@ -310,7 +310,7 @@ def test_metrics_tell_of_the_queue_with_least_savings() -> None:
     queues = [EarlyFlush(saved, DAY, label="") for saved in (7.0, 0.0, HOUR)]
     for queue in queues:
         watch.register("topics", queue)
-        queue.taken(EntryQueue(), 0, time.monotonic(), 0.25)
+        queue.on_taken(EntryQueue(), 0, time.monotonic(), 0.25)
 
     def sample(name: str, of: str) -> float | None:
         return registry.get_sample_value(f"tidelog_flush_savings_{name}", {"of": of})
@@ -381,8 +381,8 @@ def test_a_loop_that_was_busy_has_heard_no_silence() -> None:
         entry: Pending[Any, None] = Pending(ITEM, 1, None)  # type: ignore[arg-type]
         entry.sender, entry.arrived = sender, 0.0
         waiting.append(entry)
-    early.taken(waiting, 1, 0.0, 0.25)
-    early.ended(waiting, waiting.take(1), 0.01)  # "a" is answered, and expected again
+    early.on_taken(waiting, 1, 0.0, 0.25)
+    early.on_ended(waiting, waiting.take(1), 0.01)  # "a" is answered, and expected again
 
     def due(now: float) -> float:
         return early.due(waiting, now, flush_seconds=0.25, is_under_way=False)

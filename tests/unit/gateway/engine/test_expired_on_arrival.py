@@ -18,7 +18,7 @@ def _batch(topic: Any, *times_ms: int) -> Any:
 
 
 async def _send(gateway: Gateway, topic: Any, *times_ms: int) -> None:
-    await topic.appending.acknowledged(topic.submit(_batch(topic, *times_ms)))
+    await topic.appending.await_acknowledgement(topic.submit(_batch(topic, *times_ms)))
 
 
 def _counted(gateway: Gateway) -> float | None:
@@ -56,5 +56,5 @@ async def test_topics_that_keep_any_time(gateway: Gateway, config: dict[str, Any
     """Nothing is counted where nothing expires by these times."""
     topic = await gateway.topic(flush_ms=0, **config)
     batch = records.batch_of(topic.state.topic_id, [b"x"], 0, keys=[b"k"], timestamps_ms=[5])
-    await topic.appending.acknowledged(topic.submit(batch))
+    await topic.appending.await_acknowledgement(topic.submit(batch))
     assert _counted(gateway) == 0

@@ -56,7 +56,7 @@ async def test_no_flush_begins_while_a_topic_is_held() -> None:
         pending = gateway.submit(topic, [b"v"])
         await asyncio.sleep(0.1)
         assert own_segments(gateway) == 0
-    assert await topic.appending.acknowledged(pending) == (AppendedRange(0, 0, 1),)
+    assert await topic.appending.await_acknowledgement(pending) == (AppendedRange(0, 0, 1),)
     assert topic.log.state.attachment is None
 
 
@@ -79,7 +79,7 @@ async def test_a_flush_under_way_ends_before_the_topic_moves() -> None:
         assert written.settled.done()
         assert not late.settled.done()
         await go_to_journal(topic)
-    assert await topic.appending.acknowledged(late) == (AppendedRange(0, 1, 1),)
+    assert await topic.appending.await_acknowledgement(late) == (AppendedRange(0, 1, 1),)
     assert written.settled.result() == (AppendedRange(0, 0, 1),)
     assert topic.log.state.version == 2, "made, written to, moved"
 
@@ -98,7 +98,7 @@ async def test_batches_of_a_topic_that_could_not_move_are_written_where_it_is() 
     with pytest.raises(BackOff):
         await try_to_move()
     (pending,) = came
-    assert await topic.appending.acknowledged(pending) == (AppendedRange(0, 0, 1),)
+    assert await topic.appending.await_acknowledgement(pending) == (AppendedRange(0, 0, 1),)
 
 
 async def test_a_batch_that_waited_too_long_is_taken_back() -> None:
@@ -106,7 +106,7 @@ async def test_a_batch_that_waited_too_long_is_taken_back() -> None:
     gateway = make_gateway(produce_wait_ms_max=400)
     topic = await gateway.topic(flush_ms=1)
     async with topic.appending.hold_batches():
-        waiting = asyncio.create_task(topic.appending.acknowledged(gateway.submit(topic, [b"v"])))
+        waiting = asyncio.create_task(topic.appending.await_acknowledgement(gateway.submit(topic, [b"v"])))
         with pytest.raises(BackOff):
             await asyncio.wait_for(waiting, 5)
     assert await gateway.append(topic, [b"w"]) == (AppendedRange(0, 0, 1),)
@@ -138,5 +138,5 @@ async def test_a_refused_flush_is_submitted_ahead_of_batches_that_came_later() -
     later = gateway.submit(topic, [b"later"])
     is_open.set()
     await asyncio.wait_for(holding, 5)
-    outcomes = [await topic.appending.acknowledged(first), await topic.appending.acknowledged(later)]
+    outcomes = [await topic.appending.await_acknowledgement(first), await topic.appending.await_acknowledgement(later)]
     assert outcomes == [(AppendedRange(0, 0, 1),), (AppendedRange(0, 1, 1),)]

@@ -70,7 +70,7 @@ async def test_readers_that_wait_at_quiet_topics_cost_looks_at_the_journal_alone
     topics = [await gateway.topic(f"t{number}", **SHARED) for number in range(20)]
     with ExitStack() as stack:
         for topic in topics:
-            stack.enter_context(topic.waiters.registered((0,), Wakeup()))
+            stack.enter_context(topic.waiters.register((0,), Wakeup()))
             topic.poll_while_awaited()
         await asyncio.sleep(0.2)
         await gateway.engine.journal_upkeep.run_once()

@@ -56,7 +56,7 @@ class World:
         return await self.gateways[number].append(self.topics[number], [value], partition)
 
     async def submit(self, number: int, batch: Batch) -> Any:
-        return await self.topics[number].appending.acknowledged(self.topics[number].submit(batch, None))
+        return await self.topics[number].appending.await_acknowledgement(self.topics[number].submit(batch, None))
 
     def journal(self, number: int) -> OpenJournal:
         return self.gateways[number].engine.journals.get(0)
@@ -289,7 +289,7 @@ PLANTED: dict[str, tuple[Callable[[], Awaitable[None]], str, Any]] = {
     "forgets in silence": (who_has_forgotten_takes_nothing, _TAKEN, _forgets_in_silence),
     "an offer is not judged": (what_is_refused_never_appears, f"{_JUDGE}.BatchJudge.verdict", lambda *_: None),
     "a closed number is taken": (a_closed_number_takes_nothing, f"{_JUDGE}._is_closed", lambda *_: False),
-    "no news": (news_wake_waiting_readers, "gateway.engine.open_journal.OpenJournal.hear", _hears_nothing),
+    "no news": (news_wake_waiting_readers, "gateway.engine.open_journal.OpenJournal.notice_commit", _hears_nothing),
     "each object has its own commit": (
         objects_of_all_share_a_commit, "gateway.engine.offered_objects._OffersSchedule.take", lambda *_: 1,
     ),

@@ -209,7 +209,7 @@ async def test_no_topic_is_opened_beside_those_in_use_past_the_budget() -> None:
     with ExitStack() as waiting:
         for number in range(2):
             topic = await engine.topics.fresh(f"large{number}", engine.clock.monotonic_ms())
-            waiting.enter_context(topic.waiters.registered((0,), Wakeup()))
+            waiting.enter_context(topic.waiters.register((0,), Wakeup()))
         with pytest.raises(BackOff, match="in use take"):
             await engine.topics.fresh("other", engine.clock.monotonic_ms())
         await engine.administration.delete("other")

@@ -41,7 +41,7 @@ class Table:
         try:
             await asyncio.sleep(COMMIT_SECONDS)
         finally:
-            self.early.ended(self._decisions.waiting, group.pending, asyncio.get_running_loop().time())
+            self.early.on_ended(self._decisions.waiting, group.pending, asyncio.get_running_loop().time())
         group.settle([None] * len(group.pending))
 
 
@@ -125,7 +125,7 @@ def test_no_day_has_more_commits_than_the_pace_allows(saved: float, per_second: 
             break
         taken = waiting.take(paced.take(waiting, now))
         now += 0.001
-        early.ended(waiting, taken, now)
+        early.on_ended(waiting, taken, now)
         count += 1
     assert count <= DAY * per_second + 1
     assert count > 0.95 * DAY * per_second

@@ -206,7 +206,7 @@ async def test_a_time_is_found_in_offset_order(gateway: Gateway) -> None:
     times = [50, 10, 70, 30, 70, 90, 20]
     for time_ms in times:
         batch = batch_of(topic, [b"x"], timestamp_ms=time_ms)
-        await topic.appending.acknowledged(topic.submit(batch, None))
+        await topic.appending.await_acknowledgement(topic.submit(batch, None))
     for start in (0, 3):
         await gateway.engine.administration.delete_records("t", {0: start})
         for wanted in (0, 10, 31, 60, 70, 71, 90, 91):

@@ -30,8 +30,8 @@ class Requests:
         engine = self._gateway.engine
         batch = batch_of(self._topic, [b"%d" % sequence])
         batch.stamp = ProducerStamp(self._id, 0, sequence)
-        await self._topic.sequencing.turn(batch.stamp, engine.clock.monotonic_ms() + wait_ms)
-        return await self._topic.appending.acknowledged(self._topic.submit(batch, None))
+        await self._topic.sequencing.wait_for_predecessors(batch.stamp, engine.clock.monotonic_ms() + wait_ms)
+        return await self._topic.appending.await_acknowledgement(self._topic.submit(batch, None))
 
     def start(self, sequence: int, **more: int) -> asyncio.Task[Any]:
         return asyncio.create_task(self.send(sequence, **more))

@@ -58,7 +58,7 @@ class Queue:
         self._ahead.append(group)
         await asyncio.sleep(COMMIT_SECONDS)
         self._ahead.remove(group)
-        self.early.ended(self.commits.waiting, group.pending, asyncio.get_running_loop().time())
+        self.early.on_ended(self.commits.waiting, group.pending, asyncio.get_running_loop().time())
         group.settle([None] * len(group.pending))
 
     async def one_by_one(self, payer: str | None, until: float, think: float = 0.0) -> list[float]:

@@ -27,7 +27,7 @@ async def test_nothing_is_acknowledged_before_its_commit_stands(gateway: Gateway
         await gate.wait_until_reached()
         assert not pending.settled.done()
         gate.open()
-        assert await topic.appending.acknowledged(pending) == (AppendedRange(0, 0, 2),)
+        assert await topic.appending.await_acknowledgement(pending) == (AppendedRange(0, 0, 2),)
     assert topic.state.high_watermark(0) == 2
 
 
@@ -117,7 +117,7 @@ async def test_a_batch_for_a_topic_that_was_replaced_is_refused_alone() -> None:
     await other.topic(flush_ms=0)
     pending = topic.submit(stale, None)
     with pytest.raises(TopicReplaced):
-        await topic.appending.acknowledged(pending)
+        await topic.appending.await_acknowledgement(pending)
     assert await gateway.append(topic, [b"new"]) == (AppendedRange(0, 0, 1),)
     assert values_of(await gateway.fetch()) == [b"new"]
     await gateway.engine.drain()
@@ -130,7 +130,7 @@ async def test_a_store_that_is_down_refuses_and_then_everything_goes_on(gateway:
     gateway.store.go_down()
     pending = topic.submit(batch_of(topic, [b"lost"]), memory.reserve(100))
     with pytest.raises(BackOff):
-        await topic.appending.acknowledged(pending)
+        await topic.appending.await_acknowledgement(pending)
     assert memory.used_bytes == 0
     gateway.store.come_back()
     assert await gateway.append(topic, [b"kept"]) == (AppendedRange(0, 0, 1),)
@@ -169,7 +169,7 @@ async def test_who_waits_too_long_is_withdrawn_and_never_written() -> None:
         await turns_up(lambda: gateway.store.calls["put"] == 2)
         waiting = topic.submit(batch_of(topic, [b"withdrawn"]), memory.reserve(100))
         with pytest.raises(BackOff):
-            await topic.appending.acknowledged(waiting)
+            await topic.appending.await_acknowledgement(waiting)
         assert memory.used_bytes == 0
         gate.open()
         await asyncio.wait([first.settled, staged.settled])
@@ -207,13 +207,13 @@ async def test_a_changed_setting_reaches_what_waits(gateway: Gateway) -> None:
     first = gateway.submit(topic, [b"a"])
     await asyncio.sleep(0.02)
     await gateway.engine.administration.alter("t", None, {"flush.ms": 1})
-    assert await topic.appending.acknowledged(first) == (AppendedRange(0, 0, 1),)
+    assert await topic.appending.await_acknowledgement(first) == (AppendedRange(0, 0, 1),)
     await gateway.engine.administration.alter("t", None, {"flush.ms": 3_600_000})
     second = gateway.submit(topic, [b"b"])
     await asyncio.sleep(0.02)
     await gateway.engine.administration.delete("t")
     with pytest.raises(UnknownTopic):
-        await topic.appending.acknowledged(second)
+        await topic.appending.await_acknowledgement(second)
 
 
 async def test_who_loses_commits_in_a_row_says_so() -> None:
@@ -249,7 +249,7 @@ async def test_a_batch_that_comes_as_a_run_ends_is_not_forgotten(gateway: Gatewa
 
     def make(loop: asyncio.AbstractEventLoop, coroutine: Any, **more: Any) -> Any:
         task = asyncio.Task(coroutine, loop=loop, **more)
-        if coroutine.__qualname__ == "GroupCommit._carried" and not late:
+        if coroutine.__qualname__ == "GroupCommit._run_group" and not late:
             loop.call_soon(lambda: late.append(gateway.submit(topic, [b"late"])))
         return task
 

@@ -63,7 +63,7 @@ async def test_topics_for_which_readers_wait_go_to_a_journal(gateway: Gateway, c
     others = [await gateway.topic(f"o{number}") for number in range(3)]
     with ExitStack() as stack:
         for topic in topics:
-            stack.enter_context(topic.waiters.registered((0,), Wakeup()))
+            stack.enter_context(topic.waiters.register((0,), Wakeup()))
         await gateway.engine.commit_modes.run_once()
         assert at_journal(topics) == [moves] * count
         assert not any(at_journal(others))
@@ -72,7 +72,7 @@ async def test_topics_for_which_readers_wait_go_to_a_journal(gateway: Gateway, c
             assert described.last_move is not None
             assert "60 looks a second for readers that wait were wanted" in described.last_move.reason
             for topic in others:
-                stack.enter_context(topic.waiters.registered((0,), Wakeup()))
+                stack.enter_context(topic.waiters.register((0,), Wakeup()))
             await gateway.engine.commit_modes.run_once()
             assert all(at_journal(others)), "few, but many are there"
 

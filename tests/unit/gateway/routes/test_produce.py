@@ -66,7 +66,7 @@ async def test_what_waits_again_is_counted_again(drains_second: bool, monkeypatc
         if drains_second and len(used_bytes) == 2:
             engine.refuse_work()
 
-    real = TopicAppends.acknowledged
+    real = TopicAppends.await_acknowledgement
 
     async def acknowledged(self: TopicAppends, pending: PendingBatch) -> Any:
         if len(used_bytes) > 1:
@@ -79,8 +79,8 @@ async def test_what_waits_again_is_counted_again(drains_second: bool, monkeypatc
         assert gateway.request_memory.used_bytes == 0
         return pending.settled.result()
 
-    monkeypatch.setattr(RequestSequencer, "turn", turn)
-    monkeypatch.setattr(TopicAppends, "acknowledged", acknowledged)
+    monkeypatch.setattr(RequestSequencer, "wait_for_predecessors", turn)
+    monkeypatch.setattr(TopicAppends, "await_acknowledgement", acknowledged)
     async with client_of(gateway) as http:
         await http.post("/v1/topics", json={"name": "t", "config": {"flush.ms": 50}})
         producer = (await http.post("/v1/producers")).json()["producer_id"]

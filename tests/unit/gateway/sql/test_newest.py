@@ -57,7 +57,9 @@ async def test_from_a_time_on(gateway: Gateway) -> None:
     """Only what is not older, and of that the newest."""
     topic = await gateway.topic(flush_ms=0)
     for timestamp_ms in (1_000, 2_000, 3_000):
-        await topic.appending.acknowledged(topic.submit(batch_of(topic, [b"v"] * 10, timestamp_ms=timestamp_ms)))
+        await topic.appending.await_acknowledgement(
+            topic.submit(batch_of(topic, [b"v"] * 10, timestamp_ms=timestamp_ms))
+        )
     for timestamp_ms, records_max, expected in ((2_000, 100, (10, 30)), (2_000, 5, (25, 30)), (9_000, 100, (30, 30))):
         (told,), _ = await read(gateway, "t", records_max=records_max, timestamp_ms=timestamp_ms)
         assert spans(told) == [expected]

@@ -196,7 +196,7 @@ async def test_an_idempotent_batch_is_in_the_log_once_and_waits_for_the_one_befo
         batch = batch_of(topic.state.topic_id, some, partition, stamp=stamp)
         reservation = gateway.request_memory.reserve(0)
         pending = await topic.submit_in_order(batch, reservation, gateway.engine.clock.monotonic_ms() + wait_ms)
-        return await topic.appending.acknowledged(pending)
+        return await topic.appending.await_acknowledgement(pending)
 
     later = asyncio.create_task(send(2, b"c"))
     await asyncio.sleep(0)

@@ -66,7 +66,7 @@ async def append_at(gateway: Gateway, topic: OpenTopic, timestamps_ms: Sequence[
     """One record, and one flush, for each timestamp."""
     for timestamp_ms in timestamps_ms:
         batch = batch_of(topic, [b"x"], partition, timestamp_ms=timestamp_ms)
-        await topic.appending.acknowledged(topic.submit(batch, None))
+        await topic.appending.await_acknowledgement(topic.submit(batch, None))
 
 
 def segment_reads(gateway: Gateway) -> int:
