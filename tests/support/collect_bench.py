@@ -96,7 +96,7 @@ class Journal:
     def __init__(self) -> None:
         self.told: list[tuple[Level, str, dict[str, Any]]] = []
 
-    def tell(self, level: Level, event: str, /, **fields: Any) -> None:
+    def report(self, level: Level, event: str, /, **fields: Any) -> None:
         self.told.append((level, event, fields))
 
     def errors(self) -> list[str]:

@@ -68,7 +68,7 @@ class QueueConsumer(AsyncClosing):
                     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 wait_ms = min(idle.remaining_ms(), limits.AIO_SLICE_MS)
                 taking = partial(self._consumer.take, workers - len(tasks), wait_ms)
-                records = await self._run_serialized(taking, on_abandoned=_give_back)
+                records = await self._run_serialized(taking, on_abandoned=_release_all)
                 if records or tasks:
                     idle = Deadline(self._idle_ms)
                 for record in records:
@@ -76,7 +76,7 @@ class QueueConsumer(AsyncClosing):
                     tasks.add(task)
                     task.add_done_callback(tasks.discard)
                     # A task cancelled before its first step never runs its own error handling.
-                    task.add_done_callback(lambda _, record=record: record.give_back())  # type: ignore[misc]
+                    task.add_done_callback(lambda _, record=record: record.release_unsettled())  # type: ignore[misc]
             if tasks:
                 await asyncio.wait(tasks)
         finally:
@@ -118,7 +118,7 @@ async def _handled(handler: Callable[[QueueRecord], Awaitable[Any]], record: Que
     try:
         await handler(record)
     except BaseException as error:
-        record.give_back()
+        record.release_unsettled()
         if not isinstance(error, Exception):
             raise
         _logger.warning("handling %r failed: %r", record, error, exc_info=error)
@@ -132,6 +132,6 @@ def _pass_on(on_abandoned: Callable[[_T], None], done: asyncio.Future[_T]) -> No
         on_abandoned(done.result())
 
 
-def _give_back(records: list[QueueRecord]) -> None:
+def _release_all(records: list[QueueRecord]) -> None:
     for record in records:
-        record.give_back()
+        record.release_unsettled()

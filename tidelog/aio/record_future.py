@@ -24,7 +24,7 @@ class AsyncRecordFuture(asyncio.Future[RecordMetadata]):
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         """Await the place, and tell the batch that a task waits, so that it need not linger for more records."""
         if not self.done():
-            self._sync_future.want(asyncio.current_task())
+            self._sync_future.note_waiter(asyncio.current_task())
         return super().__await__()
 
     def _schedule_settling(self, _: Future[RecordMetadata]) -> None:

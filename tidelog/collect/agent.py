@@ -84,7 +84,7 @@ class Agent:
         """
         with ThreadPoolExecutor(1, thread_name_prefix="tidelog-collect") as worker:
             try:
-                self._journal.tell(Level.INFO, "Started")
+                self._journal.report(Level.INFO, "Started")
                 self._look()
                 if not self._finish(worker.submit(self._delivery.prepare)):
                     return
@@ -162,7 +162,7 @@ class Agent:
             files, open_files = self._collector.open_count()
             if not files and not self._told_none:
                 self._told_none = True
-                self._journal.tell(Level.WARNING, "No file matches the patterns")
+                self._journal.report(Level.WARNING, "No file matches the patterns")
             self._counts.observe(
                 unread_bytes=self._collector.unread_bytes(),
                 files=files,
@@ -175,7 +175,7 @@ class Agent:
 
     def _count_unsent(self, *, ended: bool) -> None:
         """Count the files that are left out or can't be read. ``ended``: no more data is expected, and all are reported."""
-        self._counts.set_skipped(self._collector.count_skipped(tell=ended))
+        self._counts.set_skipped(self._collector.count_skipped(report=ended))
         self._counts.set_unread(self._collector.unread_files(ended=ended))
 
     def _is_finished(self) -> bool:

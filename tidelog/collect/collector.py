@@ -102,10 +102,10 @@ class Collector:
             followed = self._follower.files.get(file_id)
             return "" if followed is None else followed.state.path
 
-    def count_skipped(self, *, tell: bool) -> int:
-        """Return the number of reported files that are left out as copies. ``tell``: report all of them now."""
+    def count_skipped(self, *, report: bool) -> int:
+        """Return the number of reported files that are left out as copies. ``report``: report all of them now."""
         with self._lock:
-            return self._follower.count_skipped(tell=tell)
+            return self._follower.count_skipped(report=report)
 
     def unread_files(self, *, ended: bool) -> int:
         """Return the number of files that can't be read to their end. ``ended``: no more data is expected."""

@@ -59,7 +59,7 @@ class Delivery:
             self.deliver(batch)
             stored_ranges = batch.ranges
         except RecordsTooLarge:
-            self._journal.tell(Level.INFO, "The topic's limit of record size has shrunk, records are split again")
+            self._journal.report(Level.INFO, "The topic's limit of record size has shrunk, records are split again")
             self.prepare()
             self.recover(intent)
             return
@@ -98,7 +98,7 @@ class Delivery:
             else:
                 break
         if stored.record_count != batch.record_count:
-            self._journal.tell(
+            self._journal.report(
                 Level.ERROR, "The gateway stored another number of records than was sent",
                 sent=batch.record_count, stored=stored.record_count, ranges=self._named(batch.ranges),
             )  # fmt: skip
@@ -126,7 +126,7 @@ class Delivery:
         self._counts.stored(records=batch.record_count, file_bytes=batch.file_bytes, duplicate=duplicate)
 
     def _report_doubtful(self, ranges: tuple[Range, ...], reason: str) -> None:
-        self._journal.tell(
+        self._journal.report(
             Level.ERROR, "Records may be duplicated: whether they were stored before can no longer be found out",
             reason=reason, ranges=self._named(ranges),
         )  # fmt: skip
@@ -134,7 +134,7 @@ class Delivery:
     def _report_lost(self, lost: list[Range], event: str) -> None:
         if lost:
             self._counts.lost(sum(each.size_bytes for each in lost))
-            self._journal.tell(Level.ERROR, event, ranges=self._named(tuple(lost)))
+            self._journal.report(Level.ERROR, event, ranges=self._named(tuple(lost)))
 
     def _named(self, ranges: tuple[Range, ...]) -> list[str]:
         shown = ranges[: limits.MISSING_SHOWN_MAX]

@@ -121,7 +121,7 @@ class FileFollower:
 
     def note_truncation(self, followed: FollowedFile, now_ms: int) -> None:
         """Restart a truncated or replaced file, and remember what it was."""
-        self._journal.tell(
+        self._journal.report(
             Level.INFO, "File was truncated, it is read from its start", file=followed.state.last_path,
             read_bytes=followed.read.offset,
         )  # fmt: skip
@@ -154,9 +154,9 @@ class FileFollower:
             self._report_cut_off(float("inf"))
         return len(self.unread)
 
-    def count_skipped(self, *, tell: bool) -> int:
-        """Return the number of reported files that are left out as copies. ``tell``: report all of them now."""
-        if tell:
+    def count_skipped(self, *, report: bool) -> int:
+        """Return the number of reported files that are left out as copies. ``report``: report all of them now."""
+        if report:
             self._report_copies(float("inf"))
         return sum(held.told for held in self._held.values())
 
@@ -197,7 +197,7 @@ class FileFollower:
         if followed.state.gone_since_ms is None:
             followed.state = dataclasses.replace(followed.state, gone_since_ms=now_ms)
         if followed.content is None and not self._first and followed.unread_bytes() > 0:
-            self._journal.tell(
+            self._journal.report(
                 Level.ERROR, "File was removed before it was read to its end", file=followed.state.last_path,
                 from_offset=followed.read.offset, to_offset=followed.stored_bytes,
             )  # fmt: skip
@@ -278,7 +278,7 @@ class FileFollower:
         self.next_file_id += 1
         followed = FollowedFile(state, follow_links=self._follow_links)
         self._adopt(followed, content, now_s)
-        self._journal.tell(Level.INFO, "File is followed", file=seen.path, from_offset=position.offset)
+        self._journal.report(Level.INFO, "File is followed", file=seen.path, from_offset=position.offset)
         return True
 
     def _stays_held(self, seen: SeenFile) -> bool:
@@ -302,7 +302,7 @@ class FileFollower:
         for held in self._held.values():
             if not held.told and held.since_s <= until_s:
                 held.told = True
-                self._journal.tell(
+                self._journal.report(
                     Level.WARNING, "File is skipped: it has the content of another one, and a name that rotation gives to copies",
                     file=held.path, of=held.of.state.last_path, stored_bytes=held.seen_bytes,
                 )  # fmt: skip
@@ -332,7 +332,7 @@ class FileFollower:
         original.failed = False
         original.go_back()
         self._adopt(original, content, now_s)
-        self._journal.tell(
+        self._journal.report(
             Level.INFO, "File is a copy of one that was followed", file=seen.path, of=original.state.path,
             from_offset=position.offset,
         )  # fmt: skip
@@ -374,7 +374,7 @@ class FileFollower:
             if len(self._left_out) >= limits.FILES_MAX:
                 self._left_out.clear()
             self._left_out.add(path)
-            self._journal.tell(
+            self._journal.report(
                 Level.WARNING, "Symbolic link is skipped", file=path,
                 reason="--follow-links follows links; it is safe in directories where no other user can create one",
             )  # fmt: skip

@@ -23,7 +23,7 @@ class Level(Enum):
 class Journal(Protocol):
     """Receiver of events. Thread-safe."""
 
-    def tell(self, level: Level, event: str, /, **fields: Any) -> None:
+    def report(self, level: Level, event: str, /, **fields: Any) -> None:
         """Report an event: ``event`` is a fixed sentence, ``fields`` are its variable data."""
 
 
@@ -33,7 +33,7 @@ class JsonJournal:
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
 
-    def tell(self, level: Level, event: str, /, **fields: Any) -> None:
+    def report(self, level: Level, event: str, /, **fields: Any) -> None:
         """Write the event."""
         time = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         line = {"time": time, "level": level.value, "event": event} | {
@@ -48,7 +48,7 @@ class TextJournal:
     def __init__(self, write: Callable[[Level, str], object]) -> None:
         self._write = write
 
-    def tell(self, level: Level, event: str, /, **fields: Any) -> None:
+    def report(self, level: Level, event: str, /, **fields: Any) -> None:
         """Write the event."""
         details = ", ".join(f"{name}={shown(str(value))}" for name, value in fields.items())
         self._write(level, f"{event} ({details})" if details else event)

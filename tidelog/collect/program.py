@@ -52,7 +52,7 @@ def start(options: Options, journal: Journal, show: Callable[[Counts], None]) ->
             stack.callback(thread.join)
             stack.callback(server.server_close)
             stack.callback(server.shutdown)
-            journal.tell(Level.INFO, "Metrics are served", url=f"http://127.0.0.1:{server.server_port}/metrics")
+            journal.report(Level.INFO, "Metrics are served", url=f"http://127.0.0.1:{server.server_port}/metrics")
         follower = FileFollower(
             options.patterns,
             state.files,
@@ -78,4 +78,4 @@ def start(options: Options, journal: Journal, show: Callable[[Counts], None]) ->
             once=options.once,
             on_tick=lambda: show(counts),
         )
-        journal.tell(Level.INFO, "Ended", **counts.totals())
+        journal.report(Level.INFO, "Ended", **counts.totals())

@@ -150,7 +150,7 @@ class GatewaySink:
                 in_doubt = in_doubt or error.may_have_happened
                 if not self.waits.is_set():
                     self.waits.set()
-                    self._journal.tell(Level.WARNING, "No gateway accepts requests, retrying", reason=error.detail)
+                    self._journal.report(Level.WARNING, "No gateway accepts requests, retrying", reason=error.detail)
                 if not error.retryable:
                     self._stopped.wait(limits.SCAN_INTERVAL_S)
             else:

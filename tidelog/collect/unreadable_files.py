@@ -23,13 +23,13 @@ class UnreadableFiles:
     def report(self, path: str, reason: str) -> None:
         """Report a file that can't be read now, and is retried."""
         if self._note(path, reason):
-            self._journal.tell(Level.WARNING, "File can't be read", file=path, reason=reason)
+            self._journal.report(Level.WARNING, "File can't be read", file=path, reason=reason)
 
     def damaged(self, path: str, *, from_offset: int, lost_bytes: int, reason: str) -> None:
         """Report a file that does not decompress from ``from_offset`` on. ``lost_bytes``: stored bytes after that."""
         if self._note(path, f"{reason}, {from_offset}"):
             self._lose(lost_bytes)
-            self._journal.tell(
+            self._journal.report(
                 Level.ERROR, "File is damaged: it was read up to the damage", file=path, from_offset=from_offset,
                 lost_bytes=lost_bytes, reason=reason,
             )  # fmt: skip
@@ -37,7 +37,7 @@ class UnreadableFiles:
     def cut_off(self, path: str, *, offset: int) -> None:
         """Report a file that ends at ``offset``, in the middle of a compressed stream. The missing bytes were never in it."""
         if self._note(path, f"cut off at {offset}"):
-            self._journal.tell(
+            self._journal.report(
                 Level.ERROR, "File ends in the middle of its compressed stream: it was read up to there", file=path,
                 from_offset=offset,
             )  # fmt: skip

@@ -50,7 +50,7 @@ class Progress:
         self.chunk = None
         self.turn += 1
 
-    def lose(self) -> None:
+    def reset_position(self) -> None:
         """Drop the position. The topic id stays, to detect a recreated topic when a new position is determined."""
         self.seek(None, self.topic_id)
 

@@ -319,7 +319,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         while True:
             slice_ms = min(deadline.remaining_ms(), limits.GROUP_WAIT_MS)
             try:
-                group.serve(Deadline(min(deadline.remaining_ms(), self._settings.api_timeout_ms)))
+                group.handle_news(Deadline(min(deadline.remaining_ms(), self._settings.api_timeout_ms)))
             except GatewayError as error:
                 self._reader.tolerate(error)
                 self._group_transport.pause(min(limits.BACKOFF_FIRST_MS, deadline.remaining_ms()))

@@ -49,7 +49,7 @@ class GroupSession:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether ``serve`` should be called before the next record is handed out."""
+        """Whether ``handle_news`` should be called before the next record is handed out."""
         return self.membership.needs_attention or self.committer.is_due
 
     @property
@@ -57,14 +57,14 @@ class GroupSession:
         """Whether no other member can be reading the partitions assigned here."""
         return not self.membership.has_lost_membership
 
-    def serve(self, deadline: Deadline) -> None:
+    def handle_news(self, deadline: Deadline) -> None:
         """Act on the group's news, and commit if a commit is due. Raises ``GatewayError``, and what callbacks raise."""
         if self._in_callback:
             raise RuntimeError("a rebalance callback can't ask for records")
         if self._is_closed:
             raise ClientClosed("the client was closed")
         if self._settings.is_member:
-            self._serve_member(deadline)
+            self._handle_news_as_member(deadline)
         if self.committer.is_due:
             self.committer.start_automatic(self._assignment.positions())
 
@@ -111,7 +111,7 @@ class GroupSession:
         self._is_closed = True
         self.membership.stop()
 
-    def _serve_member(self, deadline: Deadline) -> None:
+    def _handle_news_as_member(self, deadline: Deadline) -> None:
         if self.membership.has_lost_membership:
             self._drop_lost_partitions()
         if not self.membership.joined:

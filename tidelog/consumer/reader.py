@@ -242,7 +242,7 @@ class Reader:
         if self._settings.auto_offset_reset == "none":
             raise error
         _logger.warning("%s Continuing at the %s offset.", error.detail, self._settings.auto_offset_reset)
-        self._assignment[place].lose()
+        self._assignment[place].reset_position()
 
     def _expire_descriptions(self, topics: Iterable[str]) -> None:
         """Let the next ``refresh_topics`` describe these topics, if they are read whole."""
@@ -254,7 +254,7 @@ class Reader:
             "Topic %r was deleted and recreated while it was read: partition %d continues in the new topic, not at offset %s.",
             *(place.topic, place.partition, progress.position),
         )
-        progress.lose()
+        progress.reset_position()
         progress.is_looked_up = False
         self._expire_descriptions([place.topic])
         if self._group is not None:

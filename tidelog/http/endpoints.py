@@ -94,7 +94,7 @@ class Endpoints:
         """Return the address with this base URL, or None."""
         return next((endpoint for endpoint in self._endpoints if endpoint.url == url), None)
 
-    def well(self) -> list[Endpoint]:
+    def healthy(self) -> list[Endpoint]:
         """Return the addresses that are not paused."""
         return [endpoint for endpoint in self._endpoints if endpoint.paused_ms() == 0]
 

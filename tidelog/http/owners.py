@@ -113,7 +113,7 @@ class Owners:
         best = preferred_gateway(routing_key.name, well, owners=routing_key.owners, partition=routing_key.partition)
         return None if best is None else well[best]
 
-    def well(self) -> list[Endpoint]:
+    def healthy(self) -> list[Endpoint]:
         """Return the known gateways that are not paused, this zone's first."""
         known, near = self._known, self._near
         names = sorted(known, key=lambda name: name not in near)
@@ -121,9 +121,9 @@ class Owners:
 
     def another(self) -> Endpoint | None:
         """Return a gateway that is not paused, for use when all bootstrap addresses are."""
-        return next(iter(self.well()), None)
+        return next(iter(self.healthy()), None)
 
-    def doubt(self) -> None:
+    def expire(self) -> None:
         """Record that an address failed: ask for the gateways again soon."""
         with self._lock:
             self._learn_at_s = min(self._learn_at_s, time.monotonic() + self._doubt_ms / 1000)
@@ -153,7 +153,7 @@ class Owners:
         known: dict[str, Endpoint | None] | None = None
         near: frozenset[str] = frozenset()
         try:
-            for asked in self._to_ask():
+            for asked in self._candidates():
                 cluster = self._ask(asked.url)
                 if cluster is not None:
                     gateways = cluster.gateways[: limits.GATEWAYS_KNOWN_MAX]
@@ -164,15 +164,15 @@ class Owners:
                         near = frozenset(one.id for one in gateways if one.zone == self._zone)
                     break
         finally:
-            self._take_in(known, near)
+            self._apply_cluster(known, near)
 
-    def _to_ask(self) -> list[Endpoint]:
+    def _candidates(self) -> list[Endpoint]:
         """Return the addresses to ask: a bootstrap address and the known gateways, which may outlive all bootstrap addresses."""
         given = self._endpoints.choose()
         learned = [one for one in self._known.values() if one is not None and one is not given]
         return sorted([given, *learned], key=Endpoint.paused_ms)[: limits.OWNERS_ASKED_MAX]
 
-    def _take_in(self, known: dict[str, Endpoint | None] | None, near: frozenset[str]) -> None:
+    def _apply_cluster(self, known: dict[str, Endpoint | None] | None, near: frozenset[str]) -> None:
         with self._lock:
             old = self._known
             if known is not None:

@@ -188,7 +188,7 @@ class Transport:
             if last is not None and pause_ms >= deadline.remaining_ms():
                 raise self._give_up(request, last, doubt)
             if pause_ms > 0:
-                self._tell_waiting(last, deadline)
+                self._log_waiting(last, deadline)
                 self.pause(min(pause_ms, deadline.remaining_ms()))
             if self._closed.is_set():
                 raise self._closed_error(request, doubt)
@@ -226,7 +226,7 @@ class Transport:
                 wait_ms = last.retry_after_ms or limits.BACKOFF_FIRST_MS
                 if wait_ms >= deadline.remaining_ms():
                     raise self._give_up(request, last, doubt)
-                self._tell_waiting(last, deadline)
+                self._log_waiting(last, deadline)
                 self.pause(wait_ms)
 
     @property
@@ -252,7 +252,7 @@ class Transport:
         self._owners.close(abort=abort)
         self._endpoints.close(abort=abort)
 
-    def _tell_waiting(self, last: GatewayError | None, deadline: Deadline) -> None:
+    def _log_waiting(self, last: GatewayError | None, deadline: Deadline) -> None:
         if last is None or self._waits:
             return
         self._waits = True
@@ -262,7 +262,7 @@ class Transport:
 
     def _others(self, endpoint: Endpoint) -> list[Endpoint]:
         """Return gateways that may be asked instead of ``endpoint``."""
-        others = dict.fromkeys([*self._owners.well(), *self._endpoints.well()])
+        others = dict.fromkeys([*self._owners.healthy(), *self._endpoints.healthy()])
         return [other for other in others if other is not endpoint][: limits.OWNERS_ASKED_MAX]
 
     def _choose(self, request: Request) -> Endpoint:
@@ -291,7 +291,7 @@ class Transport:
             )
         except NeverSent as failure:
             endpoint.pause()
-            self._owners.doubt()
+            self._owners.expire()
             error = GatewayUnreachable(str(failure), urls=list(self.urls))
             error.retryable = not self._is_untrusted_everywhere(endpoint, failure)
             error.__cause__ = failure
@@ -305,7 +305,7 @@ class Transport:
             error.request_id = request_id
         except AnswerLost as failure:
             endpoint.pause(limits.SILENCE_REST_MS if isinstance(failure, GatewaySilent) else 0)
-            self._owners.doubt()
+            self._owners.expire()
             kind = GatewayUnreachable if request.reads else OutcomeUnknown
             error = kind(f"The answer was lost: {failure}", urls=list(self.urls))
             error.__cause__ = failure

@@ -71,9 +71,9 @@ class RecordFuture(Future[RecordMetadata]):
         outcome = self._batch.wait(timeout)[self._index]
         return outcome if isinstance(outcome, TidelogError) else None
 
-    def want(self, caller: object) -> None:
+    def note_waiter(self, caller: object) -> None:
         """Record that a task waits for the outcome; ``result`` does the same for its thread."""
-        self._batch.want(caller)
+        self._batch.note_waiter(caller)
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
         """Return ``result``, by kafka-python's name."""
@@ -127,18 +127,18 @@ class RecordBatch:
     """Records of one topic sent as one request, and their outcomes. Filled under the send buffer's lock."""
 
     __slots__ = (
-        "callbacks", "columns", "deadline", "gateway_stamps", "is_shared", "largest_bytes", "number",
-        "on_wanted", "opened_at", "outcomes", "size_bytes", "topic", "waiters", "wanted_by",
+        "callbacks", "columns", "deadline", "first_waiter", "gateway_stamps", "is_shared", "largest_bytes", "number",
+        "on_waiter", "opened_at", "outcomes", "size_bytes", "topic", "waiters",
     )  # fmt: skip
 
     def __init__(
-        self, topic: str, *, opened_at: float, deadline: Deadline, on_wanted: Callable[[], None] = lambda: None
+        self, topic: str, *, opened_at: float, deadline: Deadline, on_waiter: Callable[[], None] = lambda: None
     ) -> None:
-        """Create an empty batch. ``on_wanted`` is called when a caller begins to wait for its outcome."""
-        self.wanted_by: object = None
+        """Create an empty batch. ``on_waiter`` is called when a caller begins to wait for its outcome."""
+        self.first_waiter: object = None
         self.is_shared = False
         """Whether several callers wait for the outcome."""
-        self.on_wanted = on_wanted
+        self.on_waiter = on_waiter
         self.topic = topic
         self.number = 0
         self.opened_at = opened_at
@@ -186,18 +186,18 @@ class RecordBatch:
         """Drop the sent records, and keep what their outcomes are made from."""
         self.columns.keys, self.columns.values, self.columns.headers = [], [], {}
 
-    def want(self, caller: object) -> None:
+    def note_waiter(self, caller: object) -> None:
         """Record that this thread or task waits for the outcome."""
-        if self.wanted_by is None:
-            self.wanted_by = caller
-            self.on_wanted()
-        elif self.wanted_by != caller:
+        if self.first_waiter is None:
+            self.first_waiter = caller
+            self.on_waiter()
+        elif self.first_waiter != caller:
             self.is_shared = True
 
     def wait(self, timeout_s: float | None) -> list[Outcome]:
         """Wait for the outcomes, and return them, one per record. Raises ``TimeoutError``."""
         if self.outcomes is None:
-            self.want(threading.get_ident())
+            self.note_waiter(threading.get_ident())
             with _finished:
                 if not _finished.wait_for(lambda: self.outcomes is not None, timeout_s):
                     raise TimeoutError

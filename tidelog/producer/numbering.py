@@ -106,12 +106,12 @@ class SequenceNumbering:
         self._lanes: dict[str, _Lane] = {}
         self._changed = threading.Condition()
 
-    def enter(self, topic: str, batch: int) -> None:
+    def register(self, topic: str, batch: int) -> None:
         """Register a batch as in flight, behind all batches registered before."""
         with self._changed:
             self._lanes.setdefault(topic, _Lane()).batches.append(batch)
 
-    def leave(self, topic: str, batch: int) -> None:
+    def unregister(self, topic: str, batch: int) -> None:
         """Unregister a batch that has its outcome."""
         with self._changed:
             lane = self._lanes[topic]

@@ -46,7 +46,7 @@ def assemble(
     elif settings.enable_idempotence:
         numbering = SequenceNumbering(lambda _topic, deadline: issue_producer(transport, deadline), renews=True)
     sender = staging or Sender(transport, compression=settings.compression, numbering=numbering)
-    buffer = SendBuffer(settings, in_flight_per_topic=sender.in_flight_per_topic, on_taken=sender.enter)
+    buffer = SendBuffer(settings, in_flight_per_topic=sender.in_flight_per_topic, on_taken=sender.register)
     threads = SendingThreads(transport, buffer, sender, settings)
     transactions = None
     if settings.transactional_id is not None and staging is not None:

@@ -206,7 +206,7 @@ class Producer(KnowsKafkaNames, Closing):
             timestamp_ms = time.time_ns() // 1_000_000
         future, opened = self._append(topic, key, value, pairs, partition, timestamp_ms, size_bytes, delay)
         if opened:
-            self._threads.ensure()
+            self._threads.ensure_started()
         return future
 
     def send_table(self, topic: str, table: ArrowStream, *, max_block_ms: float | None = None) -> Future[ProduceResult]:
@@ -331,7 +331,7 @@ class Producer(KnowsKafkaNames, Closing):
                 delivery.fail(error)
                 self._sender.fail(error)
                 break
-            self._threads.ensure()
+            self._threads.ensure_started()
 
     def wait_for_room(self, size_bytes: int, max_block_ms: float) -> None:
         """Wait until the buffer has room for so many bytes, which other threads may still take. Raises ``BufferFull`` as

@@ -75,7 +75,7 @@ class SendBuffer:
         self._unfinished: dict[int, Sendable] = {}
         self._next_number = 0
         self._size_bytes = 0
-        self._hurried = 0
+        self._flush_waiters = 0
         self._is_shared = False
         """Whether several callers waited for the batch that left last."""
         self._closing = False
@@ -176,9 +176,9 @@ class SendBuffer:
         """Wait until everything accepted before this call is finished. Returns False if the deadline passed first."""
         with self._lock:
             end = self._next_number
-            return self._hurry(lambda: next(iter(self._unfinished), end) >= end, deadline)
+            return self._flush_until(lambda: next(iter(self._unfinished), end) >= end, deadline)
 
-    def wanted(self) -> None:
+    def wake(self) -> None:
         """Wake a sending thread because a caller waits for a record of an open batch."""
         with self._lock:
             self._work.notify()
@@ -197,7 +197,7 @@ class SendBuffer:
             lane.seal()
         if lane.open is None:
             deadline = Deadline(self._delivery_timeout_ms)
-            batch = RecordBatch(topic, opened_at=time.monotonic(), deadline=deadline, on_wanted=self.wanted)
+            batch = RecordBatch(topic, opened_at=time.monotonic(), deadline=deadline, on_waiter=self.wake)
             self._number(batch)
             lane.open = batch
             self._work.notify()
@@ -220,7 +220,7 @@ class SendBuffer:
             return self._closing or self._size_bytes + size_bytes <= self._buffer_bytes
 
         block_ms = self._max_block_ms if max_block_ms is None else max_block_ms
-        if not room() and not self._hurry(room, Deadline(block_ms)):
+        if not room() and not self._flush_until(room, Deadline(block_ms)):
             raise BufferFull(
                 f"No room for {size_bytes} bytes within {block_ms:g} ms: the buffer's {self._buffer_bytes} bytes "
                 "are full of records that no gateway has acknowledged yet.",
@@ -229,20 +229,20 @@ class SendBuffer:
         if self._closing:
             raise RuntimeError("the producer is closed")
 
-    def _hurry(self, over: Callable[[], bool], deadline: Deadline) -> bool:
-        self._hurried += 1
+    def _flush_until(self, over: Callable[[], bool], deadline: Deadline) -> bool:
+        self._flush_waiters += 1
         self._work.notify_all()
         try:
             return self._room.wait_for(over, deadline.remaining_s())
         finally:
-            self._hurried -= 1
+            self._flush_waiters -= 1
 
     def _ready_in_s(self, lane: _Lane, now: float) -> float:
-        if lane.sealed or self._hurried or self._closing:
+        if lane.sealed or self._flush_waiters or self._closing:
             return 0.0
         assert lane.open is not None
         if lane.open.size_bytes >= self._batch_bytes or (
-            lane.open.wanted_by is not None and not lane.in_flight and not self._is_shared
+            lane.open.first_waiter is not None and not lane.in_flight and not self._is_shared
         ):
             return 0.0
         return lane.open.opened_at + self._linger_s - now

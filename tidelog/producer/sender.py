@@ -65,15 +65,15 @@ class Sender:
         """Number of a topic's batches that may be in flight. Two without numbers could be committed in either order."""
         return 1 if self._numbering is None else PRODUCER_REQUESTS_REMEMBERED
 
-    def enter(self, batch: RecordBatch | TableChunk) -> None:
+    def register(self, batch: RecordBatch | TableChunk) -> None:
         """Register the batch as in flight, behind its topic's earlier ones. Must be called before delivery."""
         if self._numbering is not None:
-            self._numbering.enter(batch.topic, batch.number)
+            self._numbering.register(batch.topic, batch.number)
 
-    def leave(self, batch: RecordBatch | TableChunk) -> None:
+    def unregister(self, batch: RecordBatch | TableChunk) -> None:
         """Unregister a batch that has its outcome."""
         if self._numbering is not None:
-            self._numbering.leave(batch.topic, batch.number)
+            self._numbering.unregister(batch.topic, batch.number)
 
     def fail(self, error: TidelogError) -> None:
         """Record that records were not stored, or will not be. Does nothing here."""

@@ -39,7 +39,7 @@ class SendingThreads:
         self._closed = False
         self._process_id = os.getpid()
 
-    def ensure(self) -> None:
+    def ensure_started(self) -> None:
         """Start threads until there are enough for the batches in the buffer."""
         with self._lock:
             wanted = min(self._buffer.sendable_count, self._settings.max_in_flight)
@@ -71,7 +71,7 @@ class SendingThreads:
         if os.getpid() != self._process_id:
             return
         self.refuse_own_thread()
-        self.ensure()  # an interrupt may have prevented an earlier ``ensure``
+        self.ensure_started()  # an interrupt may have prevented an earlier ``ensure_started``
         with self._lock:
             first, self._closed = not self._closed, True
         if not first:
@@ -100,7 +100,7 @@ class SendingThreads:
             try:
                 self._deliver(batch)
             finally:
-                self._sender.leave(batch)
+                self._sender.unregister(batch)
                 self._buffer.finished(batch)
 
     def _deliver(self, batch: Sendable) -> None:

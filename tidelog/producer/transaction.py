@@ -41,7 +41,7 @@ class Transaction:
             self._topics.add(topic)
         return self.producer
 
-    def check_whole(self) -> None:
+    def check_committable(self) -> None:
         """Raise ``TransactionAborted`` if a request has failed: further ones are not worth sending."""
         with self._lock:
             if self.failure is not None:

@@ -44,7 +44,7 @@ class TransactionalSender(Sender):
     def deliver(self, batch: RecordBatch) -> list[Outcome] | None:
         """Stage the batch and return None: the transaction holds it. If a request failed, return the outcomes, all errors."""
         transaction = self._current()
-        transaction.check_whole()
+        transaction.check_committable()
         outcomes = super().deliver(batch)
         assert outcomes is not None
         if isinstance(transaction.failure, TransactionAborted):  # aborted while this batch was in flight
@@ -63,7 +63,7 @@ class TransactionalSender(Sender):
     def deliver_chunk(self, chunk: TableChunk) -> None:
         """Stage the chunk, which the transaction then holds. Every row gets its partition here."""
         transaction = self._current()
-        transaction.check_whole()
+        transaction.check_committable()
         facts = self._facts.get(chunk.topic, chunk.deadline)
         chunk.table, chunk.partitions = _with_partitions(
             chunk.table, facts.partition_count, next(self._round_robin) % facts.partition_count

@@ -170,7 +170,7 @@ class QueueConsumer(Closing):
                 ended_by.append(error)
                 self.stop()
             finally:
-                slots.give_back()
+                slots.free()
 
         idle = Deadline(self._settings.consumer_timeout_ms)
         with ThreadPoolExecutor(workers, thread_name_prefix="tidelog-work") as pool:
@@ -208,21 +208,21 @@ class QueueConsumer(Closing):
         self._closed = True
         self.stop()
         for record in self._renewer.close():
-            record.give_back()
+            record.release_unsettled()
         self._settler.close(limits.CLOSE_MS / 1000)
         self._transport.close(abort=True)
         self._settling_transport.close(abort=True)
 
     def _handle(self, handler: Callable[[QueueRecord], Any], record: QueueRecord) -> None:
         if record.lost or self._stopped.is_set():
-            record.give_back()
+            record.release_unsettled()
             return
         try:
             self._begin(record)
             handler(record)
         except BaseException as error:  # the user's code; the record is delivered again
             _logger.warning("handling %r failed: %r", record, error, exc_info=error)
-            record.give_back()
+            record.release_unsettled()
             if isinstance(error, SystemExit | KeyboardInterrupt):
                 raise
         else:
@@ -260,9 +260,7 @@ class QueueConsumer(Closing):
             ]
             if self._settings.envelope is not None:
                 both = zip(records, found, strict=True)
-                records = [
-                    record for record, each in both if _is_opened(record, each.stored(), self._settings.envelope)
-                ]
+                records = [record for record, each in both if _decrypt(record, each.stored(), self._settings.envelope)]
             if records or deadline.passed or self._stopped.is_set():
                 self._renewer.hold(records, self._lock_ms)
                 return records
@@ -272,7 +270,7 @@ class QueueConsumer(Closing):
         self._handed = []
 
 
-def _is_opened(record: QueueRecord, stored: Record, envelope: Sealing) -> bool:
+def _decrypt(record: QueueRecord, stored: Record, envelope: Sealing) -> bool:
     """Replace the encrypted value by the plain one, and return True; release a record that can't be decrypted."""
     try:
         record.value = envelope.open(stored)
@@ -309,7 +307,7 @@ class WorkerSlots:
         with self._changed:
             self.taken_count += 1
 
-    def give_back(self) -> None:
+    def free(self) -> None:
         """Free one place."""
         with self._changed:
             self.taken_count -= 1

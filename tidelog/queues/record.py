@@ -113,7 +113,7 @@ class QueueRecord:
             telling = self._settler.submit(self._settlement("renew", lock_ms=lock_ms, begun=True))
             telling.add_done_callback(lambda done: self._renewed(done, asked_at + lock_ms / 1000))
 
-    def give_back(self) -> None:
+    def release_unsettled(self) -> None:
         """Release the record if it is not settled; immediately and uncounted if the program never received it. Thread-safe."""
         with self._lock:
             if self._settling is None and not self.lost:

@@ -146,10 +146,10 @@ def test_a_day_of_outages_loses_and_doubles_nothing(network: SimulatedNetwork) -
         for value in values:
             batch.add(None, value, (), ANY_PARTITION, 1_763_683_200_000, 100)
         started_s = clock.now_s
-        sender.enter(batch)
+        sender.register(batch)
         found = sender.deliver(batch)
         assert found is not None
-        sender.leave(batch)
+        sender.unregister(batch)
         assert clock.now_s - started_s <= DELIVERY_TIMEOUT_MS / 1000 + 1
         outcomes.update(zip(values, found, strict=True))
         number += 1

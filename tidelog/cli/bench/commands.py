@@ -25,7 +25,7 @@ from tidelog.cli.terminal.console import (
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument
-from tidelog.cli.terminal.positions import Where, resolve_range
+from tidelog.cli.terminal.positions import PositionSpec, resolve_range
 
 app = Commands(help="Measure a gateway's throughput and latency. Each measurement ends by itself.")
 
@@ -108,7 +108,7 @@ def consume(
             require_arrow("--tables")
         task = bar.add_task("records", total=None)
         with Admin(url, token_file=token_file, timeout_ms=timeout * 1000) as admin:
-            range_ = resolve_range(admin, topic, Where(word="beginning"), None)
+            range_ = resolve_range(admin, topic, PositionSpec(word="beginning"), None)
         measured = measure_consume(
             range_.begin,
             range_.end,

@@ -34,7 +34,7 @@ from tidelog.cli.terminal.console import (
 from tidelog.cli.terminal.filter_options import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicArgument, complete_groups
-from tidelog.cli.terminal.positions import Where, parse_position, resolve_range
+from tidelog.cli.terminal.positions import PositionSpec, parse_position, resolve_range
 from tidelog.cli.terminal.tables import counted
 from tidelog.consumer.consumer import Consumer
 from tidelog.types.filter import Filter
@@ -328,7 +328,7 @@ def _report(copied: CopyProgress, output: Path | None, elapsed_s: float, as_json
     note(f"{records}{into}. Continue with --from {copied.next_offsets()}")
 
 
-def _where(from_: str | None, last: int | None, partition: list[int] | None, group: str | None) -> Where:
+def _where(from_: str | None, last: int | None, partition: list[int] | None, group: str | None) -> PositionSpec:
     if group is not None and (from_ is not None or last is not None or partition):
         raise ValueError(
             "--group excludes --from, --last and --partition: reading starts at the group's committed offsets"
@@ -337,10 +337,10 @@ def _where(from_: str | None, last: int | None, partition: list[int] | None, gro
         return parse_position(from_ or "earliest")
     if from_ is not None:
         raise ValueError("--from and --last exclude each other")
-    return Where(last=last)
+    return PositionSpec(last=last)
 
 
-def _end(until: str | None, group: str | None, *, follow: bool) -> Where | None:
+def _end(until: str | None, group: str | None, *, follow: bool) -> PositionSpec | None:
     if until is None:
         return None
     if group is not None or follow:

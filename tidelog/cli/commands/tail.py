@@ -24,7 +24,7 @@ from tidelog.cli.terminal.console import (
 from tidelog.cli.terminal.filter_options import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicsArgument
-from tidelog.cli.terminal.positions import Range, Where, parse_position, resolve_range
+from tidelog.cli.terminal.positions import PositionSpec, Range, parse_position, resolve_range
 from tidelog.consumer.consumer import Consumer
 
 FollowOption = Annotated[
@@ -85,7 +85,7 @@ def tail(
     ):
         if lines is not None and from_ is not None:
             raise ValueError("--lines and --from exclude each other")
-        where = Where(last=10 if lines is None else lines) if from_ is None else parse_position(from_)
+        where = PositionSpec(last=10 if lines is None else lines) if from_ is None else parse_position(from_)
         end = None if until is None else parse_position(until, "--until")
         ranges = [resolve_range(admin, topic, where, None, end) for topic in dict.fromkeys(topics)]
         whole = Range(

@@ -27,7 +27,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
+class PositionSpec:
     """Position in every partition, by exactly one of: a word, an offset, a time, offsets by partition, the number of last
     records."""
 
@@ -56,27 +56,27 @@ class Where:
         return self.offset_in(partition, found)
 
 
-def parse_position(text: str, option: str = "--from") -> Where:
+def parse_position(text: str, option: str = "--from") -> PositionSpec:
     """Parse ``--from`` or ``--until``. A duration, such as ``1h``, is a time before now. Raises ``ValueError``."""
     if text in _BEGINNING | _END:
-        return Where(word="end" if text in _END else "beginning")
+        return PositionSpec(word="end" if text in _END else "beginning")
     if text.startswith("-") and text[1:].isdecimal():
-        return Where(last=int(text[1:]))
+        return PositionSpec(last=int(text[1:]))
     if text.isdecimal():
-        return Where(offset=int(text))
+        return PositionSpec(offset=int(text))
     if text.startswith("@") and text[1:].isdecimal():
-        return Where(timestamp_ms=int(text[1:]))
+        return PositionSpec(timestamp_ms=int(text[1:]))
     if _POSITIONS.fullmatch(text):
         pairs = [pair.partition(":") for pair in text.split(",")]
         positions = {int(partition): int(offset) for partition, _, offset in pairs}
         if len(positions) < len(pairs):
             raise ValueError(f"{option} {text!r} names a partition twice")
-        return Where(positions=positions)
+        return PositionSpec(positions=positions)
     span_ms = duration_ms(text)
     if span_ms is not None:
-        return Where(timestamp_ms=max(0, time.time_ns() // 1_000_000 - span_ms))
+        return PositionSpec(timestamp_ms=max(0, time.time_ns() // 1_000_000 - span_ms))
     try:
-        return Where(timestamp_ms=milliseconds(text))
+        return PositionSpec(timestamp_ms=milliseconds(text))
     except ValueError:
         raise ValueError(
             f"{option} {text!r} is not earliest, latest, an offset, -N, PARTITION:OFFSET,…, a duration (1h), a time or "
@@ -91,7 +91,7 @@ def milliseconds(text: str) -> int:
 
 
 def resolve_range(
-    admin: Admin, topic: str, where: Where, partitions: Iterable[int] | None, until: Where | None = None
+    admin: Admin, topic: str, where: PositionSpec, partitions: Iterable[int] | None, until: PositionSpec | None = None
 ) -> Range:
     """Return the range from ``where`` to the current end, or to ``until`` if that is earlier, in these partitions (None: all).
 

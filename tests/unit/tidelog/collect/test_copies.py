@@ -61,7 +61,7 @@ def test_files_with_the_same_bytes_are_copies_by_a_name_of_rotation_only(
         bench.run()
     assert bench.values() == [b"same"] * (1 if rotated else 2)
     assert _left_out(bench) == ([str(bench.logs / other)] if rotated else [])
-    assert bench.collector.count_skipped(tell=True) == rotated
+    assert bench.collector.count_skipped(report=True) == rotated
 
 
 def test_fifty_files_with_one_equal_line(bench: Workbench) -> None:

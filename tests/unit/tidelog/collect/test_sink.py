@@ -31,7 +31,7 @@ def sink(gateway: FakeGateway) -> Iterator[GatewaySink]:
 
 
 class _Silent:
-    def tell(self, *_: Any, **__: Any) -> None:
+    def report(self, *_: Any, **__: Any) -> None:
         pass
 
 
