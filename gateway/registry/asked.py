@@ -6,12 +6,13 @@ path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
 
-from gateway.gateway import allowing, engine_of, require
+from gateway.gateway import allowing, engine_of, gateway_of, require
 from gateway.http.parameters import path_text
 from gateway.registry.bodies import SCHEMA_BODY, SchemaBody, schema_of
 from gateway.registry.route import Query, body_of
@@ -31,6 +32,8 @@ from log_format.schemas.subjects import in_context, is_valid, plain, split
 
 _VERSION_MAX: Final = 2**31 - 1
 LATEST: Final = ("latest", "-1")
+JUDGED_AT_ONCE: Final = 500
+"""Subjects whose rights are judged before other requests get their turn: about a millisecond."""
 
 
 def registry_of(request: Request) -> SchemaRegistry:
@@ -103,6 +106,17 @@ async def version_found(
     if not state.numbers(subject, deleted=deleted):
         raise subject_not_found(subject)
     raise version_not_found("latest" if number is None else number)
+
+
+async def visible(request: Request, operation: Operation, subjects: Sequence[str]) -> Sequence[str]:
+    """Return the subjects that the caller may see, in their order. Other requests are served while many are judged."""
+    if not gateway_of(request).rights.enforced:
+        return subjects
+    allows, found = allowing(request, operation, "subject"), list[str]()
+    for first in range(0, len(subjects), JUDGED_AT_ONCE):
+        found += filter(allows, subjects[first : first + JUDGED_AT_ONCE])
+        await asyncio.sleep(0)
+    return found
 
 
 def shown(request: Request, operation: Operation, entries: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:

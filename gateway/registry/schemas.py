@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from fastapi import APIRouter
 from starlette.requests import Request
 
 from gateway.access.needs import Need, needs
-from gateway.registry.asked import id_asked, registry_of, shown
+from gateway.registry.asked import id_asked, registry_of, shown, visible
 from gateway.registry.bodies import described, version_described
 from gateway.registry.formats import text_in_format
-from gateway.registry.route import Listed, Query, RegistryRoute, Text
-from gateway.registry.subjects import ANY_CONTEXT, page, subjects_with
+from gateway.registry.route import Listed, Query, RegistryRoute, Text, in_pool_if
+from gateway.registry.subjects import ANY_CONTEXT, MANY_SUBJECTS, page, subjects_with
 from gateway.registry_problem import PREFIX
 from log_format.schemas.refusals import schema_not_found
 from log_format.schemas.registered import Id, Place, RegisteredSchema
@@ -40,16 +41,21 @@ class _Found(NamedTuple):
 async def list_schemas(request: Request) -> Any:
     """List versions of the subjects that the caller may read, with their schemas."""
     query, state = Query(request), await registry_of(request).state()
-    deleted = query.flag("deleted")
-    named = ((one, None) for one in subjects_with(state, query.text("subjectPrefix", ANY_CONTEXT)))
-    numbers = [
-        Place(subject, one.version)
-        for subject, _ in shown(request, "Read", named)
-        for one in state.numbers(subject, deleted=deleted)[-1 if query.flag("latestOnly") else 0 :]
-    ]
+    deleted, latest_only = query.flag("deleted"), query.flag("latestOnly")
+    is_long = len(state.subjects) > MANY_SUBJECTS
+    named = partial(subjects_with, state, query.text("subjectPrefix", ANY_CONTEXT))
+    subjects = await visible(request, "Read", await in_pool_if(request, is_long, named))
+
+    def places() -> list[Place]:
+        return [
+            Place(subject, one.version)
+            for subject in subjects
+            for one in state.numbers(subject, deleted=deleted)[-1 if latest_only else 0 :]
+        ]
+
     chosen = [
         (subject, found)
-        for subject, number in page(query, numbers, limit_max=SCHEMAS_LISTED_MAX)
+        for subject, number in page(query, await in_pool_if(request, is_long, places), limit_max=SCHEMAS_LISTED_MAX)
         if (found := state.registered(subject, number, deleted=True)) is not None
     ]
     size_bytes = sum(_ENTRY_BYTES + len(found.schema.text) for _, found in chosen)

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 
 from gateway.access.needs import Need, needs
-from gateway.registry.asked import registry_of, shown
+from gateway.registry.asked import registry_of, visible
 from gateway.registry.route import RegistryRoute
 from gateway.registry_problem import PREFIX
 from log_format.schemas.subjects import split
@@ -38,8 +38,10 @@ async def root_with_slash(request: Request) -> Any:
 async def list_contexts(request: Request) -> Any:
     """List the contexts with a subject that the caller may describe, and the default one."""
     state = await registry_of(request).state()
-    found = {split(subject)[0] for subject, _ in shown(request, "Describe", ((one, None) for one in state.subjects))}
-    return [".", *sorted(one for one in found if one)]
+    # Only those of contexts: most subjects have none.
+    named = [one for one in state.subjects if one.startswith(":.")]
+    found = {split(subject)[0] for subject in await visible(request, "Describe", named)}
+    return [".", *sorted(found)]
 
 
 @router.get(PREFIX + "/v1/metadata/id")

@@ -16,10 +16,11 @@ from gateway.registry.asked import (
     subject_asked,
     version_asked,
     version_found,
+    visible,
 )
 from gateway.registry.bodies import described, properties_of, version_described
 from gateway.registry.formats import text_in_format
-from gateway.registry.route import Listed, Query, RegistryRoute, Text
+from gateway.registry.route import Listed, Query, RegistryRoute, Text, in_pool_if
 from gateway.registry_problem import PREFIX
 from log_format.schemas.deletions import DeleteSubject, DeleteVersion
 from log_format.schemas.refusals import invalid_schema, schema_not_found, subject_not_found
@@ -33,6 +34,8 @@ ANY_CONTEXT: Final = ":*:"
 _SUBJECT: Final = PREFIX + "/subjects/{subject}"
 _VERSIONS: Final = _SUBJECT + "/versions"
 _VERSION: Final = _VERSIONS + "/{version}"
+MANY_SUBJECTS: Final = 1_000
+"""Number of subjects above which they are gone through in a thread."""
 _ENTRY_BYTES: Final = 8
 """Bytes of an entry of a list, beside its name."""
 
@@ -42,12 +45,16 @@ _ENTRY_BYTES: Final = 8
 async def list_subjects(request: Request) -> Any:
     """List the subjects that the caller may describe."""
     query, state = Query(request), await registry_of(request).state()
-    named = subjects_with(state, query.text("subjectPrefix", ANY_CONTEXT))
-    if query.flag("deletedOnly"):
-        found = [one for one in named if not state.numbers(one)]
-    else:
-        found = [one for one in named if query.flag("deleted") or state.numbers(one)]
-    listed = page(query, [one for one, _ in shown(request, "Describe", ((one, None) for one in found))])
+    wants_deleted, deleted_only = query.flag("deleted"), query.flag("deletedOnly")
+
+    def named() -> list[str]:
+        found = subjects_with(state, query.text("subjectPrefix", ANY_CONTEXT))
+        if deleted_only:
+            return [one for one in found if not state.numbers(one)]
+        return found if wants_deleted else [one for one in found if state.numbers(one)]
+
+    found = await in_pool_if(request, len(state.subjects) > MANY_SUBJECTS, named)
+    listed = page(query, await visible(request, "Describe", found))
     return Listed(lambda: listed, sum(_ENTRY_BYTES + len(one) for one in listed))
 
 

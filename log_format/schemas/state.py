@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -102,10 +103,11 @@ class SchemasState(SystemTableState):
 
     def registered(self, subject: str, number: int, *, deleted: bool = False) -> RegisteredVersion | None:
         """Return a version of a subject; None if there is none."""
-        for one in self.subjects.get(subject, ()):
-            if one.version == number and (deleted or not one.is_deleted):
-                return self._with_schema(subject, one)
-        return None
+        versions = self.subjects.get(subject, ())
+        place = bisect_left(versions, (number,))
+        if place == len(versions) or versions[place].version != number or (versions[place].is_deleted and not deleted):
+            return None
+        return self._with_schema(subject, versions[place])
 
     def version_of(self, subject: str, schema_id: int, *, deleted: bool = False) -> int | None:
         """Return the newest version of a subject that has this schema; None if there is none."""

@@ -22,6 +22,8 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 def split(subject: str) -> tuple[str, str]:
     """Return context and name of a subject."""
+    if not subject.startswith(":."):
+        return DEFAULT_CONTEXT, subject
     match = _QUALIFIED.fullmatch(subject)
     if match is None:
         return DEFAULT_CONTEXT, subject
