@@ -21,6 +21,7 @@ from log_format.delta.change import TableChange
 from log_format.delta.system_table import CompactTable, SystemTableState
 from log_format.delta.table import Table
 from log_format.errors import TidelogError
+from log_format.ids import NewId
 
 DECISIONS_WAITING_MAX = 4_096
 """Number of decisions that wait for the next commit; each is a request."""
@@ -50,23 +51,24 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
     """A system table whose decisions share commits.
 
     Args:
-        change: turns decisions that share a commit into one change; its result has the outcome or refusal of each.
+        change: turns decisions that share a commit, and a source of ids, into one change; its result has the outcome or refusal
+            of each.
         compact: makes the change that rewrites the table as one file.
-        files: returns a state's number of data files.
         budgets: memory budgets of the table, each with a function that returns by how much a decision grows the table.
         pace: pace of commits; None: each commit follows the last one.
+        files: returns a state's number of data files, which decides when a checkpoint is due.
     """
 
     def __init__(
         self,
         access: TableAccess,
         table: Table[StateT],
-        change: Callable[[Sequence[DecisionT]], TableChange[StateT, Sequence[OutcomeT | TidelogError]]],
+        change: Callable[[Sequence[DecisionT], NewId], TableChange[StateT, Sequence[OutcomeT | TidelogError]]],
         compact: Callable[..., CompactTable[StateT]],
         *,
-        files: Callable[[StateT], int],
         budgets: Sequence[tuple[StateBudget, Callable[[DecisionT, StateT], int]]] = (),
         pace: CommitPace | None = None,
+        files: Callable[[StateT], int] = lambda state: len(state.files),
     ) -> None:
         super().__init__(access, table, files=files)
         self._budgets = budgets
@@ -123,7 +125,7 @@ class SharedCommits(OpenTable[StateT], Generic[StateT, DecisionT, OutcomeT]):
 
     async def _commit_group(self, group: Group[DecisionT, OutcomeT]) -> None:
         try:
-            committed = await self.commit_serialized(self._change(group.items))
+            committed = await self.commit_serialized(self._change(group.items, self._access.new_id))
         finally:
             if self._savings is not None:
                 self._savings.on_ended(self._decisions.waiting, group.pending, asyncio.get_running_loop().time())

@@ -35,9 +35,8 @@ class AccessTable(SharedCommits[AccessState, AccessDecision, AppliedDecision]):
         super().__init__(
             access,
             access_table(),
-            lambda decisions: Decide(decisions, access.new_id),
+            Decide,
             Compact,
-            files=lambda state: len(state.files),
             budgets=((budget, _growth),),
         )
         self._moved = asyncio.Event()

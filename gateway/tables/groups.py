@@ -39,9 +39,8 @@ class GroupsTable(SharedCommits[GroupsState, GroupDecision, Group]):
         super().__init__(
             access,
             consumer_offsets_table(),
-            lambda decisions: Decide(decisions, access.new_id),
+            Decide,
             Compact,
-            files=lambda state: len(state.files),
             budgets=((self.budget, growth_bytes),),
             pace=COMMIT_PACE,
         )

@@ -51,9 +51,8 @@ class QueuesTable(SharedCommits[QueuesState, QueueDecision, Queue]):
         super().__init__(
             access,
             queues_table(),
-            lambda decisions: Decide(decisions, access.new_id),
+            Decide,
             Compact,
-            files=lambda state: len(state.files),
             budgets=((self.budget, _growth_bytes),),
             pace=COMMIT_PACE,
         )

@@ -45,9 +45,8 @@ class SchemasTable(SharedCommits[SchemasState, SchemasDecision, Decided]):
         super().__init__(
             access,
             schemas_table(),
-            lambda decisions: Decide(decisions, access.new_id),
+            Decide,
             Compact,
-            files=lambda state: len(state.files),
             budgets=((budget, _growth_bytes),),
         )
         self._compacting: asyncio.Task[None] | None = None

@@ -45,7 +45,7 @@ class TransactionsTable(SharedCommits[TransactionsState, Decision, TransactionRo
         super().__init__(
             access,
             transactions_table(),
-            lambda decisions: Decide(decisions, access.new_id),
+            Decide,
             Compact,
             files=lambda _state: 0,
             budgets=((lasting, _lasting_growth), (ids, _ids_growth)),
