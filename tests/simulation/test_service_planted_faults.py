@@ -101,7 +101,7 @@ def _appends_duplicates(self: SequenceCheck, stamp: Any) -> Any:
 
 def _sleeps_in(self: GroupCommit[Any, Any]) -> None:
     """Believes for a moment after a group that it still bars the way: a request that comes then waits for the one after it."""
-    asyncio.get_running_loop().call_later(0.05, lambda: setattr(self, "_has_way", True))
+    asyncio.get_running_loop().call_later(0.05, lambda: setattr(self, "_next_is_allowed", True))
 
 
 def _first_topic_only(row: Any) -> Any:
