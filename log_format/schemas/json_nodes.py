@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, Final
 
 from log_format.schemas.json_text import encoded
@@ -51,6 +52,18 @@ _BY_KEYWORDS: Final[Mapping[str, frozenset[str]]] = {
 }
 """By kind: the keywords that make a schema without ``type`` one of it."""
 
+_LARGE: Final[Mapping[str, tuple[str, ...]]] = {
+    "object": (
+        *("properties", "required", "patternProperties", "dependencies", "dependentRequired", "dependentSchemas"),
+    ),
+    "array": ("items", "prefixItems"),
+    "enum": ("enum",),
+}
+"""By kind: the keywords of which each member takes time."""
+
+MATCHES_MAX: Final = 20_000
+"""Most times that a pattern is tried, long names counted more than once: some seconds."""
+
 CRITERIA: Final = ("allOf", "anyOf", "oneOf")
 
 
@@ -69,6 +82,13 @@ class JsonNode:
     criterion: str = ""
     parts: tuple[Any, ...] = ()
     """Values of the parts: schemas, or nodes of the same schema's other parts."""
+
+    size: int = field(init=False)
+    """How many things its keywords have, about."""
+
+    def __post_init__(self) -> None:
+        values = (self.value.get(keyword) for keyword in _LARGE.get(self.kind, ()))
+        self.size = len(self.parts) + sum(len(value) for value in values if isinstance(value, list | dict))
 
     def child(self, keyword: str) -> JsonNode | None:
         """Return the node of the schema that a keyword has; None: the keyword is missing, or has no schema."""
@@ -90,8 +110,9 @@ class JsonNodes:
         self._schema = schema
         self._nodes: dict[int, JsonNode] = {}
         self._empty = JsonNode(kind="empty", document=self)
+        self.matches_left = MATCHES_MAX
         self._false = JsonNode(kind="false", document=self)
-        self._texts: dict[int, str] = {}
+        self._fingerprints: dict[int, bytes] = {}
         self.draft: Final = schema.draft
 
     @property
@@ -156,10 +177,13 @@ class JsonNodes:
         is_integer = named == "integer"
         return JsonNode(kind="number" if is_integer else str(named), document=self, value=value, is_integer=is_integer)
 
-    def text(self, part: Any) -> str:
-        """Return a text that is the same for parts of a combination that are the same."""
+    def fingerprint(self, part: Any) -> bytes:
+        """Return what is the same for values, or parts of a combination, that are the same."""
         if isinstance(part, JsonNode):
-            return f"{part.kind} {part.is_integer} {self.text(part.value)}"
-        if id(part) not in self._texts:
-            self._texts[id(part)] = encoded(part, sort_keys=True)
-        return self._texts[id(part)]
+            return f"{part.kind} {part.is_integer} ".encode() + self.fingerprint(part.value)
+        found = self._fingerprints.get(id(part))
+        if found is None:
+            found = self._fingerprints[id(part)] = blake2b(
+                encoded(part, sort_keys=True).encode(), digest_size=16
+            ).digest()
+        return found

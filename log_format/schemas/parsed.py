@@ -27,12 +27,19 @@ STEPS_MAX: Final = 2_000_000
 long."""
 
 
+TOLD_CHARACTERS_MAX: Final = 600
+"""Most characters of a path, a name or a sentence that is told of a schema."""
+
+_CHARACTERS_OF_A_STEP: Final = 16
+"""How many characters of a name that is put together count as a step: so that names take 32 MiB at most."""
+
+
 class InvalidSchema(RequestRefused, code=ErrorCode.INVALID_REQUEST):
     """Error: the text is no schema of its type. ``place`` says where it is wrong: a path, or line and column."""
 
     def __init__(self, detail: str, *, place: str = "") -> None:
-        super().__init__(f"{place}: {detail}" if place else detail)
-        self.place = place
+        self.place = shortened(place)
+        super().__init__(f"{self.place}: {shortened(detail)}" if place else shortened(detail))
 
 
 class ParsedSchema:
@@ -54,6 +61,12 @@ class ParsedSchema:
         self.normalized: Final = normalized
 
 
+def shortened(text: str) -> str:
+    """Return a text for people, without its middle if it is long: names in a schema may have a megabyte."""
+    half = TOLD_CHARACTERS_MAX // 2
+    return text if len(text) <= TOLD_CHARACTERS_MAX else f"{text[:half]}…{text[-half:]}"
+
+
 class Steps:
     """The work that one parse may still do."""
 
@@ -61,6 +74,10 @@ class Steps:
 
     def __init__(self, steps_max: int = STEPS_MAX) -> None:
         self._left = steps_max
+
+    def spend_name(self, characters: int) -> None:
+        """Count the steps of putting a name together. Raises ``InvalidSchema`` when there were too many."""
+        self.spend(1 + characters // _CHARACTERS_OF_A_STEP)
 
     def spend(self, count: int = 1) -> None:
         """Count steps. Raises ``InvalidSchema`` when there were too many."""

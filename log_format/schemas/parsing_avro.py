@@ -102,6 +102,7 @@ class _Parser:
     def _named(self, name: str, namespace: str, place: str) -> AvroType:
         if name in PRIMITIVES:
             return PRIMITIVES[name]
+        self.steps.spend_name(len(namespace))
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         found = self.names.get(full) or self.names.get(name)
         if found is None:
@@ -136,12 +137,13 @@ class _Parser:
             space, _, name = name.rpartition(".")
         for part in (*(space.split(".") if space else ()), name):
             _check_name(part, place)
+        self.steps.spend_name(len(space))
         full = f"{space}.{name}" if space else name
         if full in PRIMITIVES or full in self.names:
             raise _invalid(f"The type {full!r} is defined already.", place)
-        aliases = tuple(
-            alias if "." in alias or not space else f"{space}.{alias}" for alias in _texts(value, "aliases", place)
-        )
+        short = _texts(value, "aliases", place)
+        self.steps.spend_name(len(short) * len(space))
+        aliases = tuple(alias if "." in alias or not space else f"{space}.{alias}" for alias in short)
         defined = AvroType(
             kind=kind, name=full, aliases=aliases, doc=_doc(value), properties=_properties(value, reserved)
         )

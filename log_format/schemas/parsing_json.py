@@ -42,7 +42,7 @@ _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _HOPS_MAX: Final = 100
 """Most references that lead to one another."""
 
-_PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000, size_limit=1024 * 1024)
+_PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1024 * 1024)
 _STEPS_OF_A_PATTERN: Final = 100
 """How many usual steps compiling a pattern takes, about."""
 
@@ -179,23 +179,26 @@ class _Parser:
                     self._referring.append((value, base, reference, id_keyword))
                     break
             for pattern in _patterns(value):
-                self._steps.spend(_STEPS_OF_A_PATTERN)
+                self._steps.spend(_STEPS_OF_A_PATTERN + len(pattern) // 10)
                 matches(pattern, "")
             waiting.extend((each, base) for each in _subschemas(value))
 
     def _named(self, value: Mapping[str, Any], base: str, id_keyword: str) -> str:
         named = value.get(id_keyword)
         if isinstance(named, str):
+            self._steps.spend_name(len(base) + len(named))
             address = _joined(base, named).rstrip("#")
             self._addresses.setdefault(address, value)
             if not named.startswith("#"):
                 base = address
         for keyword in ("$anchor", "$dynamicAnchor"):
             if isinstance(anchor := value.get(keyword), str):
+                self._steps.spend_name(len(base) + len(anchor))
                 self._addresses.setdefault(f"{base}#{anchor}", value)
         return base
 
     def _found(self, base: str, reference: str) -> Any:
+        self._steps.spend_name(len(base) + len(reference))
         for whole_address in (_joined(base, reference), reference):
             address, fragment = urldefrag(whole_address)
             whole = f"{address}#{fragment}"

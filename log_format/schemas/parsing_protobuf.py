@@ -155,6 +155,7 @@ class _Linker:
         self._pool = descriptor_pool.DescriptorPool()
         self._names: list[str] = []
         self._steps = Steps()
+        self._longest = 0
 
     def link(self, file: Any, others: Mapping[str, Any]) -> None:
         """Link a file after those that it imports."""
@@ -186,6 +187,8 @@ class _Linker:
         return found
 
     def _add(self, file: Any) -> None:
+        if file.name not in _GOOGLE:
+            self._check(file)
         try:
             self._pool.AddSerializedFile(file.SerializeToString())
         except (TypeError, ValueError) as error:
@@ -193,12 +196,27 @@ class _Linker:
             raise InvalidSchema(
                 f"{detail}.", place="" if file.name.endswith(_MAIN) else f"import {file.name!r}"
             ) from error
-        if file.name not in _GOOGLE:
-            for message in file.message_type:
-                _check_message(message, self._steps)
-            for enum in file.enum_type:
-                _check_enum(enum)
         self._names.append(file.name)
+
+    def _check(self, file: Any) -> None:
+        """Check what linking leaves to ``protoc``, and that full names are not so long that they take the memory."""
+        waiting = [(message, len(file.package)) for message in file.message_type]
+        enums = [(enum, len(file.package)) for enum in file.enum_type]
+        for message, before in waiting:  # grows
+            length = before + len(message.name)
+            self._longest = max(self._longest, length)
+            self._steps.spend_name(length * (1 + len(message.field) + len(message.oneof_decl) + len(message.extension)))
+            waiting.extend((nested, length) for nested in message.nested_type)
+            enums.extend((enum, length) for enum in message.enum_type)
+            _check_message(message)
+        for enum, before in enums:
+            self._longest = max(self._longest, before + len(enum.name))
+            self._steps.spend_name((before + len(enum.name)) * (1 + len(enum.value)))
+            _check_enum(enum)
+        for service in file.service:
+            self._steps.spend_name((len(file.package) + len(service.name) + self._longest) * (1 + len(service.method)))
+        fields = sum(1 for message, _ in waiting for field in message.field if field.type_name)
+        self._steps.spend_name(self._longest * (fields + len(file.extension)))
 
 
 def _imported(name: str, others: Mapping[str, Any]) -> Any:
@@ -218,24 +236,19 @@ def _confluent(name: str) -> Any:
     return file_of(name, _CONFLUENT[name])
 
 
-def _check_message(message: Any, steps: Steps) -> None:
+def _check_message(message: Any) -> None:
     reserved = [range(each.start, each.end) for each in message.reserved_range]
     extensions = [range(each.start, each.end) for each in message.extension_range]
     _check_ranges(message.name, [*reserved, *extensions])
     taken_by = _finder([*reserved, *extensions])
     names = set(message.reserved_name)
     for field in message.field:
-        steps.spend()
         if field.name in names:
             raise InvalidSchema(f"The name of the field {field.name!r} is reserved.", place=message.name)
         if taken_by(field.number):
             raise InvalidSchema(
                 f"The number {field.number} of the field {field.name!r} is reserved.", place=message.name
             )
-    for nested in message.nested_type:
-        _check_message(nested, steps)
-    for enum in message.enum_type:
-        _check_enum(enum)
 
 
 def _check_enum(enum: Any) -> None:

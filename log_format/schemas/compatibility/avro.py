@@ -43,7 +43,11 @@ _Found = Finding | Demand[_Pair]
 
 def avro_findings(reader: AvroType, writer: AvroType) -> list[Finding]:
     """Return why a reader's type can't read what was written with the writer's; empty: it can."""
-    return Pairs[_Pair](_rules).findings((reader, writer))
+    return Pairs[_Pair](_rules, _weight).findings((reader, writer))
+
+
+def _weight(pair: _Pair) -> int:
+    return sum(len(kind.fields) + len(kind.symbols) + len(kind.aliases) for kind in pair) // 4
 
 
 def _rules(pair: _Pair, holds: Holds[_Pair]) -> Iterator[_Found]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from log_format.schemas.parsed import shortened
+
 INCOMPATIBILITIES_MAX: Final = 100
 """Most reasons that are told of one pair of schemas."""
 
@@ -75,5 +77,7 @@ class Finding:
 def described(finding: Finding, path: str, sentences: Mapping[str, str], reader: str, writer: str) -> Incompatibility:
     """Return the finding as a reason. Sentences have the places ``{path}``, ``{info}``, ``{reader}`` and ``{writer}``."""
     sentence = sentences[finding.kind]
-    description = sentence.format(path=path, info=finding.info, reader=reader, writer=writer)
-    return Incompatibility(kind=finding.kind, path=path, description=description, info=finding.info)
+    path = shortened(path)
+    info = None if finding.info is None else shortened(finding.info)
+    description = sentence.format(path=path, info=info, reader=reader, writer=writer)
+    return Incompatibility(kind=finding.kind, path=path, description=description, info=info)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from log_format.schemas.compatibility.incompatibility import Finding
-from log_format.schemas.compatibility.pairs import Demand, Holds
+from log_format.schemas.compatibility.pairs import Demand, Holds, TooComplexError
 from log_format.schemas.json_nodes import JsonNode
 from log_format.schemas.parsed import InvalidSchema
 from log_format.schemas.parsing_json import Draft, matches
@@ -184,6 +184,9 @@ def _allows_all(node: JsonNode, keyword: str, unevaluated: str) -> bool:
 def _said_of(node: JsonNode, name: str) -> JsonNode | None:
     """Return the schema of a property that is not named, where the content model is partially open."""
     for pattern, schema in node.children("patternProperties").items():
+        node.document.matches_left -= 1 + (len(pattern) + len(name)) // 100
+        if node.document.matches_left < 0:
+            raise TooComplexError
         try:
             if matches(pattern, name):
                 return schema

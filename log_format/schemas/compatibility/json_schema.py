@@ -29,7 +29,11 @@ _BYTES: Final = "bytes"
 
 def json_findings(reader: JsonSchema, writer: JsonSchema) -> list[Finding]:
     """Return why what is valid by the writer's schema may not be by the reader's; empty: it is."""
-    return Pairs[Pair](_rules).findings((JsonNodes(reader).root, JsonNodes(writer).root))
+    return Pairs[Pair](_rules, _weight).findings((JsonNodes(reader).root, JsonNodes(writer).root))
+
+
+def _weight(pair: Pair) -> int:
+    return sum(node.size for node in pair) // 2
 
 
 def _rules(pair: Pair, holds: Holds[Pair]) -> Iterator[Found]:
@@ -82,8 +86,8 @@ def _enums(new: JsonNode, old: JsonNode) -> Iterator[Finding]:
         yield Finding("ENUM_ARRAY_NARROWED" if values < before else "ENUM_ARRAY_CHANGED", ("enum",))
 
 
-def _values(node: JsonNode) -> frozenset[str]:
-    return frozenset(node.document.text(value) for value in node.value["enum"])
+def _values(node: JsonNode) -> frozenset[bytes]:
+    return frozenset(node.document.fingerprint(value) for value in node.value["enum"])
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -100,11 +104,11 @@ def _combined(new: JsonNode, old: JsonNode, holds: Holds[Pair]) -> Iterator[Foun
         yield Finding("PRODUCT_TYPE_EXTENDED")
     elif len(before) > len(parts) and old.criterion != "allOf":
         yield Finding("SUM_TYPE_NARROWED")
-    texts, texts_before = list(parts), list(before)
+    ours, theirs = list(parts.values()), list(before.values())
     count = largest_matching(
         len(before),
         len(parts),
-        lambda one, other: holds((parts[texts[other]], before[texts_before[one]])),
+        lambda one, other: holds((ours[other], theirs[one])),
     )
     if count < min(len(parts), len(before)):
         yield Finding("COMBINED_TYPE_SUBSCHEMAS_CHANGED")
@@ -120,6 +124,6 @@ def _may_become(old: JsonNode, new: JsonNode) -> bool:
     )
 
 
-def _parts(node: JsonNode) -> Mapping[str, JsonNode]:
-    """Return the parts by their text: equal ones count once."""
-    return {node.document.text(part): node.document.node(part) for part in node.parts}
+def _parts(node: JsonNode) -> Mapping[bytes, JsonNode]:
+    """Return the parts by their fingerprint: equal ones count once."""
+    return {node.document.fingerprint(part): node.document.node(part) for part in node.parts}

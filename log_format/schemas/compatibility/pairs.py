@@ -50,8 +50,10 @@ class TooComplexError(Exception):
 class Pairs(Generic[Pair]):
     """The judgements of one comparison."""
 
-    def __init__(self, rules: Rules[Pair]) -> None:
+    def __init__(self, rules: Rules[Pair], weight: Callable[[Pair], int] = lambda _: 0) -> None:
+        """Make one with rules and, for pairs that take longer than others, how many more judgements each counts as."""
         self._rules = rules
+        self._weight = weight
         self._good: set[Pair] = set()
         self._bad: set[Pair] = set()
         self._open: set[Pair] = set()
@@ -82,10 +84,13 @@ class Pairs(Generic[Pair]):
             if not self._assumed or len(self._bad) == known:
                 return holds
 
-    def _holds(self, pair: Pair) -> bool:
-        self._left -= 1
+    def _spend(self, judgements: int) -> None:
+        self._left -= judgements
         if self._left < 0:
             raise TooComplexError
+
+    def _holds(self, pair: Pair) -> bool:
+        self._spend(1)
         if pair in self._bad:
             return False
         if pair in self._good:
@@ -95,6 +100,7 @@ class Pairs(Generic[Pair]):
             return True
         if len(self._open) >= PAIRS_DEPTH_MAX:
             raise TooComplexError
+        self._spend(self._weight(pair))
         self._open.add(pair)
         for each in self._rules(pair, self._holds):
             if isinstance(each, Finding) or not self._holds(each.pair):
@@ -110,6 +116,7 @@ class Pairs(Generic[Pair]):
         waiting: list[tuple[Pair, tuple[str, ...]]] = [(root, ())]
         while waiting:
             pair, path = waiting.pop()
+            self._spend(self._weight(pair))
             demands = []
             for each in self._rules(pair, self._holds):
                 if isinstance(each, Finding):

@@ -163,6 +163,13 @@ HOSTILE = {
     "too large": '"' + "a" * SCHEMA_BYTES_MAX + '"',
     "many brackets": "[" * SCHEMA_BYTES_MAX,
     "many arrays": '{"type":"array","items":' * 5_000 + '"int"' + "}" * 5_000,
+    "names that multiply": json.dumps(
+        _record(
+            *({"name": f"f{at}", "type": {"type": "fixed", "name": f"F{at}", "size": 1}} for at in range(9_000)),
+            namespace="a" * 300_000,
+        )
+    ),
+    "aliases that multiply": json.dumps(_record(namespace="a" * 900, aliases=[f"A{at}" for at in range(90_000)])),
     "a long number": json.dumps({"type": "int", "x": 0})[:-2] + "9" * 100_000 + "}",
     "defaults that multiply": json.dumps(
         _record(
@@ -186,6 +193,13 @@ def test_hostile_texts_take_bounded_time(text: str) -> None:
     with pytest.raises(InvalidSchema):
         parse(Schema(text=text))
     assert time.monotonic() - began < 20
+
+
+def test_what_is_told_of_a_long_name_is_short() -> None:
+    """A name of a megabyte is not answered with a megabyte."""
+    with pytest.raises(InvalidSchema) as refused:
+        parse(Schema(text='"' + "x" * 1_000_000 + '"'))
+    assert len(refused.value.detail) < 1_000
 
 
 def test_many_fields_are_no_harm() -> None:

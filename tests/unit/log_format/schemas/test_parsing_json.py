@@ -132,6 +132,16 @@ HOSTILE = {
     "deep": '{"items":' * 1_000 + "{}" + "}" * 1_000,
     "a pattern that grows": json.dumps({"pattern": "(((a{99}){99}){99}){99}"}),
     "many patterns": json.dumps({"patternProperties": {f"^a{index}": {} for index in range(40_000)}}),
+    "addresses that multiply": json.dumps(
+        {
+            "$schema": Draft.DRAFT_2020_12,
+            "$id": "http://x/" + "a" * 300_000,
+            "$defs": {f"{at}": {"$anchor": f"a{at}"} for at in range(9_000)},
+        }
+    ),
+    "ids that multiply": json.dumps(
+        {"$id": "http://x/" + "a" * 300_000 + "/", "definitions": {f"{at}": {"$id": f"a{at}"} for at in range(9_000)}}
+    ),
     "a chain of references": json.dumps(
         {
             "$ref": "#/definitions/0",

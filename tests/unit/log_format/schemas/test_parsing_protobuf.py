@@ -245,6 +245,10 @@ HOSTILE = {
     "an open comment": "/*" * 500_000,
     "an open text": '"' + "a" * 1_000_000,
     "long numbers": "message M { optional int32 a = " + "9" * 100_000 + "; }",
+    "names that multiply": "package " + "a" * 300_000 + ";" + "".join(f"message M{at} {{}}" for at in range(30_000)),
+    "nested names that multiply": "".join(f"message {'a' * 500} {{" for _ in range(31))
+    + "".join(f"message a{at}{{}}" for at in range(40_000))
+    + "}" * 31,
     "many ranges": "message M { reserved " + ", ".join(str(2 * at + 1) for at in range(100_000)) + ", 1; }",
 }
 

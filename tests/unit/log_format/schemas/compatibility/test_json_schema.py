@@ -263,6 +263,33 @@ def test_what_takes_too_long_is_not_compatible() -> None:
     assert time.monotonic() - began < 20
 
 
+LARGE_PAIRS = {
+    "enums": [{"enum": [f"{at}.{each}" for each in range(140)]} for at in range(600)],
+    "objects": [{"properties": {f"p{each}": True for each in range(90)}, "title": str(at)} for at in range(700)],
+}
+
+
+@pytest.mark.parametrize("parts", LARGE_PAIRS.values(), ids=LARGE_PAIRS)
+def test_large_parts_count_by_their_size(parts: list[Any]) -> None:
+    """Each part of a combination may be compared with each other one: large ones end the comparison sooner."""
+    began = time.monotonic()
+    old = [
+        {**part, "minProperties": 5} if "properties" in part else {"enum": [*part["enum"], "more"]} for part in parts
+    ]
+    new = [{**part, "minProperties": 6} if "properties" in part else part for part in parts]
+    assert _findings({"oneOf": new}, {"oneOf": old}) == ["TOO_COMPLEX #/"]
+    assert time.monotonic() - began < 20
+
+
+def test_patterns_are_not_tried_for_ever() -> None:
+    """Hard patterns, each tried with each name, end the comparison, and what is known by then is told."""
+    patterns: dict[str, Any] = {rf"^(a|a)*?(?=b)\1c{at}": {} for at in range(100)}
+    names = {"a" * 500 + str(at): STRING for at in range(1_000)}
+    began = time.monotonic()
+    assert _findings({**_closed(), "patternProperties": patterns}, _closed(**names))
+    assert time.monotonic() - began < 20
+
+
 def test_a_pattern_that_takes_too_long_covers_nothing() -> None:
     """A pattern that would have to be tried for ever covers no name, so that the property is missed."""
     new = {**_closed(), "patternProperties": {"^(a|aa)+(?=b)c$": {}}}
