@@ -50,6 +50,7 @@ BENCHMARKS: Final = {
     "maintenance-memory": ("maintenance.memory",),
     "manifests": ("maintenance.manifests",),
     "registry": ("registry.registry",),
+    "typed": ("typed.produce",),
     "collect": ("collect.collect",),
 }
 """The modules of each benchmark, whose ``measure(options)`` yields tables. One is imported when it is asked for."""

@@ -6,6 +6,7 @@ those of one.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -16,14 +17,14 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.kafka.call import KafkaCall
 from gateway.kafka.calls.produce_stages import AdmittedBatch, DecodedBatch, PartitionAnswer
-from gateway.kafka.calls.refused_records import RECORD_ERRORS_MAX, check_records, refuse_some
+from gateway.kafka.calls.refused_records import RECORD_ERRORS_MAX, RefusedRecords, check_records, refuse_some
 from gateway.kafka.wire.compression import TooLarge
 from gateway.kafka.wire.decoding import UnknownCodec, decode, decode_together
 from gateway.kafka.wire.few_records import RECORDS_MAX as FEW_RECORDS
 from gateway.kafka.wire.reading import Malformed
 from log_format.records.single import SingleRecord, records_to_table
 from log_format.records.size import SMALL_TABLE_RECORDS, all_record_bytes, largest_record_bytes, record_bytes
-from log_format.schemas.columns.codec import RecordTyping
+from log_format.schemas.columns.codec import Misfit, RecordTyping
 from log_format.topic.config import Subjects
 
 TypingsBySubjects = Mapping[Subjects, RecordTyping]
@@ -55,24 +56,50 @@ def decode_all(
             found.append(PartitionAnswer(part.partition, KafkaError.invalid_record))
         else:
             left -= max(one.size_bytes, len(part.batch))
-            typing = typings.get(part.state.config.subjects)
-            found.append(one if typing is None else check_schemas(one, typing))
+            found.append(one)
+    return check_schemas(found, typings)
+
+
+def check_schemas(
+    parts: Sequence[DecodedBatch | PartitionAnswer], typings: TypingsBySubjects
+) -> list[DecodedBatch | PartitionAnswer]:
+    """Return the batches with their typed columns, each refused by itself for records that are not of the topic's schemas, unless
+    the topic marks them. The records of all batches with the same schemas are checked at once."""
+    found = list(parts)
+    for subjects, typing in typings.items():
+        numbers = [
+            number
+            for number, part in enumerate(parts)
+            if isinstance(part, DecodedBatch)
+            and part.refused is None
+            and part.typed is None
+            and part.admitted.state.config.subjects == subjects
+        ]
+        batches = [part for number in numbers if isinstance(part := parts[number], DecodedBatch)]
+        tables = [_table(part) for part in batches]
+        if not tables:
+            continue
+        typed, misfits = typing.typed(pa.concat_tables([table.select(["key", "value"]) for table in tables]))
+        start = 0
+        for number, part, table in zip(numbers, batches, tables, strict=True):
+            end = start + table.num_rows
+            first, last = (bisect_left(misfits, row, key=lambda misfit: misfit.row) for row in (start, end))
+            own = [replace(misfit, row=misfit.row - start) for misfit in misfits[first:last]]
+            columns = typed.slice(start, table.num_rows)
+            found[number] = replace(part, records=table, typed=columns, misfits=own, refused=_refuse_misfits(part, own))
+            start = end
     return found
 
 
-def check_schemas(part: DecodedBatch, typing: RecordTyping) -> DecodedBatch:
-    """Return the batch with its typed columns, refused for the records that are not of the topic's schemas unless the topic marks
-    them."""
-    if part.refused is not None:
-        return part
-    records = part.records
-    table = records_to_table([records]) if isinstance(records, SingleRecord) else records
-    typed, misfits = typing.typed(table)
-    refused = None
-    if misfits and part.admitted.state.config.choice("data.on.error") == "reject":
-        told = {misfit.row: str(misfit) for misfit in misfits[:RECORD_ERRORS_MAX]}
-        refused = refuse_some(KafkaError.invalid_record, "A record is not of the topic's schema.", told)
-    return replace(part, records=table, typed=typed, misfits=misfits, refused=refused)
+def _table(part: DecodedBatch) -> pa.Table:
+    return records_to_table([part.records]) if isinstance(part.records, SingleRecord) else part.records
+
+
+def _refuse_misfits(part: DecodedBatch, misfits: Sequence[Misfit]) -> RefusedRecords | None:
+    if not misfits or part.admitted.state.config.choice("data.on.error") == "mark":
+        return None
+    told = {misfit.row: str(misfit) for misfit in misfits[:RECORD_ERRORS_MAX]}
+    return refuse_some(KafkaError.invalid_record, "A record is not of the topic's schema.", told)
 
 
 def _decode_by_topic(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from gateway.kafka.call import KafkaCall, yield_to_loop
@@ -44,15 +45,20 @@ async def judged_by_newer(
 ) -> list[DecodedBatch | PartitionAnswer]:
     """Return the batches, those with records of unknown schemas judged again if the registry knows more by now."""
     found: list[DecodedBatch | PartitionAnswer] = []
+    typings: dict[Subjects, RecordTyping] = {}
     for number, part in enumerate(parts, 1):
         if isinstance(part, DecodedBatch) and part.misfits:
+            subjects = part.admitted.state.config.subjects
             try:
-                typing = await call.engine.typings.newer(part.admitted.state.config.subjects, part.misfits)
+                typing = await call.engine.typings.newer(subjects, part.misfits)
             except TidelogError as error:
                 found.append(PartitionAnswer(part.admitted.partition, produce_error(error)))
                 continue
             if typing is not None:
-                part = check_schemas(part.unjudged(), typing)  # noqa: PLW2901
+                typings[subjects] = typing
+                part = part.unjudged()  # noqa: PLW2901
         found.append(part)
         await yield_to_loop(number)
-    return found
+    if not typings:
+        return found
+    return await asyncio.get_running_loop().run_in_executor(call.gateway.codec_pool, check_schemas, found, typings)

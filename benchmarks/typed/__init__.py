@@ -1,0 +1,1 @@
+"""Typed topics beside untyped ones."""

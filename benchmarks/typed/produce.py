@@ -1,0 +1,156 @@
+"""What a schema costs: CPU of the gateway for a record that is checked and gets columns, beside the same record without a schema.
+
+JSON documents over HTTP, a thousand in a request; and values of Confluent's Avro serializer by confluent-kafka. Eight fields. The
+untyped topic is the base, turn by turn in the same run.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, Producer
+
+from benchmarks.harness.load import request
+from benchmarks.harness.options import Options
+from benchmarks.harness.pairs import in_turns, ratio
+from benchmarks.harness.processes import Server, call, free_port, gateway, make_topic
+from benchmarks.harness.report import Table
+from benchmarks.harness.stores import directory
+from benchmarks.produce.price import priced
+
+RECORDS: Final = 1_000
+CONNECTIONS: Final = 2
+KAFKA_RECORDS: Final = 200_000
+ROUNDS: Final = 5
+JSON_RATIO_MAX: Final = 2.0
+AVRO_RATIO_MAX: Final = 1.4
+_FIELDS: Final = (
+    ("id", "long"),
+    ("amount", "double"),
+    ("name", "string"),
+    ("at", {"type": "long", "logicalType": "timestamp-millis"}),
+    ("quantity", "int"),
+    ("is_paid", "boolean"),
+    ("order", "long"),
+    ("city", "string"),
+)
+_TOPICS: Final = {"untyped": "", "typed": "orders-value"}
+
+
+def measure(_options: Options) -> Iterator[Table]:
+    """Yield one table."""
+    table = Table(
+        "A schema's price: eight fields, 4 partitions, a directory",
+        ["load", "bytes", "records/s", "CPU us/record, untyped", "typed", "typed / untyped", "at most"],
+        notes=[
+            f"Medians of {ROUNDS} alternating rounds; CPU is that of the gateway's process; records/s of the typed topic."
+        ],
+    )
+    address = f"127.0.0.1:{free_port()}"
+    with directory() as store, gateway(store, settings=["--kafka-listen", address]) as server:
+        schema_id = _set_up(server)
+        documents = [json.dumps(_order(number)) for number in range(RECORDS)]
+        loads = {name: partial(_by_http, server, name, documents) for name in _TOPICS}
+        _add(
+            table,
+            f"JSON x {RECORDS:,} over HTTP",
+            len(documents[0]),
+            in_turns(loads, ROUNDS, warms_up=True),
+            JSON_RATIO_MAX,
+        )
+        values = [_framed(schema_id, _order(number)) for number in range(RECORDS)]
+        sent = {name: partial(_by_kafka, server, address, name, values) for name in _TOPICS}
+        _add(table, "Avro by confluent-kafka", len(values[0]), in_turns(sent, ROUNDS, warms_up=True), AVRO_RATIO_MAX)
+    yield table
+
+
+def _set_up(server: Server) -> int:
+    """Register the schema and make both topics; return the schema's id."""
+    fields = [{"name": name, "type": kind} for name, kind in _FIELDS]
+    schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
+    registered = call(server.port, "POST", "/registry/subjects/orders-value/versions", {"schema": schema})
+    for name, subject in _TOPICS.items():
+        make_topic(server.port, name, partitions=4, config={"value.schema": subject})
+    return int(registered["id"])
+
+
+def _order(number: int) -> dict[str, Any]:
+    rng = random.Random(number)
+    return {
+        "id": number,
+        "amount": round(rng.random() * 1000, 2),
+        "name": f"user{number % 1000}",
+        "at": f"2026-11-28T12:00:{number % 60:02d}Z",
+        "quantity": number % 7,
+        "is_paid": number % 2 == 0,
+        "order": number * 3,
+        "city": rng.choice(("Berlin", "Paris", "Rome")),
+    }
+
+
+def _long(number: int) -> bytes:
+    """Encode a number that is not negative as Avro does."""
+    raw, found = number << 1, bytearray()
+    while raw > 127:
+        found.append(raw & 127 | 128)
+        raw >>= 7
+    return bytes([*found, raw])
+
+
+def _framed(schema_id: int, order: dict[str, Any]) -> bytes:
+    """Return the order as Confluent's Avro serializer writes it."""
+
+    name, city = order["name"].encode(), order["city"].encode()
+    body = _long(order["id"]) + struct.pack("<d", order["amount"]) + _long(len(name)) + name
+    body += _long(1_795_867_200_000) + _long(order["quantity"]) + bytes([order["is_paid"]])
+    return b"\0" + schema_id.to_bytes(4, "big") + body + _long(order["order"]) + _long(len(city)) + city
+
+
+def _by_http(server: Server, topic: str, documents: Sequence[str]) -> tuple[float, float]:
+    """Send for two seconds; return CPU µs a record, and records a second."""
+    records = ",".join(f'{{"key":"k{number % 100}","value":{one}}}' for number, one in enumerate(documents))
+    body = f'{{"records":[{records}]}}'.encode()
+    one = request("POST", f"/v1/topics/{topic}/records", body, {"Content-Type": "application/json"})
+    done = priced(server, [one], connections=CONNECTIONS, seconds=2)
+    return done.cpu_us / RECORDS, done.load.answers * RECORDS / done.load.seconds
+
+
+def _by_kafka(server: Server, address: str, topic: str, values: Sequence[bytes]) -> tuple[float, float]:
+    """Send records by one producer; return CPU µs a record, and records a second."""
+
+    failed: list[object] = []
+
+    def acknowledged(error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            failed.append(error)
+
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 50, "queue.buffering.max.messages": 1_000_000})
+    before, began = server.cpu_seconds(), time.monotonic()
+    for number in range(KAFKA_RECORDS):
+        producer.produce(topic, values[number % RECORDS], on_delivery=acknowledged)
+        if number % 1000 == 0:
+            producer.poll(0)
+    left = producer.flush(120)
+    if left or failed:
+        raise RuntimeError(f"not every record was acknowledged: {left} left, {failed[:1]}")
+    seconds = time.monotonic() - began
+    return (server.cpu_seconds() - before) / KAFKA_RECORDS * 1e6, KAFKA_RECORDS / seconds
+
+
+def _add(table: Table, load: str, size: int, rounds: dict[str, list[tuple[float, float]]], ratio_max: float) -> None:
+    prices = {name: [cpu_us for cpu_us, _ in found] for name, found in rounds.items()}
+    table.add(
+        load,
+        size,
+        f"{statistics.median(rate for _, rate in rounds['typed']):,.0f}",
+        *(f"{statistics.median(prices[name]):.2f}" for name in _TOPICS),
+        f"{ratio(prices['typed'], prices['untyped']):.2f}",
+        f"{ratio_max}",
+    )
