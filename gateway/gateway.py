@@ -29,7 +29,7 @@ from gateway.quotas.quotas import Quotas
 from gateway.settings.settings import Settings
 from gateway.sql.statements import Statements
 from gateway.telemetry.metrics import Metrics
-from gateway.vending.vending import Vending
+from gateway.vending.vending import CredentialVending
 from log_format.access.acls import CLUSTER, Operation, ResourceType
 from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY
@@ -66,7 +66,7 @@ class Gateway:
     """Recording of audit events; None with ``audit=off``."""
     authentication: Authentication | None
     """Authentication of clients; None with ``auth=off``."""
-    vending: Vending
+    vending: CredentialVending
     lane: HistoryLane | None
     """Lane of readers of old records; None with ``readers=0``."""
     sql: Statements | None

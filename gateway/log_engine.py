@@ -53,7 +53,7 @@ from gateway.journals.future_times import FutureTimes
 from gateway.journals.upkeep import JournalUpkeep
 from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.queues.queues import Queues, QueueSources
-from gateway.scheduled.delayed import Delayed
+from gateway.scheduled.delayed import DelayedRecordService
 from gateway.schemas.schema_registry import SchemaRegistry
 from gateway.tables.access import AccessTable
 from gateway.tables.schemas import SchemasTable
@@ -223,7 +223,7 @@ class LogEngine:
         self.journal_upkeep = JournalUpkeep(self.journals, self.topics, self._access, ownership)
         self.commit_modes = CommitModes(self.journals, self.topics, self._access)
         delaying = (self._access, self.topics, ownership, finishing.transactions, given.make_executor)
-        self.delayed = Delayed(*delaying, memory=given.request_memory, registry=registry)
+        self.delayed = DelayedRecordService(*delaying, memory=given.request_memory, registry=registry)
         self.schemas = SchemaRegistry(schemas, self._access, given.make_executor)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None

@@ -25,12 +25,12 @@ _MEDIA_TYPES: Final = {
 }
 INDEX: Final = _STATIC.joinpath("index.html").read_text()
 """The page at ``/``, with placeholders for the release and the settings."""
-_PLACE: Final = re.compile(r"\{(\w+)\}")
-_PACKED: Final = ".gz"
+_PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
+_COMPRESSED_SUFFIX: Final = ".gz"
 _DIGITS: Final = 16
 """Hexadecimal digits of a digest: 64 bits tell apart the releases that one browser may meet."""
-_KEPT: Final = "public, max-age=31536000, immutable"
-_ASKED_AGAIN: Final = "no-cache"
+_CACHE_FOREVER: Final = "public, max-age=31536000, immutable"
+_REVALIDATE: Final = "no-cache"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +45,16 @@ class ConsoleFile:
 def _read(path: Path) -> tuple[str, ConsoleFile]:
     """Return a file and its name; libraries are stored compressed."""
     name, content = path.relative_to(_STATIC).as_posix(), path.read_bytes()
-    if name.endswith(_PACKED):
-        name, content = name.removesuffix(_PACKED), gzip.decompress(content)
+    if name.endswith(_COMPRESSED_SUFFIX):
+        name, content = name.removesuffix(_COMPRESSED_SUFFIX), gzip.decompress(content)
     etag = f'W/"{hashlib.sha256(content).hexdigest()[:_DIGITS]}"'  # weak: it may be sent compressed
     return name, ConsoleFile(content=content, media_type=_MEDIA_TYPES[Path(name).suffix], etag=etag)
 
 
 FILES: Final = dict(
-    _read(path) for path in sorted(_STATIC.rglob("*")) if path.suffix in _MEDIA_TYPES or path.suffix == _PACKED
+    _read(path)
+    for path in sorted(_STATIC.rglob("*"))
+    if path.suffix in _MEDIA_TYPES or path.suffix == _COMPRESSED_SUFFIX
 )
 """Files by their names below ``/console/<release>/``."""
 RELEASE: Final = hashlib.sha256(
@@ -74,7 +76,7 @@ def index_page(console: str, login: ConsoleLogin | None, *, has_sql: bool) -> by
     issuer, client, scope = ("", "", "") if login is None else (login.issuer, login.client, login.scope)
     values = {"release": RELEASE, "console": console, "issuer": issuer, "client": client, "scope": scope}
     values["sql"] = "on" if has_sql else "off"
-    return _PLACE.sub(lambda found: html.escape(values[found[1]]), INDEX).encode()
+    return _PLACEHOLDER.sub(lambda found: html.escape(values[found[1]]), INDEX).encode()
 
 
 def index_headers(login: ConsoleLogin | None) -> dict[str, str]:
@@ -86,7 +88,7 @@ def index_headers(login: ConsoleLogin | None) -> dict[str, str]:
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
     )
     return {
-        "cache-control": _ASKED_AGAIN,
+        "cache-control": _REVALIDATE,
         "content-security-policy": policy,
         "cross-origin-opener-policy": "same-origin",
         "referrer-policy": "no-referrer",
@@ -98,7 +100,7 @@ def index_headers(login: ConsoleLogin | None) -> dict[str, str]:
 def file_headers(file: ConsoleFile, release: str) -> dict[str, str]:
     """Return the headers of a file that was requested as part of ``release``."""
     return {
-        "cache-control": _KEPT if release == RELEASE else _ASKED_AGAIN,
+        "cache-control": _CACHE_FOREVER if release == RELEASE else _REVALIDATE,
         "content-type": f"{file.media_type}; charset=utf-8",
         "etag": file.etag,
         "x-content-type-options": "nosniff",

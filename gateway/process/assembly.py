@@ -58,7 +58,7 @@ from gateway.stores.missing_hints import MissingHints
 from gateway.stores.own_commits import OwnCommits
 from gateway.stores.proven import ProvenStore
 from gateway.telemetry.metrics import Metrics
-from gateway.vending.vending import Vending
+from gateway.vending.vending import CredentialVending
 from log_format.clock import Clock, SystemClock
 from log_format.errors import StoreUnavailable
 from log_format.layout import TOPICS
@@ -188,7 +188,7 @@ def assemble_from_parts(settings: Settings, parts: GatewayParts) -> Gateway:
     )
     return Gateway(
         rights=engine.rights,
-        vending=Vending(store.uri, settings),
+        vending=CredentialVending(store.uri, settings),
         lane=parts.lane,
         sql=make_statements(settings),
         recording=None if settings.audit_mode == "off" else _recording(settings, engine, clock, metrics),

@@ -24,7 +24,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from gateway.process.priority import lower_priority
-from gateway.sql.task import CPU_S_MAX, LENGTH, LIFE_S_MAX, Found, framed
+from gateway.sql.task import CPU_S_MAX, LENGTH, LIFE_S_MAX, StatementAnswer, frame
 from log_format.without_pandas import hide_pandas
 
 OUT_OF_MEMORY_SCORE: Final = 1000
@@ -69,7 +69,7 @@ def main() -> None:
     statement = Statement()
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     restrict_process()
-    named = statement.named(_frame(source).decode())
+    named = statement.parse(_frame(source).decode())
     _say(sink, named)
     if named.error is None:
         blocks: dict[str, list[pa.Table]] = {topic: [] for topic in named.topics}
@@ -77,7 +77,7 @@ def main() -> None:
             with pa.ipc.open_stream(_frame(source)) as stream:
                 blocks[name.decode()].append(stream.read_all())
         error = statement.load(blocks)
-        _say(sink, statement.found() if error is None else Found(error=error))
+        _say(sink, statement.run() if error is None else StatementAnswer(error=error))
     # The gateway has the answer, and kills this process: nothing is left to clean up.
     os._exit(0)
 
@@ -121,7 +121,7 @@ def _exactly(source: BinaryIO, size: int) -> bytes:
 
 
 def _say(sink: BinaryIO, message: msgspec.Struct) -> None:
-    sink.write(framed(msgspec.json.encode(message)))
+    sink.write(frame(msgspec.json.encode(message)))
     sink.flush()
 
 

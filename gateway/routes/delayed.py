@@ -65,7 +65,7 @@ async def file_and_append(
     stamp = whole.stamp
     if stamp is None and len(later) == len(records):
         flush_ms = topic.state.config.integer("flush.ms")
-        filed = await engine.delayed.filing.share(topic.name, whole.topic_id, later, flush_ms)
+        filed = await engine.delayed.filing.file_shared(topic.name, whole.topic_id, later, flush_ms)
         try:
             return await _append_remaining(engine, topic, (whole, records, filed), hand_over)
         except TidelogError as problem:
@@ -75,9 +75,9 @@ async def file_and_append(
         name = name_of_request(*stamp)
         known = await _wait_for_sequence(engine, topic, stamp, deadline_ms)
         if known is not None:
-            filed_before = await engine.delayed.filing.repeated(topic.name, whole.topic_id, name)
+            filed_before = await engine.delayed.filing.find_repeated(topic.name, whole.topic_id, name)
             return DelayedResult(known, [] if filed_before is None else _describe_scheduled(filed_before))
-    filed = await engine.delayed.filing.alone(topic.name, whole.topic_id, later, name)
+    filed = await engine.delayed.filing.file_alone(topic.name, whole.topic_id, later, name)
     try:
         return await _append_remaining(engine, topic, (whole, records, filed), hand_over)
     except (OutcomeUnknown, UnknownTopic):

@@ -89,7 +89,7 @@ async def list_scheduled(
     """List pending delayed records."""
     engine = engine_of(request)
     topic_id = await _topic_id(engine, topic)
-    found = await engine.delayed.filing.waiting(topic, topic_id, query.after or "", query.limit + 1)
+    found = await engine.delayed.filing.list_waiting(topic, topic_id, query.after or "", query.limit + 1)
     entries = [entry for one in found for entry in _entries(one)]
     answer: ScheduledEntries = {"scheduled": entries[: query.limit]}
     if len(entries) > query.limit:

@@ -29,9 +29,9 @@ from gateway.quotas.spending import spends
 from gateway.routes import quota_charges
 from gateway.routes.administration import note_denials
 from gateway.routes.typed_route import TypedRoute
-from gateway.sql.newest import RECORDS_MAX, Newest, ReadTopic
+from gateway.sql.newest import RECORDS_MAX, NewestReader, ReadTopic
 from gateway.sql.statements import WAITING_MAX, Statements
-from gateway.sql.task import FRAME_BYTES_MAX, STATEMENT_CHARACTERS_MAX, Found
+from gateway.sql.task import FRAME_BYTES_MAX, STATEMENT_CHARACTERS_MAX, StatementAnswer
 from log_format.errors import ErrorCode, RequestRefused
 
 router = APIRouter(route_class=TypedRoute, tags=["sql"])
@@ -117,25 +117,27 @@ async def ask(request: Request, question: Question) -> ASGIApp:
 
 async def _answer(request: Request, statements: Statements, question: Question) -> ASGIApp:
     async with statements.process() as process:
-        names = await process.named(question.sql)
+        names = await process.parse(question.sql)
         if not names:
             what = "names no topics"
             raise refused(f"The statement {what}.", [("/sql", what)])
         require(request, "Read", "topic", *names)
         pool, loop = gateway_of(request).codec_pool, asyncio.get_running_loop()
 
-        async def give(topic: str, records: pa.Table) -> None:
-            await process.give(topic, await loop.run_in_executor(pool, _arrow_stream, records))
+        async def send_block(topic: str, records: pa.Table) -> None:
+            await process.send_block(topic, await loop.run_in_executor(pool, _arrow_stream, records))
 
         engine, memory = engine_of(request), answer_memory(request)
-        newest = Newest(engine.start_resolver, engine.fetcher, memory, engine.clock)
-        read = await newest.read(names, records_max=question.max_records, timestamp_ms=question.timestamp, take=give)
+        newest = NewestReader(engine.start_resolver, engine.fetcher, memory, engine.clock)
+        read = await newest.read(
+            names, records_max=question.max_records, timestamp_ms=question.timestamp, take=send_block
+        )
         quota_charges.charge_fetched_bytes(request, sum(topic.size_bytes for topic in read))
         held = await memory.reserve_in_turn(
             _ANSWER_COPIES * FRAME_BYTES_MAX, wait_ms=_ANSWER_WAIT_MS_MAX, waiting_max=WAITING_MAX
         )
         with held:
-            body = _body(await process.found(), read)
+            body = _body(await process.read_answer(), read)
             await _recheck_rights(request, names)
             return RecordsResponse(
                 lambda: iter((body,)),
@@ -161,7 +163,7 @@ def _arrow_stream(records: pa.Table) -> list[memoryview]:
     return [memoryview(part) for part in parts]
 
 
-def _body(found: Found, read: Sequence[ReadTopic]) -> bytes:
+def _body(found: StatementAnswer, read: Sequence[ReadTopic]) -> bytes:
     topics = [
         {
             "topic": topic.name,

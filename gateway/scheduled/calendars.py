@@ -22,13 +22,13 @@ class Calendars:
         self._known: OrderedDict[tuple[str, str], tuple[Calendar, asyncio.Lock]] = OrderedDict()
 
     @asynccontextmanager
-    async def turn(self, topic: str, topic_id: str) -> AsyncIterator[Calendar]:
+    async def locked(self, topic: str, topic_id: str) -> AsyncIterator[Calendar]:
         """Yield the calendar, to one caller at a time."""
         calendar, lock = self._get(topic, topic_id)
         async with lock:
             yield calendar
 
-    def unshared(self, topic: str, topic_id: str) -> Calendar:
+    def new_calendar(self, topic: str, topic_id: str) -> Calendar:
         """Return a calendar that knows nothing yet, for calls that only need keys."""
         access = self._access
         return Calendar(access.store, topic, topic_id, access.clock, access.new_id)
@@ -36,7 +36,7 @@ class Calendars:
     def _get(self, topic: str, topic_id: str) -> tuple[Calendar, asyncio.Lock]:
         known = self._known.get((topic, topic_id))
         if known is None:
-            known = self._known[topic, topic_id] = (self.unshared(topic, topic_id), asyncio.Lock())
+            known = self._known[topic, topic_id] = (self.new_calendar(topic, topic_id), asyncio.Lock())
             for key in [key for key, (_, lock) in self._known.items() if not lock.locked()][: -KNOWN_MAX or None]:
                 if len(self._known) > KNOWN_MAX:
                     del self._known[key]

@@ -13,11 +13,11 @@ from gateway.memory_budget import MemoryBudget
 from gateway.scheduled.calendars import Calendars
 from gateway.scheduled.filing import Filing
 from gateway.scheduled.metrics import ScheduledMetrics
-from gateway.scheduled.publishing import Publishing
+from gateway.scheduled.publishing import DelayedPublisher
 from gateway.tables.transactions import TransactionsTable
 
 
-class Delayed:
+class DelayedRecordService:
     """Filing and publishing of delayed records. ``memory``: budget for the records of publications."""
 
     def __init__(
@@ -33,7 +33,7 @@ class Delayed:
     ) -> None:
         calendars = Calendars(access)
         self.metrics = ScheduledMetrics(registry)
-        self.publishing = Publishing(
+        self.publishing = DelayedPublisher(
             access,
             topics,
             calendars,

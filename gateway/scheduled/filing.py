@@ -77,7 +77,7 @@ class Filing:
         self._began_ms = access.clock.monotonic_ms()
         self._groups: dict[tuple[str, str], tuple[_Schedule, GroupCommit[DelayedRecords, FiledRequest]]] = {}
 
-    async def share(self, topic: str, topic_id: str, records: DelayedRecords, flush_ms: int) -> FiledRequest:
+    async def file_shared(self, topic: str, topic_id: str, records: DelayedRecords, flush_ms: int) -> FiledRequest:
         """File a request's records together with those of other requests. Raises ``BackOff``, ``OutcomeUnknown``,
         ``CorruptData``."""
         schedule, commits = self._group(topic, topic_id)
@@ -91,39 +91,41 @@ class Filing:
             ends_within_ms=bounds.commit_wait_ms_max,
         )
 
-    async def alone(self, topic: str, topic_id: str, records: DelayedRecords, name: str | None = None) -> FiledRequest:
+    async def file_alone(
+        self, topic: str, topic_id: str, records: DelayedRecords, name: str | None = None
+    ) -> FiledRequest:
         """File a request's records in an object of their own; ``name``: object's name for a request that may be repeated. Raises
-        what ``share`` raises."""
+        what ``file_shared`` raises."""
         return (await self._file(topic, topic_id, [records], name))[0]
 
-    async def repeated(self, topic: str, topic_id: str, name: str) -> FiledRequest | None:
+    async def find_repeated(self, topic: str, topic_id: str, name: str) -> FiledRequest | None:
         """Return what an earlier try has filed under a name; None if it is gone. Raises ``BackOff``, ``CorruptData``."""
-        async with self._calendars.turn(topic, topic_id) as calendar:
+        async with self._calendars.locked(topic, topic_id) as calendar:
             return await self._access.write_pool.run(find_earlier_try, calendar, name)
 
     async def withdraw(self, topic: str, topic_id: str, filed: FiledRequest) -> None:
-        """Withdraw the records that ``alone`` has filed. Raises ``OutcomeUnknown``."""
-        async with self._calendars.turn(topic, topic_id) as calendar:
+        """Withdraw the records that ``file_alone`` has filed. Raises ``OutcomeUnknown``."""
+        async with self._calendars.locked(topic, topic_id) as calendar:
             await self._access.write_pool.run(withdraw, calendar, filed)
 
     async def find(self, topic: str, topic_id: str, wanted: str) -> WaitingRecords:
         """Return the waiting record with the id ``wanted``. Raises ``UnknownScheduled``, ``BackOff``, ``CorruptData``."""
-        return await self._asked(topic, topic_id, partial(find, wanted=wanted))
+        return await self._submit(topic, topic_id, partial(find, wanted=wanted))
 
     async def cancel(self, topic: str, topic_id: str, wanted: str) -> None:
         """Cancel a waiting record. Raises ``UnknownScheduled``, ``AlreadyDelivered``, ``BackOff``, ``OutcomeUnknown``."""
-        await self._asked(topic, topic_id, partial(cancel, wanted=wanted))
+        await self._submit(topic, topic_id, partial(cancel, wanted=wanted))
 
-    async def waiting(self, topic: str, topic_id: str, after: str, count: int) -> list[WaitingRecords]:
+    async def list_waiting(self, topic: str, topic_id: str, after: str, count: int) -> list[WaitingRecords]:
         """Return up to ``count`` waiting records behind the id ``after``. Raises ``BackOff``, ``CorruptData``."""
-        return await self._asked(topic, topic_id, lambda calendar: list(list_waiting(calendar, after, count)))
+        return await self._submit(topic, topic_id, lambda calendar: list(list_waiting(calendar, after, count)))
 
     async def drain(self) -> None:
         """File the waiting records of all topics."""
         await asyncio.gather(*(commits.drain() for _, commits in list(self._groups.values())))
 
-    async def _asked(self, topic: str, topic_id: str, ask: Callable[[Calendar], T]) -> T:
-        async with self._calendars.turn(topic, topic_id) as calendar:
+    async def _submit(self, topic: str, topic_id: str, ask: Callable[[Calendar], T]) -> T:
+        async with self._calendars.locked(topic, topic_id) as calendar:
             try:
                 return await self._access.write_pool.run(ask, calendar)
             except StoreUnavailable as problem:
@@ -166,10 +168,10 @@ class Filing:
     async def _file(
         self, topic: str, topic_id: str, requests: list[DelayedRecords], name: str | None
     ) -> list[FiledRequest]:
-        calendar, pool = self._calendars.unshared(topic, topic_id), self._access.write_pool
+        calendar, pool = self._calendars.new_calendar(topic, topic_id), self._access.write_pool
         put = partial(put_object, is_repeatable=name is not None)
         filed = await pool.run(put, calendar, name or self._access.new_id(), requests)
-        async with self._calendars.turn(topic, topic_id) as shared:
+        async with self._calendars.locked(topic, topic_id) as shared:
             filed = await pool.run(find_missed, shared, filed)
         if (first_due := first_due_ms(filed)) is not None:
             self._notice(first_due)

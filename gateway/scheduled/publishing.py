@@ -46,9 +46,9 @@ from log_format.scheduled.scheduled_object import ScheduledObject, next_due
 from log_format.store import ObjectStore
 from log_format.topic.producer_id import PUBLISHER
 
-LOOK_MS: Final = 1_000
+ROUND_INTERVAL_MS: Final = 1_000
 """Interval at which the store is asked for due records."""
-QUIET_LOOK_MS: Final = 30_000
+QUIET_INTERVAL_MS: Final = 30_000
 """Interval while there is no other gateway and no transaction: ends of transactions file records without a notice to this
 gateway."""
 QUIET_AFTER_MS: Final = 60_000
@@ -56,10 +56,10 @@ ROUND_MS: Final = 100
 """Shortest time between two rounds."""
 OVERDUE_MS: Final = 600
 """Lateness of another gateway's topic from which on this gateway publishes its records."""
-TOPICS_AT_ONCE: Final = 16
-CALLS_AT_ONCE: Final = 8
+PARALLEL_TOPICS_MAX: Final = 16
+PARALLEL_CALLS_MAX: Final = 8
 """Number of calls of the store in parallel for one topic."""
-OBJECTS_LOOKED_AT: Final = 64
+OBJECTS_READ_MAX: Final = 64
 """Number of one topic's objects whose indexes are in memory at a time."""
 MEMORY_WAIT_MS_MAX: Final = 10_000
 DISCARDED_MAX: Final = 1_000
@@ -70,7 +70,7 @@ T = TypeVar("T")
 _log = logging.getLogger("gateway.scheduled")
 
 
-class Publishing:
+class DelayedPublisher:
     """Publication by one gateway. ``pool`` runs blocking calls; ``memory``: budget for the records of publications."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Publishing:
         self._woken = asyncio.Event()
         self._busy: set[tuple[str, str]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._turns = asyncio.Semaphore(TOPICS_AT_ONCE)
+        self._turns = asyncio.Semaphore(PARALLEL_TOPICS_MAX)
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -124,14 +124,14 @@ class Publishing:
     async def _round(self) -> None:
         clock = self._access.clock
         began_ms = clock.monotonic_ms()
-        ahead_ms = QUIET_LOOK_MS if self._is_quiet() else LOOK_MS
+        ahead_ms = QUIET_INTERVAL_MS if self._is_quiet() else ROUND_INTERVAL_MS
         self._next_ms = clock.now_ms() + ahead_ms
         look = partial(list_due_now, ahead_ms=ahead_ms, notices_max=self._access.bounds.due_notices_max)
         try:
             listing = await self._pool.run(look, self._access.store, clock)
         except (StoreUnavailable, BackOff) as problem:
             _log.warning("what is due can't be listed: %s", problem)
-            await asyncio.sleep(LOOK_MS / 1000)
+            await asyncio.sleep(ROUND_INTERVAL_MS / 1000)
             return
         if listing.next_ms is not None:
             self.notice(listing.next_ms)
@@ -140,7 +140,7 @@ class Publishing:
                 self.notice(max(listing.until_ms, min(notices).due_ms + OVERDUE_MS + 1))
             elif key not in self._busy:
                 self._busy.add(key)
-                task = asyncio.create_task(self._tended(key, listing))
+                task = asyncio.create_task(self._tend_logged(key, listing))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         await self._pause(began_ms)
@@ -154,7 +154,7 @@ class Publishing:
         while (left_ms := self._next_ms - self._access.clock.now_ms()) > 0:
             self._woken.clear()
             try:
-                async with asyncio.timeout(min(left_ms, LOOK_MS) / 1000):
+                async with asyncio.timeout(min(left_ms, ROUND_INTERVAL_MS) / 1000):
                     await self._woken.wait()
             except TimeoutError:
                 if was_quiet and not self._is_quiet():
@@ -171,7 +171,7 @@ class Publishing:
     def _is_ours(self, topic: str, notices: Sequence[DueNotice], now_ms: int) -> bool:
         return self._ownership.of_topic(topic) is None or now_ms - min(notices).due_ms > OVERDUE_MS
 
-    async def _tended(self, key: tuple[str, str], listing: Listing) -> None:
+    async def _tend_logged(self, key: tuple[str, str], listing: Listing) -> None:
         try:
             async with self._turns:
                 await self._tend(*key, listing)
@@ -187,11 +187,11 @@ class Publishing:
         notices = listing.topics[name, topic_id]
         topic = await self._topics.fresh(name, self._access.clock.monotonic_ms())
         if topic.state.topic_id != topic_id:
-            await self._pool.run(_discard, self._calendars.unshared(name, topic_id), notices)
+            await self._pool.run(_discard, self._calendars.new_calendar(name, topic_id), notices)
             return
         known = topic.state.producers.by_id.get(PUBLISHER)
         published = NONE if known is None else known.epoch
-        async with self._calendars.turn(name, topic_id) as calendar:
+        async with self._calendars.locked(name, topic_id) as calendar:
             await self._plan(calendar, notices, listing)
             first = max(calendar.published_number + 1, published // NUMBERS_PER_WINDOW)
             windows = await self._pool.run(calendar.windows_behind, first)
@@ -199,7 +199,7 @@ class Publishing:
         for number, window in windows:
             await self._publish(topic, calendar, number, window, published)
         await self._move(calendar, notices, until_ms)
-        async with self._calendars.turn(name, topic_id) as calendar:
+        async with self._calendars.locked(name, topic_id) as calendar:
             calendar.published_number = max([calendar.published_number, *(number for number, _ in windows)])
             if calendar.published_number == calendar.number:
                 await self._pool.run(calendar.clean)
@@ -211,19 +211,17 @@ class Publishing:
             return
         until_ms = calendar.newest.until_ms
         keys = {calendar.object_key(due.name) for due in notices}
-        objects = await self._side_by_side(
-            [partial(self._objects.get, key) for key in sorted(keys)[:OBJECTS_LOOKED_AT]]
-        )
-        if len(keys) > OBJECTS_LOOKED_AT or any(one is not None and one.index.last_due > until_ms for one in objects):
+        objects = await self._run_blocking([partial(self._objects.get, key) for key in sorted(keys)[:OBJECTS_READ_MAX]])
+        if len(keys) > OBJECTS_READ_MAX or any(one is not None and one.index.last_due > until_ms for one in objects):
             await self._pool.run(calendar.plan_from, listing)
 
     async def _publish(self, topic: OpenTopic, calendar: Calendar, number: int, window: Window, published: int) -> None:
         """Append the records that the window takes, in publications whose numbers the log judges."""
         cutter, count = PublicationCutter(window), 0
-        for first in range(0, len(window.objects), OBJECTS_LOOKED_AT):
-            names = window.objects[first : first + OBJECTS_LOOKED_AT]
+        for first in range(0, len(window.objects), OBJECTS_READ_MAX):
+            names = window.objects[first : first + OBJECTS_READ_MAX]
             gets = [partial(self._objects.get, calendar.object_key(name)) for name in names]
-            for name, one in zip(names, await self._side_by_side(gets), strict=True):
+            for name, one in zip(names, await self._run_blocking(gets), strict=True):
                 for parts in () if one is None else cutter.add(name, one):
                     await self._append(
                         topic, calendar.topic_id, window, parts, (publication_epoch(number, count), published)
@@ -247,7 +245,7 @@ class Publishing:
         reservation = await self._memory.reserve_in_turn(size_bytes, wait_ms=MEMORY_WAIT_MS_MAX)
         try:
             reads = [partial(one.read, self._access.store, block) for _, one, block in parts]
-            loaded = list(zip(parts, await self._side_by_side(reads), strict=True))
+            loaded = list(zip(parts, await self._run_blocking(reads), strict=True))
             made = await self._pool.run(publication_batch, topic_id, window, loaded, epoch, clock.now_ms())
             if made is None:
                 reservation.release()
@@ -272,7 +270,7 @@ class Publishing:
         for due in notices:
             by_name.setdefault(due.name, []).append(due)
         now_ms = self._access.clock.now_ms()
-        await self._side_by_side(
+        await self._run_blocking(
             [partial(self._moved, calendar, name, dues, until_ms, now_ms) for name, dues in by_name.items()]
         )
 
@@ -291,9 +289,9 @@ class Publishing:
             if due != kept:
                 store.delete(due.key)
 
-    async def _side_by_side(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+    async def _run_blocking(self, calls: Sequence[Callable[[], T]]) -> list[T]:
         """Make blocking calls in parallel; return their results. Raises the first error once all have ended."""
-        turns = asyncio.Semaphore(CALLS_AT_ONCE)
+        turns = asyncio.Semaphore(PARALLEL_CALLS_MAX)
 
         async def one(call: Callable[[], T]) -> T:
             async with turns:

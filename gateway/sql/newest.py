@@ -4,7 +4,7 @@
    others.
 2. Nothing beyond the ends that the topic had at the first look is read. One block is held in memory, within the budget of
    answers.
-3. When the bytes or the time are used up, older records are left out: ``Span`` says what was read.
+3. When the bytes or the time are used up, older records are left out: ``OffsetSpan`` says what was read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Take = Callable[[str, pa.Table], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class Span:
+class OffsetSpan:
     """The part of a partition that was read: from ``offset`` up to ``next_offset``, which is the partition's end."""
 
     partition: int
@@ -58,7 +58,7 @@ class ReadTopic:
     """The part of a topic that was read. ``record_count`` may be less than the number of offsets: key compaction leaves gaps."""
 
     name: str
-    spans: list[Span]
+    spans: list[OffsetSpan]
     record_count: int = 0
     size_bytes: int = 0
 
@@ -68,7 +68,7 @@ class ReadTopic:
         return all(span.offset <= span.log_start for span in self.spans)
 
 
-class Newest:
+class NewestReader:
     """Reader of the newest records for one statement. ``memory``: budget of answers."""
 
     def __init__(self, locating: StartResolver, fetching: Fetcher, memory: Memory, clock: Clock) -> None:
@@ -118,7 +118,7 @@ class Newest:
             what = f"{topic.name} has {state.partition_count} partitions; the most is {PARTITIONS_MAX}"
             raise refused(f"{what}.", [("/sql", what)])
         spans = [
-            Span(number, log_start=state.log_start(number), next_offset=state.high_watermark(number))
+            OffsetSpan(number, log_start=state.log_start(number), next_offset=state.high_watermark(number))
             for number in range(state.partition_count)
         ]
         found = ReadTopic(topic.name, spans)
@@ -135,7 +135,7 @@ class Newest:
         wanted = FetchFrom(topic=topic, partition=partition, timestamp_ms=timestamp_ms)
         return (await self._locating.resolve_one(wanted, self._arrival_ms)).offset
 
-    async def _read_partition(self, found: ReadTopic, span: Span, begin: int, bytes_max: int, take: Take) -> None:
+    async def _read_partition(self, found: ReadTopic, span: OffsetSpan, begin: int, bytes_max: int, take: Take) -> None:
         """Read block by block, the newest first. A block that is not read whole is requested again, as a smaller one."""
         size = BLOCK_RECORDS
         while begin < span.offset and bytes_max > 0 and self._clock.monotonic_ms() < self._until_ms:
@@ -154,7 +154,7 @@ class Newest:
                 if part.records.next_offset < span.offset and span.offset - start > 1:
                     size = max(1, min(part.records.next_offset - start, (span.offset - start) // 2))
                     continue
-                table = _up_to(part, span.offset)
+                table = _records_before(part, span.offset)
                 if table.num_rows:
                     await take(found.name, table)
             span.offset = start
@@ -163,7 +163,7 @@ class Newest:
             bytes_max -= part.records.size_bytes
 
 
-def _up_to(part: Fetched, end: int) -> pa.Table:
+def _records_before(part: Fetched, end: int) -> pa.Table:
     """Return the records before the offset: a fetch may continue beyond it, behind a gap."""
     tables = part.records.tables
     table = pa.concat_tables(tables) if tables else RECORD_SCHEMA.empty_table()

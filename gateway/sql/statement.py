@@ -15,7 +15,7 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from gateway.sql.task import ANSWER_BYTES_MAX, FRAME_BYTES_MAX, ROWS_MAX, Column, Found, Named
+from gateway.sql.task import ANSWER_BYTES_MAX, FRAME_BYTES_MAX, ROWS_MAX, Column, ParsedStatement, StatementAnswer
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.sql import (
     TOPIC_QUERY,
@@ -30,10 +30,10 @@ DATABASE_MEMORY: Final = "224MiB"
 TABLE_FUNCTIONS: Final = frozenset(("generate_series", "json_each", "json_tree", "range", "unnest"))
 ERROR_CHARACTERS_MAX: Final = 2_000
 _SCHEMA: Final = RECORD_SCHEMA.insert(0, pa.field("topic", pa.string()))
-_ROWS_AT_ONCE: Final = 64
+_ROWS_PER_FETCH: Final = 64
 _HEAD_BYTES: Final = 64 * 1024
 """Bytes of an answer in addition to its rows and the columns' names."""
-_WARM: Final = """
+_WARM_UP_QUERY: Final = """
     select 1.5::decimal(4, 2), 1::hugeint, 1.0::double, uuid(), 'a'::blob, '{}'::json, [1], {'a': 1}, map {'a': 1}, '101'::bit,
         date '2000-01-01', time '01:00', time '01:00'::timetz, timestamp '2000-01-01', timestamptz '2000-01-01', interval 1 day,
         timestamp_s '2000-01-01', timestamp_ms '2000-01-01', timestamp_ns '2000-01-01', 'a'::enum('a')
@@ -57,26 +57,26 @@ class Statement:
         for setting in ("autoload_known_extensions", "allow_community_extensions", "enable_external_access"):
             self._database.execute(f"set {setting} = false")
         self._load("warm", [])
-        self._database.execute(_WARM + " from warm").fetchall()
-        self._database.execute(_WARM).fetchall()
+        self._database.execute(_WARM_UP_QUERY + " from warm").fetchall()
+        self._database.execute(_WARM_UP_QUERY).fetchall()
         self._database.execute("set lock_configuration = true")
         self._text = ""
 
-    def named(self, text: str) -> Named:
+    def parse(self, text: str) -> ParsedStatement:
         """Parse the statement, and return the topics that it names."""
         self._text = text
         try:
             tree = parse_statement(self._database, text)
         except duckdb.Error as error:
-            return Named(error=_said(error))
+            return ParsedStatement(error=_error_text(error))
         except RecursionError:
-            return Named(error="It is nested too deeply.")
+            return ParsedStatement(error="It is nested too deeply.")
         if tree.get("error"):
             what = tree.get("error_message", "")
-            return Named(
+            return ParsedStatement(
                 error=what[:ERROR_CHARACTERS_MAX] if tree.get("error_type") == "parser" else "Only SELECT is allowed."
             )
-        return Named(error=what) if (what := _fault(tree)) else Named(tuple(tables_read(tree)))
+        return ParsedStatement(error=what) if (what := _fault(tree)) else ParsedStatement(tuple(tables_read(tree)))
 
     def load(self, blocks: dict[str, list[pa.Table]]) -> str | None:
         """Make a table of each topic, whose blocks may be in any order. Return why that fails, or None."""
@@ -87,21 +87,21 @@ class Statement:
         except (duckdb.OutOfMemoryException, MemoryError):
             return "Its topics exceed its memory limit: ask for fewer records."
         except duckdb.Error as error:
-            return _said(error)
+            return _error_text(error)
         return None
 
-    def found(self) -> Found:
+    def run(self) -> StatementAnswer:
         """Run the statement."""
         try:
             answer = self._database.execute(self._text)
             columns = tuple(Column(column[0], str(column[1])) for column in answer.description or ())
-            return _found(answer, columns)
+            return _build_answer(answer, columns)
         except (duckdb.OutOfMemoryException, MemoryError):
-            return Found(error="It exceeds its memory limit.")
+            return StatementAnswer(error="It exceeds its memory limit.")
         except RecursionError:
-            return Found(error="Its answer is nested too deeply.")
+            return StatementAnswer(error="Its answer is nested too deeply.")
         except duckdb.Error as error:
-            return Found(error=_said(error))
+            return StatementAnswer(error=_error_text(error))
 
     def _load(self, topic: str, tables: list[pa.Table]) -> None:
         raw, database = quote_identifier(f"raw:{topic}"), self._database
@@ -131,24 +131,24 @@ def _fault(tree: Any) -> str | None:
     return None
 
 
-def _found(answer: duckdb.DuckDBPyConnection, columns: tuple[Column, ...]) -> Found:
+def _build_answer(answer: duckdb.DuckDBPyConnection, columns: tuple[Column, ...]) -> StatementAnswer:
     kept: list[bytes] = []
     size = 0
-    while rows := answer.fetchmany(_ROWS_AT_ONCE):
+    while rows := answer.fetchmany(_ROWS_PER_FETCH):
         for row in rows:
             data = msgspec.json.encode([to_json_value(value) for value in row])
             size += len(data) + 1
             if len(kept) == ROWS_MAX or size > ANSWER_BYTES_MAX:
-                return _cut(columns, kept, more=True)
+                return _truncate(columns, kept, more=True)
             kept.append(data)
-    return _cut(columns, kept, more=False)
+    return _truncate(columns, kept, more=False)
 
 
-def _cut(columns: tuple[Column, ...], rows: list[bytes], *, more: bool) -> Found:
+def _truncate(columns: tuple[Column, ...], rows: list[bytes], *, more: bool) -> StatementAnswer:
     if len(msgspec.json.encode(columns)) > FRAME_BYTES_MAX - ANSWER_BYTES_MAX - _HEAD_BYTES:
-        return Found(error="The names of its columns exceed the limit of an answer.")
-    return Found(columns, msgspec.Raw(b"[" + b",".join(rows) + b"]"), more)
+        return StatementAnswer(error="The names of its columns exceed the limit of an answer.")
+    return StatementAnswer(columns, msgspec.Raw(b"[" + b",".join(rows) + b"]"), more)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error)[:ERROR_CHARACTERS_MAX]

@@ -1,6 +1,6 @@
 """Statements, run one after another, each in a process of its own.
 
-1. A statement runs alone from the start of its process to its end. Up to ``WAITING_MAX`` others wait, for ``TURN_MS_MAX``.
+1. A statement runs alone from the start of its process to its end. Up to ``WAITING_MAX`` others wait, for ``QUEUE_WAIT_MS_MAX``.
 2. Whatever happens to a statement, its process is then killed, by its id, and waited for.
 3. The output of the process is bounded, checked, and given to its caller only. Naming a topic gives no right to it.
 
@@ -19,20 +19,20 @@ from typing import Final, TypeVar
 import msgspec
 
 from gateway.problem import overloaded, refused
-from gateway.sql.task import CPU_S_MAX, FRAME_BYTES_MAX, LENGTH, Found, Named
+from gateway.sql.task import CPU_S_MAX, FRAME_BYTES_MAX, LENGTH, ParsedStatement, StatementAnswer
 from log_format.errors import BackOff, RequestRefused
 
-TURN_MS_MAX: Final = 30_000
+QUEUE_WAIT_MS_MAX: Final = 30_000
 WAITING_MAX: Final = 16
 START_MS_MAX: Final = 30_000
 """Longest time until the process has named the statement's topics: it takes a second of CPU time, which others may use, too."""
-GIVE_MS_MAX: Final = 10_000
+SEND_MS_MAX: Final = 10_000
 """Longest time until the process has received a block of records."""
 ANSWER_MS_MAX: Final = 20_000
 """Longest time from the last record to the answer: on a busy machine the process gets little CPU time."""
 
-_NAMED: Final = msgspec.json.Decoder(Named)
-_FOUND: Final = msgspec.json.Decoder(Found)
+_PARSED_DECODER: Final = msgspec.json.Decoder(ParsedStatement)
+_ANSWER_DECODER: Final = msgspec.json.Decoder(StatementAnswer)
 T = TypeVar("T")
 _log = logging.getLogger("gateway.sql")
 
@@ -65,7 +65,7 @@ class Statements:
             try:
                 yield StatementProcess(process)
             finally:
-                await asyncio.shield(asyncio.ensure_future(_ended(process)))
+                await asyncio.shield(asyncio.ensure_future(_end_process(process)))
         finally:
             self._turn.release()
 
@@ -74,7 +74,7 @@ class Statements:
             raise overloaded("Too many statements are waiting.")
         self._waiting_count += 1
         try:
-            async with asyncio.timeout(TURN_MS_MAX / 1000):
+            async with asyncio.timeout(QUEUE_WAIT_MS_MAX / 1000):
                 await self._turn.acquire()
         except TimeoutError:
             raise overloaded("Other statements took too long: this one was not started.") from None
@@ -83,8 +83,8 @@ class Statements:
 
 
 class StatementProcess:
-    """The process of one statement, from ``Statements.process``. Call ``named``, then ``give`` for each block of records, then
-    ``found``."""
+    """The process of one statement, from ``Statements.process``. Call ``parse``, then ``send_block`` for each block of
+    records, then ``read_answer``."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
@@ -92,38 +92,38 @@ class StatementProcess:
         self._process = process
         self._sink, self._source = process.stdin, process.stdout
 
-    async def named(self, sql: str) -> tuple[str, ...]:
+    async def parse(self, sql: str) -> tuple[str, ...]:
         """Send the statement, and return the topics that it names. Raise ``RequestRefused`` if it can't be answered,
         ``BackOff``."""
         try:
             async with asyncio.timeout(START_MS_MAX / 1000):
                 await self._send(sql.encode())
-                named = _decoded(_NAMED, await self._frame())
+                named = _decode(_PARSED_DECODER, await self._frame())
         except TimeoutError:
             raise BackOff("The process for the statement does not start in time.") from None
         if named.error is not None:
-            raise _refused(named.error)
+            raise _refuse(named.error)
         return named.topics
 
-    async def give(self, topic: str, block: Sequence[bytes | memoryview]) -> None:
-        """Send records of a topic, as the parts of an Arrow stream. Raise as ``named`` does."""
+    async def send_block(self, topic: str, block: Sequence[bytes | memoryview]) -> None:
+        """Send records of a topic, as the parts of an Arrow stream. Raise as ``parse`` does."""
         try:
-            async with asyncio.timeout(GIVE_MS_MAX / 1000):
+            async with asyncio.timeout(SEND_MS_MAX / 1000):
                 await self._send(topic.encode())
                 await self._send(*block)
         except TimeoutError:
             raise BackOff("The process for the statement does not take its records in time.") from None
 
-    async def found(self) -> Found:
-        """Return the answer. Raise as ``named`` does."""
+    async def read_answer(self) -> StatementAnswer:
+        """Return the answer. Raise as ``parse`` does."""
         try:
             async with asyncio.timeout(ANSWER_MS_MAX / 1000):
                 await self._send(b"")
-                found = _decoded(_FOUND, await self._frame())
+                found = _decode(_ANSWER_DECODER, await self._frame())
         except TimeoutError:
-            raise _refused(f"It takes longer than {ANSWER_MS_MAX // 1000} s.") from None
+            raise _refuse(f"It takes longer than {ANSWER_MS_MAX // 1000} s.") from None
         if found.error is not None:
-            raise _refused(found.error)
+            raise _refuse(found.error)
         return found
 
     async def _send(self, *parts: bytes | memoryview) -> None:
@@ -139,7 +139,7 @@ class StatementProcess:
         try:
             (length,) = LENGTH.unpack(await self._source.readexactly(LENGTH.size))
             if length > FRAME_BYTES_MAX:
-                raise _senseless(f"{length} bytes")
+                raise _refuse_output(f"{length} bytes")
             return await self._source.readexactly(length)
         except (asyncio.IncompleteReadError, OSError):
             raise await self._died() from None
@@ -147,27 +147,27 @@ class StatementProcess:
     async def _died(self) -> RequestRefused:
         status = await self._process.wait()
         _log.warning("the process of a statement ended with status %d", status)
-        return _refused(f"It exceeded its memory limit or {CPU_S_MAX} s of CPU time, and was ended (status {status}).")
+        return _refuse(f"It exceeded its memory limit or {CPU_S_MAX} s of CPU time, and was ended (status {status}).")
 
 
-def _refused(why: str) -> RequestRefused:
+def _refuse(why: str) -> RequestRefused:
     return refused(f"The statement is not answered. {why}", [("/sql", why)])
 
 
-def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise _senseless(str(error)) from error
+        raise _refuse_output(str(error)) from error
 
 
-def _senseless(what: str) -> RequestRefused:
+def _refuse_output(what: str) -> RequestRefused:
     """Log and refuse output that no proper process writes: a statement may have taken it over."""
     _log.error("the process of a statement says what it never should: %s", what)
-    return _refused("It has no answer that can be sent.")
+    return _refuse("It has no answer that can be sent.")
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
+async def _end_process(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.kill()
     await process.wait()

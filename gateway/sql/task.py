@@ -1,7 +1,7 @@
 """Messages between a gateway and a statement's process: frames over its standard input and output.
 
-The gateway sends the statement, the process ``Named``. For each block of records the gateway sends the topic's name and an Arrow
-stream, then an empty frame. The process sends ``Found``.
+The gateway sends the statement, the process ``ParsedStatement``. For each block of records the gateway sends the topic's
+name and an Arrow stream, then an empty frame. The process sends ``StatementAnswer``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FRAME_BYTES_MAX: Final = 2 * ANSWER_BYTES_MAX
 """Most bytes of a message of the process: rows and names of columns, of which a statement may have many."""
 
 
-class Named(msgspec.Struct, frozen=True):
+class ParsedStatement(msgspec.Struct, frozen=True):
     """The topics that the statement names, or why it can't be answered."""
 
     topics: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Column(msgspec.Struct, frozen=True):
     type: str
 
 
-class Found(msgspec.Struct, frozen=True):
+class StatementAnswer(msgspec.Struct, frozen=True):
     """The answer, or why there is none. ``more``: further rows were left out."""
 
     columns: tuple[Column, ...] = ()
@@ -48,6 +48,6 @@ class Found(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-def framed(data: bytes) -> bytes:
+def frame(data: bytes) -> bytes:
     """Return the data as one frame."""
     return LENGTH.pack(len(data)) + data

@@ -27,8 +27,8 @@ WAITING_MAX: Final = 64
 """Most concurrent requests for credentials: some seconds of the service's time."""
 _SESSION_NAME: Final = re.compile(r"[^A-Za-z0-9_+=,.@-]")
 _SESSION_NAME_MAX: Final = 64
-_TOO_LONG: Final = frozenset({"PackedPolicyTooLarge", "PackedPolicyTooLargeException", "MalformedPolicyDocument"})
-_MAY_PASS: Final = frozenset(
+_TOO_LONG_CODES: Final = frozenset({"PackedPolicyTooLarge", "PackedPolicyTooLargeException", "MalformedPolicyDocument"})
+_RETRYABLE_CODES: Final = frozenset(
     {"Throttling", "ThrottlingException", "RequestLimitExceeded", "ServiceUnavailable", "InternalError"}
 )
 
@@ -36,7 +36,7 @@ _log = logging.getLogger("gateway.vending")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vended:
+class VendedCredentials:
     """Temporary credentials. ``expires_at_ms``: milliseconds since the epoch. ``endpoint_url`` None: AWS's."""
 
     access_key_id: str
@@ -47,7 +47,7 @@ class Vended:
     region: str
 
 
-class Vending:
+class CredentialVending:
     """Client of the token service. ``store_uri``: the store with the topics. Used on the event loop only."""
 
     def __init__(self, store_uri: str, settings: VendingSettings) -> None:
@@ -67,7 +67,9 @@ class Vending:
         if self._settings.vending_role_arn is None:
             raise unavailable("The gateway has no role to assume: its setting vending_role_arn names one.")
 
-    async def vend(self, topics: Sequence[str], access: Access, *, duration_s: int, principal: str) -> Vended:
+    async def vend(
+        self, topics: Sequence[str], access: Access, *, duration_s: int, principal: str
+    ) -> VendedCredentials:
         """Return temporary credentials for these topics. Call ``check`` first.
 
         Args:
@@ -107,7 +109,7 @@ class Vending:
 
     # In a thread
 
-    def _assume(self, request: dict[str, Any]) -> Vended:
+    def _assume(self, request: dict[str, Any]) -> VendedCredentials:
         import botocore.exceptions  # noqa: PLC0415 - only users of S3 have boto3, and pay for its import
 
         try:
@@ -119,7 +121,7 @@ class Vending:
             _log.warning("the token service was not reached: %s", error)
             raise BackOff("The store's token service can't be reached.") from error
         endpoint = self._endpoint()
-        return Vended(
+        return VendedCredentials(
             access_key_id=given["AccessKeyId"],
             secret_access_key=given["SecretAccessKey"],
             session_token=given["SessionToken"],
@@ -152,10 +154,10 @@ def unavailable(detail: str) -> RequestRefused:
 
 def _refusal(code: str, error: Exception) -> Exception:
     _log.warning("the token service refused: %s", error)
-    if code in _TOO_LONG:
+    if code in _TOO_LONG_CODES:
         what = "have names that are too long together for the store's service: ask for fewer at a time"
         return refused(f"The topics {what}.", [("/topics", what)])
-    if code in _MAY_PASS:
+    if code in _RETRYABLE_CODES:
         return BackOff("The store's token service can't do this now.")
     return unavailable(
         "The store's token service does not let the gateway assume its role. The gateway's log says why."

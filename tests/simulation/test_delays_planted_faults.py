@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.scheduled.publishing import Publishing
+from gateway.scheduled.publishing import DelayedPublisher
 from log_format.scheduled.calendar import Calendar
 from log_format.scheduled.due import DueNotice, put_notice
 from tests.simulation.simulated.faults import CROWDED, FAULTY, HOSTILE, STORMY, Profile
@@ -47,11 +47,11 @@ def _keeps_old_notices_only(store: Any, due: DueNotice) -> None:
         put_notice(store, due)
 
 
-async def _tends_whatever_has_the_name(self: Publishing, name: str, topic_id: str, listing: Any) -> None:
+async def _tends_whatever_has_the_name(self: DelayedPublisher, name: str, topic_id: str, listing: Any) -> None:
     topic = await self._topics.fresh(name, self._access.clock.monotonic_ms())
     if not topic.state.exists:
         return
-    async with self._calendars.turn(name, topic_id) as calendar:
+    async with self._calendars.locked(name, topic_id) as calendar:
         await self._plan(calendar, listing.topics[name, topic_id], listing)
         windows = await self._pool.run(calendar.windows_behind, calendar.published_number + 1)
         until_ms = calendar.newest.until_ms
@@ -61,11 +61,11 @@ async def _tends_whatever_has_the_name(self: Publishing, name: str, topic_id: st
     await self._move(calendar, listing.topics[name, topic_id], until_ms)
 
 
-async def _publishes_for_whatever_has_the_name(self: Publishing, topic: Any, _topic_id: str, *more: Any) -> None:
+async def _publishes_for_whatever_has_the_name(self: DelayedPublisher, topic: Any, _topic_id: str, *more: Any) -> None:
     await _append(self, topic, topic.require_state().topic_id, *more)
 
 
-_append = Publishing._append
+_append = DelayedPublisher._append
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ PLANTED: dict[str, Planted] = {
     "publishes for whatever has the name": Planted(
         RENEWED,
         (
-            (f"{_PUBLISHING}.Publishing._tend", _tends_whatever_has_the_name),
-            (f"{_PUBLISHING}.Publishing._append", _publishes_for_whatever_has_the_name),
+            (f"{_PUBLISHING}.DelayedPublisher._tend", _tends_whatever_has_the_name),
+            (f"{_PUBLISHING}.DelayedPublisher._append", _publishes_for_whatever_has_the_name),
         ),
     ),
 }

@@ -21,7 +21,7 @@ async def test_a_topic_that_is_made_anew_in_the_moment_gets_nothing(
     """It is deleted and made anew when the records have just been read, and nothing of the old one is cleared away yet."""
     engine = gateway.engine
     publishing = engine.delayed.publishing
-    read, tended, ended = publishing._side_by_side, publishing._tend, asyncio.Event()
+    read, tended, ended = publishing._run_blocking, publishing._tend, asyncio.Event()
     is_remade = False
 
     async def read_and_then_made_anew(works: Any) -> Any:
@@ -40,7 +40,7 @@ async def test_a_topic_that_is_made_anew_in_the_moment_gets_nothing(
             if is_remade:
                 ended.set()
 
-    monkeypatch.setattr(publishing, "_side_by_side", read_and_then_made_anew)
+    monkeypatch.setattr(publishing, "_run_blocking", read_and_then_made_anew)
     monkeypatch.setattr(publishing, "_tend", tend)
     await gateway.topic("t", flush_ms=0)
     app = create_app(lone_gateway(Settings(store="memory://x", log_level="error"), engine))

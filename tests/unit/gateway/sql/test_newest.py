@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from gateway.sql.newest import BLOCK_RECORDS, BYTES_MAX, TOPICS_MAX, Newest, ReadTopic
+from gateway.sql.newest import BLOCK_RECORDS, BYTES_MAX, TOPICS_MAX, NewestReader, ReadTopic
 from log_format.errors import RequestRefused, UnknownTopic
 from tests.support.engine import Gateway, batch_of, make_gateway
 
@@ -21,7 +21,7 @@ async def read(
     async def take(topic: str, table: pa.Table) -> None:
         given[topic] += zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)
 
-    newest = Newest(engine.start_resolver, engine.fetcher, gateway.memory, engine.clock)
+    newest = NewestReader(engine.start_resolver, engine.fetcher, gateway.memory, engine.clock)
     told = await newest.read(topics, records_max=records_max, timestamp_ms=timestamp_ms, take=take)
     for topic in told:
         spans = [(span.partition, offset) for span in topic.spans for offset in range(span.offset, span.next_offset)]

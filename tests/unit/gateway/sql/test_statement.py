@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from gateway.sql.statement import Statement
-from gateway.sql.task import ANSWER_BYTES_MAX, ROWS_MAX, Found
+from gateway.sql.task import ANSWER_BYTES_MAX, ROWS_MAX, StatementAnswer
 from log_format.records.schema import RECORD_SCHEMA
 
 
@@ -29,12 +29,12 @@ def block(partition: int, offsets: range, value: bytes = b"v") -> pa.Table:
     return pa.Table.from_pylist(rows, schema=RECORD_SCHEMA)
 
 
-def answered(text: str, *blocks: pa.Table) -> Found:
+def answered(text: str, *blocks: pa.Table) -> StatementAnswer:
     statement = Statement()
-    named = statement.named(text)
+    named = statement.parse(text)
     assert named.error is None, named.error
     assert statement.load({topic: list(blocks) for topic in named.topics}) is None
-    return statement.found()
+    return statement.run()
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def asked() -> Statement:
     return Statement()
 
 
-def rows(found: Found) -> list[list[Any]]:
+def rows(found: StatementAnswer) -> list[list[Any]]:
     assert found.error is None
     made: list[list[Any]] = msgspec.json.decode(found.rows)
     return made
@@ -63,7 +63,7 @@ def rows(found: Found) -> list[list[Any]]:
 )
 def test_the_topics_that_it_names(asked: Statement, text: str, topics: tuple[str, ...]) -> None:
     """All tables but its own, wherever they stand: whatever is no topic is asked for as one, and refused by the gateway."""
-    named = asked.named(text)
+    named = asked.parse(text)
     assert (named.error, named.topics) == (None, topics)
 
 
@@ -106,7 +106,7 @@ def test_the_topics_that_it_names(asked: Statement, text: str, topics: tuple[str
 )
 def test_what_is_no_question_about_topics_is_refused(asked: Statement, text: str) -> None:
     """Before any of it runs: other statements, more than one, files by any name, settings, other databases, addresses."""
-    named = asked.named(text)
+    named = asked.parse(text)
     assert named.error
     assert named.topics == ()
 
@@ -126,8 +126,8 @@ def test_what_is_no_question_about_topics_is_refused(asked: Statement, text: str
 )
 def test_duckdb_would_refuse_it_too(asked: Statement, text: str, said: str) -> None:
     """Were such a statement not recognized, DuckDB itself has no access and takes no setting."""
-    asked.named(text)
-    error = asked.found().error
+    asked.parse(text)
+    error = asked.run().error
     assert error is not None
     assert said in error
 

@@ -25,10 +25,10 @@ def statements(program: str) -> Statements:
 
 async def asked(process: StatementProcess, *, after_naming: bool) -> None:
     """``after_naming``: it fails later."""
-    await process.named("x")
+    await process.parse("x")
     assert after_naming
-    await process.give("t", [bytes(1 << 20)])
-    await process.found()
+    await process.send_block("t", [bytes(1 << 20)])
+    await process.read_answer()
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ async def test_what_a_process_says_is_bounded_and_checked(said: str) -> None:
     """A statement may have taken it over: what makes no sense is refused, and nothing is read of a frame that is too long."""
     async with statements(SAYS + said + "time.sleep(60)").process() as process:
         with pytest.raises(RequestRefused, match="no answer that can be sent"):
-            await process.named("x")
+            await process.parse("x")
 
 
 async def test_one_at_a_time() -> None:
@@ -76,7 +76,7 @@ async def test_one_at_a_time() -> None:
     async def ask() -> None:
         nonlocal most
         async with desk.process() as process:
-            assert await process.named("x") == ("t",)
+            assert await process.parse("x") == ("t",)
             most = max(most, len(children() - before))
 
     asked = [asyncio.create_task(ask()) for _ in range(WAITING_MAX + 4)]
@@ -94,9 +94,9 @@ async def test_a_caller_that_goes_away_ends_its_process() -> None:
 
     async def ask() -> None:
         async with desk.process() as process:
-            await process.named("x")
+            await process.parse("x")
             began.set()
-            await process.found()
+            await process.read_answer()
 
     running, waiting = asyncio.create_task(ask()), asyncio.create_task(ask())
     await began.wait()
@@ -105,7 +105,7 @@ async def test_a_caller_that_goes_away_ends_its_process() -> None:
     await asyncio.wait((running, waiting))
     assert children() == before
     async with desk.process() as process:
-        assert await process.named("x") == ("t",)
+        assert await process.parse("x") == ("t",)
 
 
 async def test_a_process_that_cannot_be_started_is_tried_again_later() -> None:
