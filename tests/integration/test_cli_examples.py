@@ -177,7 +177,7 @@ def _prepare(shell: Shell, example: str) -> str:
             pytest.skip("this gateway has no quotas yet")
         if "abcd1234" in example:
             example = example.replace("abcd1234", admin.create_token("User:billing").id)
-        if "tidelog schema" in example:
+        if "tidelog schema" in example or "-schema" in example:
             _prepare_schemas(admin, example)
         if "acl test" in example:
             admin.add_acls(

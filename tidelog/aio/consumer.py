@@ -21,6 +21,7 @@ from tidelog.arguments import require_pyarrow
 from tidelog.closing import AsyncClosing
 from tidelog.consumer.consumer import Consumer as BlockingConsumer
 from tidelog.deadline import Deadline
+from tidelog.schemas.typed_values import SchemaNeeded
 from tidelog.types.group import GroupMetadata
 from tidelog.types.record import Record, TopicPartition
 from tidelog.units_of_time import in_milliseconds
@@ -59,6 +60,8 @@ class Consumer(AsyncClosing):
         """Create the consumer, as ``tidelog.Consumer``. Raises ``ValueError``."""
         self._iteration_timeout_ms = settings.get("consumer_timeout_ms")
         self._consumer = BlockingConsumer(*topics, **settings)
+        if self._consumer.typed_values is not None:
+            self._consumer.typed_values.asks = False
         self._last: asyncio.Future[Any] | None = None
         self._busy = False
 
@@ -99,7 +102,11 @@ class Consumer(AsyncClosing):
         """Return the next records, as ``tidelog.Consumer.poll``."""
         with self._one_task():
             await self._wait(timeout_ms)
-            return self._consumer.ready(max_records)
+            while True:
+                try:
+                    return self._consumer.ready(max_records)
+                except SchemaNeeded as needed:
+                    await self._learn(needed.schema_id)
 
     @in_milliseconds
     async def poll_arrow(
@@ -140,6 +147,12 @@ class Consumer(AsyncClosing):
             slice_ms = min(deadline.remaining_ms(), limits.AIO_SLICE_MS)
             if await self._run_serialized(partial(self._consumer.wait, slice_ms)) or deadline.passed:
                 return
+
+    async def _learn(self, schema_id: int) -> None:
+        """Ask the registry for a schema that a value names, in a thread."""
+        typed = self._consumer.typed_values
+        assert typed is not None
+        await self._run_serialized(partial(typed.learn, schema_id))
 
     async def _run_serialized(self, call: Callable[[], _T]) -> _T:
         """Run the call in a thread, after any call that a cancelled task left running."""

@@ -29,6 +29,7 @@ class ConsumerKeywords(ConnectionSettings, total=False):
     compression: Literal["gzip", "zstd"] | None
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
+    value: type | None
     envelope: Sealing | None
     group: str | None
     topic_pattern: str | None
@@ -79,3 +80,4 @@ class ProducerKeywords(ConnectionSettings, total=False):
     transactional_id: str | None
     transaction_timeout_ms: int | None
     transaction_check_after_ms: int | None
+    register: bool

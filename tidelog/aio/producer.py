@@ -82,6 +82,8 @@ class Producer(AsyncClosing):
     ) -> asyncio.Future[RecordMetadata]:
         """Accept one record as soon as there is room. Raises as ``tidelog.Producer.send``."""
         deadline = Deadline(self._max_block_ms)
+        if self._producer.needs_registration(topic, value):
+            await in_thread(partial(self._producer.register_model, topic, value))
         while True:
             try:
                 future = self._producer.send(

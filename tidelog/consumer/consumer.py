@@ -70,6 +70,8 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         compression: of answers.
         key_deserializer, value_deserializer: called with the bytes of each non-null key and value. Their exceptions are raised
             by the poll, with a note that names the record, and the position stays there: ``seek`` past it.
+        value: a dataclass, a msgspec Struct or a pydantic model: values are of this class. They are JSON documents, or have
+            Confluent's header; those of Avro need fastavro. A value that is not of the class raises as deserializers do.
         envelope: decrypts each value first (``tidelog.encryption``); failures are raised likewise, as ``EnvelopeError``.
         group: without ``topics`` and ``topic_pattern`` it is only committed for, and ``assign`` says what is read.
         topic_pattern: regular expression for whole topic names, instead of ``topics``.
@@ -107,6 +109,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         compression: Literal["gzip", "zstd"] | None = None,
         key_deserializer: Deserializer | None = None,
         value_deserializer: Deserializer | None = None,
+        value: type | None = None,
         envelope: Sealing | None = None,
         assignor: Assignor = "range",
         session_timeout_ms: int = contract.SESSION_TIMEOUT_MS_DEFAULT,
@@ -138,6 +141,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
             compression=compression,
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
+            value=value,
             envelope=envelope,
             assignor=assignor,
             session_timeout_ms=session_timeout_ms,
@@ -155,7 +159,9 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         parts = assemble(bootstrap_servers, settings, connection)
         super().__init__(parts, settings)
         self._history, self._group_transport, self._closed = parts.history, parts.group_transport, False
-        self._deserializers = Deserializers(key_deserializer, value_deserializer, envelope)
+        self.typed_values = parts.typed
+        of_values = value_deserializer if parts.typed is None else parts.typed.value
+        self._deserializers = Deserializers(key_deserializer, of_values, envelope)
         if parts.group is not None:
             weakref.finalize(self, _end, parts.group.membership, parts.transport, parts.group_transport)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from tidelog.bodies.encode import arrow_available
 from tidelog.calls.groups import GroupCalls
+from tidelog.calls.schemas import Schemas
 from tidelog.consumer.assignment import Assignment
 from tidelog.consumer.group_session import GroupSession
 from tidelog.consumer.history import History
@@ -15,6 +16,7 @@ from tidelog.consumer.reader import Reader
 from tidelog.consumer.settings import ConsumerSettings
 from tidelog.http.credentials import ConnectionSettings
 from tidelog.http.transport import Transport
+from tidelog.schemas.typed_values import TypedValues
 
 
 class ConsumerParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +31,8 @@ class ConsumerParts(msgspec.Struct, frozen=True, kw_only=True):
     """None for a consumer without a group."""
     history: History | None
     """None if the gateway serves all records."""
+    typed: TypedValues | None
+    """None for a consumer without a model."""
 
 
 def assemble(
@@ -46,6 +50,9 @@ def assemble(
     if settings.history == "auto" and arrow_available():
         ca_file = connection.get("ca_file")
         history = History(transport, store=settings.store, ca_file=ca_file, timeout_ms=timeout_ms)
+    typed = None
+    if settings.value is not None:
+        typed = TypedValues(settings.value, Schemas(transport, settings.api_timeout_ms))
     return ConsumerParts(
         transport=transport,
         group_transport=group_transport,
@@ -53,4 +60,5 @@ def assemble(
         reader=Reader(transport, assignment, settings, group=group, history=history),
         group=group,
         history=history,
+        typed=typed,
     )

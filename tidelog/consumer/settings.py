@@ -39,6 +39,7 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     compression: Literal["gzip", "zstd"] | None
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
+    value: type | None
     envelope: Sealing | None
     assignor: Assignor
     session_timeout_ms: int
@@ -67,6 +68,8 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"auto_commit_interval_ms is {self.auto_commit_interval_ms}, below 0")
         if not self.max_poll_interval_ms > 0:
             raise ValueError(f"max_poll_interval_ms is {self.max_poll_interval_ms}, not above 0")
+        if self.value is not None and self.value_deserializer is not None:
+            raise ValueError("value and value_deserializer exclude each other")
         self._check_group()
 
     def _check_group(self) -> None:

@@ -18,7 +18,8 @@ def as_bytes(value: object, what: str) -> bytes:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     raise TypeError(
-        f"a {what} is bytes, text or None, not {type(value).__name__}: give the producer a {what}_serializer"
+        f"a {what} is bytes, text{', a model' if what == 'value' else ''} or None, not {type(value).__name__}: "
+        f"give the producer a {what}_serializer"
     )
 
 

@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from tidelog import limits
 from tidelog.calls.producers import issue_producer
+from tidelog.calls.schemas import Schemas
 from tidelog.calls.topics import describe_topic
 from tidelog.deadline import Deadline
 from tidelog.http.credentials import ConnectionSettings
 from tidelog.http.transport import Transport
+from tidelog.producer.models import Models
 from tidelog.producer.numbering import SequenceNumbering
 from tidelog.producer.send_buffer import SendBuffer
 from tidelog.producer.sender import Sender
@@ -18,6 +21,7 @@ from tidelog.producer.sending_threads import SendingThreads
 from tidelog.producer.settings import ProducerSettings
 from tidelog.producer.transactional_sender import TransactionalSender
 from tidelog.producer.transactions import Transactions
+from tidelog.schemas.json_schema import json_schema
 
 
 class ProducerParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +34,7 @@ class ProducerParts(msgspec.Struct, frozen=True, kw_only=True):
     """Function that asks a gateway for a topic's current partition count."""
     where: str
     """Addresses of the gateways, for people."""
+    models: Models
     transactions: Transactions | None
     """None without a transactional id."""
 
@@ -55,11 +60,15 @@ def assemble(
     def partition_count(topic: str) -> int:
         return describe_topic(transport, topic, Deadline(settings.max_block_ms)).partition_count
 
+    def register(model: type, subject: str) -> None:
+        Schemas(transport, limits.API_TIMEOUT_MS).register(subject, json_schema(model), "JSON")
+
     return ProducerParts(
         sender=sender,
         buffer=buffer,
         threads=threads,
         partition_count=partition_count,
         where=",".join(transport.urls),
+        models=Models(register if settings.register else None),
         transactions=transactions,
     )

@@ -81,6 +81,8 @@ class Producer(KnowsKafkaNames, Closing):
             other records. With it, ``flush`` and ``close`` don't raise ``DeliveryFailed``.
         transactional_id: everything is sent in transactions under this name; only its newest producer can continue.
         transaction_timeout_ms: age at which gateways abort a transaction (1 s to 15 min).
+        register: register the JSON Schema of each model that is sent, as ``<topic>-value``, before its first record. That send
+            waits for the registry, and raises its errors (``IncompatibleSchema``).
         transaction_check_after_ms: age at which they offer it to ``TransactionChecker``; the timeout's default is then 15 min.
         connection: see ``tidelog.http.credentials.ConnectionSettings`` (``token``, ``token_file``, ``trusted_hosts``,
             ``ca_file``, ``cert_file``, ``key_file``).
@@ -107,6 +109,7 @@ class Producer(KnowsKafkaNames, Closing):
         transactional_id: str | None = None,
         transaction_timeout_ms: int | None = None,
         transaction_check_after_ms: int | None = None,
+        register: bool = False,
         **connection: Unpack[ConnectionSettings],
     ) -> None:
         """Create the producer. Nothing is sent or connected yet. Raises ``ValueError`` for a value out of range."""
@@ -127,6 +130,7 @@ class Producer(KnowsKafkaNames, Closing):
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
             transaction_check_after_ms=transaction_check_after_ms,
+            register=register,
         )
         from tidelog.producer.parts import assemble  # noqa: PLC0415 - HTTP and the rest take longer than everything here
 
@@ -138,6 +142,7 @@ class Producer(KnowsKafkaNames, Closing):
             self._append = self._transactions.join_calls(self._buffer.append)
         self._where = parts.where + (f" transactional_id={transactional_id!r}" if transactional_id is not None else "")
         self._key_serializer, self._value_serializer, self._envelope = key_serializer, value_serializer, envelope
+        self._models = parts.models
         self._delivery_timeout_ms = delivery_timeout_ms
         self._process_id = os.getpid()
         self._closed = False
@@ -161,7 +166,8 @@ class Producer(KnowsKafkaNames, Closing):
         Blocks only while the buffer is full.
 
         Args:
-            value, key: bytes, text (sent as UTF-8) or None, after their serializers; a None value is a tombstone.
+            value, key: bytes, text (sent as UTF-8) or None, after their serializers; a None value is a tombstone. A value may
+                also be a dataclass, a msgspec Struct or a pydantic model, which is sent as a JSON document.
             headers: pairs, or a mapping, of text to bytes, text or None.
             partition: None chooses it by the key as Kafka does; keyless records of a batch share one, round robin.
             timestamp_ms: None for now.
@@ -180,12 +186,12 @@ class Producer(KnowsKafkaNames, Closing):
             value = self._value_serializer(value)
         if self._envelope is not None:
             key = None if key is None else as_bytes(key, "key")
-            plain = None if value is None else as_bytes(value, "value")
+            plain = None if value is None else self._models.bytes_of(topic, value)
             value, headers = self._envelope.seal(plain, key=key, headers=header_pairs(headers or ()))
         size_bytes = limits.RECORD_OVERHEAD_BYTES
         if value is not None:
             if type(value) is not bytes:
-                value = as_bytes(value, "value")
+                value = self._models.bytes_of(topic, value)
             size_bytes += len(value)
         if key is not None:
             if type(key) is not bytes:
@@ -208,6 +214,15 @@ class Producer(KnowsKafkaNames, Closing):
         if opened:
             self._threads.ensure_started()
         return future
+
+    def needs_registration(self, topic: str, value: object) -> bool:
+        """Return whether ``send`` of this value would wait for the schema registry."""
+        return self._models.needs_registration(topic, value)
+
+    def register_model(self, topic: str, value: object) -> None:
+        """Register the model of a value as ``send`` does, for callers that must not wait there."""
+        self._refuse_fork()
+        self._models.register(topic, type(value))
 
     def send_table(self, topic: str, table: ArrowStream, *, max_block_ms: float | None = None) -> Future[ProduceResult]:
         """Accept an Arrow table, and return the future of its offset ranges.

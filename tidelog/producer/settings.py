@@ -40,6 +40,7 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str | None
     transaction_timeout_ms: int | None
     transaction_check_after_ms: int | None
+    register: bool
 
     def __post_init__(self) -> None:
         self._check_at_least(0, "linger_ms", "max_block_ms")
@@ -49,6 +50,8 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.batch_bytes > limits.REQUEST_TARGET_BYTES:
             raise ValueError(f"batch_bytes is {self.batch_bytes}, above {limits.REQUEST_TARGET_BYTES}")
         check_compression(self.compression)
+        if self.register and self.value_serializer is not None:
+            raise ValueError("register is for models; a value_serializer writes something else")
         if self.transactional_id is not None and not self.enable_idempotence:
             raise ValueError("transactions need enable_idempotence")
         least, most = contract.TRANSACTION_TIMEOUT_MS_MIN, contract.TRANSACTION_TIMEOUT_MS_MAX

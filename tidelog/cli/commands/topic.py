@@ -16,7 +16,7 @@ from tidelog.cli.terminal.console import CommandFailed, note, note_json, output,
 from tidelog.cli.terminal.error_words import repair_of
 from tidelog.cli.terminal.expiry import expiry_warning
 from tidelog.cli.terminal.help_text import Commands
-from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_settings
+from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_settings, complete_subjects
 from tidelog.cli.terminal.tables import counted, table, time_text
 from tidelog.cli.terminal.units import in_words, setting_value
 from tidelog.errors import TopicAlreadyExists
@@ -44,6 +44,19 @@ def create(
     *,
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="Number of partitions.")] = 1,
     config: ConfigOption = None,
+    value_schema: Annotated[
+        str | None,
+        typer.Option(
+            "--value-schema",
+            metavar="SUBJECT",
+            autocompletion=complete_subjects,
+            help="Check values by the schemas of this subject, and store their members as columns.",
+        ),
+    ] = None,
+    key_schema: Annotated[
+        str | None,
+        typer.Option("--key-schema", metavar="SUBJECT", autocompletion=complete_subjects, help="The same for keys."),
+    ] = None,
     if_not_exists: Annotated[
         bool,
         typer.Option("--if-not-exists", help="Succeed if the topic exists; its differences are reported."),
@@ -55,10 +68,12 @@ def create(
     \b
     Examples:
       tidelog topic create orders --partitions 8
+      tidelog topic create orders --value-schema orders-value
       tidelog topic create clicks -p 4 -c retention.ms=7d -c flush.ms=50 --if-not-exists
     """
     with call.admin() as admin:
-        settings = _settings(config)
+        subjects = {"value.schema": value_schema, "key.schema": key_schema}
+        settings = _settings(config) | {name: subject for name, subject in subjects.items() if subject is not None}
         try:
             topic = admin.create_topic(name, partitions, settings, exist_ok=if_not_exists)
         except TopicAlreadyExists:
@@ -221,6 +236,11 @@ def _show(topic: Topic, as_json: bool) -> None:
     console.print(f"commits  {_commits(topic.commit)}", markup=False)
     if topic.commit.flush_savings_ms is not None:
         console.print(f"flushes  {_flushes(topic.commit)}", markup=False)
+    for part in ("value", "key"):
+        if subject := topic.config.get(f"{part}.schema"):
+            column = "data" if part == "value" else "key_data"
+            said = f"{subject}, in column {column}; 'tidelog schema show {subject}' shows it"
+            console.print(f"{part + 's':8} {said}", markup=False)
     settings = table("setting", "value", "default")
     for name, value in {**{each: SETTINGS[each].default for each in SETTINGS}, **topic.config}.items():
         default = SETTINGS[name].default if name in SETTINGS else None

@@ -27,7 +27,16 @@ Threads = Callable[[], list[str]]
 def test_the_twins_have_the_same_names_and_arguments(name: str) -> None:
     """Every public method of ``tidelog`` is in ``tidelog.aio`` with the same parameters, and the constructors agree."""
     engine, twin = getattr(tidelog, name), getattr(tidelog.aio, name)
-    seams = {"wait", "ready", "ready_arrow", "has_ready", "wait_for_room", "take"}
+    seams = {
+        "wait",
+        "ready",
+        "ready_arrow",
+        "has_ready",
+        "wait_for_room",
+        "take",
+        "needs_registration",
+        "register_model",
+    }
     for method, function in inspect.getmembers(engine, inspect.isfunction):
         if method.startswith("_") or method in seams:
             continue

@@ -96,3 +96,14 @@ def test_places_are_named_behind_the_sentence(run: Run, gateway: FakeGateway) ->
     gateway.misbehave("POST", gateway.refuse(400, "INVALID_CONFIG", errors=errors))
     lines = run("topic", "create", "t").stderr.splitlines()
     assert [line for line in lines if "request id" not in line][1:] == ["  --config a: is not a setting"]
+
+
+def test_a_typed_topic_is_created_and_described_by_its_subjects(run: Run, gateway: FakeGateway) -> None:
+    """The options are the settings; a description names the subject and the column of values and of keys."""
+    assert run("topic", "create", "orders", "--value-schema", "orders-value", "--key-schema", "k").exit_code == 0
+    assert gateway.topics["orders"].config == {"value.schema": "orders-value", "key.schema": "k"}
+    shown = run("topic", "describe", "orders").stdout
+    assert "values   orders-value, in column data; 'tidelog schema show orders-value' shows it\n" in shown
+    assert "keys     k, in column key_data; " in shown
+    assert run("topic", "create", "plain").exit_code == 0
+    assert "in column" not in run("topic", "describe", "plain").stdout

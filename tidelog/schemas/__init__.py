@@ -1,0 +1,16 @@
+"""Schemas of values: JSON Schemas made of models, their registration, and values as models.
+
+::
+
+    from tidelog import schemas
+
+    schemas.register(Order, "orders-value")
+
+A model is a dataclass, a msgspec Struct or a pydantic model. What is not here: the check of values, which gateways do.
+"""
+
+from tidelog.calls.schemas import Schemas
+from tidelog.schemas.json_schema import Digits, json_schema
+from tidelog.schemas.registration import register
+
+__all__ = ["Digits", "Schemas", "json_schema", "register"]
