@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 from log_format import limits as contract
 from tidelog import limits
 from tidelog.arguments import require_pyarrow
-from tidelog.bodies.deserialize import Deserializer, Deserializers
+from tidelog.bodies.deserialize import Deserializer
 from tidelog.closing import Closing
 from tidelog.consumer.assignment import Progress
 from tidelog.consumer.group_positions import GroupPositions
@@ -159,9 +159,7 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         parts = assemble(bootstrap_servers, settings, connection)
         super().__init__(parts, settings)
         self._history, self._group_transport, self._closed = parts.history, parts.group_transport, False
-        self.typed_values = parts.typed
-        of_values = value_deserializer if parts.typed is None else parts.typed.value
-        self._deserializers = Deserializers(key_deserializer, of_values, envelope)
+        self.typed_values, self._deserializers = parts.typed, parts.deserializers
         if parts.group is not None:
             weakref.finalize(self, _end, parts.group.membership, parts.transport, parts.group_transport)
 

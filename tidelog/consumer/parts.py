@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tidelog.bodies.deserialize import Deserializers
 from tidelog.bodies.encode import arrow_available
 from tidelog.calls.groups import GroupCalls
 from tidelog.calls.schemas import Schemas
@@ -31,6 +32,7 @@ class ConsumerParts(msgspec.Struct, frozen=True, kw_only=True):
     """None for a consumer without a group."""
     history: History | None
     """None if the gateway serves all records."""
+    deserializers: Deserializers
     typed: TypedValues | None
     """None for a consumer without a model."""
 
@@ -53,6 +55,7 @@ def assemble(
     typed = None
     if settings.value is not None:
         typed = TypedValues(settings.value, Schemas(transport, settings.api_timeout_ms))
+    of_values = settings.value_deserializer if typed is None else typed.value
     return ConsumerParts(
         transport=transport,
         group_transport=group_transport,
@@ -60,5 +63,6 @@ def assemble(
         reader=Reader(transport, assignment, settings, group=group, history=history),
         group=group,
         history=history,
+        deserializers=Deserializers(settings.key_deserializer, of_values, settings.envelope),
         typed=typed,
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
+import fastavro
 import pytest
 
 from tests.support.command_runs import Run, runner
 from tests.support.registry import Registry, record
+from tidelog import Producer
 from tidelog.cli.terminal.exit_code import ExitCode
 
 
@@ -109,3 +112,25 @@ def test_a_level_is_shown_set_and_taken_back(run: Run, name: str) -> None:
     assert "level: FORWARD." in run("schema", "compatibility", "--all", "FORWARD").stderr
     assert "FORWARD, as all" in run("schema", "compatibility", name).stderr
     assert "level: BACKWARD." in run("schema", "compatibility", "--all", "--reset").stderr
+
+
+def test_a_typed_topic_from_its_schema_to_its_values(run: Run, registry: Registry, name: str, tmp_path: Path) -> None:
+    """Register, create, produce, be refused with the path, and see what a Kafka program has sent as JSON."""
+    file = tmp_path / "order.avsc"
+    file.write_text(record("Order", id="long", amount="double"))
+    schema_id = json.loads(run("schema", "register", f"{name}-value", file, "--json").stdout)["id"]
+    created = run("topic", "create", name, "--value-schema", f"{name}-value", "-c", "flush.ms=0")
+    assert created.exit_code == 0, created.stderr
+    assert f"{name}-value, in column data" in run("topic", "describe", name).stdout
+    assert run("produce", name, "--format", "objects", given=b'{"id": 1, "amount": 3.5}').exit_code == 0
+    refused = run("produce", name, "--format", "objects", given=b'{"id": "one", "amount": 3.5}')
+    assert refused.exit_code == ExitCode.REFUSED
+    assert "it must be an integer" in refused.stderr
+    assert "id" in refused.stderr
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, json.loads(file.read_text()), {"id": 2, "amount": 0.5})
+    with Producer(str(registry.http.base_url).removesuffix("/registry/")) as producer:
+        producer.send(name, b"\0" + schema_id.to_bytes(4, "big") + out.getvalue())
+    shown = run("consume", name)
+    assert shown.stdout.splitlines() == ['{"id": 1, "amount": 3.5}', '{"id":2,"amount":0.5}']
+    assert "shown as JSON, by the schema registry" in shown.stderr

@@ -14,6 +14,7 @@ import typer
 
 from tidelog.admin import Admin
 from tidelog.cli.sinks.copying import CopyProgress, copy
+from tidelog.cli.sinks.decoded import RawOption, RecordDecoder
 from tidelog.cli.sinks.group_copying import GroupCopy, GroupEnd
 from tidelog.cli.sinks.output_file import OutputFile
 from tidelog.cli.sinks.record_text import OutputFormat, Writer, json_writer, value_writer
@@ -135,6 +136,7 @@ def consume(
     key_separator: KeyOption = None,
     headers: HeadersOption = False,
     delimiter: DelimiterOption = "\\n",
+    raw: RawOption = False,
     output: OutputOption = None,
     append: AppendOption = False,
     as_json: RecordsAsJsonOption = False,
@@ -170,15 +172,14 @@ def consume(
         layout = _Layout(*_format(format_), key_separator, headers, delimiter)
         layout.check(output, append=append)
         where, end_before = _where(from_, last, partition, group), _end(until, group, follow=follow)
-        wanted = filter_of(filter_, key)
-        copied = CopyProgress(filtered=wanted is not None)
+        copied = CopyProgress(filtered=bool(filter_) or key is not None)
         copying = GroupCopy(copied, commits_on_the_way=output is None)
-        consumer, interrupts = _consumer(topic, group, copying, reached, wanted), Interrupts()
+        consumer, interrupts = _consumer(topic, group, copying, reached, filter_of(filter_, key)), Interrupts()
         # On one terminal a progress bar and records would overwrite each other.
         shown = not as_json and (output is not None or not sys.stdout.isatty())
         with consumer, reached.admin() as admin, _last_commit(copying, consumer, group):
             range_ = resolve_range(admin, topic, where, partition, end_before)
-            sink = layout.sink(output, append=append)
+            sink = layout.sink(output, append=append, decoder=None if raw else RecordDecoder(admin))
             with (
                 interrupts.caught(),
                 _kept(sink, copied, output, as_json=as_json, group=group),
@@ -267,11 +268,14 @@ class _Layout:
         if append and (output is None or _is_parquet(output)):
             raise ValueError("--append needs --output, and a Parquet file can't be appended to")
 
-    def sink(self, output: Path | None, *, append: bool) -> Sink:
-        """Return the sink for the records. Raises ``CommandFailed``."""
+    def sink(self, output: Path | None, *, append: bool, decoder: RecordDecoder | None) -> Sink:
+        """Return the sink for the records. Text and templates show decoded values. Raises ``CommandFailed``."""
         if output is not None and _is_parquet(output):
             return ParquetSink(output)
-        return StreamSink(self._writer(output), None if output is None else OutputFile(output, append=append))
+        writer = self._writer(output)
+        if decoder is not None and (self.template is not None or self.format_ is OutputFormat.TEXT):
+            writer = decoder.writer(writer)
+        return StreamSink(writer, None if output is None else OutputFile(output, append=append))
 
     def _writer(self, output: Path | None) -> Writer:
         if self.template is not None:

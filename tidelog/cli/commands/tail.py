@@ -11,6 +11,7 @@ import typer
 from tidelog.admin import Admin
 from tidelog.cli.commands.consume import UntilOption
 from tidelog.cli.sinks.copying import CopyProgress, copy
+from tidelog.cli.sinks.decoded import RawOption, RecordDecoder
 from tidelog.cli.sinks.record_text import json_writer, place_writer, topic_colours
 from tidelog.cli.sinks.sinks import StreamSink
 from tidelog.cli.terminal.console import (
@@ -53,6 +54,7 @@ def tail(
     filter_: FilterOption = None,
     key: OnlyKeyOption = None,
     max_: Annotated[int | None, typer.Option("--max", "-n", min=1, help="Stop after this many records.")] = None,
+    raw: RawOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write each record and its topic as a line of JSON.")] = False,
     url: UrlOption = None,
     token_file: TokenFileOption = None,
@@ -94,6 +96,8 @@ def tail(
         )
         coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         writer = json_writer(with_topic=True) if as_json else place_writer(topic_colours(topics) if coloured else None)
+        if not raw and not as_json:
+            writer = RecordDecoder(admin).writer(writer)
         interrupts = Interrupts()
         with interrupts.caught(), progress("", shown=False) as bar:
             copy(
