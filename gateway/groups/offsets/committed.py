@@ -104,7 +104,7 @@ class CommittedOffsets:
                 committed.
             transaction_id: transaction for whose decision the offsets are pending; None: they count immediately.
             epoch: see ``decision``.
-            still_there: raises if the sender has gone: it may have committed more elsewhere.
+            check_connected: raises if the sender has gone: it may have committed more elsewhere.
 
         Raises ``RequestRefused`` (``STALE_GENERATION``, ``UNKNOWN_MEMBER``, ``FENCED_MEMBER``, ``UNKNOWN_TOPIC``,
         ``UNKNOWN_PARTITION``), ``BackOff``, ``OutcomeUnknown``.
