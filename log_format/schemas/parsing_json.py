@@ -42,7 +42,7 @@ _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _HOPS_MAX: Final = 100
 """Most references that lead to one another."""
 
-_PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1024 * 1024)
+PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1024 * 1024)
 _STEPS_OF_A_PATTERN: Final = 100
 """How many usual steps compiling a pattern takes, about."""
 
@@ -237,7 +237,7 @@ def _joined(base: str, reference: str) -> str:
 def matches(pattern: str, text: str) -> bool:
     """Tell whether a pattern occurs in a text, in bounded time. Raises ``InvalidSchema`` for what is no pattern."""
     try:
-        return jsonschema_rs.Draft7Validator({"pattern": pattern}, pattern_options=_PATTERNS).is_valid(text)
+        return jsonschema_rs.Draft7Validator({"pattern": pattern}, pattern_options=PATTERNS).is_valid(text)
     except (jsonschema_rs.ValidationError, ValueError) as error:
         raise InvalidSchema(f"{pattern[:100]!r} is no pattern, or one that takes too much.", place="pattern") from error
 

@@ -120,7 +120,7 @@ async def _alter(
     if resource.name == AUDIT_TOPIC and call.gateway.rights.enforced:
         check_change(given)
     for subject in subjects_named(given):
-        call.require("Read", "subject", subject)
+        call.require("Write", "subject", subject)
     administration = call.engine.administration
     config: dict[str, ConfigValue | None] = dict(given)  # type: ignore[arg-type]
     if validate_only:

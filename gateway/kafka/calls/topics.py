@@ -45,7 +45,7 @@ async def create_topics(call: KafkaCall, request: Any) -> Answer:
         right = Right("Create", "topic", topic.name)
         for subject in config.subjects:
             if subject:
-                call.require("Read", "subject", subject)
+                call.require("Write", "subject", subject)
         state: TopicState | None
         if request.validate_only:
             call.require(*right)

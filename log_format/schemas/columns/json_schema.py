@@ -236,10 +236,18 @@ def _check(schema: Any, resolver: _Resolver) -> Callable[[Any], Fault | None] | 
         return None
     if jsonschema_rs is None:
         raise Untypable("", "has keywords that need the package jsonschema-rs, which is not installed")
+    from log_format.schemas.parsing_json import PATTERNS, draft_of  # noqa: PLC0415 - needs the package, too
+
     try:
         registry = jsonschema_rs.Registry(list(resolver.others.items())) if resolver.others else None
-        validator = jsonschema_rs.validator_for(schema, registry=registry)
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        # Without a retriever, and by an unknown ``$schema``, the package would ask the network.
+        validator = jsonschema_rs.validator_for(
+            {**schema, "$schema": str(draft_of(schema))},
+            registry=registry,
+            retriever=_fetch_nothing,
+            pattern_options=PATTERNS,
+        )
+    except (ValueError, jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError) as error:
         raise Untypable("", f"is no JSON Schema: {str(error)[:200]}") from error
 
     def check(document: Any) -> Fault | None:
@@ -249,6 +257,10 @@ def _check(schema: Any, resolver: _Resolver) -> Callable[[Any], Fault | None] | 
         return None
 
     return check
+
+
+def _fetch_nothing(address: str) -> Any:
+    raise ValueError(f"{address} is no schema that is registered")
 
 
 def _needs_check(schemas: Iterable[Any]) -> bool:

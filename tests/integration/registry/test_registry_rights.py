@@ -6,8 +6,10 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
+from tests.support.no_trust import NO_TRUST
 from tests.support.registry import Registry, record
 from tests.support.secured import Secured, secured_gateway
 from tests.support.waiting import until
@@ -105,3 +107,23 @@ def test_deletions_and_denials_are_audited(secured: Secured, admin: Registry) ->
     until(lambda: ("denial", "Delete", "audited", route) in events())
     until(lambda: ("administration", "Delete", "audited", route) in events())
     assert not any(route == "/registry/subjects/{subject}/versions" for *_, route in events())
+
+
+def test_who_types_a_topic_needs_write_on_its_subject(secured: Secured, admin: Registry) -> None:
+    """The subject's further versions then have to fit the topic's columns: Read is not enough, to create or to alter."""
+    admin.register("bound-value", TEXT)
+    principal = "User:typist"
+    headers = {"authorization": f"Bearer {secured.token(principal)['token']}"}
+    for operation, kind, name in (
+        ("Create", "topic", "bound"),
+        ("Alter", "topic", "bound"),
+        ("Read", "subject", "bound-value"),
+    ):
+        secured.allow(principal, operation, kind, name)
+    config = {"value.schema": "bound-value"}
+    with httpx.Client(base_url=secured.url, headers=headers, timeout=60, verify=NO_TRUST, trust_env=False) as http:
+        until(lambda: http.post("/v1/topics", json={"name": "bound"}).status_code in {200, 201})
+        assert http.patch("/v1/topics/bound", json={"config": config}).status_code == 403
+        assert http.post("/v1/topics", json={"name": "bound", "config": config}).status_code == 403
+        secured.allow(principal, "Write", "subject", "bound-value")
+        until(lambda: http.patch("/v1/topics/bound", json={"config": config}).status_code == 200)
