@@ -43,9 +43,11 @@ def test_every_call_that_changes_something_is_broken_off() -> None:
     of_access = {
         route for route in routes if " /v1/access" in route
     }  # refused with auth=off, as the simulation's gateways run
-    assert (
-        set(KINDS) == {route for route in routes if not route.startswith("GET ")} - READS_ONLY - of_gateways - of_access
-    )
+    of_registry = {
+        route for route in routes if " /registry/" in route
+    }  # tests/property/test_schemas_state_properties.py breaks the registry's commits off
+    changing = {route for route in routes if not route.startswith("GET ")}
+    assert set(KINDS) == changing - READS_ONLY - of_gateways - of_access - of_registry
     seen: Counter[str] = Counter()
     for number, route in enumerate(KINDS):
         for history in range(1, 9):
