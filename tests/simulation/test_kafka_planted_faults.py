@@ -144,7 +144,7 @@ PLANTED: dict[str, Planted] = {
         "log_format.topic.append_uploaded.AppendUploadedSegments._refusal",
         _not_overtaken,
         CALM,
-        first_seed=57,
+        first_seed=2,
         bounds=LARGE,
     ),
 }
