@@ -2,7 +2,7 @@
 
 ========================  ==================================================================================
 ``listening/``            the address (``kafka_listen``); a connection: frames in, handlers called in order, answers out
-``call``                  what a handler works with: ``KafkaCall``; ``Served``, ``Later``, ``Encoded``
+``call``                  what a handler works with: ``KafkaCall``; ``ApiHandler``, ``PendingAnswer``, ``Encoded``
 ``calls/``                a module for each family of requests; ``calls.table`` lists every request that is served
 ``brokers``               the gateways as brokers: node ids, addresses
 ``described_topics``      a topic's entry in a Metadata answer; cache of encoded entries

@@ -1,9 +1,9 @@
-"""Adapters of ``ObjectStore``, imported only by modules that assemble a program.
+"""Adapters of ``ObjectStore``. Programs choose one by ``open``.
 
 ==========  ================================================================
 ``open``    a URI -> a store
 ``local``   a directory: durable, atomic among the processes of a machine
-``s3``      a bucket and prefix, by boto3; the only module that imports it
+``s3``      a bucket and prefix, by boto3, which only it and ``s3_*`` import here
 ``memory``  a dictionary, for tests and simulations
 ``hedged``  wrapper of a store: sends a second request for a slow read
 ==========  ================================================================

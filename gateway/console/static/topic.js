@@ -33,6 +33,7 @@ export function plain(name, text) {
 export const CHOICES = {
   "cleanup.policy": ["delete", "compact", "compact,delete", ""], "compression.type": ["zstd", "lz4", "snappy", "gzip", "uncompressed"],
   "message.timestamp.type": ["CreateTime", "LogAppendTime"], "commit.mode": ["auto", "own", "shared"],
+  "data.on.error": ["mark", "reject"],
 };
 export const DEFAULTS = {
   "retention.ms": 604800000, "retention.bytes": -1, "cleanup.policy": "delete", "delete.retention.ms": 86400000,
