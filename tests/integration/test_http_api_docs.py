@@ -57,5 +57,5 @@ def test_the_tables_are_complete() -> None:
         else:
             assert any(str(ANSWERS[code].status) in statuses and f"`{code}`" in codes for statuses, codes in rows), code
     for name, setting in SETTINGS.items():
-        default = str(setting.default)
+        default = str(setting.default) or "none"
         assert re.search(rf"^\| `{re.escape(name)}` \| `?{re.escape(default)}`? \|", PAGE, re.MULTILINE), name
