@@ -63,7 +63,7 @@ from gateway.transactions.one_request import OneRequestTransactions
 from gateway.transactions.preparing import TransactionPreparer
 from gateway.transactions.sweeping import TransactionSweeper
 from gateway.transactions.transactions import Transactions
-from gateway.typing.typings import Typings
+from gateway.typed_topics.reader_cache import ReaderCache
 from log_format import layout
 from log_format.cluster.proof import NOBODY
 from log_format.journal.reader import JournalReader
@@ -176,8 +176,8 @@ class LogEngine:
         self._times_ahead = FutureTimes(tells=False)
         access = _access(given, bounds, self._metrics)
         schemas = SchemasTable(access)
-        self.typings = Typings(schemas, Pool("typing", 1, given.make_executor))
-        self._access = replace(access, type_records=self.typings.type_records)
+        self.schema_readers = ReaderCache(schemas, Pool("schemas", 1, given.make_executor))
+        self._access = replace(access, type_records=self.schema_readers.type_records)
         self.access_table = AccessTable(self._access)
         self.rights = OPEN if settings.super_users is None else Rights(self.access_table, settings.super_users)
         self._tail, self._places = _tail(bounds, self._metrics), _places(bounds, self._metrics)
@@ -194,7 +194,7 @@ class LogEngine:
             *(self.topics, self._access, self.journals),
             cold_store=cold_store,
             cold_pool=self._cold_pool,
-            columns_of=self.typings.columns,
+            columns_of=self.schema_readers.columns,
         )
         self.producer_ids = ids = ProducerIds(store, pool=self._access.look_pool, clock=clock, new_id=new_id)
         self._finishing = finishing = FinishingParts(self._access, self.topics, given.request_memory)

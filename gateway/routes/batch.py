@@ -22,7 +22,7 @@ from gateway.codec.record_checks import refuse_keyless, refuse_large, refuse_unt
 from gateway.codec.route import route
 from gateway.engine.open_topic import OpenTopic
 from gateway.log_engine import LogEngine
-from gateway.typing.typed_records import MisfitRecords, TypingAtDoor, typed_records
+from gateway.typed_topics.typed_records import KnownReaders, MisfitRecords, typed_records
 from log_format.errors import ErrorCode, RequestRefused, UnknownPartition
 from log_format.records.partitioner import partition_for_key
 from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP_MS_MAX
@@ -150,21 +150,21 @@ async def route_records(
         TidelogError: As ``OpenTopic.fresh`` raises it.
     """
     state, is_stored, clock = topic.require_own_state(), False, engine.clock
-    typing: TypingAtDoor | None = None
+    readers: KnownReaders | None = None
     while True:
         subjects = state.config.subjects
-        if subjects.are_set and typing is None:
-            typing = TypingAtDoor(await engine.typings.of(subjects))
+        if subjects.are_set and readers is None:
+            readers = KnownReaders(await engine.schema_readers.of(subjects))
         try:
-            work = partial(batch_of, incoming, state, routing, typing, is_stored=is_stored)
-            is_quick = typing is None or len(incoming) <= INLINE_TYPED_MAX
+            work = partial(batch_of, incoming, state, routing, readers, is_stored=is_stored)
+            is_quick = readers is None or len(incoming) <= INLINE_TYPED_MAX
             return await (codec if is_quick else codec._replace(is_inline=False)).do(work)
         except MisfitRecords as refusal:
-            newer_readers = await engine.typings.newer(subjects, refusal.misfits)
+            newer_readers = await engine.schema_readers.newer(subjects, refusal.misfits)
             if newer_readers is not None:
-                typing = TypingAtDoor(newer_readers)
-            elif refusal.is_marked and typing is not None:
-                typing = typing._replace(is_newest=True)
+                readers = KnownReaders(newer_readers)
+            elif refusal.is_marked and readers is not None:
+                readers = readers._replace(is_newest=True)
             else:
                 raise refusal.refusal from None
         except RequestRefused as refusal:
@@ -175,7 +175,7 @@ async def route_records(
             is_stored = _is_duplicate(newer, routing.stamp, clock.now_ms())
             if not is_stored and (newer.partition_count, newer.config) == (state.partition_count, state.config):
                 raise
-            state, typing = newer, None
+            state, readers = newer, None
 
 
 def _is_duplicate(state: TopicState, stamp: ProducerStamp | None, now_ms: int) -> bool:
@@ -189,16 +189,16 @@ def batch_of(
     incoming: IncomingRecords,
     state: TopicState,
     routing: Routing,
-    typing: TypingAtDoor | None = None,
+    readers: KnownReaders | None = None,
     *,
     is_stored: bool = False,
 ) -> RoutedRecords:
     """Route the records for a state of the topic.
 
-    ``typing``: readers of the topic's schemas; None: it has none. ``is_stored``: an earlier try stored them, so the topic's
+    ``readers``: readers of the topic's schemas; None: it has none. ``is_stored``: an earlier try stored them, so the topic's
     settings are not checked. Raises ``RequestRefused``, ``MisfitRecords``.
     """
-    if typing is None and incoming.single is not None and incoming.partitions is None and incoming.delays is None:
+    if readers is None and incoming.single is not None and incoming.partitions is None and incoming.delays is None:
         batch = _batch_of_single(incoming.single, state, routing, is_stored=is_stored)
         if batch is not None:
             return RoutedRecords(batch)
@@ -232,7 +232,7 @@ def batch_of(
         now_ms=routing.arrived_at_ms,
         log_append_time=state.config.choice("message.timestamp.type") == "LogAppendTime",
     )
-    typed = None if typing is None else typed_records(incoming, typing, state.config, is_stored=is_stored)
+    typed = None if readers is None else typed_records(incoming, readers, state.config, is_stored=is_stored)
     batch = Batch(
         topic_id=state.existing_id,
         records=records,
@@ -242,7 +242,7 @@ def batch_of(
         stamp=routing.stamp,
         expected_offset=routing.expected_offset,
         typed=typed,
-        subjects=UNTYPED if typing is None else state.config.subjects,
+        subjects=UNTYPED if readers is None else state.config.subjects,
     )
     return RoutedRecords(batch, deliver_at)
 

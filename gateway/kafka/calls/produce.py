@@ -32,7 +32,8 @@ from gateway.kafka.calls.batch_origin import (
     staging_error,
 )
 from gateway.kafka.calls.produce_answers import answer_fields, encode_single_answer
-from gateway.kafka.calls.produce_decoding import NO_TYPINGS, TypingsBySubjects, decode_all
+from gateway.kafka.calls.produce_decoding import NO_READERS, ReadersBySubjects, decode_all
+from gateway.kafka.calls.produce_schemas import is_typed, judged_by_newer, with_readers
 from gateway.kafka.calls.produce_stages import (
     NO_APPEND_TIME,
     AdmittedBatch,
@@ -42,7 +43,6 @@ from gateway.kafka.calls.produce_stages import (
     StagedBatch,
     SubmittedBatch,
 )
-from gateway.kafka.calls.produce_typing import is_typed, judged_by_newer, with_typings
 from gateway.kafka.errors import kafka_error
 from gateway.kafka.wire.batch_head import CODEC_MASK, CONTROL, OldMagic, WrongChecksum, read_head
 from gateway.kafka.wire.few_records import NO_TIMESTAMP
@@ -76,12 +76,12 @@ async def produce(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
     acks = request.acks
     admitted = await _admit_all(call, request)
     del request  # It holds the frame's bytes; the decoded records do not.
-    typings: TypingsBySubjects = NO_TYPINGS
+    readers: ReadersBySubjects = NO_READERS
     if has_schemas := is_typed(admitted):
-        admitted, typings = await with_typings(call, admitted)
+        admitted, readers = await with_readers(call, admitted)
     if has_schemas or _is_large(admitted):
         pool = call.gateway.codec_pool
-        decoded = await asyncio.get_running_loop().run_in_executor(pool, decode_all, call, admitted, typings)
+        decoded = await asyncio.get_running_loop().run_in_executor(pool, decode_all, call, admitted, readers)
     else:
         decoded = decode_all(call, admitted)
     if has_schemas:

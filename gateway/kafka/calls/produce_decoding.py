@@ -24,19 +24,19 @@ from gateway.kafka.wire.few_records import RECORDS_MAX as FEW_RECORDS
 from gateway.kafka.wire.reading import Malformed
 from log_format.records.single import SingleRecord, records_to_table
 from log_format.records.size import SMALL_TABLE_RECORDS, all_record_bytes, largest_record_bytes, record_bytes
-from log_format.schemas.columns.codec import Misfit, RecordTyping
+from log_format.schemas.columns.codec import Misfit, RecordReaders
 from log_format.topic.config import Subjects
 
-TypingsBySubjects = Mapping[Subjects, RecordTyping]
-NO_TYPINGS: Final[TypingsBySubjects] = MappingProxyType({})
+ReadersBySubjects = Mapping[Subjects, RecordReaders]
+NO_READERS: Final[ReadersBySubjects] = MappingProxyType({})
 
 
 def decode_all(
-    call: KafkaCall, parts: Sequence[AdmittedBatch | PartitionAnswer], typings: TypingsBySubjects = NO_TYPINGS
+    call: KafkaCall, parts: Sequence[AdmittedBatch | PartitionAnswer], readers: ReadersBySubjects = NO_READERS
 ) -> list[DecodedBatch | PartitionAnswer]:
     """Decode the batches, each refused by itself. Takes long for many records, or compressed ones: then run it in a thread.
 
-    All batches of a request take at most ``request_bytes_max`` of memory, decompressed. ``typings``: readers of the schemas of
+    All batches of a request take at most ``request_bytes_max`` of memory, decompressed. ``readers``: readers of the schemas of
     their topics.
     """
     left = call.gateway.settings.request_bytes_max
@@ -57,16 +57,16 @@ def decode_all(
         else:
             left -= max(one.size_bytes, len(part.batch))
             found.append(one)
-    return check_schemas(found, typings)
+    return check_schemas(found, readers)
 
 
 def check_schemas(
-    parts: Sequence[DecodedBatch | PartitionAnswer], typings: TypingsBySubjects
+    parts: Sequence[DecodedBatch | PartitionAnswer], readers: ReadersBySubjects
 ) -> list[DecodedBatch | PartitionAnswer]:
     """Return the batches with their typed columns, each refused by itself for records that are not of the topic's schemas, unless
     the topic marks them. The records of all batches with the same schemas are checked at once."""
     found = list(parts)
-    for subjects, typing in typings.items():
+    for subjects, reader in readers.items():
         numbers = [
             number
             for number, part in enumerate(parts)
@@ -79,7 +79,7 @@ def check_schemas(
         tables = [_table(part) for part in batches]
         if not tables:
             continue
-        typed, misfits = typing.typed(pa.concat_tables([table.select(["key", "value"]) for table in tables]))
+        typed, misfits = reader.typed(pa.concat_tables([table.select(["key", "value"]) for table in tables]))
         start = 0
         for number, part, table in zip(numbers, batches, tables, strict=True):
             end = start + table.num_rows

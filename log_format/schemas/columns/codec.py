@@ -167,7 +167,7 @@ class Misfit:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordTyping:
+class RecordReaders:
     """Readers of a topic's values and keys; None: those have no schema."""
 
     value: SubjectReader | None

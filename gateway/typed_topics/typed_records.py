@@ -10,14 +10,14 @@ import pyarrow as pa
 from gateway.codec.incoming import IncomingRecords
 from gateway.codec.refusal import BadRecords
 from log_format.errors import RequestRefused
-from log_format.schemas.columns.codec import Misfit, RecordTyping
+from log_format.schemas.columns.codec import Misfit, RecordReaders
 from log_format.topic.config import TopicConfig
 
 
-class TypingAtDoor(NamedTuple):
+class KnownReaders(NamedTuple):
     """Readers of a topic's schemas. ``is_newest``: no gateway knows a newer schema."""
 
-    readers: RecordTyping
+    readers: RecordReaders
     is_newest: bool = False
 
 
@@ -35,24 +35,24 @@ class MisfitRecords(Exception):
 
 
 def typed_records(
-    incoming: IncomingRecords, typing: TypingAtDoor, config: TopicConfig, *, is_stored: bool = False
+    incoming: IncomingRecords, known: KnownReaders, config: TopicConfig, *, is_stored: bool = False
 ) -> pa.Table:
     """Return the typed columns of the records.
 
     Args:
         incoming: the records of a request.
-        typing: readers of the topic's schemas.
+        known: readers of the topic's schemas.
         config: the topic's settings; by ``data.on.error`` ``mark``, records that don't fit get the reason in ``data_error``.
         is_stored: an earlier try stored the records, so none is refused.
 
     Raises:
         MisfitRecords: a record does not fit, and is not to be marked, or may be of a schema that is not known here yet.
     """
-    typed, misfits = typing.readers.typed(incoming.records)
+    typed, misfits = known.readers.typed(incoming.records)
     if not misfits or is_stored:
         return typed
     is_marked = config.choice("data.on.error") == "mark"
-    if is_marked and (typing.is_newest or not any(misfit.fault.is_schema_unknown for misfit in misfits)):
+    if is_marked and (known.is_newest or not any(misfit.fault.is_schema_unknown for misfit in misfits)):
         return typed
     bad = BadRecords()
     for misfit in misfits:

@@ -17,13 +17,13 @@ from gateway.tables.schemas import SchemasTable
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, TypedColumns
 from log_format.schemas.changes import ClaimColumns
-from log_format.schemas.columns.codec import Misfit, RecordTyping, SchemaReader, SubjectReader
+from log_format.schemas.columns.codec import Misfit, RecordReaders, SchemaReader, SubjectReader
 from log_format.schemas.columns.shape import Untypable
 from log_format.schemas.state import SchemasState
 from log_format.schemas.subjects import split
 from log_format.topic.config import Subjects
 
-TYPINGS_MAX: Final = 1_000
+READERS_MAX: Final = 1_000
 """Most readers that are kept; the least recently used ones are dropped first."""
 LATE_MS: Final = 250
 """Age of the registry's state by which an unknown schema is judged: a flood of them costs a look in this time."""
@@ -31,7 +31,7 @@ LATE_MS: Final = 250
 _Key = tuple[Subjects, tuple[int, ...], tuple[int, ...]]
 
 
-class Typings:
+class ReaderCache:
     """The readers of this gateway. Used on the event loop only.
 
     Args:
@@ -42,11 +42,11 @@ class Typings:
     def __init__(self, schemas: SchemasTable, pool: Pool) -> None:
         self._schemas = schemas
         self._pool = pool
-        self._kept: OrderedDict[_Key, RecordTyping] = OrderedDict()
-        self._last: OrderedDict[Subjects, RecordTyping] = OrderedDict()
+        self._kept: OrderedDict[_Key, RecordReaders] = OrderedDict()
+        self._last: OrderedDict[Subjects, RecordReaders] = OrderedDict()
         """The readers that were used last, by subjects."""
 
-    async def of(self, subjects: Subjects) -> RecordTyping:
+    async def of(self, subjects: Subjects) -> RecordReaders:
         """Return the readers of a topic's values and keys.
 
         Raises ``RequestRefused`` (``INVALID_CONFIG``) for a subject without versions, or with one that columns can't have;
@@ -68,7 +68,7 @@ class Typings:
                     await self._schemas.decide(ClaimColumns(subject=subject))
         return (await self._of(subjects, self._schemas.state)).columns
 
-    async def newer(self, subjects: Subjects, misfits: Sequence[Misfit]) -> RecordTyping | None:
+    async def newer(self, subjects: Subjects, misfits: Sequence[Misfit]) -> RecordReaders | None:
         """Return readers that may know more; None if no misfit is due to an unknown schema, or the registry knows no more.
 
         Raises the same errors as ``of``.
@@ -79,30 +79,30 @@ class Typings:
         state = await self._schemas.recent(LATE_MS)
         return None if _key(subjects, state) == before else await self._of(subjects, state)
 
-    async def _of(self, subjects: Subjects, state: SchemasState) -> RecordTyping:
+    async def _of(self, subjects: Subjects, state: SchemasState) -> RecordReaders:
         key = _key(subjects, state)
         found = self._kept.get(key)
         if found is None:
-            found = await self._pool.run(make_typing, subjects, state)
+            found = await self._pool.run(make_readers, subjects, state)
             self._kept[key] = found
-            while len(self._kept) > TYPINGS_MAX:
+            while len(self._kept) > READERS_MAX:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         self._last[subjects] = found
         self._last.move_to_end(subjects)
-        if len(self._last) > TYPINGS_MAX:
+        if len(self._last) > READERS_MAX:
             self._last.popitem(last=False)
         return found
 
     def type_records(self, subjects: Subjects, records: pa.Table) -> pa.Table | None:
         """Return the typed columns of records that were accepted before, as ``TypeRecords`` specifies. Called in any thread."""
-        typing = self._last.get(subjects)
+        readers = self._last.get(subjects)
         try:
-            if typing is None:
-                typing = make_typing(subjects, self._schemas.state)
+            if readers is None:
+                readers = make_readers(subjects, self._schemas.state)
         except TidelogError:
             return None
-        return typing.typed(records)[0]
+        return readers.typed(records)[0]
 
 
 def _key(subjects: Subjects, state: SchemasState) -> _Key:
@@ -110,10 +110,10 @@ def _key(subjects: Subjects, state: SchemasState) -> _Key:
     return subjects, value, key
 
 
-def make_typing(subjects: Subjects, state: SchemasState) -> RecordTyping:
-    """Return the readers of the subjects. Raises ``RequestRefused`` as ``Typings.of``."""
+def make_readers(subjects: Subjects, state: SchemasState) -> RecordReaders:
+    """Return the readers of the subjects. Raises ``RequestRefused`` as ``ReaderCache.of``."""
     value, key = (_reader(name, state) if name else None for name in subjects)
-    return RecordTyping(value, key)
+    return RecordReaders(value, key)
 
 
 def _reader(subject: str, state: SchemasState) -> SubjectReader:

@@ -10,7 +10,7 @@ from gateway.kafka.calls.batch_origin import produce_error
 from gateway.kafka.calls.produce_decoding import check_schemas
 from gateway.kafka.calls.produce_stages import AdmittedBatch, DecodedBatch, PartitionAnswer
 from log_format.errors import TidelogError
-from log_format.schemas.columns.codec import RecordTyping
+from log_format.schemas.columns.codec import RecordReaders
 from log_format.topic.config import Subjects
 
 Admitted = list[AdmittedBatch | PartitionAnswer]
@@ -21,23 +21,23 @@ def is_typed(parts: Sequence[AdmittedBatch | PartitionAnswer]) -> bool:
     return any(isinstance(part, AdmittedBatch) and part.state.config.subjects.are_set for part in parts)
 
 
-async def with_typings(call: KafkaCall, parts: Admitted) -> tuple[Admitted, dict[Subjects, RecordTyping]]:
+async def with_readers(call: KafkaCall, parts: Admitted) -> tuple[Admitted, dict[Subjects, RecordReaders]]:
     """Return the batches, those refused whose topic's schemas can't be read, and the readers of the others' schemas."""
-    typings: dict[Subjects, RecordTyping] = {}
+    readers: dict[Subjects, RecordReaders] = {}
     errors: dict[Subjects, TidelogError] = {}
     found: Admitted = []
     for part in parts:
         if isinstance(part, AdmittedBatch) and (subjects := part.state.config.subjects).are_set:
-            if subjects not in typings and subjects not in errors:
+            if subjects not in readers and subjects not in errors:
                 try:
-                    typings[subjects] = await call.engine.typings.of(subjects)
+                    readers[subjects] = await call.engine.schema_readers.of(subjects)
                 except TidelogError as error:
                     errors[subjects] = error
             if subjects in errors:
                 found.append(PartitionAnswer(part.partition, produce_error(errors[subjects])))
                 continue
         found.append(part)
-    return found, typings
+    return found, readers
 
 
 async def judged_by_newer(
@@ -45,20 +45,20 @@ async def judged_by_newer(
 ) -> list[DecodedBatch | PartitionAnswer]:
     """Return the batches, those with records of unknown schemas judged again if the registry knows more by now."""
     found: list[DecodedBatch | PartitionAnswer] = []
-    typings: dict[Subjects, RecordTyping] = {}
+    readers: dict[Subjects, RecordReaders] = {}
     for number, part in enumerate(parts, 1):
         if isinstance(part, DecodedBatch) and part.misfits:
             subjects = part.admitted.state.config.subjects
             try:
-                typing = await call.engine.typings.newer(subjects, part.misfits)
+                reader = await call.engine.schema_readers.newer(subjects, part.misfits)
             except TidelogError as error:
                 found.append(PartitionAnswer(part.admitted.partition, produce_error(error)))
                 continue
-            if typing is not None:
-                typings[subjects] = typing
+            if reader is not None:
+                readers[subjects] = reader
                 part = part.unjudged()  # noqa: PLW2901
         found.append(part)
         await yield_to_loop(number)
-    if not typings:
+    if not readers:
         return found
-    return await asyncio.get_running_loop().run_in_executor(call.gateway.codec_pool, check_schemas, found, typings)
+    return await asyncio.get_running_loop().run_in_executor(call.gateway.codec_pool, check_schemas, found, readers)
