@@ -19,16 +19,17 @@ from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, Typ
 from log_format.schemas.changes import ClaimColumns
 from log_format.schemas.columns.codec import Misfit, RecordReaders, SchemaReader, SubjectReader
 from log_format.schemas.columns.shape import Untypable
+from log_format.schemas.registered import Version
 from log_format.schemas.state import SchemasState
 from log_format.schemas.subjects import split
 from log_format.topic.config import Subjects
 
-READERS_MAX: Final = 1_000
+READERS_MAX: Final = 64
 """Most readers that are kept; the least recently used ones are dropped first."""
 LATE_MS: Final = 250
 """Age of the registry's state by which an unknown schema is judged: a flood of them costs a look in this time."""
 
-_Key = tuple[Subjects, tuple[int, ...], tuple[int, ...]]
+_Key = tuple[Subjects, tuple[Version, ...], tuple[Version, ...]]
 
 
 class ReaderCache:
@@ -43,8 +44,6 @@ class ReaderCache:
         self._schemas = schemas
         self._pool = pool
         self._kept: OrderedDict[_Key, RecordReaders] = OrderedDict()
-        self._last: OrderedDict[Subjects, RecordReaders] = OrderedDict()
-        """The readers that were used last, by subjects."""
 
     async def of(self, subjects: Subjects) -> RecordReaders:
         """Return the readers of a topic's values and keys.
@@ -88,25 +87,20 @@ class ReaderCache:
             while len(self._kept) > READERS_MAX:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
-        self._last[subjects] = found
-        self._last.move_to_end(subjects)
-        if len(self._last) > READERS_MAX:
-            self._last.popitem(last=False)
         return found
 
     def type_records(self, subjects: Subjects, records: pa.Table) -> pa.Table | None:
         """Return the typed columns of records that were accepted before, as ``TypeRecords`` specifies. Called in any thread."""
-        readers = self._last.get(subjects)
+        state = self._schemas.state
         try:
-            if readers is None:
-                readers = make_readers(subjects, self._schemas.state)
+            readers = self._kept.get(_key(subjects, state)) or make_readers(subjects, state)
         except TidelogError:
             return None
         return readers.typed(records)[0]
 
 
 def _key(subjects: Subjects, state: SchemasState) -> _Key:
-    value, key = (tuple(one.id for one in state.numbers(name, deleted=True)) for name in subjects)
+    value, key = (tuple(state.numbers(name, deleted=True)) for name in subjects)
     return subjects, value, key
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from log_format.schemas.decision import Decided, Outcome, read_only
 from log_format.schemas.refusals import RegistryCode, RegistryRefused, subject_not_found, version_not_found
 from log_format.schemas.registered import Version
-from log_format.schemas.row import SchemasChanges, VersionRow
+from log_format.schemas.row import ConfigRow, SchemasChanges, VersionRow
 from log_format.schemas.state import SchemasState
 
 
@@ -100,12 +100,16 @@ def _kept(state: SchemasState, subject: str, versions: Sequence[Version]) -> Reg
 def _deleted(
     state: SchemasState, subject: str, versions: Sequence[Version], *, permanent: bool, is_whole: bool
 ) -> SchemasChanges:
-    """Return the changes. ``is_whole``: nothing of the subject stays, so its own configuration and mode go, too."""
+    """Return the changes. ``is_whole``: nothing of the subject stays, so its own configuration and mode go, too, but not the note
+    that a topic has columns of it."""
+    config = state.configs.get(subject)
+    has_columns = config is not None and config.has_columns
     return SchemasChanges(
         versions=()
         if permanent
         else tuple(VersionRow(subject=subject, version=one.version, id=one.id, is_deleted=True) for one in versions),
         removed=tuple((subject, one.version) for one in versions) if permanent else (),
-        removed_configs=(subject,) if is_whole and subject in state.configs else (),
+        configs=(ConfigRow(subject=subject, has_columns=True),) if is_whole and has_columns else (),
+        removed_configs=(subject,) if is_whole and config is not None and not has_columns else (),
         removed_modes=(subject,) if is_whole and subject in state.modes else (),
     )

@@ -28,6 +28,7 @@ from log_format.ids import NewId
 from log_format.layout import segment_path
 from log_format.records.single import RecordAtOffset
 from log_format.records.typed_columns import (
+    DATA_ERROR,
     NO_TYPED_COLUMNS,
     TypeConflict,
     TypedColumns,
@@ -103,7 +104,7 @@ class Append:
             batches: at least one.
             new_id: makes names of objects.
             type_records: gives typed columns to records that were accepted before they could have any (of a transaction, or
-                delayed); None: their columns are null.
+                delayed); None: they are marked as not judged.
         """
         assert batches
         self.batches = tuple(batches)
@@ -270,13 +271,13 @@ class Append:
     def _typed_batch(self, index: int, state: TopicState) -> Batch:
         """Return the batch with the typed columns that it can have in this topic."""
         batch, subjects = self.batches[index], state.config.subjects
-        if batch.typed is not None or not subjects.are_set or self._type_records is None:
+        if batch.typed is not None or not subjects.are_set:
             return batch
         typed = self._typed.get((index, subjects))
         if typed is None:
-            found = self._type_records(subjects, batch.records)
+            found = None if self._type_records is None else self._type_records(subjects, batch.records)
             if found is None or not _fit(state.columns, found):
-                return batch
+                found = _unjudged(batch, state.columns)
             typed = self._typed[index, subjects] = found
         return batch.with_typed(typed, subjects)
 
@@ -330,6 +331,15 @@ def expected_offset_error(
         expected=batch.expected_offset,
         actual=actual,
     )
+
+
+def _unjudged(batch: Batch, columns: TypedColumns) -> pa.Table:
+    """Return typed columns of records that can't be judged: null, with the reason."""
+    why = pa.scalar("the topic's schemas were not known when the record was appended", pa.string())
+    count = batch.record_count
+    fields = columns.fields()
+    values = [pa.repeat(why, count) if one.name == DATA_ERROR else pa.nulls(count, one.type) for one in fields]
+    return pa.Table.from_arrays(values, schema=pa.schema(fields))
 
 
 def _fit(columns: TypedColumns, typed: pa.Table) -> bool:

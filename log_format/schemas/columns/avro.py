@@ -40,10 +40,11 @@ class Undecodable(Exception):
 
 
 class Reader(ABC):
-    """Reader of one type. ``bytes_min``: least bytes of a value."""
+    """Reader of one type. ``bytes_min``: least bytes of a value. ``leaves``: number of columns without parts."""
 
     shape: Shape
     bytes_min = 1
+    leaves = 1
 
     @property
     def type(self) -> pa.DataType:
@@ -155,10 +156,9 @@ class Text(Reader):
 class Bytes(Reader):
     """A ``bytes``, or a ``fixed`` of ``size`` bytes."""
 
-    shape = Scalar(pa.binary())
-
     def __init__(self, size: int | None = None) -> None:
         self._size = size
+        self.shape = Scalar(pa.binary(), size=size)
         self.bytes_min = 1 if size is None else size
 
     def read(self, cursor: Cursor, rows: Rows, path: str) -> pa.Array:

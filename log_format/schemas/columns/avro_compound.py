@@ -23,6 +23,7 @@ class Row(Reader):
         self._members = [(member.name, reader) for member, reader in members]
         self._names = [name for name, _ in self._members]
         self.bytes_min = sum(reader.bytes_min for _, reader in self._members)
+        self.leaves = sum(reader.leaves for _, reader in self._members)
 
     def read(self, cursor: Cursor, rows: Rows, path: str) -> pa.Array:
         """Read the members in their order."""
@@ -47,6 +48,7 @@ class Choice(Reader):
         self._branches = branches
         present = [reader for reader in branches if reader is not None]
         self._is_simple = len(present) == 1
+        self.leaves = sum(reader.leaves for reader in present)
         if self._is_simple:
             self.shape = present[0].shape
         else:
@@ -108,6 +110,7 @@ class Blocks(Reader):
         self.shape = MapOf(item.shape, has_nulls) if has_names else ListOf(item.shape, has_nulls)
         self._item = item
         self._has_names = has_names
+        self.leaves = item.leaves + has_names
         self._item_bytes_min = max(1, item.bytes_min + has_names)
 
     def read(self, cursor: Cursor, rows: Rows, path: str) -> pa.Array:

@@ -157,6 +157,9 @@ class _Types:
             is_nullable = isinstance(reader, avro_compound.Choice) and reader.is_nullable
             default = field.get("default", ABSENT)
             members.append((Member(field["name"], reader.shape, default is ABSENT, is_nullable, default), reader))
+        # Counted before the shape is made: types that contain each other twice grow with each level.
+        if sum(reader.leaves for _, reader in members) > LEAVES_MAX:
+            raise Untypable(path, f"has more than {LEAVES_MAX:,} columns")
         reader = avro_compound.Row(tuple(members))
         self._named[name] = reader
         return reader
@@ -169,6 +172,8 @@ class _Types:
         if not present:
             return None
         names = tuple(_branch_name(branch) for branch in present)
+        if sum(reader.leaves for reader in branches if reader is not None) > LEAVES_MAX:
+            raise Untypable(path, f"has more than {LEAVES_MAX:,} columns")
         return avro_compound.Choice(branches, names)
 
 

@@ -25,6 +25,7 @@ from log_format.schemas.columns.cursor import Fault
 from log_format.schemas.columns.shape import ABSENT, ListOf, MapOf, Record, Scalar, Shape
 
 _INT_RANGES: Final = {pa.int32(): (-(2**31), 2**31 - 1), pa.int64(): (-(2**63), 2**63 - 1)}
+_NAME: Final = Scalar(pa.string())
 _FRACTION: Final = re.compile(r"[.,](\d+)")
 _FRACTION_DIGITS_MAX: Final = 6
 
@@ -34,7 +35,12 @@ class Refused(Exception):
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(what)
-        self.fault = Fault(path, what)
+        self.fault = Fault(_readable(path), _readable(what))
+
+
+def _readable(text: str) -> str:
+    """Return the text with halves of surrogate pairs written out, since an answer can't have them."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def parsed(text: bytes) -> Any:
@@ -57,8 +63,8 @@ def parsed(text: bytes) -> Any:
 def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise Refused(twice[:80], "there are two members of this name")
     return found
 
@@ -87,7 +93,10 @@ def converted(shape: Shape, value: Any, path: str) -> Any:
     if isinstance(shape, MapOf):
         if not isinstance(value, dict):
             raise Refused(path, f"it must be an object, not {_kind(value)}")
-        return [(name, _part(shape.value, one, _within(path, name), shape.has_nulls)) for name, one in value.items()]
+        return [
+            (_scalar(_NAME, name, path), _part(shape.value, one, _within(path, name), shape.has_nulls))
+            for name, one in value.items()
+        ]
     return _scalar(shape, value, path)
 
 
@@ -112,15 +121,11 @@ def _record(shape: Record, value: Any, path: str) -> dict[str, Any]:
             found[member.name] = None if default is None else converted(member.shape, default, where)
         elif member.is_required:
             raise Refused(where, "it is missing")
-    if not shape.is_open and len(value) > len(shape.members):
+    if not shape.is_open:
         known = {member.name for member in shape.members}
         unknown = next((name for name in value if name not in known), None)
         if unknown is not None:
             raise Refused(_within(path, unknown), "the schema has no such member")
-    elif not shape.is_open:
-        for name in value:
-            if all(member.name != name for member in shape.members):
-                raise Refused(_within(path, name), "the schema has no such member")
     return found
 
 
@@ -162,11 +167,18 @@ def _scalar(shape: Scalar, value: Any, path: str) -> Any:
             raise Refused(path, "it has half of a surrogate pair") from error
         return value
     if pa.types.is_binary(arrow):
-        try:
-            return base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise Refused(path, "it must be base64") from error
+        return _binary(shape, value, path)
     return _time(arrow, value, path)
+
+
+def _binary(shape: Scalar, value: str, path: str) -> bytes:
+    try:
+        found = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Refused(path, "it must be base64") from error
+    if shape.size not in (None, len(found)):
+        raise Refused(path, f"it must have {shape.size} bytes, not {len(found)}")
+    return found
 
 
 def _real(value: Any, path: str, kind: Any) -> float:
@@ -189,6 +201,8 @@ def _decimal(arrow: pa.Decimal128Type, value: Any, path: str) -> Decimal:
         number = Decimal(value)
     except InvalidOperation as error:
         raise Refused(path, "it must be a number, or a text of one") from error
+    if not number:
+        return Decimal(0)
     what = f"it must have at most {arrow.precision - arrow.scale} digits before the point and {arrow.scale} behind it"
     if not number.is_finite() or (number.adjusted() >= arrow.precision - arrow.scale and number):
         raise Refused(path, what)

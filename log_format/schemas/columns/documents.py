@@ -87,7 +87,10 @@ class Documents:
         """Return one document as ``pa.array`` takes it. Raises ``Refused``."""
         document = parsed(text)
         value = converted(self._shape, document, "")
-        fault = None if self._check is None else self._check(plain(document))
+        try:
+            fault = None if self._check is None else self._check(plain(document))
+        except (ValueError, ArithmeticError, RecursionError) as error:
+            raise Refused("", "it is nested too deep, or has a number or a text that can't be checked") from error
         if fault is not None:
             raise Refused(fault.path, fault.what)
         return value
@@ -110,6 +113,19 @@ class Documents:
             except Refused as error:
                 faults[row] = error.fault
                 values.append(None)
+        try:
+            return pa.array(values, self.type), faults
+        except (pa.ArrowException, ValueError, ArithmeticError):
+            return self._without_unfit(values, faults)
+
+    def _without_unfit(self, values: list[Any], faults: dict[int, Fault]) -> tuple[pa.Array, dict[int, Fault]]:
+        """Return the column without the values that Arrow does not take, although the shape does."""
+        for row, value in enumerate(values):
+            try:
+                pa.array([value], self.type)
+            except (pa.ArrowException, ValueError, ArithmeticError):
+                values[row] = None
+                faults[row] = Fault("", "it has a number or a text that a column can't have")
         return pa.array(values, self.type), faults
 
     def _bulk(self, texts: pa.BinaryArray) -> pa.StructArray | None:

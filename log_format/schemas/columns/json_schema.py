@@ -9,7 +9,7 @@ Source: JSON Schema 2020-12 Core and Validation, and the drafts before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -78,6 +78,30 @@ _COVERED: Final = frozenset(
     }
 )
 """Keywords that the shape says, or that say nothing about validity."""
+_CHECKED: Final = frozenset(
+    {
+        *(
+            "minimum",
+            "maximum",
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+            "multipleOf",
+            "minLength",
+            "maxLength",
+            "pattern",
+        ),
+        *("minItems", "maxItems", "minProperties", "maxProperties", "const", "contentEncoding", "contentMediaType"),
+    }
+)
+"""Keywords that are checked besides, in time that grows with the document and the schema only one by one."""
+_NAMES: Final = frozenset({"$id", "$anchor", "$schema", "id"})
+_BESIDE_REF: Final = frozenset(
+    {"$ref", "title", "description", "examples", "default", "$comment", "$defs", "definitions"}
+)
+_PLAIN: Final = frozenset(
+    {"type", "enum", "format", *_CHECKED, "title", "description", "examples", "default", "$comment"}
+)
+"""Keywords of a member without a column."""
 
 
 def json_documents(text: str, references: Mapping[str, str] | None = None) -> Documents:
@@ -92,11 +116,12 @@ def json_documents(text: str, references: Mapping[str, str] | None = None) -> Do
     """
     schema = _json(text)
     resolver = _Resolver(schema, {name: _json(other) for name, other in (references or {}).items()})
-    shape = _Shapes(resolver).shape(schema, "", 1)
+    shapes = _Shapes(resolver)
+    shape = shapes.shape(schema, "", 1)
     if not isinstance(shape, Record):
         raise Untypable("", "describes no object with properties")
     checked(shape)
-    return Documents(shape, _check(schema, resolver))
+    return Documents(shape, _check(schema, resolver) if shapes.needs_check else None)
 
 
 class _Resolver:
@@ -109,6 +134,8 @@ class _Resolver:
     def target(self, reference: str, path: str) -> Any:
         """Return the schema that a ``$ref`` names. Raises ``Untypable``."""
         name, _, pointer = reference.partition("#")
+        if pointer and not pointer.startswith("/"):
+            raise Untypable(path, f"refers to {reference!r} by an anchor, which a typed topic's schema can't")
         found = self.others.get(name) if name else self._schema
         for token in pointer.split("/")[1:]:
             key = token.replace("~1", "/").replace("~0", "~")
@@ -125,6 +152,8 @@ class _Shapes:
         self._resolver = resolver
         self._open: list[str] = []
         self._count = 0
+        self.needs_check = False
+        """Whether a schema has something that a shape does not say."""
 
     def shape(self, schema: Any, path: str, depth: int) -> Shape | None:
         """Return the shape; None if values have no single type."""
@@ -133,6 +162,7 @@ class _Shapes:
             raise Untypable(path, "is too large or nested too deep")
         if not isinstance(schema, dict):
             return None
+        self._check_keywords(schema, path, is_root=depth == 1)
         if isinstance(schema.get("$ref"), str):
             reference = schema["$ref"]
             if reference in self._open:
@@ -142,10 +172,16 @@ class _Shapes:
             self._open.pop()
             return found
         if "type" not in schema:
+            if not _choices(schema):
+                return None
             others = [one for one in _choices(schema) if not _is_null(one)]
-            return self.shape(others[0], path, depth + 1) if len(others) == 1 else None
+            if len(others) != 1 or len(_choices(schema)) != 2 or self._takes_null(others[0]):
+                raise Untypable(path, "is a choice; a typed topic takes only that of one type and null")
+            return self.shape(others[0], path, depth + 1)
         kinds = [kind for kind in _kinds(schema) if kind != "null"]
-        if len(kinds) != 1 or _choices(schema):
+        if _choices(schema):
+            raise Untypable(path, "has a type beside a choice")
+        if len(kinds) != 1:
             return None
         match kinds[0]:
             case "object":
@@ -173,12 +209,37 @@ class _Shapes:
             where = f"{path}.{name}" if path else name
             shape = self.shape(part, where, depth + 1)
             if shape is None:
+                self._check_plain(part, where)
                 left_out = True
             else:
                 members.append(Member(name, shape, name in names, self._takes_null(part)))
         if not members:
             return None
         return Record(tuple(members), is_open=left_out or further is not False)
+
+    def _check_keywords(self, schema: Mapping[str, Any], path: str, *, is_root: bool) -> None:
+        """Raise ``Untypable`` for a keyword whose check is not bounded, or whose place changes what another one means."""
+        beyond = sorted(set(schema) - _COVERED - _CHECKED)
+        if beyond:
+            raise Untypable(path, f"has the keyword {beyond[0]!r}, which a typed topic's schema can't have")
+        if not is_root and not _NAMES.isdisjoint(schema):
+            raise Untypable(path, "has a name of its own ($id, $anchor or $schema)")
+        if "$ref" in schema and not set(schema) <= _BESIDE_REF | ({"$schema", "$id"} if is_root else set()):
+            raise Untypable(path, "has keywords beside $ref")
+        if isinstance(schema.get("additionalProperties"), dict) and schema.get("properties"):
+            raise Untypable(path, "has properties and a schema for further ones")
+        if set(schema.get("required") or ()) - set(schema.get("properties") or ()):
+            raise Untypable(path, "requires a member that it does not describe")
+        symbols = schema.get("enum")
+        is_text = schema.get("type") == "string" and "format" not in schema
+        is_said = symbols is None or (is_text and all(isinstance(symbol, str) for symbol in symbols))
+        self.needs_check |= not is_said or not _CHECKED.isdisjoint(schema)
+
+    def _check_plain(self, schema: Any, path: str) -> None:
+        """Raise ``Untypable`` unless a member without a column has only rules for itself, not for parts of it."""
+        if schema is False or (isinstance(schema, dict) and set(schema) - _PLAIN):
+            raise Untypable(path, "has no single type, and rules for its parts")
+        self.needs_check |= isinstance(schema, dict) and "type" in schema
 
     def _takes_null(self, schema: Any) -> bool:
         """Return whether null is of the schema."""
@@ -230,10 +291,8 @@ def _json(text: str) -> Any:
         raise Untypable("", "is not JSON") from error
 
 
-def _check(schema: Any, resolver: _Resolver) -> Callable[[Any], Fault | None] | None:
-    """Return the check of documents; None if the shape says all of the schema."""
-    if not _needs_check([schema, *resolver.others.values()]):
-        return None
+def _check(schema: Any, resolver: _Resolver) -> Callable[[Any], Fault | None]:
+    """Return the check of documents by the whole schema."""
     if jsonschema_rs is None:
         raise Untypable("", "has keywords that need the package jsonschema-rs, which is not installed")
     from log_format.schemas.parsing_json import PATTERNS, draft_of  # noqa: PLC0415 - needs the package, too
@@ -251,6 +310,8 @@ def _check(schema: Any, resolver: _Resolver) -> Callable[[Any], Fault | None] | 
         raise Untypable("", f"is no JSON Schema: {str(error)[:200]}") from error
 
     def check(document: Any) -> Fault | None:
+        if validator.is_valid(document):
+            return None
         for error in validator.iter_errors(document):
             path = ".".join(str(token) for token in error.instance_path)
             return Fault(path[:200], str(error.message)[:200])
@@ -261,37 +322,3 @@ def _check(schema: Any, resolver: _Resolver) -> Callable[[Any], Fault | None] | 
 
 def _fetch_nothing(address: str) -> Any:
     raise ValueError(f"{address} is no schema that is registered")
-
-
-def _needs_check(schemas: Iterable[Any]) -> bool:
-    """Return whether a schema has a keyword, or a use of one, that a shape does not say."""
-    waiting = list(schemas)
-    while waiting:
-        schema = waiting.pop()
-        if schema is True or schema is None:
-            continue
-        if not isinstance(schema, dict) or set(schema) - _COVERED:
-            return True
-        choices = _choices(schema)
-        if choices and (len(choices) != 2 or sum(map(_is_null, choices)) != 1 or "type" in schema):
-            return True
-        if "type" in schema and len([kind for kind in _kinds(schema) if kind != "null"]) > 1:
-            return True
-        symbols = schema.get("enum")
-        is_text = schema.get("type") == "string" and "format" not in schema
-        if symbols is not None and not (is_text and all(isinstance(symbol, str) for symbol in symbols)):
-            return True
-        further = schema.get("additionalProperties")
-        if isinstance(further, dict) and schema.get("properties"):
-            return True
-        properties = schema.get("properties") or {}
-        if set(schema.get("required") or ()) - set(properties):
-            return True
-        if "type" not in schema and (properties or "items" in schema or "required" in schema):
-            return True
-        waiting += [*properties.values(), *choices, *(schema.get("$defs") or {}).values()]
-        waiting += [*(schema.get("definitions") or {}).values()]
-        waiting += [one for one in (further, schema.get("items")) if isinstance(one, dict)]
-        if isinstance(schema.get("items"), list):
-            return True
-    return False

@@ -69,10 +69,17 @@ ABSENT: Final = _Absent()
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A value without parts. ``type``: its Arrow type. ``symbols``: the strings that it may be; None: any value."""
+    """A value without parts.
+
+    Args:
+        type: its Arrow type.
+        symbols: the strings that it may be; None: any value.
+        size: number of bytes that it has; None: any number.
+    """
 
     type: pa.DataType
     symbols: tuple[str, ...] | None = None
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,3 +207,19 @@ def test_a_version_that_the_columns_cant_take_is_refused_when_it_is_registered(t
     typed.registry.register("free-value", ORDER)
     typed.registry.call("PUT", "/config/free-value", {"compatibility": "NONE"})
     typed.registry.register("free-value", changed)
+
+
+def test_deleting_versions_changes_what_documents_are_judged_by(typed: Typed) -> None:
+    """The newest version that is left judges; without any nothing is taken; columns keep their types for what comes later."""
+    typed.registry.register("gone-value", ORDER)
+    typed.create("gone", value_schema="gone-value")
+    typed.registry.register("gone-value", LATER)
+    assert typed.produce("gone", {"id": 1, "amount": 1, "note": "n"}).status_code == 200
+    typed.registry.call("DELETE", "/subjects/gone-value/versions/2")
+    assert typed.produce("gone", {"id": 1, "amount": 1, "note": "n"}).status_code == 400
+    typed.registry.call("DELETE", "/subjects/gone-value")
+    assert typed.produce("gone", {"id": 1, "amount": 1}).status_code == 400
+    changed = record("Order", id="string", amount="double")
+    typed.registry.refused(409, "POST", "/subjects/gone-value/versions", {"schema": changed})
+    typed.registry.register("gone-value", ORDER)
+    assert typed.produce("gone", {"id": 2, "amount": 1}).status_code == 200

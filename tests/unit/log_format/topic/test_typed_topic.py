@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from log_format.checkpoints.checkpoint import write_checkpoint
@@ -14,6 +15,7 @@ from log_format.delta.features import COLUMNS_FEATURE, FEATURE
 from log_format.errors import ErrorCode, RequestRefused, TopicReplaced
 from log_format.records.typed_columns import DATA, DATA_ERROR, TypedColumns
 from log_format.topic.append import Append, Batch
+from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.changes import AlterTopic, CreateTopic
 from log_format.topic.config import Subjects, TopicConfig
 from log_format.topic.table_columns import parse_typed_columns
@@ -148,3 +150,22 @@ def test_a_flush_overtaken_by_wider_columns_is_encoded_again(bench: TopicBench) 
     assert one.log.state.columns == replace(one.log.state).columns == TypedColumns(LATER)
     (stats,) = [json.loads(action["add"]["stats"]) for action in actions(bench, 2) if "add" in action]
     assert stats["nullCount"][DATA] == {"id": 0, "name": 0, "note": 1}
+
+
+def test_promised_records_that_nobody_can_judge_are_marked(bench: TopicBench) -> None:
+    """A decided transaction's records are appended in any case; without the schemas they say why they have no columns."""
+    user = create(bench)
+    plain = bench.batch(user, {0: [b"anything"]})
+    promised = Batch(
+        topic_id="topic",
+        records=plain.records,
+        partitions=0,
+        record_bytes_max=8,
+        transaction=TransactionStamp("t" * 40, 1, 0),
+    )
+    append = Append([promised], bench.new_id)
+    user.committer.commit(append)
+    (path,) = [segment.path for segment in user.log.state.manifest.segments()]
+    table = pq.read_table(pa.BufferReader(bench.store.get(f"topics/{bench.name}/{path}")))
+    assert table.column(DATA).to_pylist() == [None]
+    assert "not known" in table.column(DATA_ERROR)[0].as_py()

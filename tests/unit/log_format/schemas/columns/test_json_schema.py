@@ -69,7 +69,7 @@ def test_wrong_documents_are_named_by_their_path() -> None:
         ({"minimum": 3}, 3, 2),
         ({"multipleOf": 2}, 4, 5),
         ({"enum": [1, 2]}, 1, 3),
-        ({"not": {"const": 7}}, 6, 7),
+        ({"exclusiveMaximum": 7}, 6, 7),
     ],
 )
 def test_what_a_type_cant_say_is_checked_too(keyword: dict[str, Any], right: int, wrong: int) -> None:
@@ -80,7 +80,7 @@ def test_what_a_type_cant_say_is_checked_too(keyword: dict[str, Any], right: int
 
 def test_a_member_without_a_column_is_checked_too() -> None:
     """It has several types, each with its rules."""
-    mixed = {"oneOf": [{"type": "integer"}, {"type": "string", "maxLength": 2}]}
+    mixed = {"type": ["integer", "string"], "maxLength": 2}
     schema = {"type": "object", "properties": {"a": mixed, "b": {"type": "integer"}}}
     assert judged(json_documents(json.dumps(schema)), {"a": 1}, {"a": "xy"}, {"a": "xyz"}) == [None, None, "a"]
 
@@ -91,6 +91,15 @@ def test_a_member_without_a_column_is_checked_too() -> None:
         ({"type": "string"}, "no object with properties"),
         ({"type": "object", "properties": {"a": {"$ref": "#"}}}, "contains itself"),
         ({"type": "object", "properties": {"a": {"$ref": "#/$defs/B"}}}, "is not there"),
+        ({"type": "object", "properties": {"a": {"allOf": [{"type": "integer"}]}}}, "keyword 'allOf'"),
+        ({"type": "object", "properties": {"a": {"oneOf": [{"type": "integer"}, {"type": "string"}]}}}, "a choice"),
+        (
+            {"type": "object", "properties": {"a": {"type": "array", "items": {"type": ["null"]}}}},
+            "rules for its parts",
+        ),
+        ({"type": "object", "properties": {"a": {"type": "integer", "$id": "x"}}}, "a name of its own"),
+        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/B", "minimum": 1}}}, "keywords beside"),
+        ({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["b"]}, "does not describe"),
         ({"type": "object", "properties": {"a b": {"type": "string"}}}, "a name that a column can't have"),
     ],
 )
@@ -98,6 +107,29 @@ def test_what_columns_cant_have_is_refused(schema: Any, reason: str) -> None:
     """With the place."""
     with pytest.raises(Untypable, match=reason):
         json_documents(json.dumps(schema))
+
+
+def test_members_without_parts_are_checked_by_their_type() -> None:
+    """An array or object whose parts are not described has no column, and must be one all the same."""
+    schema = {"type": "object", "properties": {"a": {"type": "array"}, "b": {"type": "integer"}}, "required": ["a"]}
+    assert judged(json_documents(json.dumps(schema)), {"a": [1]}, {"a": "x"}, {"b": 1}) == [None, "a", ""]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"a":1,"z":' + b"[" * 600 + b"]" * 600 + b"}",
+        b'{"a":1,"\\ud800":2}',
+        b'{"a":1,"z":1e999999999}',
+    ],
+)
+def test_no_document_ends_in_an_error(text: bytes) -> None:
+    """What can't be checked is refused by name; the reason is text that an answer can have."""
+    schema = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0}}}
+    _, faults = json_documents(json.dumps(schema)).column_of(pa.array([text, b'{"a":1}'], pa.binary()))
+    assert 1 not in faults
+    for fault in faults.values():
+        fault.what.encode()
 
 
 def test_nothing_is_fetched() -> None:
