@@ -15,7 +15,7 @@ these offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -28,12 +28,10 @@ from log_format.ids import NewId
 from log_format.layout import segment_path
 from log_format.records.single import RecordAtOffset
 from log_format.records.typed_columns import (
-    DATA_ERROR,
     NO_TYPED_COLUMNS,
     TypeConflict,
     TypedColumns,
     record_schema,
-    typed_columns,
     without_typed_columns,
 )
 from log_format.segments.segment import encode_segment
@@ -45,6 +43,7 @@ from log_format.topic.batch import Batch, concatenate_records
 from log_format.topic.change import StagedSegment
 from log_format.topic.changes import columns_actions
 from log_format.topic.config import Subjects
+from log_format.topic.late_columns import TypeRecords, late_columns
 from log_format.topic.producers import (
     Counts,
     ProducerStamp,
@@ -60,6 +59,7 @@ __all__ = [
     "Append",
     "AppendRequest",
     "Batch",
+    "TypeRecords",
     "expected_offset_error",
     "settings_error",
 ]
@@ -88,10 +88,6 @@ class AppendRequest(Protocol):
 _Verdict = Duplicate | TidelogError | int | None
 """Verdict on one batch. None: append the batch. A number: the batch repeats the request of the batch with that index in this
 flush."""
-
-
-TypeRecords = Callable[[Subjects, pa.Table], pa.Table | None]
-"""Function that returns the typed columns of records, those that don't fit marked; None if it does not know the schemas."""
 
 
 class Append:
@@ -275,10 +271,7 @@ class Append:
             return batch
         typed = self._typed.get((index, subjects))
         if typed is None:
-            found = None if self._type_records is None else self._type_records(subjects, batch.records)
-            if found is None or not _fit(state.columns, found):
-                found = _unjudged(batch, state.columns)
-            typed = self._typed[index, subjects] = found
+            typed = self._typed[index, subjects] = late_columns(batch, subjects, state.columns, self._type_records)
         return batch.with_typed(typed, subjects)
 
 
@@ -331,23 +324,6 @@ def expected_offset_error(
         expected=batch.expected_offset,
         actual=actual,
     )
-
-
-def _unjudged(batch: Batch, columns: TypedColumns) -> pa.Table:
-    """Return typed columns of records that can't be judged: null, with the reason."""
-    why = pa.scalar("the topic's schemas were not known when the record was appended", pa.string())
-    count = batch.record_count
-    fields = columns.fields()
-    values = [pa.repeat(why, count) if one.name == DATA_ERROR else pa.nulls(count, one.type) for one in fields]
-    return pa.Table.from_arrays(values, schema=pa.schema(fields))
-
-
-def _fit(columns: TypedColumns, typed: pa.Table) -> bool:
-    try:
-        columns.merged_with(typed_columns(typed.schema))
-    except TypeConflict:
-        return False
-    return True
 
 
 def _type_error(state: TopicState, conflict: TypeConflict) -> TidelogError:
