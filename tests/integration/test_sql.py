@@ -245,9 +245,9 @@ def test_the_system_refuses_what_a_statement_has_no_need_of(tmp_path: Path) -> N
     """Whatever DuckDB would do: behind the fence no file is opened, no socket made, nothing written, no program started."""
     tried = f"""
 import os, resource, socket, subprocess
-from gateway.process.sql_statement import fence
+from gateway.process.sql_statement import restrict_process
 written = os.open({str(tmp_path / "x")!r}, os.O_CREAT | os.O_WRONLY)
-fence()
+restrict_process()
 def fails(what):
     try:
         what()

@@ -5,33 +5,31 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
-from tests.simulation.simulated.log_world import simulate
 from tests.simulation.simulated.seeds import digest
 from tests.simulation.simulated.world import History
-from tests.simulation.simulated_calls.world import simulate_calls
-from tests.simulation.simulated_delays.world import simulate_delays
-from tests.simulation.simulated_groups.world import simulate_groups
-from tests.simulation.simulated_journals.world import simulate_journals
-from tests.simulation.simulated_kafka.world import simulate_kafka
-from tests.simulation.simulated_modes.world import simulate_modes
-from tests.simulation.simulated_queues.world import simulate_queues
-from tests.simulation.simulated_service.world import simulate_service
 
 ROOT = Path(__file__).parents[2]
-SEEDS: dict[Callable[[int], History], int] = {
-    simulate: 17,
-    simulate_calls: 3,
-    simulate_delays: 3,
-    simulate_groups: 3,
-    simulate_journals: 3,
-    simulate_kafka: 5,
-    simulate_modes: 17,
-    simulate_queues: 3,
-    simulate_service: 17,
+SEEDS = {
+    "simulated.log_world.simulate": 17,
+    "simulated_calls.world.simulate_calls": 3,
+    "simulated_delays.world.simulate_delays": 3,
+    "simulated_groups.world.simulate_groups": 3,
+    "simulated_journals.world.simulate_journals": 3,
+    "simulated_kafka.world.simulate_kafka": 5,
+    "simulated_modes.world.simulate_modes": 17,
+    "simulated_queues.world.simulate_queues": 3,
+    "simulated_service.world.simulate_service": 17,
 }
+
+
+def _history(simulation: str, seed: int) -> History:
+    """The history of a seed in one of the simulations."""
+    module, _, name = simulation.rpartition(".")
+    history: History = getattr(import_module(f"tests.simulation.{module}"), name)(seed)
+    return history
 
 
 def test_a_seed_is_a_history() -> None:
@@ -42,16 +40,14 @@ def test_a_seed_is_a_history() -> None:
         "logging.disable(logging.CRITICAL)",
     ]
     for simulation, seed in SEEDS.items():
-        lines += [
-            f"from {simulation.__module__} import {simulation.__name__}",
-            f"print('{simulation.__name__}', digest({simulation.__name__}({seed})))",
-        ]
+        module, _, name = simulation.rpartition(".")
+        lines += [f"from tests.simulation.{module} import {name}", f"print('{simulation}', digest({name}({seed})))"]
     other = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)],
         cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": "12345"}, capture_output=True, text=True, check=True, timeout=240,
     )  # fmt: skip
     elsewhere = dict(line.split() for line in other.stdout.splitlines())
-    another = {simulation.__name__: digest(simulation(seed + 1)) for simulation, seed in SEEDS.items()}
-    here = {simulation.__name__: digest(simulation(seed)) for simulation, seed in SEEDS.items()}
+    another = {simulation: digest(_history(simulation, seed + 1)) for simulation, seed in SEEDS.items()}
+    here = {simulation: digest(_history(simulation, seed)) for simulation, seed in SEEDS.items()}
     assert here == elsewhere
     assert [name for name in here if here[name] == another[name]] == []

@@ -85,7 +85,7 @@ def test_every_door_asks_what_becomes_of_the_unproved(start_gateway: StartGatewa
     refused = run("queue", "redrive", "work")
     assert refused.exit_code == ExitCode.REFUSED
     assert "partition 0, offset 0 " in refused.stderr
-    assert "1 dead letters" in run("queue", "redrive", "work", "--unproved", "produce", "--max", "1").stderr
+    assert "1 dead letter redriven" in run("queue", "redrive", "work", "--unproved", "produce", "--max", "1").stderr
     with Admin(gateway.url) as admin:
         with pytest.raises(RequestRefused, match="partition 0, offset 1 "):
             admin.redrive_queue("work")

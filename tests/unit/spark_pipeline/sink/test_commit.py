@@ -298,7 +298,7 @@ def test_a_batch_is_refused_that_collectors_may_have_taken(store: DyingStore) ->
     task = staged(0)
     began_ms = SystemClock().now_ms() - JOB_MS_MAX - 1
     old = replace(task, transaction_id=issue(JOB, began_ms, new_id(), b"key"))
-    with pytest.raises(BackOff, match="given up"):
+    with pytest.raises(BackOff, match="discarded"):
         commit_staged([old], OPTIONS)
     assert values(store, "a") == []
 
