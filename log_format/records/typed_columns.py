@@ -67,8 +67,12 @@ def batch_schema(columns: TypedColumns) -> pa.Schema:
 
 def typed_columns(schema: pa.Schema) -> TypedColumns:
     """Return the typed columns of a table or of records."""
-    types = {name: schema.field(name).type for name in (DATA, KEY_DATA) if name in schema.names}
-    return TypedColumns(types.get(DATA), types.get(KEY_DATA)) if types else NO_TYPED_COLUMNS
+    data, key_data = (schema.get_field_index(name) for name in (DATA, KEY_DATA))
+    if data < 0 and key_data < 0:
+        return NO_TYPED_COLUMNS
+    return TypedColumns(
+        schema.field(data).type if data >= 0 else None, schema.field(key_data).type if key_data >= 0 else None
+    )
 
 
 def without_typed_columns(records: pa.Table) -> pa.Table:

@@ -109,6 +109,8 @@ class Append:
         self._new_id = new_id
         self._staged: StagedSegment | None = None
         self._staged_for: tuple[object, ...] | None = None
+        self._staged_columns = NO_TYPED_COLUMNS
+        """Typed columns of the table with the staged segment."""
         self.staged_records: pa.Table | RecordAtOffset | None = None
         """Records of the newest staged segment, for the tail cache: a table as in ``records``, or a single record that is not a
         table yet."""
@@ -183,7 +185,7 @@ class Append:
         txns += [Txn(app_id=str(partition), version=ends[partition], last_updated=now_ms) for partition in sorted(ends)]
         floor = state.transactions.floor
         actions: list[Action] = [
-            *columns_actions(state, self._columns(standing, state)),
+            *columns_actions(state, self._staged_columns),
             tag_with_transactions(add, applied, floor),
             *txns,
             *transaction_txns(applied, floor, now_ms),
@@ -241,10 +243,10 @@ class Append:
         bases = tuple((partition, int(next_offsets[partition])) for partition in touched)
         compression = state.config.choice("compression.type")
         log_append_time = state.config.choice("message.timestamp.type") == "LogAppendTime"
-        columns = self._columns(standing, state)
+        batches, columns = self._typed_batches(standing, state)
+        self._staged_columns = columns
         wanted = (tuple(standing), bases, compression, log_append_time, columns)
         if self._staged is None or self._staged.is_too_old or self._staged_for != wanted:
-            batches = [self._typed_batch(index, state) for index in standing]
             single = batches[0].single if len(batches) == 1 else None
             if single is not None and single.size_bytes <= ONE_RECORD_BYTES_MAX and not columns:
                 self.staged_records = RecordAtOffset(*bases[0], single)
@@ -257,17 +259,20 @@ class Append:
             self._staged_for = wanted
         return self._staged
 
-    def _columns(self, standing: Sequence[int], state: TopicState) -> TypedColumns:
-        """Return the typed columns of the table with these batches."""
+    def _typed_batches(self, standing: Sequence[int], state: TopicState) -> tuple[list[Batch], TypedColumns]:
+        """Return the batches with the typed columns that they can have, and the typed columns of the table with them."""
         columns = state.columns
-        for index in standing:
-            columns = columns.merged_with(self._typed_batch(index, state).columns)
-        return columns
+        if not state.config.subjects.are_set:
+            return [self.batches[index] for index in standing], columns
+        batches = [self._typed_batch(index, state) for index in standing]
+        for batch in batches:
+            columns = columns.merged_with(batch.columns)
+        return batches, columns
 
     def _typed_batch(self, index: int, state: TopicState) -> Batch:
         """Return the batch with the typed columns that it can have in this topic."""
         batch, subjects = self.batches[index], state.config.subjects
-        if batch.typed is not None or not subjects.are_set:
+        if batch.typed is not None:
             return batch
         typed = self._typed.get((index, subjects))
         if typed is None:

@@ -28,7 +28,7 @@ from log_format.records.typed_columns import (
 from log_format.schemas.columns.avro import Reader
 from log_format.schemas.columns.avro_compound import column_of
 from log_format.schemas.columns.avro_schema import avro_reader
-from log_format.schemas.columns.cursor import Fault
+from log_format.schemas.columns.cursor import Fault, spread
 from log_format.schemas.columns.documents import Documents
 from log_format.schemas.columns.json_schema import json_documents
 from log_format.schemas.columns.shape import Untypable
@@ -98,18 +98,16 @@ class SubjectReader:
             present = values.is_valid().to_numpy(zero_copy_only=False)
             column, faults = self._of_present(values.drop_null())
             rows = np.flatnonzero(present)
-            indices = pa.array(np.cumsum(present) - 1, mask=~present)
-            whole = pc.take(column, indices) if len(column) else pa.nulls(len(values), self.type)
-            return whole, {int(rows[row]): fault for row, fault in faults.items()}
+            return spread(column, present), {int(rows[row]): fault for row, fault in faults.items()}
         return self._of_present(values)
 
     def _of_present(self, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
         ids = _schema_ids(values)
         kinds = np.unique(ids)
         if len(kinds) == 1:
-            column, faults = self._of_one(int(kinds[0]), values)
-            return column, faults
-        parts, order, faults = [], [], {}
+            return self._of_one(int(kinds[0]), values)
+        parts, order = [], []
+        faults: dict[int, Fault] = {}
         for kind in kinds.tolist():
             rows = np.flatnonzero(ids == kind)
             column, found = self._of_one(kind, pc.take(values, pa.array(rows)))
