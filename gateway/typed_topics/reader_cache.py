@@ -14,14 +14,13 @@ import pyarrow as pa
 from gateway.call import detached_from_call
 from gateway.engine.pool import Pool
 from gateway.tables.schemas import SchemasTable
-from log_format.errors import ErrorCode, RequestRefused, TidelogError
-from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, TypedColumns
+from log_format.errors import TidelogError
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns
 from log_format.schemas.changes import ClaimColumns
-from log_format.schemas.columns.codec import Misfit, RecordReaders, SchemaReader, SubjectReader
-from log_format.schemas.columns.shape import Untypable
+from log_format.schemas.columns.codec import Misfit, RecordReaders
+from log_format.schemas.columns.subject_readers import make_readers
 from log_format.schemas.registered import Version
 from log_format.schemas.state import SchemasState
-from log_format.schemas.subjects import split
 from log_format.topic.config import Subjects
 
 READERS_MAX: Final = 64
@@ -102,31 +101,3 @@ class ReaderCache:
 def _key(subjects: Subjects, state: SchemasState) -> _Key:
     value, key = (tuple(state.numbers(name, deleted=True)) for name in subjects)
     return subjects, value, key
-
-
-def make_readers(subjects: Subjects, state: SchemasState) -> RecordReaders:
-    """Return the readers of the subjects. Raises ``RequestRefused`` as ``ReaderCache.of``."""
-    value, key = (_reader(name, state) if name else None for name in subjects)
-    return RecordReaders(value, key)
-
-
-def _reader(subject: str, state: SchemasState) -> SubjectReader:
-    newest = state.latest(subject)
-    if newest is None:
-        raise _refused(subject, f"Subject {subject!r} has no schema. Register one first.")
-    versions = []
-    try:
-        for version in state.versions(subject, deleted=True):
-            references = state.resolved(version.schema, split(subject)[0])
-            versions.append((version.schema_id, SchemaReader(version.schema, references)))
-        return SubjectReader(
-            subject,
-            [one for one in versions if one[0] != newest.schema_id]
-            + [one for one in versions if one[0] == newest.schema_id],
-        )
-    except (Untypable, TypeConflict) as problem:
-        raise _refused(subject, f"Subject {subject!r} can't be the schema of a topic: {problem}.") from problem
-
-
-def _refused(subject: str, what: str) -> RequestRefused:
-    return RequestRefused(what, code=ErrorCode.INVALID_CONFIG, subject=subject)

@@ -1,0 +1,81 @@
+"""The readers of a topic's schemas, made of what the registry's table has."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Final
+
+import pyarrow as pa
+
+from log_format.clock import Clock
+from log_format.delta.log import TableLog
+from log_format.errors import ErrorCode, RequestRefused, StoreError, TidelogError
+from log_format.records.typed_columns import TypeConflict
+from log_format.schemas.columns.codec import RecordReaders, SchemaReader, SubjectReader
+from log_format.schemas.columns.shape import Untypable
+from log_format.schemas.state import SchemasState, schemas_table
+from log_format.schemas.subjects import split
+from log_format.store import ObjectStore
+from log_format.topic.config import Subjects
+
+READERS_MAX: Final = 16
+"""Most topics' readers that a process without a gateway keeps."""
+
+
+class StoredReaders:
+    """Readers of topics' schemas for a process without a gateway: it looks at the registry's table itself. Thread-safe."""
+
+    def __init__(self, store: ObjectStore, clock: Clock) -> None:
+        self._log = TableLog(store, schemas_table(), clock)
+        self._lock = threading.Lock()
+        self._made = functools.lru_cache(maxsize=READERS_MAX)(self._make)
+
+    def newest(self, subjects: Subjects) -> RecordReaders:
+        """Return the readers after a look at the registry.
+
+        Raises as ``make_readers``, and ``StoreUnavailable``, ``CorruptData``.
+        """
+        with self._lock:
+            return self._made(subjects, self._log.refresh().version)
+
+    def type_records(self, subjects: Subjects, records: pa.Table) -> pa.Table | None:
+        """Return the typed columns of records that were accepted before, as ``TypeRecords`` specifies."""
+        try:
+            return self.newest(subjects).typed(records)[0]
+        except (TidelogError, StoreError):
+            return None
+
+    def _make(self, subjects: Subjects, version: int) -> RecordReaders:  # noqa: ARG002 - the version is the cache's
+        return make_readers(subjects, self._log.state)
+
+
+def make_readers(subjects: Subjects, state: SchemasState) -> RecordReaders:
+    """Return the readers of the subjects.
+
+    Raises ``RequestRefused`` (``INVALID_CONFIG``) for a subject without versions, or with one that columns can't have.
+    """
+    value, key = (_reader(name, state) if name else None for name in subjects)
+    return RecordReaders(value, key)
+
+
+def _reader(subject: str, state: SchemasState) -> SubjectReader:
+    newest = state.latest(subject)
+    if newest is None:
+        raise _refused(subject, f"Subject {subject!r} has no schema. Register one first.")
+    versions = []
+    try:
+        for version in state.versions(subject, deleted=True):
+            references = state.resolved(version.schema, split(subject)[0])
+            versions.append((version.schema_id, SchemaReader(version.schema, references)))
+        return SubjectReader(
+            subject,
+            [one for one in versions if one[0] != newest.schema_id]
+            + [one for one in versions if one[0] == newest.schema_id],
+        )
+    except (Untypable, TypeConflict) as problem:
+        raise _refused(subject, f"Subject {subject!r} can't be the schema of a topic: {problem}.") from problem
+
+
+def _refused(subject: str, what: str) -> RequestRefused:
+    return RequestRefused(what, code=ErrorCode.INVALID_CONFIG, subject=subject)

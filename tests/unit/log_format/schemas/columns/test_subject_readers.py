@@ -1,0 +1,38 @@
+"""Readers of topics' schemas in a process without a gateway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from log_format.clock import SystemClock
+from log_format.errors import RequestRefused
+from log_format.schemas.columns.subject_readers import StoredReaders
+from log_format.stores.local import LocalStore
+from log_format.topic.config import Subjects
+from tests.support.records import records_of
+from tests.support.registry import record
+from tests.support.typed_topic import register_schema
+
+SUBJECTS = Subjects("orders-value")
+
+
+def test_a_version_registered_since_is_known_at_the_next_look(tmp_path: Path) -> None:
+    """Without a gateway, and the readers are made once for each state of the registry."""
+    store = str(tmp_path)
+    readers = StoredReaders(LocalStore(tmp_path), SystemClock())
+    with pytest.raises(RequestRefused, match="has no schema"):
+        readers.newest(SUBJECTS)
+    assert readers.type_records(SUBJECTS, records_of([b"{}"], [None], 0)) is None
+    register_schema(store, SUBJECTS.value, record("Order", id="long"))
+    first = readers.newest(SUBJECTS)
+    assert first.columns.data == pa.struct([("id", pa.int64())])
+    assert readers.newest(SUBJECTS) is first
+    register_schema(store, SUBJECTS.value, record("Order", id="long", note=(["null", "string"], None)))
+    assert readers.newest(SUBJECTS).columns.data == pa.struct([("id", pa.int64()), ("note", pa.string())])
+    typed = readers.type_records(SUBJECTS, records_of([b'{"id":1,"note":"n"}', b"{}"], [None, None], 0))
+    assert typed is not None
+    assert typed.column("data").to_pylist() == [{"id": 1, "note": "n"}, None]
+    assert typed.column("data_error").to_pylist() == [None, "value.id: it is missing"]
