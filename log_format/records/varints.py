@@ -33,6 +33,23 @@ def read(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
     if (byte & second).max() < _ONE_BYTE:
         both = second.astype(np.uint16) << 8 | byte
         return _TWO_BYTE_VALUES.take(both), at + 1 + (byte >> 7)
+    words = np.ndarray((len(data) - _WORD_BYTES + 1,), "<u8", data, strides=(1,))[at]
+    ends = ~words & _CONTINUATION_BITS
+    if not ends.all():
+        return _read_by_bytes(data, at)
+    below_end = (
+        ends & -ends
+    ) - 1  # the bits below the lowest one: all of the number, since its last byte has no 8th bit
+    raw = words & below_end & _DATA_BITS
+    raw = raw & 0x007F007F007F007F | (raw & 0x7F007F007F007F00) >> 1
+    raw = raw & 0x00003FFF00003FFF | (raw & 0x3FFF00003FFF0000) >> 2
+    raw = raw & 0x000000000FFFFFFF | (raw & 0x0FFFFFFF00000000) >> 4
+    return _unzigzag(raw), at + (np.bitwise_count(below_end) + 1 >> 3)
+
+
+def _read_by_bytes(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
+    """Read numbers of any size, a byte of each at a time."""
+    byte = data[at]
     raw = (byte & 0x7F).astype(np.uint64)
     at = at + 1
     more = np.flatnonzero(byte & 0x80)
@@ -85,6 +102,9 @@ def encode(values: Int64s) -> tuple[Bytes, Int64s | int]:
     return rows, sizes if int(sizes.min()) < width else width
 
 
+_WORD_BYTES: Final = 8
+_CONTINUATION_BITS: Final = 0x8080_8080_8080_8080
+_DATA_BITS: Final = 0x7F7F_7F7F_7F7F_7F7F
 _ONE_BYTE: Final = 128
 _ONE_BYTE_VALUES: Final = np.array([(raw >> 1) ^ -(raw & 1) for raw in range(_ONE_BYTE)], np.int64)
 _TWO_BYTE_VALUES: Final = _unzigzag(

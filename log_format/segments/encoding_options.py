@@ -87,7 +87,7 @@ def _columns(schema: pa.Schema, compressed: Sequence[str], keys_repeat: bool, co
         compressed = [*compressed, *(path for path, _ in leaves)]
         dictionary += [path for path, arrow in leaves if pa.types.is_string(arrow)]
         statistics += [path for path, _ in leaves]
-        encodings |= {path: "PLAIN" for path, arrow in leaves if not pa.types.is_string(arrow)}
+        encodings |= {path: _encoding(arrow) for path, arrow in leaves if not pa.types.is_string(arrow)}
     for name in dictionary:
         encodings.pop(name, None)
     return {
@@ -100,6 +100,11 @@ def _columns(schema: pa.Schema, compressed: Sequence[str], keys_repeat: bool, co
         "version": "2.6",
         "data_page_version": "1.0",
     }
+
+
+def _encoding(arrow: pa.DataType) -> str:
+    is_integer = pa.types.is_integer(arrow) or pa.types.is_timestamp(arrow) or pa.types.is_date(arrow)
+    return "DELTA_BINARY_PACKED" if is_integer else "PLAIN"
 
 
 def _keys_repeat(keys: pa.ChunkedArray, run_starts: npt.NDArray[np.intp]) -> bool:

@@ -103,9 +103,9 @@ class SubjectReader:
 
     def _of_present(self, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
         ids = _schema_ids(values)
+        if len(ids) and (kind := int(ids.min())) == int(ids.max()):
+            return self._of_one(kind, values)
         kinds = np.unique(ids)
-        if len(kinds) == 1:
-            return self._of_one(int(kinds[0]), values)
         parts, order = [], []
         faults: dict[int, Fault] = {}
         for kind in kinds.tolist():
@@ -141,13 +141,19 @@ def _schema_ids(values: pa.BinaryArray) -> npt.NDArray[np.int64]:
     if body is None or not body.size:
         return np.full(len(values), _DOCUMENT)
     data = np.frombuffer(body, np.uint8)
-    starts = offsets[:-1].astype(np.int64)
-    has_header = (np.diff(offsets) >= HEADER_BYTES) & (data[np.minimum(starts, len(data) - 1)] == 0)
+    starts = offsets[:-1]
+    has_header = np.diff(offsets) >= HEADER_BYTES
     if not has_header.any():
         return np.full(len(values), _DOCUMENT)
-    at = np.where(has_header, starts, 0)[:, None] + np.arange(1, HEADER_BYTES)
-    found = np.ascontiguousarray(data[np.minimum(at, len(data) - 1)]).view(">u4").reshape(-1).astype(np.int64)
-    return np.where(has_header, found, _DOCUMENT)
+    is_whole = has_header.all()
+    at = starts if is_whole else starts[has_header]
+    words = np.ndarray((len(data) - 3,), ">u4", data, strides=(1,))
+    found = np.where(data[at] == 0, words[at + 1].astype(np.int64), _DOCUMENT)
+    if is_whole:
+        return found
+    ids = np.full(len(values), _DOCUMENT)
+    ids[has_header] = found
+    return ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,8 +99,8 @@ class Cursor:
             self.fail(rows, ~whole, path, f"the value ends within its {size} bytes")
             at = np.where(whole, at, 0)
         self.at[rows] += np.where(whole, size, 0)
-        found: npt.NDArray[np.uint8] = self.data[np.minimum(at[:, None] + np.arange(size), len(self.data) - 1)]
-        return found
+        pieces = np.ndarray((len(self.data) - size + 1,), f"V{size}", self.data, strides=(1,))
+        return pieces[at].view(np.uint8).reshape(-1, size)
 
     def spans(self, rows: Rows, path: str) -> tuple[Int64s, Int64s]:
         """Read a length and as many bytes of each row: return the starts and the lengths of the bytes."""
