@@ -18,6 +18,7 @@ from log_format.clock import Clock
 from log_format.delta.committer import Committer
 from log_format.errors import TidelogError
 from log_format.ids import NewId
+from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.store import ObjectStore
 from log_format.transactions.changes import Decide, ForbidTransaction
 from log_format.transactions.state import TransactionsState
@@ -54,7 +55,12 @@ def finish_abandoned(
     Raises ``TidelogError``, ``StoreUnavailable``.
     """
     finishing = TransactionFinisher(
-        store, clock, new_id=new_id, log_of=lambda topic: TopicLog(store, topic, clock), engine="tidelog-maintenance"
+        store,
+        clock,
+        new_id=new_id,
+        log_of=lambda topic: TopicLog(store, topic, clock),
+        engine="tidelog-maintenance",
+        type_records=StoredReaders(store, clock).type_records,
     )
     now_ms = clock.now_ms()
     state = finishing.log.refresh()

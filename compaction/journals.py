@@ -22,6 +22,7 @@ from log_format.journal.state import JournalState
 from log_format.journal.topic_writer import TopicWriter
 from log_format.journal.topics import JournalTopic
 from log_format.journal.view import is_current_stay
+from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.store import ObjectStore
 
 CACHE_BYTES: Final = 128 * 1024 * 1024
@@ -51,7 +52,13 @@ class JournalUpkeep:
         self._is_dry_run = is_dry_run
         self._log = journals.get(number)
         reader = JournalReader(store, cache_bytes=CACHE_BYTES)
-        self._anywhere = TopicWriter(journals.get, reader, new_id=new_id, engine="tidelog-maintenance")
+        self._anywhere = TopicWriter(
+            journals.get,
+            reader,
+            new_id=new_id,
+            engine="tidelog-maintenance",
+            type_records=StoredReaders(store, clock).type_records,
+        )
 
     def run(self, totals: Totals, *, collect: bool, only: Collection[str] = ()) -> None:
         """Run one round. A topic that can't be drained is reported, and the others go on.

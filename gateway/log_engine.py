@@ -68,6 +68,7 @@ from log_format import layout
 from log_format.cluster.proof import NOBODY
 from log_format.journal.reader import JournalReader
 from log_format.records.schema import RECORD_SCHEMA
+from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.segments.reader import SegmentReader
 from log_format.segments.segment import decode_footer, decode_row_group, encode_segment
 from log_format.store import ObjectStore
@@ -176,7 +177,7 @@ class LogEngine:
         self._times_ahead = FutureTimes(tells=False)
         access = _access(given, bounds, self._metrics)
         schemas = SchemasTable(access)
-        self.schema_readers = ReaderCache(schemas, Pool("schemas", 1, given.make_executor))
+        self.schema_readers = ReaderCache(schemas, Pool("schemas", 1, given.make_executor), StoredReaders(store, clock))
         self._access = replace(access, type_records=self.schema_readers.type_records)
         self.access_table = AccessTable(self._access)
         self.rights = OPEN if settings.super_users is None else Rights(self.access_table, settings.super_users)

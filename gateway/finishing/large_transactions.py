@@ -100,7 +100,7 @@ class LargeAppends:
         Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``.
         """
         access = self.access
-        writer = PieceWriter(access.store, access.clock, access.new_id, access.fetch_all, row)
+        writer = PieceWriter(access.store, access.clock, access.new_id, access.fetch_all, row, access.type_records)
         stamp = TransactionStamp(row.transaction_id, row.decided_version, floor)
         places: list[Place] = []
         for batches in group_by_topic(await self.staging.index(row.transaction_id, name)):
@@ -153,7 +153,7 @@ class _TopicAppend:
                 raise result
             if isinstance(result, tuple | Duplicate):
                 return result
-            if result is ReencodeReason.TOO_OLD:
+            if result in {ReencodeReason.TOO_OLD, ReencodeReason.OTHER_SCHEMAS}:
                 self.written.clear()
         raise OutcomeUnknown(f"Other gateways keep appending to topic {self.topic.name!r}.")
 

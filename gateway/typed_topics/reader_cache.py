@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import pyarrow as pa
@@ -14,11 +15,11 @@ import pyarrow as pa
 from gateway.call import detached_from_call
 from gateway.engine.pool import Pool
 from gateway.tables.schemas import SchemasTable
-from log_format.errors import TidelogError
+from log_format.errors import RequestRefused
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns
 from log_format.schemas.changes import ClaimColumns
 from log_format.schemas.columns.codec import Misfit, RecordReaders
-from log_format.schemas.columns.subject_readers import make_readers
+from log_format.schemas.columns.subject_readers import StoredReaders, make_readers
 from log_format.schemas.registered import Version
 from log_format.schemas.state import SchemasState
 from log_format.topic.config import Subjects
@@ -37,10 +38,12 @@ class ReaderCache:
     Args:
         schemas: the registry's table.
         pool: where readers are made, which may take long for large schemas.
+        stored: readers for threads, which look at the registry themselves where this gateway knows too little.
     """
 
-    def __init__(self, schemas: SchemasTable, pool: Pool) -> None:
+    def __init__(self, schemas: SchemasTable, pool: Pool, stored: StoredReaders) -> None:
         self._schemas = schemas
+        self._stored = stored
         self._pool = pool
         self._kept: OrderedDict[_Key, RecordReaders] = OrderedDict()
 
@@ -89,13 +92,14 @@ class ReaderCache:
         return found
 
     def type_records(self, subjects: Subjects, records: pa.Table) -> pa.Table | None:
-        """Return the typed columns of records that were accepted before, as ``TypeRecords`` specifies. Called in any thread."""
+        """Return the typed columns of records that were accepted before, as ``TypeRecords`` specifies."""
         state = self._schemas.state
-        try:
+        with suppress(RequestRefused):
             readers = self._kept.get(_key(subjects, state)) or make_readers(subjects, state)
-        except TidelogError:
-            return None
-        return readers.typed(records)[0]
+            typed, misfits = readers.typed(records)
+            if not any(misfit.fault.is_schema_unknown for misfit in misfits):
+                return typed
+        return self._stored.type_records(subjects, records)
 
 
 def _key(subjects: Subjects, state: SchemasState) -> _Key:

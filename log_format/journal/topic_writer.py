@@ -34,7 +34,7 @@ from log_format.journal.view import journal_topic
 from log_format.limits import HEAD_TRUSTED_MS, OVERTAKE_MS
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.run import SegmentRef
-from log_format.topic.append import Append, Batch
+from log_format.topic.append import Append, Batch, TypeRecords
 from log_format.topic.append_outcome import AppendOutcome
 from log_format.topic.attachment import Attachment, TopicMove, TopicMoved
 from log_format.topic.changes import MoveTopic
@@ -55,6 +55,7 @@ class TopicWriter:
         *,
         new_id: NewId,
         engine: str,
+        type_records: TypeRecords | None = None,
         direct_bytes_min: int = DRAIN_BYTES_MAX,
         drain_bytes_max: int = DRAIN_BYTES_MAX,
     ) -> None:
@@ -65,6 +66,7 @@ class TopicWriter:
             reader: reads journals' objects.
             new_id: source of unique ids.
             engine: the program's name in the tables' histories.
+            type_records: gives records of typed topics their columns; None: they are marked as not judged.
             direct_bytes_min: size in bytes from which a batch does not go to a journal.
             drain_bytes_max: limit of one drain, as for ``plan_drain``.
         """
@@ -72,6 +74,7 @@ class TopicWriter:
         self._reader = reader
         self._new_id = new_id
         self._engine = engine
+        self._type_records = type_records
         self._direct_bytes_min = direct_bytes_min
         self._drain_bytes_max = drain_bytes_max
 
@@ -123,7 +126,7 @@ class TopicWriter:
             own = log.state
             here = own.attachment
             if here is None:
-                (outcome,) = self._committer(log).commit(Append([batch], self._new_id)).result
+                (outcome,) = self._committer(log).commit(Append([batch], self._new_id, self._type_records)).result
             else:
                 journal = self._journal_of(here.journal)
                 append = JournalAppend([RoutedBatch(own, batch)], self._new_id)

@@ -142,7 +142,7 @@ class Append:
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[AppendResult]:
         """Propose one ``add``, and one ``txn`` per partition with records. Refusals are in the result; only damaged
-        input raises."""
+        input raises, and ``BackOff`` for records whose schemas can't be read now."""
         verdicts = self._judge(state, state.next_offsets, now_ms, assume_order=False)
         result: list[AppendOutcome] = []
         ends: dict[int, int] = {}
@@ -276,7 +276,9 @@ class Append:
             return batch
         typed = self._typed.get((index, subjects))
         if typed is None:
-            typed = self._typed[index, subjects] = late_columns(batch, subjects, state.columns, self._type_records)
+            typed = self._typed[index, subjects] = late_columns(
+                batch.records, subjects, state.columns, self._type_records
+            )
         return batch.with_typed(typed, subjects)
 
 

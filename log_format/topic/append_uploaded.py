@@ -15,27 +15,38 @@ from typing import NamedTuple
 from log_format.delta.actions import Action, Txn
 from log_format.delta.change import Proposal
 from log_format.errors import TidelogError
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, TypedColumns
+from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistics
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp, tag_with_transactions, transaction_txns
 from log_format.topic.attachment import TopicMoved
+from log_format.topic.changes import columns_actions
+from log_format.topic.config import UNTYPED, Subjects
 from log_format.topic.rewrite import UploadedFile
 from log_format.topic.segment_tags import add_segment
 from log_format.topic.state import TopicState
 
 
 class UploadedSegment(NamedTuple):
-    """A segment in the store that no commit names yet. ``uploaded_at_ms``: when its upload began, on the monotonic clock."""
+    """A segment in the store that no commit names yet. ``uploaded_at_ms``: when its upload began, on the monotonic clock.
+
+    ``columns``: its typed columns, by the schemas of ``subjects``; ``statistics``: what is in them.
+    """
 
     segment: SegmentRef
     runs: tuple[Run, ...]
     uploaded_at_ms: int
+    columns: TypedColumns = NO_TYPED_COLUMNS
+    statistics: ColumnStatistics = NO_STATISTICS
+    subjects: Subjects = UNTYPED
 
 
 class ReencodeReason(Enum):
     """Reason why the segments can't be committed as they are."""
 
     OVERTAKEN = "others appended to one of the partitions"
+    OTHER_SCHEMAS = "the topic's schemas were changed"
     TOO_OLD = "maintenance might delete them as orphans"
 
 
@@ -69,7 +80,13 @@ class AppendUploadedSegments:
         offset_ranges = _merge_offset_ranges(self.segments)
         first_ms = max(now_ms, state.modification_time_ms + 1)
         adds = [
-            add_segment(one.segment, one.runs, modification_time_ms=first_ms + number, data_change=True)
+            add_segment(
+                one.segment,
+                one.runs,
+                modification_time_ms=first_ms + number,
+                data_change=True,
+                columns=one.statistics,
+            )
             for number, one in enumerate(self.segments)
         ]
         applied, floor = {self.transaction: offset_ranges}, state.transactions.floor
@@ -78,6 +95,7 @@ class AppendUploadedSegments:
             for one in offset_ranges
         ]
         actions: list[Action] = [
+            *columns_actions(state, self._columns(state)),
             tag_with_transactions(adds[0], applied, floor),
             *adds[1:],
             *ends,
@@ -98,7 +116,20 @@ class AppendUploadedSegments:
             state.high_watermark(place.partition) != place.base_offset for place in _merge_offset_ranges(self.segments)
         ):
             return ReencodeReason.OVERTAKEN
+        try:
+            self._columns(state)
+        except TypeConflict:
+            return ReencodeReason.OTHER_SCHEMAS
+        if any(one.subjects != state.config.subjects for one in self.segments):
+            return ReencodeReason.OTHER_SCHEMAS
         return ReencodeReason.TOO_OLD if self.uploaded.is_too_old else None
+
+    def _columns(self, state: TopicState) -> TypedColumns:
+        """Return the typed columns of the table with the segments. Raises ``TypeConflict``."""
+        columns = state.columns
+        for one in self.segments:
+            columns = columns.merged_with(one.columns)
+        return columns
 
 
 def _merge_offset_ranges(segments: Sequence[UploadedSegment]) -> tuple[AppendedRange, ...]:

@@ -1,6 +1,7 @@
-"""Typed columns of records that were accepted before they could have any: of a decided transaction, or delayed.
+"""Typed columns of records that were accepted before they could have any: of a decided transaction, delayed, or at a journal.
 
-They can't be refused any more. Those that don't fit are marked, and so are those that nobody can judge.
+They can't be refused any more. Those that don't fit are marked, and so are those that no schema can judge. They wait while the
+registry can't be read.
 """
 
 from __future__ import annotations
@@ -10,30 +11,33 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from log_format.records.typed_columns import DATA_ERROR, TypeConflict, TypedColumns, typed_columns
-from log_format.topic.batch import Batch
 from log_format.topic.config import Subjects
 
 TypeRecords = Callable[[Subjects, pa.Table], pa.Table | None]
-"""Function that returns the typed columns of records, those that don't fit marked; None if it does not know the schemas."""
+"""Function that returns the typed columns of records, those that don't fit marked; None if the subjects can't judge any.
+
+Called in any thread. Raises ``BackOff`` if the registry can't be read.
+"""
 
 
-def late_columns(batch: Batch, subjects: Subjects, columns: TypedColumns, type_records: TypeRecords | None) -> pa.Table:
-    """Return the typed columns of the batch's records.
+def late_columns(
+    records: pa.Table, subjects: Subjects, columns: TypedColumns, type_records: TypeRecords | None
+) -> pa.Table:
+    """Return the typed columns of the records. Raises ``BackOff`` as ``type_records``.
 
     Args:
-        batch: records without typed columns.
+        records: records without typed columns.
         subjects: the topic's.
         columns: the table's typed columns.
         type_records: judges the records; None: nobody can.
     """
-    found = None if type_records is None else type_records(subjects, batch.records)
-    return _unjudged(batch, columns) if found is None or not _fit(columns, found) else found
+    found = None if type_records is None else type_records(subjects, records)
+    return _unjudged(records.num_rows, columns) if found is None or not _fit(columns, found) else found
 
 
-def _unjudged(batch: Batch, columns: TypedColumns) -> pa.Table:
+def _unjudged(count: int, columns: TypedColumns) -> pa.Table:
     """Return typed columns of records that can't be judged: null, with the reason."""
     why = pa.scalar("the topic's schemas were not known when the record was appended", pa.string())
-    count = batch.record_count
     fields = columns.fields()
     values = [pa.repeat(why, count) if one.name == DATA_ERROR else pa.nulls(count, one.type) for one in fields]
     return pa.Table.from_arrays(values, schema=pa.schema(fields))

@@ -15,10 +15,13 @@ from log_format.delta.log import Map
 from log_format.errors import BackOff, CorruptData, ObjectMissing, StoreUnavailable
 from log_format.ids import NewId
 from log_format.layout import segment_path, topic_root
+from log_format.records.typed_columns import TypedColumns
 from log_format.segments.segment import EncodedSegment, encode_segment
 from log_format.store import ObjectStore, read_bounded
-from log_format.topic.append import assign_offsets
+from log_format.topic.append import TypeRecords, assign_offsets
 from log_format.topic.append_uploaded import UploadedSegment
+from log_format.topic.config import UNTYPED, Subjects
+from log_format.topic.late_columns import late_columns
 from log_format.topic.state import TopicState
 from log_format.transactions.finishing import transaction_batch
 from log_format.transactions.row import TransactionRow
@@ -39,11 +42,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The inputs of a piece's segment: its first offsets, the codec, and the records' timestamp under ``LogAppendTime``."""
+    """The inputs of a piece's segment: its first offsets, the codec, the records' timestamp under ``LogAppendTime``, and the
+    subjects of the topic's schemas."""
 
     bases: tuple[tuple[int, int], ...]
     compression: str
     append_time_ms: int | None
+    subjects: Subjects = UNTYPED
 
 
 def split_pieces(batches: Sequence[IndexedBatch], bytes_max: int) -> list[Piece]:
@@ -72,28 +77,30 @@ def place_pieces(pieces: Sequence[Piece], state: TopicState, append_time_ms: int
         for partition, count in piece.counts.items():
             bases.append((partition, int(next_offsets[partition])))
             next_offsets[partition] += count
-        yield Placement(tuple(bases), compression, append_time_ms if is_append_time else None)
+        yield Placement(tuple(bases), compression, append_time_ms if is_append_time else None, state.config.subjects)
 
 
 class PieceWriter(NamedTuple):
-    """The tools to write pieces of a transaction; ``fetch_all`` reads several objects ahead. Blocks."""
+    """The tools to write pieces of a transaction; ``fetch_all`` reads several objects ahead, ``type_records`` gives records their
+    typed columns. Blocks."""
 
     store: ObjectStore
     clock: Clock
     new_id: NewId
     fetch_all: Map
     row: TransactionRow
+    type_records: TypeRecords | None = None
 
     def write(self, piece: Piece, placement: Placement, state: TopicState) -> UploadedSegment:
         """Read the piece's batches, and put its segment. Raises ``BackOff``, ``CorruptData``."""
-        encoded = self._encode(piece, placement, state)
+        encoded, columns = self._encode(piece, placement, state)
         ref = encoded.ref(segment_path(self.new_id()))
         started_ms = self.clock.monotonic_ms()
         try:
             self.store.put(f"{topic_root(state.topic)}{ref.path}", encoded.data)
         except StoreUnavailable as problem:
             raise BackOff(f"The store did not accept a segment: {problem.detail}.") from problem
-        return UploadedSegment(ref, encoded.runs, started_ms)
+        return UploadedSegment(ref, encoded.runs, started_ms, columns, encoded.statistics, placement.subjects)
 
     def read(self, batches: Sequence[IndexedBatch]) -> list[StagedRecords]:
         """Return the content of the batches. Raises ``BackOff``, ``CorruptData``."""
@@ -109,7 +116,7 @@ class PieceWriter(NamedTuple):
         except StoreUnavailable as problem:
             raise BackOff(f"The store did not return staged records: {problem.detail}.") from problem
 
-    def _encode(self, piece: Piece, placement: Placement, state: TopicState) -> EncodedSegment:
+    def _encode(self, piece: Piece, placement: Placement, state: TopicState) -> tuple[EncodedSegment, TypedColumns]:
         requests = self.read(piece.batches)
         batch = transaction_batch(self.row, requests, floor=0, now_ms=placement.append_time_ms or 0)
         of = {(one.topic, one.topic_id) for one in requests}
@@ -121,8 +128,14 @@ class PieceWriter(NamedTuple):
         offsets = state.next_offsets.copy()
         for partition, base in placement.bases:
             offsets[partition] = base
-        records = assign_offsets([batch], offsets, log_append_time=placement.append_time_ms is not None)
-        return encode_segment(records, compression=placement.compression)
+        columns = state.columns
+        if placement.subjects.are_set:
+            typed = late_columns(batch.records, placement.subjects, columns, self.type_records)
+            batch = batch.with_typed(typed, placement.subjects)
+            columns = columns.merged_with(batch.columns)
+        is_timed = placement.append_time_ms is not None
+        records = assign_offsets([batch], offsets, log_append_time=is_timed, columns=columns)
+        return encode_segment(records, compression=placement.compression), columns
 
 
 def _piece(batches: Sequence[IndexedBatch]) -> Piece:

@@ -25,6 +25,7 @@ from log_format.ids import NewId
 from log_format.journal.reader import JournalReader
 from log_format.journal.topic_writer import TopicWriter
 from log_format.store import ObjectStore, read_bounded
+from log_format.topic.append import TypeRecords
 from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.transactions.changes import Decide, Decision, FinishTransaction
 from log_format.transactions.compaction import Compact
@@ -51,7 +52,8 @@ ResultT = TypeVar("ResultT")
 class TransactionFinisher:
     """A decider and finisher of transactions. For one thread at a time.
 
-    ``log_of``: returns a topic's log. ``engine``: the program's name in the table's history.
+    ``log_of``: returns a topic's log. ``engine``: the program's name in the table's history. ``type_records``: gives records of
+    typed topics their columns; None: they are marked as not judged.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class TransactionFinisher:
         log_of: Callable[[str], TopicLog],
         engine: str,
         fetch_all: Map = map,
+        type_records: TypeRecords | None = None,
     ) -> None:
         self.log: TableLog[TransactionsState] = TableLog(store, transactions_table(), clock, fetch_all=fetch_all)
         self._store = store
@@ -74,6 +77,7 @@ class TransactionFinisher:
             JournalReader(store, cache_bytes=JOURNAL_CACHE_BYTES),
             new_id=new_id,
             engine=engine,
+            type_records=type_records,
         )
         self._committer = Committer(self.log, new_id=new_id, engine=engine)
 

@@ -20,6 +20,7 @@ from typing import Final
 from log_format import limits
 from log_format.clock import SystemClock
 from log_format.errors import StoreError, TidelogError
+from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.topic.producer_id import TRANSACTIONAL, issue
 from log_format.transactions.changes import NotFinished
 from log_format.transactions.job import CommitJob, NumberCommitted, NumberPassed
@@ -84,6 +85,7 @@ def open_transactions(store: str) -> TransactionFinisher:
         log_of=lambda topic: topic_log(store, topic),
         engine="tidelog-spark",
         fetch_all=commits_pool().map,
+        type_records=StoredReaders(cached_store(store), SystemClock()).type_records,
     )
 
 

@@ -15,9 +15,9 @@ MINE: Final = "mine"
 """The transactional id."""
 
 
-async def begun(gateway: Gateway, timeout_ms: int = 60_000) -> TransactionalProducer:
-    """A topic with two partitions, and an epoch whose first transaction is open."""
-    await gateway.topic("t", 2, flush_ms=0)
+async def begun(gateway: Gateway, timeout_ms: int = 60_000, **config: object) -> TransactionalProducer:
+    """A topic with two partitions, made with these settings, and an epoch whose first transaction is open."""
+    await gateway.topic("t", 2, flush_ms=0, **config)
     row = await gateway.engine.kafka_transactions.init_producer(MINE, timeout_ms)
     producer = TransactionalProducer(MINE, parse_number(row.producer_id), row.epoch)
     await gateway.engine.kafka_transactions.begin(producer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from typing import Any
 
 from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
@@ -30,7 +31,7 @@ def new_id() -> str:
 class SharedBench:
     """Topics of two partitions at journal 0."""
 
-    def __init__(self, store: ObjectStore, clock: Clock | None = None, **options: int) -> None:
+    def __init__(self, store: ObjectStore, clock: Clock | None = None, **options: Any) -> None:
         self.store = store
         self.clock = SystemClock() if clock is None else clock
         self.journals = JournalLogs(store, self.clock)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
+from log_format.layout import topic_root
 from log_format.schemas.changes import Decide, Register, compared
 from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.schemas.decision import Decided
 from log_format.schemas.schema import Schema, SchemaType
 from log_format.schemas.state import schemas_table
+from log_format.store import ObjectStore
 from log_format.stores import open_store
 from log_format.topic.append import Append, Batch
 from log_format.topic.changes import AlterTopic
@@ -25,7 +30,12 @@ from tests.support.topic_writer import TopicWriter, new_id
 
 def register_schema(store_uri: str, subject: str, text: str, kind: SchemaType = SchemaType.AVRO) -> int:
     """Register a version of a subject, and return the schema's id."""
-    log = TableLog(open_store(store_uri), schemas_table(), SystemClock())
+    return register_in(open_store(store_uri), subject, text, kind)
+
+
+def register_in(store: ObjectStore, subject: str, text: str, kind: SchemaType = SchemaType.AVRO) -> int:
+    """Register a version of a subject in a store, and return the schema's id."""
+    log = TableLog(store, schemas_table(), SystemClock())
     log.refresh()
     change = Register(subject=subject, schema=Schema(type=kind, text=text), compared=compared(log.state, subject))
     (outcome,) = Committer(log, new_id=new_id).commit(Decide([change], new_id)).result
@@ -33,6 +43,18 @@ def register_schema(store_uri: str, subject: str, text: str, kind: SchemaType = 
     newest = log.state.latest(subject)
     assert newest is not None
     return newest.schema_id
+
+
+def stored_columns(store: ObjectStore, topic: str) -> list[tuple[Any, str | None]]:
+    """``data`` and ``data_error`` of each record in the topic's own table, by partition and offset."""
+    state = TopicLog(store, topic, SystemClock()).refresh()
+    tables = [
+        pq.read_table(io.BytesIO(store.get(f"{topic_root(topic)}{segment.path}")))
+        for segment in state.manifest.segments()
+    ]
+    rows = [row for table in tables for row in table.to_pylist()]
+    rows.sort(key=lambda row: (row["partition"], row["offset"]))
+    return [(row.get("data"), row.get("data_error")) for row in rows]
 
 
 class TypedWriter:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from log_format.clock import Clock
 from log_format.delta.log import TableLog
-from log_format.errors import ErrorCode, RequestRefused, StoreError, TidelogError
+from log_format.errors import BackOff, CorruptData, ErrorCode, RequestRefused, StoreUnavailable
 from log_format.records.typed_columns import TypeConflict
 from log_format.schemas.columns.codec import RecordReaders, SchemaReader, SubjectReader
 from log_format.schemas.columns.shape import Untypable
@@ -43,8 +43,10 @@ class StoredReaders:
         """Return the typed columns of records that were accepted before, as ``TypeRecords`` specifies."""
         try:
             return self.newest(subjects).typed(records)[0]
-        except (TidelogError, StoreError):
+        except RequestRefused:
             return None
+        except (StoreUnavailable, CorruptData) as problem:
+            raise BackOff(f"The schemas of the topic can't be read: {problem.detail}") from problem
 
     def _make(self, subjects: Subjects, version: int) -> RecordReaders:  # noqa: ARG002 - the version is the cache's
         return make_readers(subjects, self._log.state)

@@ -70,12 +70,18 @@ def end_transactions_in(store: str, *, asks: bool, as_json: bool) -> None:
         from log_format.clock import SystemClock  # noqa: PLC0415 - with the others
         from log_format.errors import BackOff  # noqa: PLC0415 - with the others
         from log_format.ids import random_id  # noqa: PLC0415 - with the others
+        from log_format.schemas.columns.subject_readers import StoredReaders  # noqa: PLC0415 - needs pyarrow
         from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
         from log_format.transactions.damaged_transactions import find_damaged, plan_commit_without_lost  # noqa: PLC0415 - needs pyarrow
         from log_format.transactions.transaction_finisher import TransactionFinisher  # noqa: PLC0415 - needs pyarrow
     opened, clock = open_store(store, must_exist=True), SystemClock()
     finishing = TransactionFinisher(
-        opened, clock, new_id=random_id, log_of=lambda topic: TopicLog(opened, topic, clock), engine="tidelog-doctor"
+        opened,
+        clock,
+        new_id=random_id,
+        log_of=lambda topic: TopicLog(opened, topic, clock),
+        engine="tidelog-doctor",
+        type_records=StoredReaders(opened, clock).type_records,
     )
     found = list(find_damaged(opened, finishing.log.refresh(), clock.now_ms()))
     for each in found:
