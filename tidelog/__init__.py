@@ -69,7 +69,9 @@ if TYPE_CHECKING:
         Journals,
         Partition,
         PartitionOffsets,
+        TableCommit,
         Topic,
+        TopicColumn,
         TopicCommit,
         TopicList,
     )
@@ -116,9 +118,11 @@ __all__ = [
     "ScheduledRecord",
     "SentRecord",
     "StoreCredentials",
+    "TableCommit",
     "TidelogError",
     "TokenSecret",
     "Topic",
+    "TopicColumn",
     "TopicCommit",
     "TopicLag",
     "TopicList",
@@ -149,7 +153,8 @@ _NAMES: "Final" = {
     "tidelog.types.queue": "DroppedRange DroppedRecords Queue QueuePartition",
     "tidelog.types.record": "PartitionRange ProduceResult Record RecordMetadata SentRecord TopicPartition",
     "tidelog.types.scheduled": "DelayedRecord ScheduledRecord",
-    "tidelog.types.topic": "Cluster DamagedTopic Gateway Journals Partition PartitionOffsets Topic TopicCommit TopicList",
+    "tidelog.types.topic": "Cluster DamagedTopic Gateway Journals Partition PartitionOffsets TableCommit Topic TopicColumn"
+    " TopicCommit TopicList",
     "tidelog.types.transaction": "TransactionSummary",
 }
 """Exported names by module. A module is imported when one of its names is first used: ``import tidelog`` alone takes 1 ms."""

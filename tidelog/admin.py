@@ -11,7 +11,14 @@ from tidelog.calls.groups import GroupCalls, as_json_places, list_groups
 from tidelog.calls.queues import QueueCalls, list_queues
 from tidelog.calls.scheduled import cancel_scheduled, describe_scheduled, list_scheduled
 from tidelog.calls.schemas import Schemas
-from tidelog.calls.topics import create_topic, delete_records, describe_topic, list_topics, partition_offsets
+from tidelog.calls.topics import (
+    create_topic,
+    delete_records,
+    describe_topic,
+    list_topics,
+    partition_offsets,
+    table_commits,
+)
 from tidelog.calls.transaction_list import TransactionListCalls
 from tidelog.closing import Closing
 from tidelog.deadline import Deadline
@@ -24,7 +31,7 @@ from tidelog.types.group import CommittedOffset, Group, GroupLag, GroupMetadata,
 from tidelog.types.queue import Queue
 from tidelog.types.record import TopicPartition
 from tidelog.types.scheduled import DelayedRecord, ScheduledRecord
-from tidelog.types.topic import Cluster, PartitionOffsets, Topic, TopicList
+from tidelog.types.topic import Cluster, PartitionOffsets, TableCommit, Topic, TopicList
 
 END = -1
 """Offset for ``delete_records`` that stands for the partition's high watermark."""
@@ -115,6 +122,10 @@ class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
     def describe_configs(self, names: Iterable[str]) -> dict[str, Mapping[str, int | str]]:
         """Return the settings of the named topics, defaults included, by topic. Raises ``UnknownTopic``."""
         return {topic.name: topic.config for topic in self.describe_topics(names)}
+
+    def table_commits(self, name: str, limit: int = 20) -> list[TableCommit]:
+        """Return the newest commits of the topic's table, at most ``limit`` (50), newest first. Raises ``UnknownTopic``."""
+        return table_commits(self._transport, name, limit, Deadline(self._timeout_ms))
 
     def alter_topic(
         self, name: str, *, partition_count: int | None = None, config: Mapping[str, int | str | None] | None = None

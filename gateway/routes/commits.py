@@ -14,6 +14,7 @@ from gateway.gateway import engine_of
 from gateway.http import fields
 from gateway.openapi.problems import problems
 from gateway.routes.typed_route import TypedRoute
+from log_format.delta.commit_summary import CommitSummary
 from log_format.errors import ErrorCode
 
 router = APIRouter(route_class=TypedRoute, tags=["topics"])
@@ -35,13 +36,17 @@ class CommitsQuery(fields.Parameters):
 
 
 class TopicCommit(TypedDict):
-    """One version of the table. `records` are new ones; `added` and `removed` count files. Null: the commit does not say."""
+    """One version of the table. `records` are new ones; `added` and `removed` count files. Null: the commit does not say.
+
+    `marked`: of a typed topic, how many of the records are not of its schema (`data_error` says why).
+    """
 
     version: fields.Count
     at: fields.Timestamp | None
     operation: str | None
     by: str | None
     records: fields.Count
+    marked: NotRequired[fields.Count]
     added: fields.Count
     added_bytes: fields.Count
     removed: fields.Count
@@ -63,21 +68,23 @@ async def list_commits(
     engine = engine_of(request)
     state = await engine.administration.describe(topic)
     found = await engine.history_plans.commits(state, query.before, query.limit)
-    page: TopicCommits = {
-        "commits": [
-            {
-                "version": version,
-                "at": one.at_ms,
-                "operation": one.operation,
-                "by": one.by,
-                "records": one.record_count,
-                "added": one.added_count,
-                "added_bytes": one.added_bytes,
-                "removed": one.removed_count,
-            }
-            for version, one in found
-        ]
-    }
+    page: TopicCommits = {"commits": [_describe(version, one) for version, one in found]}
     if len(found) == query.limit and found[-1][0] > 0:
         page["next"] = found[-1][0]
     return page
+
+
+def _describe(version: int, one: CommitSummary) -> TopicCommit:
+    commit: TopicCommit = {
+        "version": version,
+        "at": one.at_ms,
+        "operation": one.operation,
+        "by": one.by,
+        "records": one.record_count,
+        "added": one.added_count,
+        "added_bytes": one.added_bytes,
+        "removed": one.removed_count,
+    }
+    if one.marked_count is not None:
+        commit["marked"] = one.marked_count
+    return commit

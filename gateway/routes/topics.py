@@ -22,6 +22,7 @@ from gateway.quotas.limits import PARTITIONS
 from gateway.quotas.spending import spends
 from gateway.routes import quota_charges
 from gateway.routes.reserved_response import reserve_answer, reserved_json
+from gateway.routes.topic_columns import Column, describe_columns, described_bytes
 from gateway.routes.typed_route import TypedRoute
 from log_format import layout, limits
 from log_format.delta.foreign import ForeignWrites
@@ -172,7 +173,7 @@ class Foreign(TypedDict):
 
 
 class Topic(TypedDict):
-    """A topic. `config` has all settings, defaults included."""
+    """A topic. `config` has all settings, defaults included. `columns`: of its description, if it has typed ones."""
 
     name: fields.TopicName
     partition_count: PartitionCount
@@ -184,6 +185,7 @@ class Topic(TypedDict):
     created_at: fields.Timestamp
     commit: CommitPlace
     foreign_commit: Foreign | None
+    columns: NotRequired[list[Column]]
 
 
 class Damaged(TypedDict):
@@ -270,15 +272,19 @@ async def describe_topic(request: Request, topic: fields.TopicPath, query: Annot
     state = await engine_of(request).administration.describe(topic)
     known = None if query.include is None else engine_of(request).topics.known(topic)
     savings, now = None if known is None else known.savings, time.monotonic()
+    columns = describe_columns(state.columns)
 
     def made() -> Topic:
         described = _describe(request, state)
+        if columns:
+            described["columns"] = columns
         if savings is not None:
             described["commit"]["flush_savings_ms"] = int(savings.saved_seconds(now) * 1000)
             described["commit"]["savings_spent"] = savings.is_spent(now, topic)
         return described
 
-    return await reserved_json(request, made, size_bytes=_description_bytes(state.partition_count))
+    size_bytes = _description_bytes(state.partition_count) + described_bytes(columns)
+    return await reserved_json(request, made, size_bytes=size_bytes)
 
 
 @router.patch(

@@ -18,6 +18,8 @@ class CommitSummary:
     by: str | None = None
     """Program and release, such as ``tidelog-gateway/1.0``."""
     record_count: int = 0
+    marked_count: int | None = None
+    """Number of new records with a ``data_error``; None if the commit adds no records to a table with that column."""
     added_count: int = 0
     added_bytes: int = 0
     removed_count: int = 0
@@ -37,8 +39,18 @@ class _Add(msgspec.Struct, rename="camel"):
     stats: str | None = None
 
 
+class _NullCount(msgspec.Struct):
+    data_error: int | None = None
+
+
 class _Stats(msgspec.Struct, rename="camel"):
     num_records: int = 0
+    null_count: _NullCount = msgspec.field(default_factory=_NullCount)
+
+    @property
+    def marked_count(self) -> int | None:
+        """Number of records with a ``data_error``; None without statistics of that column."""
+        return None if self.null_count.data_error is None else self.num_records - self.null_count.data_error
 
 
 class _Table(msgspec.Struct):
@@ -68,11 +80,14 @@ def summarize_commit(commit: bytes) -> CommitSummary:
         adds += [] if line.add is None else [line.add]
         removed_count += line.remove is not None
         table_id = line.meta_data.id if line.meta_data is not None else table_id
+    new = [_stats(add) for add in adds if add.data_change]
+    marked = [one.marked_count for one in new if one.marked_count is not None]
     return CommitSummary(
         at_ms=info.timestamp if isinstance(info.timestamp, int) else None,
         operation=info.operation if isinstance(info.operation, str) else None,
         by=info.engine_info if isinstance(info.engine_info, str) else None,
-        record_count=sum(_records(add) for add in adds if add.data_change),
+        record_count=sum(one.num_records for one in new),
+        marked_count=sum(marked) if marked else None,
         added_count=len(adds),
         added_bytes=sum(add.size for add in adds),
         removed_count=removed_count,
@@ -80,8 +95,8 @@ def summarize_commit(commit: bytes) -> CommitSummary:
     )
 
 
-def _records(add: _Add) -> int:
+def _stats(add: _Add) -> _Stats:
     try:
-        return _decode_stats((add.stats or "{}").encode()).num_records
+        return _decode_stats((add.stats or "{}").encode())
     except msgspec.DecodeError:
-        return 0
+        return _Stats()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +43,30 @@ def parse_column_types(text: str, names: Container[str]) -> dict[str, pa.DataTyp
         return {name: _parse(kind) for name, kind in named.items() if name in names}
     except (KeyError, TypeError, RecursionError) as problem:
         raise ValueError(f"the type of a column is not known: {problem}") from problem
+
+
+def column_types(fields: Iterable[pa.Field]) -> Iterator[tuple[str, str]]:
+    """Yield the columns with their types as one line of text, such as ``array<struct<sku:string>>``.
+
+    Members that are reached through structs stand for themselves, under their path: ``data.amount``. A name with a dot is
+    between backticks.
+    """
+    for one in fields:
+        name = f"`{one.name}`" if "." in one.name else one.name
+        if pa.types.is_struct(one.type):
+            yield from ((f"{name}.{path}", kind) for path, kind in column_types(one.type))
+        else:
+            yield name, _type_text(one.type)
+
+
+def _type_text(arrow: pa.DataType) -> str:
+    if pa.types.is_list(arrow):
+        return f"array<{_type_text(arrow.value_type)}>"
+    if pa.types.is_map(arrow):
+        return f"map<{_type_text(arrow.key_type)},{_type_text(arrow.item_type)}>"
+    if pa.types.is_struct(arrow):
+        return f"struct<{','.join(f'{one.name}:{_type_text(one.type)}' for one in arrow)}>"
+    return str(_type(arrow))
 
 
 def _struct(fields: Iterable[pa.Field]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Statistics of a segment's typed columns for the ``add``: by them readers of Delta skip files.
 
-Only members that are reached through structs have statistics, the first 32 of them. Least and largest values are there only where
-they are certain: not for booleans and binary, nor for numbers among which is NaN. Texts are cut to 32 characters.
+Only members that are reached through structs have statistics: the first 32 of them, and ``data_error``. Least and largest values
+are there only where they are certain: not for booleans and binary, nor for numbers among which is NaN. Texts are cut to 32
+characters.
 
 Source: Delta protocol, "Per-file Statistics".
 """
@@ -17,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from log_format.records.typed_columns import typed_columns
+from log_format.records.typed_columns import DATA_ERROR, typed_columns
 
 LEAVES_MAX: Final = 32
 TEXT_CHARACTERS: Final = 32
@@ -52,7 +53,7 @@ def collect_statistics(records: pa.Table) -> ColumnStatistics:
     bounds: dict[Path, tuple[Any, Any]] = {}
     for one in columns.fields():
         for path, values in _leaves((one.name,), records.column(one.name)):
-            if len(nulls) == LEAVES_MAX:
+            if len(nulls) >= LEAVES_MAX and path != (DATA_ERROR,):
                 break
             nulls[path] = values.null_count
             bound = _bound(values)

@@ -56,6 +56,7 @@ class Admin(AsyncClosing):
     describe_topic = _awaited(BlockingAdmin.describe_topic)
     describe_topics = _awaited(BlockingAdmin.describe_topics)
     describe_configs = _awaited(BlockingAdmin.describe_configs)
+    table_commits = _awaited(BlockingAdmin.table_commits)
     alter_topic = _awaited(BlockingAdmin.alter_topic)
     delete_topic = _awaited(BlockingAdmin.delete_topic)
     delete_topics = _awaited(BlockingAdmin.delete_topics)

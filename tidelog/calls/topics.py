@@ -16,7 +16,7 @@ from tidelog.deadline import Deadline
 from tidelog.errors import TopicAlreadyExists, UnknownTopic
 from tidelog.http.transport import Reply, Transport, target
 from tidelog.types.record import TopicPartition
-from tidelog.types.topic import Cluster, DamagedTopic, PartitionOffsets, Topic, TopicList
+from tidelog.types.topic import Cluster, DamagedTopic, PartitionOffsets, TableCommit, Topic, TopicList
 
 
 def describe_topic(
@@ -77,6 +77,16 @@ def list_topics(transport: Transport, timeout_ms: float, prefix: str | None = No
         found += page.topics
         found.damaged += page.damaged
     return found
+
+
+class _Commits(msgspec.Struct, frozen=True):
+    commits: list[TableCommit]
+
+
+def table_commits(transport: Transport, topic: str, limit: int, deadline: Deadline) -> list[TableCommit]:
+    """Return the newest commits of the topic's table, at most ``limit``, newest first. Raises ``UnknownTopic``."""
+    where = target("topics", topic, "commits", limit=limit)
+    return transport.call(read_request(where), deadline).decode(_Commits).commits
 
 
 class _LogStart(msgspec.Struct, frozen=True):

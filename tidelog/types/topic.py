@@ -38,6 +38,31 @@ class TopicCommit(msgspec.Struct, frozen=True, kw_only=True):
     """Whether flushes wait for ``flush.ms`` because no time is saved up; None as for ``flush_savings_ms``."""
 
 
+class TopicColumn(msgspec.Struct, frozen=True):
+    """A typed column of a topic's table, or a member of one: its name in a query, such as ``data.amount``, and its type."""
+
+    name: str
+    type: str
+
+
+class TableCommit(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a topic's table: when it was committed, by which program, and how many records it added.
+
+    ``added`` and ``removed`` count files. None: the commit does not say.
+    """
+
+    version: int
+    at: int | None = None
+    operation: str | None = None
+    by: str | None = None
+    records: int = 0
+    marked: int | None = None
+    """Number of these records that are not of the topic's schema, as ``data_error`` says; None: it has no such column."""
+    added: int = 0
+    added_bytes: int = 0
+    removed: int = 0
+
+
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic with its partitions and all settings, defaults included."""
 
@@ -52,6 +77,8 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int = 0
     """Creation time in milliseconds since the epoch."""
     commit: TopicCommit = msgspec.field(default_factory=TopicCommit)
+    columns: tuple[TopicColumn, ...] = ()
+    """Typed columns of the table, if the topic was described and has any; members of structs by their path."""
 
     def __repr__(self) -> str:
         """Show a summary without partitions and settings, of which there may be thousands."""

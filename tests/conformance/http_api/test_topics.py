@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from typing import Any
@@ -249,3 +250,35 @@ def test_a_topics_commits_are_listed(api: Api) -> None:
     again = api.http.get(f"/v1/topics/{topic}/commits").json()["commits"]
     assert len(again) == 1
     assert again[0]["records"] == 0
+
+
+def test_a_typed_topic_names_its_columns(api: Api) -> None:
+    """Each member by its path, with its type; in the list of commits how many records are not of the schema; no other topic
+    has either."""
+    name = fresh_name()
+    subject = f"{name}-value"
+    item = {"type": "record", "name": "Item", "fields": [{"name": "sku", "type": "string"}]}
+    members: list[dict[str, Any]] = [
+        {"name": "id", "type": "long"},
+        {"name": "place", "type": {"type": "record", "name": "Place", "fields": [{"name": "city", "type": "string"}]}},
+        {"name": "items", "type": {"type": "array", "items": item}},
+        {"name": "counts", "type": {"type": "map", "values": "int"}},
+    ]
+    schema = json.dumps({"type": "record", "name": "Order", "fields": members})
+    made = api.http.post(f"/registry/subjects/{subject}/versions", json={"schema": schema})
+    assert made.status_code == 200, made.text
+    config = {"value.schema": subject, "data.on.error": "mark", "flush.ms": 0}
+    assert api.http.post("/v1/topics", json={"name": name, "config": config}).status_code == 201
+    value = {"id": 1, "place": {"city": "Rome"}, "items": [{"sku": "a"}], "counts": {"a": 1}}
+    assert api.produce(name, {"value": value}, {"value": {"id": "one"}}, {"value": None}).status_code == 200
+    assert api.http.get(f"/v1/topics/{name}").json()["columns"] == [
+        {"name": "data.id", "type": "long"},
+        {"name": "data.place.city", "type": "string"},
+        {"name": "data.items", "type": "array<struct<sku:string>>"},
+        {"name": "data.counts", "type": "map<string,integer>"},
+        {"name": "data_error", "type": "string"},
+    ]
+    newest, first = api.http.get(f"/v1/topics/{name}/commits").json()["commits"][:2]
+    assert (newest["records"], newest["marked"]) == (3, 1)
+    assert "marked" not in first
+    assert "columns" not in api.http.get(f"/v1/topics/{api.topic()}").json()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import fastavro
@@ -59,6 +60,29 @@ def test_a_subject_from_its_first_version_to_its_last(run: Run, name: str, tmp_p
     gone = run("schema", "show", name)
     assert gone.exit_code == ExitCode.REFUSED
     assert f"Subject '{name}' not found. 'tidelog schema list' shows the subjects" in gone.stderr
+
+
+def test_what_differs_is_shown_by_member(run: Run, name: str, tmp_path: Path) -> None:
+    """Between the last two versions, any two, and a version and a file; another layout is no difference."""
+    note = ("string", "")
+    texts = record("Order", id="long"), record("Order", id="long", note=note), record("Order", note=note)
+    for number, text in enumerate(texts):
+        file = tmp_path / f"{number}.avsc"
+        file.write_text(text)
+        assert run("schema", "register", name, file).exit_code == 0
+    shown = run("schema", "diff", name).stdout.splitlines()
+    assert shown[:2] == ["--- version 2", "+++ version 3"]
+    assert '-      "name": "id",' in shown
+    assert not [line for line in shown[2:] if line.startswith("+")]
+    told = json.loads(run("schema", "diff", name, "--from", "1", "--to", "2", "--json").stdout)
+    assert (told["subject"], told["from"], told["to"]) == (name, 1, 2)
+    assert '+      "name": "note",' in told["lines"]
+    file = tmp_path / "again.avsc"
+    file.write_text(json.dumps(json.loads(texts[-1]), indent=7))
+    same = run("schema", "diff", name, file)
+    assert (same.stdout, same.stderr) == ("", f"Version 3 of {name} and {file} do not differ.\n")
+    assert run("schema", "diff", name, file, "--to", "1").exit_code == ExitCode.USAGE
+    assert run("schema", "diff", name, "--to", "9").exit_code == ExitCode.REFUSED
 
 
 def test_the_type_is_the_endings_or_given(run: Run, name: str, tmp_path: Path) -> None:
@@ -121,7 +145,12 @@ def test_a_typed_topic_from_its_schema_to_its_values(run: Run, registry: Registr
     schema_id = json.loads(run("schema", "register", f"{name}-value", file, "--json").stdout)["id"]
     created = run("topic", "create", name, "--value-schema", f"{name}-value", "-c", "flush.ms=0")
     assert created.exit_code == 0, created.stderr
-    assert f"{name}-value, in column data" in run("topic", "describe", name).stdout
+    described = run("topic", "describe", name).stdout
+    assert f"values   {name}-value, version 1 (id {schema_id}, AVRO), in column data; " in described
+    assert re.search(r"\ndata.id +long *\ndata.amount +double *\ndata_error +string *\n", described)
+    assert f'query    tidelog sql "select data.id, data.amount, data_error from {name} limit 10"' not in described
+    assert f'query    tidelog sql "select data.id, data.amount from {name} limit 10"' in described
+    assert "marked " not in described, "nothing is stored yet"
     assert run("produce", name, "--format", "objects", given=b'{"id": 1, "amount": 3.5}').exit_code == 0
     refused = run("produce", name, "--format", "objects", given=b'{"id": "one", "amount": 3.5}')
     assert refused.exit_code == ExitCode.REFUSED
@@ -131,6 +160,14 @@ def test_a_typed_topic_from_its_schema_to_its_values(run: Run, registry: Registr
     fastavro.schemaless_writer(out, json.loads(file.read_text()), {"id": 2, "amount": 0.5})
     with Producer(str(registry.http.base_url).removesuffix("/registry/")) as producer:
         producer.send(name, b"\0" + schema_id.to_bytes(4, "big") + out.getvalue())
+    assert run("topic", "alter", name, "-c", "data.on.error=mark").exit_code == 0
+    with Producer(str(registry.http.base_url).removesuffix("/registry/")) as producer:
+        producer.send(name, b"3")
+    described = run("topic", "describe", name).stdout
+    assert "marked   1 of the 3 records of the last 3 commits; column data_error says why" in described
+    columns = json.loads(run("topic", "describe", name, "--json").stdout)["columns"]
+    assert columns[1] == {"name": "data.amount", "type": "double"}
+    assert re.search(rf"topic +schema +partitions.*\n{name} +{name}-value +1 +3 ", run("topic", "list").stdout)
     shown = run("consume", name)
-    assert shown.stdout.splitlines() == ['{"id": 1, "amount": 3.5}', '{"id":2,"amount":0.5}']
+    assert shown.stdout.splitlines()[:2] == ['{"id": 1, "amount": 3.5}', '{"id":2,"amount":0.5}']
     assert "shown as JSON, by the schema registry" in shown.stderr

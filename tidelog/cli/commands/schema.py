@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+from difflib import unified_diff
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, cast, get_args
@@ -17,6 +19,7 @@ from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import SubjectArgument
 from tidelog.cli.terminal.tables import table
+from tidelog.cli.terminal.visible import visible_text
 from tidelog.types.schema import CompatibilityLevel, SchemaReference, SchemaType
 
 app = Commands(help="Register, list, show, compare and delete schemas: what values of typed topics look like.")
@@ -127,6 +130,53 @@ def show(
         for each in found.references:
             note(f"refers to {each.name}: {each.subject}, version {each.version}")
         output().print(found.schema, markup=False)
+
+
+@app.command()
+def diff(
+    subject: SubjectArgument,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="Compare a version with this file instead of with a version."),
+    ] = None,
+    *,
+    from_: Annotated[
+        int | None,
+        typer.Option("--from", min=1, help="The old version. Default: the one before; with FILE the newest."),
+    ] = None,
+    to: Annotated[int | None, typer.Option("--to", min=1, help="The new version. Default: the newest.")] = None,
+    call: AdminCall,
+) -> None:
+    """Write what differs between two versions of a subject, or between a version and a file, in lines of - and +.
+
+    Schemas of Avro and JSON are laid out alike first, so that only their content is compared.
+
+    \b
+    Examples:
+      tidelog schema diff orders-value
+      tidelog schema diff orders-value --from 1 --to 3
+      tidelog schema diff orders-value order.avsc --json
+    """
+    with call.admin() as admin:
+        if file is not None and to is not None:
+            raise ValueError("FILE is the new schema: it excludes --to")
+        schemas = admin.schemas()
+        numbers = schemas.versions(subject)
+        if file is not None:
+            old, new_name, new_text = from_ or numbers[-1], str(file), file.read_text()
+        else:
+            new = to or numbers[-1]
+            old = from_ or max((each for each in numbers if each < new), default=new)
+            new_name, new_text = f"version {new}", schemas.version(subject, new, deleted=True).schema
+        before = schemas.version(subject, old, deleted=True).schema
+        lines = list(unified_diff(_laid_out(before), _laid_out(new_text), f"version {old}", new_name, lineterm=""))
+        if call.as_json:
+            print_json({"subject": subject, "from": old, "to": new_name if file is not None else new, "lines": lines})
+        elif lines:
+            for line in lines:
+                output().print(visible_text(line), markup=False, highlight=False, soft_wrap=True)
+        else:
+            note(f"Version {old} of {subject} and {new_name} do not differ.")
 
 
 @app.command()
@@ -289,6 +339,14 @@ def _read(file: Path, type_: TypeName | None) -> tuple[str, SchemaType]:
         return data.decode(), cast("SchemaType", known.name)
     except UnicodeDecodeError as error:
         raise ValueError(f"{file} is no text: {error}") from None
+
+
+def _laid_out(schema: str) -> list[str]:
+    """Return the lines of a schema; JSON has a member in each."""
+    try:
+        return json.dumps(json.loads(schema), indent=2, ensure_ascii=False).splitlines()
+    except ValueError:
+        return schema.splitlines()
 
 
 def _reference(text: str) -> SchemaReference:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from log_format.topic.config import SETTINGS
 from tidelog.admin import END
 from tidelog.cli.commands import scheduled
+from tidelog.cli.commands.typed_topic import schema_lines
 from tidelog.cli.terminal.admin_call import AdminCall, YesOption
 from tidelog.cli.terminal.console import CommandFailed, note, note_json, output, print_json
 from tidelog.cli.terminal.error_words import repair_of
@@ -107,8 +109,9 @@ def list_(
             print_json({"topics": list(found)} | ({"damaged": found.damaged} if found.damaged else {}))
             return
         shown: list[Topic | DamagedTopic] = sorted([*found, *found.damaged], key=lambda topic: topic.name)
-        columns = table("topic", numbers=["partitions", "records", "bytes"])
-        call.show_list({"topics": shown}, columns, _row, none="There are no topics.")
+        is_typed = any("value.schema" in topic.config or "key.schema" in topic.config for topic in found)
+        columns = table("topic", *(["schema"] if is_typed else ()), numbers=["partitions", "records", "bytes"])
+        call.show_list({"topics": shown}, columns, partial(_row, is_typed=is_typed), none="There are no topics.")
         for topic in found.damaged:
             note(f"Topic {topic.name} is damaged: {topic.detail}")
         if any(topic.error_code == "CORRUPT_SEGMENT" for topic in found.damaged):
@@ -119,13 +122,17 @@ def list_(
 def describe(name: TopicArgument, call: AdminCall) -> None:
     """Show a topic: its table, settings, and each partition's offsets.
 
+    Of a typed topic also its schemas, its columns with their types, how many of the newest records are not of their schema, and
+    a query.
+
     \b
     Examples:
       tidelog topic describe orders
       tidelog topic describe orders --json
     """
     with call.admin() as admin:
-        _show(admin.describe_topic(name, flush_savings=True), call.as_json)
+        topic = admin.describe_topic(name, flush_savings=True)
+        _show(topic, call.as_json, () if call.as_json else schema_lines(admin, topic))
 
 
 @app.command()
@@ -217,15 +224,18 @@ def delete_records(
         call.report({"partitions": places}, *said)
 
 
-def _row(topic: Topic | DamagedTopic) -> list[str]:
+def _row(topic: Topic | DamagedTopic, *, is_typed: bool) -> list[str]:
+    """Return the topic's row. ``is_typed``: with a cell for its schemas."""
     if isinstance(topic, DamagedTopic):
-        return [topic.name, "damaged", "", ""]
+        return [topic.name, *([""] if is_typed else ()), "damaged", "", ""]
+    subjects = ", ".join(str(topic.config[name]) for name in ("value.schema", "key.schema") if name in topic.config)
     records = sum(each.high_watermark - each.log_start_offset for each in topic.partitions)
     size_bytes = sum(each.size_bytes for each in topic.partitions)
-    return [topic.name, *(f"{number:,}" for number in (topic.partition_count, records, size_bytes))]
+    numbers = (f"{number:,}" for number in (topic.partition_count, records, size_bytes))
+    return [topic.name, *([subjects] if is_typed else ()), *numbers]
 
 
-def _show(topic: Topic, as_json: bool) -> None:
+def _show(topic: Topic, as_json: bool, schemas: Iterable[str] = ()) -> None:
     if as_json:
         print_json(topic)
         return
@@ -236,11 +246,8 @@ def _show(topic: Topic, as_json: bool) -> None:
     console.print(f"commits  {_commits(topic.commit)}", markup=False)
     if topic.commit.flush_savings_ms is not None:
         console.print(f"flushes  {_flushes(topic.commit)}", markup=False)
-    for part in ("value", "key"):
-        if subject := topic.config.get(f"{part}.schema"):
-            column = "data" if part == "value" else "key_data"
-            said = f"{subject}, in column {column}; 'tidelog schema show {subject}' shows it"
-            console.print(f"{part + 's':8} {said}", markup=False)
+    for line in schemas:
+        console.print(line, markup=False, soft_wrap=True)
     settings = table("setting", "value", "default")
     for name, value in {**{each: SETTINGS[each].default for each in SETTINGS}, **topic.config}.items():
         default = SETTINGS[name].default if name in SETTINGS else None
@@ -250,6 +257,12 @@ def _show(topic: Topic, as_json: bool) -> None:
     for each in topic.partitions:
         numbers = (each.partition, each.log_start_offset, each.high_watermark, each.size_bytes)
         partitions.add_row(*(f"{number:,}" for number in numbers))
+    if topic.columns:
+        columns = table("column", "type")
+        for column in topic.columns:
+            columns.add_row(column.name, column.type)
+        console.print()
+        console.print(columns)
     console.print()
     console.print(settings)
     console.print()

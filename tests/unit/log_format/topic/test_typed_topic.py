@@ -68,6 +68,16 @@ def test_a_commit_has_the_columns_and_their_statistics(bench: TopicBench) -> Non
     assert DATA not in append.records.schema.names
 
 
+def test_marked_records_are_counted_whatever_the_number_of_members(bench: TopicBench) -> None:
+    """Members beyond the 32nd have no statistics; the reasons have, so that a search for them skips files."""
+    wide = pa.struct([(f"m{number}", pa.int64()) for number in range(40)])
+    user = create(bench, wide)
+    user.committer.commit(Append([typed_batch(bench, user, [{"m0": 1}], wide)], bench.new_id))
+    (stats,) = [json.loads(action["add"]["stats"]) for action in actions(bench, 1) if "add" in action]
+    assert len(stats["nullCount"][DATA]) == 32
+    assert stats["nullCount"][DATA_ERROR] == 1
+
+
 def test_a_typed_table_stops_earlier_releases(bench: TopicBench) -> None:
     """The protocol names a feature that releases without typed columns don't know; readers see version 1 as before."""
     create(bench)
