@@ -37,9 +37,8 @@ def read(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
     ends = ~words & _CONTINUATION_BITS
     if not ends.all():
         return _read_by_bytes(data, at)
-    below_end = (
-        ends & -ends
-    ) - 1  # the bits below the lowest one: all of the number, since its last byte has no 8th bit
+    # The bits below the lowest end are all of the number, since its last byte has no 8th bit.
+    below_end = (ends & -ends) - 1
     raw = words & below_end & _DATA_BITS
     raw = raw & 0x007F007F007F007F | (raw & 0x7F007F007F007F00) >> 1
     raw = raw & 0x00003FFF00003FFF | (raw & 0x3FFF00003FFF0000) >> 2
