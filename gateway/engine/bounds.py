@@ -150,6 +150,11 @@ POOL_WAITING_MAX: Final = 2_048
 """Number of calls that wait for a thread of one pool; beyond it 503 ``OVERLOADED``."""
 
 
+WRITE_THREADS: Final = 16
+READ_THREADS: Final = 8
+WAITING_POLLS: Final = 10_000
+FLUSH_SAVINGS_FIRST_MS: Final = 3_600_000
+FLUSH_SAVINGS_MS: Final = 24 * FLUSH_SAVINGS_FIRST_MS
 TAIL_CACHE_BYTES: Final = 22 * _MEBIBYTE
 SCHEDULED_CACHE_BYTES: Final = 2 * _MEBIBYTE
 JOURNAL_CACHE_BYTES: Final = 16 * _MEBIBYTE
@@ -167,8 +172,8 @@ IN_FLIGHT_BYTES: Final = 36 * _MEBIBYTE
 class EngineBounds:
     """The bounds that an operator may change (bytes, threads, waiting polls), and those that a test may change."""
 
-    write_threads: int = 16
-    read_threads: int = 8
+    write_threads: int = WRITE_THREADS
+    read_threads: int = READ_THREADS
     tail_cache_bytes_max: int = TAIL_CACHE_BYTES
     footer_cache_bytes_max: int = FOOTER_CACHE_BYTES
     manifest_bytes_max: int = MANIFEST_BYTES
@@ -176,16 +181,16 @@ class EngineBounds:
     queues_bytes_max: int = QUEUES_BYTES
     access_bytes_max: int = ACCESS_BYTES
     schemas_bytes_max: int = SCHEMAS_BYTES
-    waiting_polls_max: int = 10_000
+    waiting_polls_max: int = WAITING_POLLS
     request_bytes_max: int = limits.REQUEST_BYTES_MAX
     flush_requests: int = 500
     """Number of requests that end the wait for ``flush.ms``: half of the connections, so that the other half can send
     meanwhile."""
-    flush_savings_first_ms: int = 3_600_000
+    flush_savings_first_ms: int = FLUSH_SAVINGS_FIRST_MS
     """Savings of a new topic or journal for flushes that begin before ``flush.ms`` is over: an hour's. A queue that is opened has
     what was earned since it was last written to, at most this. The same holds for delayed records of a topic and for the
     tables of groups and queues."""
-    flush_savings_max_ms: int = 86_400_000
+    flush_savings_max_ms: int = FLUSH_SAVINGS_MS
     """Maximum of these savings: a day's."""
     large_bodies_bytes_max: int = IN_FLIGHT_BYTES * 3 // 4
 

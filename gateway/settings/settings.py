@@ -233,7 +233,7 @@ class Settings(
         " what would make it more. The same in all gateways.",
     )
     waiting_polls_max: int = _count(
-        10_000,
+        bounds.WAITING_POLLS,
         0,
         1_000_000,
         "Long polls and event streams that wait at once. Past it 503 OVERLOADED; each costs a few KiB.",
@@ -253,9 +253,9 @@ class Settings(
     )
 
     write_threads: int = _count(
-        16, 1, 256, "Threads that upload segments and commit. At least one per topic that flushes at once."
+        bounds.WRITE_THREADS, 1, 256, "Threads that upload and commit: at least one per topic that flushes at once."
     )
-    read_threads: int = _count(8, 1, 256, "Threads that read old records from the store, apart from the writers' ones.")
+    read_threads: int = _count(bounds.READ_THREADS, 1, 256, "Threads that read old records from the store.")
     codec_threads: int = _count(
         1,
         1,
