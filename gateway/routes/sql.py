@@ -32,7 +32,10 @@ from gateway.routes.typed_route import TypedRoute
 from gateway.sql.newest import RECORDS_MAX, NewestReader, ReadTopic
 from gateway.sql.statements import WAITING_MAX, Statements
 from gateway.sql.task import FRAME_BYTES_MAX, STATEMENT_CHARACTERS_MAX, StatementAnswer
+from gateway.typed_topics.reader_cache import ReaderCache
 from log_format.errors import ErrorCode, RequestRefused
+from log_format.schemas.columns.codec import RecordReaders
+from log_format.topic.config import Subjects
 
 router = APIRouter(route_class=TypedRoute, tags=["sql"])
 
@@ -123,11 +126,15 @@ async def _answer(request: Request, statements: Statements, question: Question) 
             raise refused(f"The statement {what}.", [("/sql", what)])
         require(request, "Read", "topic", *names)
         pool, loop = gateway_of(request).codec_pool, asyncio.get_running_loop()
-
-        async def send_block(topic: str, records: pa.Table) -> None:
-            await process.send_block(topic, await loop.run_in_executor(pool, _arrow_stream, records))
-
         engine, memory = engine_of(request), answer_memory(request)
+        readers = dict[str, RecordReaders | None]()
+
+        async def send_block(topic: ReadTopic, records: pa.Table) -> None:
+            if topic.name not in readers:
+                readers[topic.name] = await _readers(engine.schema_readers, topic.subjects)
+            block = await loop.run_in_executor(pool, _arrow_stream, records, readers[topic.name])
+            await process.send_block(topic.name, block)
+
         newest = NewestReader(engine.start_resolver, engine.fetcher, memory, engine.clock)
         read = await newest.read(
             names, records_max=question.max_records, timestamp_ms=question.timestamp, take=send_block
@@ -157,8 +164,21 @@ async def _recheck_rights(request: Request, topics: Sequence[str]) -> None:
         raise error
 
 
-def _arrow_stream(records: pa.Table) -> list[memoryview]:
-    """Return an Arrow stream, in parts that share the records' memory."""
+async def _readers(known: ReaderCache, subjects: Subjects) -> RecordReaders | None:
+    """Return the readers of a topic's schemas; None without any, also if the subject's versions were deleted."""
+    try:
+        return await known.of(subjects) if subjects.are_set else None
+    except RequestRefused:
+        return None
+
+
+def _arrow_stream(records: pa.Table, readers: RecordReaders | None) -> list[memoryview]:
+    """Return records, with typed columns if there are ``readers``, as an Arrow stream in parts that share the records' memory."""
+    if readers is not None:
+        typed, _ = readers.typed(records)
+        records = pa.Table.from_arrays(
+            [*records.columns, *typed.columns], schema=pa.schema([*records.schema, *typed.schema])
+        )
     parts = (records.schema.serialize(), *(batch.serialize() for batch in records.to_batches()), END_OF_STREAM)
     return [memoryview(part) for part in parts]
 

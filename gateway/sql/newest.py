@@ -24,6 +24,7 @@ from gateway.problem import refused
 from log_format.clock import Clock
 from log_format.errors import OffsetOutOfRange, TidelogError
 from log_format.records.schema import RECORD_SCHEMA
+from log_format.topic.config import UNTYPED, Subjects
 
 TOPICS_MAX: Final = 8
 PARTITIONS_MAX: Final = 1_000
@@ -35,9 +36,6 @@ BYTES_MAX: Final = 32 * 1024 * 1024
 READ_MS_MAX: Final = 10_000
 BLOCK_RECORDS: Final = 10_000
 BLOCK_BYTES: Final = 4 * 1024 * 1024
-
-Take = Callable[[str, pa.Table], Awaitable[None]]
-"""Function that receives a topic's name and records of one partition (``RECORD_SCHEMA``), in order of offset."""
 
 
 @dataclass(slots=True)
@@ -59,6 +57,8 @@ class ReadTopic:
 
     name: str
     spans: list[OffsetSpan]
+    subjects: Subjects = UNTYPED
+    """Subjects of the topic's values and keys."""
     record_count: int = 0
     size_bytes: int = 0
 
@@ -66,6 +66,11 @@ class ReadTopic:
     def is_whole(self) -> bool:
         """Whether nothing was left out."""
         return all(span.offset <= span.log_start for span in self.spans)
+
+
+Take = Callable[[ReadTopic, pa.Table], Awaitable[None]]
+"""Function that receives a topic and records of one of its partitions (``RECORD_SCHEMA``), in order of offset. Of a typed topic
+without records it gets an empty table."""
 
 
 class NewestReader:
@@ -121,7 +126,7 @@ class NewestReader:
             OffsetSpan(number, log_start=state.log_start(number), next_offset=state.high_watermark(number))
             for number in range(state.partition_count)
         ]
-        found = ReadTopic(topic.name, spans)
+        found = ReadTopic(topic.name, spans, state.config.subjects)
         by_length = sorted(spans, key=lambda span: span.next_offset - span.log_start)
         for left, span in zip(range(len(spans), 0, -1), by_length, strict=True):
             share = max(1, (records_max - found.record_count) // left)
@@ -129,6 +134,8 @@ class NewestReader:
             if timestamp_ms is not None and begin < span.next_offset:
                 begin = max(begin, await self._offset_at(topic.name, span.partition, timestamp_ms))
             await self._read_partition(found, span, begin, (bytes_max - found.size_bytes) // left, take)
+        if found.subjects.are_set and not found.record_count:
+            await take(found, RECORD_SCHEMA.empty_table())
         return found
 
     async def _offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int:
@@ -156,7 +163,7 @@ class NewestReader:
                     continue
                 table = _records_before(part, span.offset)
                 if table.num_rows:
-                    await take(found.name, table)
+                    await take(found, table)
             span.offset = start
             found.record_count += table.num_rows
             found.size_bytes += part.records.size_bytes

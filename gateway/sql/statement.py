@@ -18,11 +18,11 @@ import pyarrow as pa
 from gateway.sql.task import ANSWER_BYTES_MAX, FRAME_BYTES_MAX, ROWS_MAX, Column, ParsedStatement, StatementAnswer
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.sql import (
-    TOPIC_QUERY,
     parse_statement,
     quote_identifier,
     tables_read,
     to_json_value,
+    topic_query,
     tree_nodes,
 )
 
@@ -82,7 +82,7 @@ class Statement:
         """Make a table of each topic, whose blocks may be in any order. Return why that fails, or None."""
         try:
             for topic, tables in blocks.items():
-                tables.sort(key=lambda table: (table["partition"][0].as_py(), table["offset"][0].as_py()))
+                tables.sort(key=_place)
                 self._load(topic, tables)
         except (duckdb.OutOfMemoryException, MemoryError):
             return "Its topics exceed its memory limit: ask for fewer records."
@@ -105,7 +105,8 @@ class Statement:
 
     def _load(self, topic: str, tables: list[pa.Table]) -> None:
         raw, database = quote_identifier(f"raw:{topic}"), self._database
-        database.register("fetched", _SCHEMA.empty_table())
+        typed = [one for one in tables[0].schema if one.name not in RECORD_SCHEMA.names] if tables else []
+        database.register("fetched", pa.schema([*_SCHEMA, *typed]).empty_table())
         database.execute(f"create temp table {raw} as select * from fetched")  # noqa: S608 - a quoted name
         while tables:
             table = tables.pop(0)
@@ -113,7 +114,14 @@ class Statement:
             database.register("fetched", table.add_column(0, _SCHEMA.field(0), topics))
             database.execute(f"insert into {raw} select * from fetched")  # noqa: S608 - a quoted name
         database.unregister("fetched")
-        database.execute(f"create temp view {quote_identifier(topic)} as {TOPIC_QUERY.format(raw=raw)}")
+        database.execute(
+            f"create temp view {quote_identifier(topic)} as {topic_query(raw, [one.name for one in typed])}"
+        )
+
+
+def _place(records: pa.Table) -> tuple[int, int]:
+    """Return partition and offset of the first record; an empty block comes first."""
+    return (records["partition"][0].as_py(), records["offset"][0].as_py()) if records.num_rows else (-1, -1)
 
 
 def _fault(tree: Any) -> str | None:

@@ -7,16 +7,24 @@ import DuckDB.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
-TOPIC_QUERY: Final = """
+_TOPIC_QUERY: Final = """
     select topic, partition, "offset", timestamp, try(decode("key")) as "key", try(decode("value")) as "value", headers,
-           "key" as key_bytes, "value" as value_bytes
+           "key" as key_bytes, "value" as value_bytes{typed}
     from {raw}
 """
-"""Query over a table with a topic's name and columns. Key and value become text, or null if the bytes are not UTF-8."""
+
+
+def topic_query(raw: str, typed: Iterable[str] = ()) -> str:
+    """Return the query over a table with a topic's name and columns; ``typed``: names of its typed columns.
+
+    Key and value become text, or null if the bytes are not UTF-8.
+    """
+    return _TOPIC_QUERY.format(raw=raw, typed="".join(f", {name}" for name in typed))
 
 
 def quote_identifier(name: str) -> str:

@@ -168,6 +168,12 @@ def test_a_typed_topic_from_its_schema_to_its_values(run: Run, registry: Registr
     columns = json.loads(run("topic", "describe", name, "--json").stdout)["columns"]
     assert columns[1] == {"name": "data.amount", "type": "double"}
     assert re.search(rf"topic +schema +partitions.*\n{name} +{name}-value +1 +3 ", run("topic", "list").stdout)
+    answered = run("sql", f"select data.id, data.amount, data_error from {name} order by 1", "--json")
+    assert [json.loads(line) for line in answered.stdout.splitlines()] == [
+        {"id": 1, "amount": 3.5, "data_error": None},
+        {"id": 2, "amount": 0.5, "data_error": None},
+        {"id": None, "amount": None, "data_error": "value: it must be an object, not a number"},
+    ]
     shown = run("consume", name)
     assert shown.stdout.splitlines()[:2] == ['{"id": 1, "amount": 3.5}', '{"id":2,"amount":0.5}']
     assert "shown as JSON, by the schema registry" in shown.stderr

@@ -133,6 +133,28 @@ def test_a_wrong_record_can_be_marked_instead(typed: Typed) -> None:
     assert table.column("value")[3].as_py() == b"no JSON"
 
 
+def test_sql_at_the_gateway_has_the_columns(typed: Typed) -> None:
+    """Documents and values of serializers alike, reasons of marked records, and a topic that has no records yet."""
+    schema_id = typed.registry.register("queried-value", ORDER)
+    typed.create("queried", value_schema="queried-value", data_on_error="mark")
+
+    def rows(sql: str) -> list[list[Any]]:
+        answer = typed.http.post("/v1/sql", json={"sql": sql})
+        assert answer.status_code == 200, answer.text
+        found: list[list[Any]] = answer.json()["rows"]
+        return found
+
+    assert rows("select count(data.id) from queried") == [[0]]
+    assert typed.produce("queried", {"id": 1, "amount": 3.5}, {"id": 2}, None).status_code == 200
+    assert typed.sent("queried", framed(schema_id, ORDER, {"id": 1, "amount": 0.5})) == [None]
+    assert rows("select data.id, sum(data.amount) from queried where data is not null group by 1") == [[1, 4.0]]
+    assert rows("select value, data_error from queried where data_error is not null") == [
+        ['{"id":2}', "value.amount: it is missing"]
+    ]
+    typed.create("plain")
+    assert typed.http.post("/v1/sql", json={"sql": "select data from plain"}).status_code == 400
+
+
 def test_keys_have_schemas_too(typed: Typed) -> None:
     """A key's schema may be a primitive type."""
     typed.registry.register("keyed-key", '"long"')

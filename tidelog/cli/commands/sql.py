@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from log_format.records.sql import TOPIC_QUERY, parse_statement, quote_identifier, tables_read, to_json_value
+from log_format.errors import TidelogError
+from log_format.records.sql import parse_statement, quote_identifier, tables_read, to_json_value, topic_query
 from tidelog.admin import Admin
 from tidelog.cli.commands.consume import FromOption, UntilOption
 from tidelog.cli.terminal.console import (
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from log_format.schemas.columns.codec import RecordReaders
+
 NEEDED: Final = ("duckdb", "numpy", "pyarrow")
 ROWS_SHOWN_MAX: Final = 1_000
 """Number of rows in a terminal's table: more rows are for a program."""
@@ -58,11 +61,13 @@ def sql(
     """Query topics in SQL. Each topic that the query names is read once, up to its current end.
 
     A topic has the columns topic, partition, offset, timestamp, key, value, headers, key_bytes and value_bytes. key and value
-    are text, and null where the bytes are no UTF-8. Quote names with dots or dashes. Reads no other data over the network.
+    are text, and null where the bytes are no UTF-8. A typed topic also has data, key_data and data_error. Quote names with dots
+    or dashes. Reads no other data over the network.
 
     \b
     Examples:
       tidelog sql 'select count(*), max(timestamp) from orders'
+      tidelog sql 'select data.id, sum(data.amount) from orders group by 1'
       tidelog sql "select try_cast(value as json)->>'amount' as amount, count(*) from orders group by 1" --from 1h
       tidelog sql 'select "key", count(*) as records from orders group by 1 order by 2 desc limit 10' --json
     """
@@ -80,7 +85,8 @@ def sql(
         ):
             try:
                 for topic in _topics(database, query):
-                    _load(database, topic, resolve_range(admin, topic, begin, None, end), settings, shown=not as_json)
+                    range_ = resolve_range(admin, topic, begin, None, end)
+                    _load(database, topic, range_, settings, _readers(admin, topic), shown=not as_json)
                 answer = database.execute(query)
                 if as_json:
                     for row in _rows(answer):
@@ -115,13 +121,22 @@ def _topics(database: duckdb.DuckDBPyConnection, query: str) -> list[str]:
 
 
 def _load(
-    database: duckdb.DuckDBPyConnection, topic: str, range_: Range, settings: dict[str, Any], *, shown: bool
+    database: duckdb.DuckDBPyConnection,
+    topic: str,
+    range_: Range,
+    settings: dict[str, Any],
+    readers: RecordReaders | None,
+    *,
+    shown: bool,
 ) -> None:
-    """Copy the topic into a table, and create a view with its name over it."""
+    """Copy the topic into a table, and create a view with its name over it; ``readers`` give it typed columns."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
     from tidelog.bodies.fetched_table import FETCHED_SCHEMA  # noqa: PLC0415 - needs pyarrow
 
     raw, name = quote_identifier(f"raw:{topic}"), quote_identifier(topic)
-    database.register("fetched", FETCHED_SCHEMA.empty_table())
+    typed = [] if readers is None else readers.columns.fields()
+    database.register("fetched", pa.schema([*FETCHED_SCHEMA, *typed]).empty_table())
     database.execute(f"create temp table {raw} as select * from fetched")  # noqa: S608 - a quoted name
     with (
         Consumer(auto_offset_reset="none", **settings) as consumer,
@@ -129,10 +144,28 @@ def _load(
     ):
         task = bar.add_task("records", total=sum(range_.end[each] - range_.begin[each] for each in range_.end))
         for table in tables_between(consumer, range_.begin, range_.end):
-            _insert(database, raw, table)
+            _insert(database, raw, table if readers is None else _with_columns(table, readers))
             bar.advance(task, table.num_rows)
     database.unregister("fetched")
-    database.execute(f"create temp view {name} as {TOPIC_QUERY.format(raw=raw)}")
+    database.execute(f"create temp view {name} as {topic_query(raw, [one.name for one in typed])}")
+
+
+def _readers(admin: Admin, topic: str) -> RecordReaders | None:
+    """Return the readers of a topic's schemas; None without any, or, with a note, if they can't be had."""
+    from tidelog.schemas.record_readers import record_readers  # noqa: PLC0415 - needs pyarrow
+
+    try:
+        return record_readers(admin.schemas(), admin.describe_topic(topic).config)
+    except (TidelogError, ValueError) as error:
+        note(f"{topic} has no column data, since its schemas can't be used: {error}")
+        return None
+
+
+def _with_columns(table: pa.Table, readers: RecordReaders) -> pa.Table:
+    typed, _ = readers.typed(table)
+    for field, column in zip(typed.schema, typed.columns, strict=True):
+        table = table.append_column(field, column)
+    return table
 
 
 def _insert(database: duckdb.DuckDBPyConnection, raw: str, table: pa.Table) -> None:

@@ -18,8 +18,8 @@ async def read(
     """What is told, and the partition and offset of each record that was given, by topic."""
     engine, given = gateway.engine, {topic: list[tuple[int, int]]() for topic in topics}
 
-    async def take(topic: str, table: pa.Table) -> None:
-        given[topic] += zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)
+    async def take(topic: ReadTopic, table: pa.Table) -> None:
+        given[topic.name] += zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)
 
     newest = NewestReader(engine.start_resolver, engine.fetcher, gateway.memory, engine.clock)
     told = await newest.read(topics, records_max=records_max, timestamp_ms=timestamp_ms, take=take)

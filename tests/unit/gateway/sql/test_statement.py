@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -47,6 +48,22 @@ def rows(found: StatementAnswer) -> list[list[Any]]:
     assert found.error is None
     made: list[list[Any]] = msgspec.json.decode(found.rows)
     return made
+
+
+def test_a_typed_topic_has_its_columns() -> None:
+    """Members as SQL has them, of every type that a column may have; also without records."""
+    kinds: dict[str, tuple[pa.DataType, Any]] = {
+        "n": (pa.int64(), 3), "money": (pa.decimal128(9, 2), Decimal("1.50")), "day": (pa.date32(), date(2026, 1, 31)),
+        "at": (pa.timestamp("us", "UTC"), datetime(2026, 1, 31, tzinfo=UTC)), "raw": (pa.binary(), b"x"),
+        "tags": (pa.list_(pa.string()), ["a"]), "counts": (pa.map_(pa.string(), pa.int32()), [("a", 1)]),
+    }  # fmt: skip
+    data = pa.struct([(name, kind) for name, (kind, _) in kinds.items()])
+    typed = pa.array([{name: value for name, (_, value) in kinds.items()}], data)
+    records = block(0, range(1)).append_column("data", typed).append_column("data_error", pa.nulls(1, pa.string()))
+    found = answered("select data.*, data_error from t", records)
+    assert rows(found) == [[3, "1.50", "2026-01-31", "2026-01-31T00:00:00+00:00", "x", ["a"], {"a": 1}, None]]
+    assert rows(answered("select data.n from t", records.slice(0, 0))) == []
+    assert rows(answered("select sum(data.n)::int from t", records, records.slice(0, 0))) == [[3]]
 
 
 @pytest.mark.parametrize(
