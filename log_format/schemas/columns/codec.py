@@ -65,11 +65,23 @@ class SchemaReader:
         """Return the column of values with Confluent's header, and the fault of each that is not of the schema."""
         if self._avro is not None:
             return column_of(self._avro, values, HEADER_BYTES)
-        return self._documents.column_of(pc.binary_slice(values, HEADER_BYTES))
+        return self._documents.column_of(_without_header(values))
 
     def documents(self, texts: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of JSON documents, and the fault of each that is not of the schema."""
         return self._documents.column_of(texts)
+
+
+def _without_header(values: pa.BinaryArray) -> pa.BinaryArray:
+    """Return what follows the header of each value. Arrow's slice of bytes fails where it leaves nothing of one of several."""
+    count = len(values)
+    offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + count + 1]
+    body = np.frombuffer(values.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
+    starts = (offsets - offsets[0]).astype(np.int64)
+    stays = np.ones(len(body), bool)
+    stays[starts[:-1, None] + np.arange(HEADER_BYTES)] = False
+    ends = (starts - HEADER_BYTES * np.arange(count + 1)).astype(np.int32)
+    return pa.BinaryArray.from_buffers(pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(body[stays])])
 
 
 class SubjectReader:
