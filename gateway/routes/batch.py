@@ -68,7 +68,14 @@ class CodecWork(NamedTuple):
 
 
 def _is_sparse(text: bytes) -> bool:
-    return len(text) <= SPARSE_BYTES_MAX and sum(map(text.count, (b",", b"{", b"[", b"\\"))) <= SPARSE_NODES_MAX
+    if len(text) > SPARSE_BYTES_MAX:
+        return False
+    nodes = 0
+    for mark in (b",", b"{", b"[", b"\\"):  # most dense texts are known by their commas alone
+        nodes += text.count(mark)
+        if nodes > SPARSE_NODES_MAX:
+            return False
+    return True
 
 
 class Routing(NamedTuple):
