@@ -34,22 +34,19 @@ class MisfitRecords(Exception):
         self.is_marked = is_marked
 
 
-def typed_records(
-    incoming: IncomingRecords, known: KnownReaders, config: TopicConfig, *, is_stored: bool = False
-) -> pa.Table:
+def typed_records(incoming: IncomingRecords, known: KnownReaders, config: TopicConfig) -> pa.Table:
     """Return the typed columns of the records.
 
     Args:
         incoming: the records of a request.
         known: readers of the topic's schemas.
         config: the topic's settings; by ``data.on.error`` ``mark``, records that don't fit get the reason in ``data_error``.
-        is_stored: an earlier try stored the records, so none is refused.
 
     Raises:
         MisfitRecords: a record does not fit, and is not to be marked, or may be of a schema that is not known here yet.
     """
     typed, misfits = known.readers.typed(incoming.records)
-    if not misfits or is_stored:
+    if not misfits:
         return typed
     is_marked = config.choice("data.on.error") == "mark"
     if is_marked and (known.is_newest or not any(misfit.fault.is_schema_unknown for misfit in misfits)):
