@@ -26,9 +26,10 @@ from gateway.codec.arrow_columns import (
     plain,
     plain_bytes,
 )
+from gateway.codec.arrow_data import is_data, plain_data
 from gateway.codec.arrow_dictionary import Dictionary, validate
 from gateway.codec.arrow_messages import check_messages, first_line
-from gateway.codec.incoming import PARTITION_MAX, IncomingRecords, LocationKind, RecordLocations
+from gateway.codec.incoming import PARTITION_MAX, GivenColumns, IncomingRecords, LocationKind, RecordLocations
 from gateway.codec.record_columns import RecordColumns, header_lists, incoming, with_expiry
 from gateway.codec.refusal import BadRecords, malformed, too_large
 from log_format.errors import ErrorCode, RequestRefused
@@ -39,6 +40,7 @@ from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 _IGNORED: Final = frozenset(("offset", "topic", "timestampType"))
 _ALLOWED: Final[dict[str, tuple[Callable[[pa.DataType], bool], str]]] = {
     "value": (is_bytes, "binary or string"),
+    "data": (is_data, "a struct of the topic's columns, without dictionaries"),
     "key": (is_bytes, "binary or string"),
     "headers": (is_headers, "a list of structs of key (string) and value (binary)"),
     "timestamp": (is_timestamp, "a timestamp or int64 milliseconds"),
@@ -47,6 +49,8 @@ _ALLOWED: Final[dict[str, tuple[Callable[[pa.DataType], bool], str]]] = {
     "deliver_at": (is_timestamp, "a timestamp or int64 milliseconds"),
     "deliver_after_ms": (pa.types.is_integer, "an integer"),
 }
+_BODIES: Final = ("value", "data")
+"""Columns of which each stream has one."""
 _ROW_BYTES_MIN: Final = 8
 """Bytes of ``bytes_max`` for each record that a body may have: even a record of nulls takes three times as much."""
 _LENGTHS: Final = 4
@@ -65,11 +69,14 @@ def decode_arrow(body: bytes, *, bytes_max: int) -> IncomingRecords:
     bad = BadRecords()
     places = RecordLocations(LocationKind.POINTER)
     try:
-        records = _convert(columns, bytes_max, bad, places)
+        budget = _Budget(bytes_max)
+        _check_rows(len(next(iter(columns.values()))), bytes_max)
+        data = _data(columns, budget, bytes_max)
+        records = _convert(columns, budget, bad, places)
     except (pa.ArrowException, pa.ArrowMemoryError, OverflowError, ValueError) as error:
         raise malformed(f"The Arrow stream can't be read: {first_line(error)}.") from None
     bad.refuse()
-    return incoming([records], places)
+    return incoming([records], places, data)
 
 
 def _check_rows(count: int, bytes_max: int) -> None:
@@ -79,7 +86,8 @@ def _check_rows(count: int, bytes_max: int) -> None:
 
 
 def _read(buffer: pa.Buffer) -> dict[str, pa.ChunkedArray]:
-    """Return the known columns, validated. A column of type null has no information, and is kept only as ``value``."""
+    """Return the known columns, validated. A column of type null has no information, and is kept only as ``value`` or
+    ``data``."""
     try:
         with pa.ipc.open_stream(buffer, options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
             _check_schema(reader.schema)
@@ -92,7 +100,7 @@ def _read(buffer: pa.Buffer) -> dict[str, pa.ChunkedArray]:
     except (pa.ArrowException, OSError, MemoryError, ValueError, KeyError, NotImplementedError) as error:
         raise malformed(f"The Arrow stream is corrupt: {first_line(error)}.") from None
     columns = zip(names, table.columns, strict=True)
-    return {name: column for name, column in columns if name == "value" or not pa.types.is_null(column.type)}
+    return {name: column for name, column in columns if name in _BODIES or not pa.types.is_null(column.type)}
 
 
 def _one_piece(column: pa.ChunkedArray) -> pa.Array:
@@ -116,21 +124,27 @@ def _check_schema(schema: pa.Schema) -> None:
         elif name not in _IGNORED:
             errors.append({"where": where, "what": "is not a column of records"})
         seen.add(name)
-    if "value" not in seen:
+    if seen.isdisjoint(_BODIES):
         errors.append({"where": "/value", "what": "is missing"})
+    elif seen.issuperset(_BODIES):
+        errors.append({"where": "/data", "what": "excludes the column value"})
     if errors:
         first = errors[0]
         detail = f"The Arrow schema does not fit: column {first['where'][1:]} {first['what']}."
         raise RequestRefused(detail, code=ErrorCode.INVALID_REQUEST, errors=errors[:REPORTED_ERRORS_MAX])
 
 
+def _data(given: dict[str, pa.ChunkedArray], budget: _Budget, bytes_max: int) -> GivenColumns | None:
+    if "data" not in given or pa.types.is_null(given["data"].type):
+        return None
+    return GivenColumns(plain_data(_one_piece(given["data"]), budget), bytes_max)
+
+
 def _convert(
-    given: dict[str, pa.ChunkedArray], bytes_max: int, bad: BadRecords, places: RecordLocations
+    given: dict[str, pa.ChunkedArray], budget: _Budget, bad: BadRecords, places: RecordLocations
 ) -> RecordColumns:
-    budget = _Budget(bytes_max)
-    _check_rows(len(given["value"]), bytes_max)
     # Values come first: the number of rows is only a claim until something in the body is counted for each row.
-    values = budget.binary(given["value"])
+    values = budget.binary(given["value"]) if "value" in given else pa.nulls(len(given["data"]), pa.binary())
     partitions = None
     timestamps = _times("timestamp", given, bad, places)
     expiry = _times(EXPIRES_AT, given, bad, places)

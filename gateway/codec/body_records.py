@@ -39,7 +39,7 @@ def decode_body(kind: str, data: bytes, bytes_max: int, raw: Mapping[str, Any]) 
         return decode_ndjson(data)
     if kind == ARROW_STREAM:
         incoming = decode_arrow(data, bytes_max=bytes_max)
-        if len(data) > _COPIED_ABOVE * incoming.records.nbytes and len(incoming):
+        if incoming.data is None and len(data) > _COPIED_ABOVE * incoming.records.nbytes and len(incoming):
             return incoming.with_records(incoming.records.take(pa.array(np.arange(len(incoming)))))
         return incoming
     return decode_raw(data, **{name: raw.get(name) for name in _OF_RAW_BODIES})

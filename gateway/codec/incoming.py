@@ -76,6 +76,19 @@ class Delays:
         return np.where(self.after != NO_DELAY, self.after + arrived_at_ms, self.at)
 
 
+@dataclass(frozen=True, slots=True)
+class GivenColumns:
+    """Values of records that came as columns: the members of each, plain (``arrow_data``).
+
+    Args:
+        values: a struct for each record; null: its value is null.
+        bytes_max: most bytes of the documents that are made of them.
+    """
+
+    values: pa.StructArray
+    bytes_max: int
+
+
 POINTERS: Final = RecordLocations(LocationKind.POINTER)
 
 
@@ -83,12 +96,13 @@ class IncomingRecords:
     """The records of one request. ``records`` has ``BATCH_SCHEMA``, with a null ``timestamp`` where the request names none.
 
     ``partitions`` are those that the records name, ``NO_PARTITION`` where they name none, and never less; None if no record names
-    one. ``route`` checks whether the topic has them. ``delays`` None: no record has one.
+    one. ``route`` checks whether the topic has them. ``delays`` None: no record has one. ``data``: values that came as columns,
+    while those in ``records`` are null.
 
     ``single``: the request's only record, if it is a plain one. It becomes a table only when ``records`` is read.
     """
 
-    __slots__ = ("_records", "delays", "partitions", "places", "single")
+    __slots__ = ("_records", "data", "delays", "partitions", "places", "single")
 
     def __init__(
         self,
@@ -97,6 +111,7 @@ class IncomingRecords:
         partitions: Partitions | None = None,
         places: RecordLocations = POINTERS,
         delays: Delays | None = None,
+        data: GivenColumns | None = None,
     ) -> None:
         self.single: SingleRecord | None = None
         self._records: pa.Table | None = None
@@ -108,6 +123,7 @@ class IncomingRecords:
         self.partitions = partitions
         self.places = places
         self.delays = delays
+        self.data = data
         assert partitions is None or len(partitions) == len(self)
 
     @property
@@ -120,6 +136,13 @@ class IncomingRecords:
 
     def with_records(self, records: pa.Table) -> IncomingRecords:
         """Return the same request with other columns of the same records."""
+        return IncomingRecords(
+            records, partitions=self.partitions, places=self.places, delays=self.delays, data=self.data
+        )
+
+    def with_values(self, values: pa.Array) -> IncomingRecords:
+        """Return the same request with these values of the records, which then did not come as columns."""
+        records = self.records.set_column(BATCH_SCHEMA.get_field_index("value"), BATCH_SCHEMA.field("value"), values)
         return IncomingRecords(records, partitions=self.partitions, places=self.places, delays=self.delays)
 
     def within(self, where: str) -> IncomingRecords:

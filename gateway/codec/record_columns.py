@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gateway.codec.incoming import NO_DELAY, NO_PARTITION, Delays, IncomingRecords, RecordLocations
+from gateway.codec.incoming import NO_DELAY, NO_PARTITION, Delays, GivenColumns, IncomingRecords, RecordLocations
 from gateway.codec.refusal import BadRecords
 from log_format.limits import HEADERS_PER_RECORD_MAX, REPORTED_ERRORS_MAX
 from log_format.records.expiry import EXPIRES_AT
@@ -81,8 +81,10 @@ def with_expiry(headers: pa.Array | None, times: pa.Array) -> pa.Array | None:
     return header_lists(counts + has_time, all_names.take(pa.array(order)), all_values.take(pa.array(order)))
 
 
-def incoming(pieces: Sequence[RecordColumns], places: RecordLocations) -> IncomingRecords:
-    """Join all pieces to one request's records, in order.
+def incoming(
+    pieces: Sequence[RecordColumns], places: RecordLocations, data: GivenColumns | None = None
+) -> IncomingRecords:
+    """Join all pieces to one request's records, in order. ``data``: the columns of their values, if these came as columns.
 
     Raises ``RequestRefused`` (400 ``INVALID_RECORD``) for records with more than ``HEADERS_PER_RECORD_MAX`` headers.
     """
@@ -102,7 +104,7 @@ def incoming(pieces: Sequence[RecordColumns], places: RecordLocations) -> Incomi
         column = _joined(pieces, "partitions", pa.int64())
         if column.null_count < len(column):
             partitions = column.fill_null(NO_PARTITION).to_numpy().astype(np.int32)
-    return IncomingRecords(table, partitions=partitions, places=places, delays=_delays(pieces, places))
+    return IncomingRecords(table, partitions=partitions, places=places, delays=_delays(pieces, places), data=data)
 
 
 def _delays(pieces: Sequence[RecordColumns], places: RecordLocations) -> Delays | None:

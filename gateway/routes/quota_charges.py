@@ -23,7 +23,9 @@ async def charge_produced(request: Request, incoming: IncomingRecords, codec: Co
 
 
 def _record_bytes(incoming: IncomingRecords) -> int:
-    return all_record_bytes(incoming.records) if incoming.single is None else incoming.single.size_bytes
+    if incoming.single is not None:
+        return incoming.single.size_bytes
+    return all_record_bytes(incoming.records) + (0 if incoming.data is None else incoming.data.values.nbytes)
 
 
 def charge_fetched(request: Request, answer: FetchAnswer) -> None:

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from gateway.codec.incoming import IncomingRecords
-from gateway.codec.refusal import BadRecords
+from gateway.codec.incoming import GivenColumns, IncomingRecords
+from gateway.codec.refusal import BadRecords, too_large
 from log_format.errors import RequestRefused
-from log_format.schemas.columns.codec import Misfit, RecordReaders
+from log_format.records.canonical_json import DocumentsTooLarge, render
+from log_format.records.typed_columns import DATA
+from log_format.schemas.columns.codec import Misfit, RecordReaders, SubjectReader
+from log_format.schemas.columns.cursor import Fault
+from log_format.schemas.columns.given_columns import UnfitType, spelled
 from log_format.topic.config import TopicConfig
 
 
@@ -34,27 +39,78 @@ class MisfitRecords(Exception):
         self.is_marked = is_marked
 
 
-def typed_records(incoming: IncomingRecords, known: KnownReaders, config: TopicConfig) -> pa.Table:
-    """Return the typed columns of the records.
+def typed_records(
+    incoming: IncomingRecords, known: KnownReaders | None, config: TopicConfig, *, is_stored: bool = False
+) -> tuple[pa.Table | None, IncomingRecords]:
+    """Return the typed columns of the records, and the records with their values; None: the topic has no schemas.
 
     Args:
-        incoming: the records of a request.
-        known: readers of the topic's schemas.
+        incoming: the records of a request. Values that came as columns become documents.
+        known: readers of the topic's schemas; None: it has none.
         config: the topic's settings; by ``data.on.error`` ``mark``, records that don't fit get the reason in ``data_error``.
+        is_stored: an earlier try stored the records, so none is refused.
 
     Raises:
         MisfitRecords: a record does not fit, and is not to be marked, or may be of a schema that is not known here yet.
+        RequestRefused: values came as columns, and the topic has no schema of values, or they are too large as documents.
     """
-    typed, misfits = known.readers.typed(incoming.records)
-    if not misfits:
+    data = incoming.data
+    if data is None:
+        if known is None:
+            return None, incoming
+        return _judged(incoming, known, config, known.readers.typed(incoming.records), is_stored=is_stored), incoming
+    if known is None or known.readers.value is None:
+        if is_stored:
+            return None, incoming
+        bad = BadRecords()
+        bad.add("/data", "is for topics with a schema of their values (value.schema); send the column value instead")
+        raise bad.refusal()
+    try:
+        found = known.readers.typed(incoming.records, data.values, data.bytes_max)
+        typed = _judged(incoming, known, config, found, is_stored=is_stored)
+        return typed, incoming.with_values(_documents(typed, known.readers.value, data))
+    except UnfitType as unfit:
+        bad = BadRecords()
+        bad.add("/".join(["/data", *_tokens(unfit.path)]), unfit.what)
+        fault = Fault(unfit.path, unfit.what, is_schema_unknown=True)
+        raise MisfitRecords([Misfit(0, DATA, fault)], bad.refusal(), is_marked=False) from None
+    except DocumentsTooLarge:
+        what = f"The records have more than {data.bytes_max} bytes as JSON documents: send fewer at once."
+        raise too_large(what, data.bytes_max) from None
+
+
+def _judged(
+    incoming: IncomingRecords,
+    known: KnownReaders,
+    config: TopicConfig,
+    found: tuple[pa.Table, list[Misfit]],
+    *,
+    is_stored: bool,
+) -> pa.Table:
+    """Return the typed columns, unless records are to be refused, or judged by a newer schema: ``MisfitRecords``."""
+    typed, misfits = found
+    if not misfits or is_stored:
         return typed
     is_marked = config.choice("data.on.error") == "mark"
     if is_marked and (known.is_newest or not any(misfit.fault.is_schema_unknown for misfit in misfits)):
         return typed
     bad = BadRecords()
     for misfit in misfits:
-        path = "".join(f"/{part}" for part in misfit.fault.path.replace("[", ".").replace("]", "").split(".") if part)
-        incoming.places.note(bad, misfit.row, misfit.part + path, misfit.fault.what)
+        part = DATA if misfit.part == "value" and incoming.data is not None else misfit.part
+        incoming.places.note(bad, misfit.row, "/".join([part, *_tokens(misfit.fault.path)]), misfit.fault.what)
         if bad.full:
             break
     raise MisfitRecords(misfits, bad.refusal(), is_marked=is_marked)
+
+
+def _tokens(path: str) -> list[str]:
+    return [part for part in path.replace("[", ".").replace("]", "").split(".") if part]
+
+
+def _documents(typed: pa.Table, reader: SubjectReader, data: GivenColumns) -> pa.BinaryArray:
+    """Return the values as documents. Those of marked records are made of what was given."""
+    column = typed.column(DATA).combine_chunks()
+    found = reader.documents(column, data.bytes_max)
+    if column.null_count == data.values.null_count:
+        return found
+    return pc.coalesce(found, render(spelled(data.values), bytes_max=data.bytes_max))

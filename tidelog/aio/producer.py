@@ -103,9 +103,11 @@ class Producer(AsyncClosing):
             else:
                 return AsyncRecordFuture(cast("RecordFuture", future))
 
-    async def send_table(self, topic: str, table: ArrowStream) -> asyncio.Future[ProduceResult]:
+    async def send_table(
+        self, topic: str, table: ArrowStream, *, data: Sequence[str] = ()
+    ) -> asyncio.Future[ProduceResult]:
         """Accept an Arrow table, as ``tidelog.Producer.send_table``. Cancelling this call does not stop it."""
-        taken = in_thread(lambda: self._producer.send_table(topic, table, max_block_ms=self._max_block_ms))
+        taken = in_thread(lambda: self._producer.send_table(topic, table, data=data, max_block_ms=self._max_block_ms))
         return asyncio.wrap_future(await asyncio.shield(taken))
 
     @contextlib.asynccontextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol
 
@@ -35,6 +35,20 @@ def as_table(given: ArrowStream) -> pa.Table:
     table: pa.Table = pa.table(given)
     # pandas' unnamed index, present unless it is simply 0, 1, 2, …, is no part of a record.
     return table.drop_columns([name for name in table.column_names if name.startswith("__index_level_")])
+
+
+def with_data(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return the table with the columns of these names as members of a column ``data``. Raises ``ValueError`` for a name that no
+    column has."""
+    import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
+
+    missing = [name for name in names if name not in table.column_names]
+    if missing or not names:
+        raise ValueError(f"the table has no column {missing[0]!r}" if missing else "data names no column")
+    columns = [table.column(name) for name in names]
+    plain = [one.cast(one.type.value_type) if pa.types.is_dictionary(one.type) else one for one in columns]
+    members = pa.table(plain, names=list(names)).to_struct_array()
+    return table.drop_columns(list(names)).append_column("data", members)
 
 
 class TableDelivery:

@@ -224,23 +224,26 @@ class Producer(KnowsKafkaNames, Closing):
         self._refuse_fork()
         self._models.register(topic, type(value))
 
-    def send_table(self, topic: str, table: ArrowStream, *, max_block_ms: float | None = None) -> Future[ProduceResult]:
+    def send_table(
+        self, topic: str, table: ArrowStream, *, data: Sequence[str] = (), max_block_ms: float | None = None
+    ) -> Future[ProduceResult]:
         """Accept an Arrow table, and return the future of its offset ranges.
 
         ``table``: from pyarrow, or any object with Arrow's ``__arrow_c_stream__``, such as DataFrames of pandas and polars.
         Columns: ``value`` and optionally ``key``, ``headers``, ``timestamp``, ``partition``, as in the HTTP API; the gateway
-        chooses partitions that are null or absent. A table of more than 8 MiB goes as several requests, in order. When one
-        fails, later ones are not sent, and a note on the exception says how many rows are stored. The table is sent after
-        records sent to the topic before. Blocks up to ``max_block_ms`` (None: the producer's) for each request. Raises as
-        ``send``; ``TypeError`` also for an object that is no table.
+        chooses partitions that are null or absent. ``data``: names of columns that are members of a typed topic's values,
+        instead of ``value``. A table of more than 8 MiB goes as several requests, in order. When one fails, later ones are not
+        sent, and a note on the exception says how many rows are stored. The table is sent after records sent to the topic
+        before. Blocks up to ``max_block_ms`` (None: the producer's) for each request. Raises as ``send``; ``TypeError`` also
+        for an object that is no table, ``ValueError`` for a name in ``data`` that no column has.
         """
         if self._closed or os.getpid() != self._process_id:
             self._refuse()
         if self._envelope is not None:
             raise ValueError("a producer with an envelope can't send tables: their values would not be encrypted")
-        from tidelog.bodies.table_chunk import TableDelivery, as_table  # noqa: PLC0415 - takes a moment
+        from tidelog.bodies.table_chunk import TableDelivery, as_table, with_data  # noqa: PLC0415 - slow
 
-        rows = as_table(table)
+        rows = with_data(as_table(table), list(data)) if len(data) else as_table(table)
         delivery = TableDelivery(topic, rows.num_rows)
         if rows.num_rows == 0:
             delivery.stored(ProduceResult(topic, ()))

@@ -1,20 +1,28 @@
-"""Registration of models."""
+"""Registration of models, and of Arrow schemas."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Protocol, Unpack
 
 from tidelog import limits
 from tidelog.calls.schemas import Schemas
 from tidelog.http.credentials import ConnectionSettings
 from tidelog.http.transport import Transport
+from tidelog.schemas.arrow_schema import avro_schema
 from tidelog.schemas.json_schema import json_schema
-from tidelog.types.schema import RegisteredSchema
+from tidelog.types.schema import RegisteredSchema, SchemaType
+
+
+class ArrowSchema(Protocol):
+    """Object with Arrow's interface for schemas, such as ``pyarrow.Schema``."""
+
+    def __arrow_c_schema__(self) -> object:
+        """Return a capsule of an ``ArrowSchema``."""
 
 
 def register(
-    model: type,
+    model: type | ArrowSchema,
     subject: str,
     *,
     bootstrap_servers: str | Sequence[str] | None = None,
@@ -22,12 +30,22 @@ def register(
 ) -> RegisteredSchema:
     """Register the JSON Schema of a model as a version of a subject, unless it is one, and return that version.
 
+    ``model``: or an Arrow schema, whose Avro schema is registered, for values that are sent as columns.
     ``bootstrap_servers``, ``connection``: as for ``Producer``. Raises ``TypeError`` for a type without JSON Schema,
     ``IncompatibleSchema``, and else as ``Schemas.register``.
     """
-    text = json_schema(model)
+    kind: SchemaType = "JSON" if isinstance(model, type) else "AVRO"
+    text = json_schema(model) if isinstance(model, type) else _of_arrow(model)
     transport = Transport(bootstrap_servers, **connection)
     try:
-        return Schemas(transport, limits.API_TIMEOUT_MS).register(subject, text, "JSON")
+        return Schemas(transport, limits.API_TIMEOUT_MS).register(subject, text, kind)
     finally:
         transport.close()
+
+
+def _of_arrow(schema: ArrowSchema) -> str:
+    if not hasattr(schema, "__arrow_c_schema__"):
+        raise TypeError(f"{type(schema).__name__} is neither a model nor an Arrow schema")
+    import pyarrow as pa  # noqa: PLC0415 - the SDK works without it
+
+    return avro_schema(pa.schema(schema))

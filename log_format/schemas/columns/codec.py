@@ -8,7 +8,7 @@ Source: Confluent, "Wire format".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from log_format.records.canonical_json import render
 from log_format.records.typed_columns import (
     DATA,
     DATA_ERROR,
@@ -30,6 +31,7 @@ from log_format.schemas.columns.avro_compound import column_of
 from log_format.schemas.columns.avro_schema import avro_reader
 from log_format.schemas.columns.cursor import Fault, spread
 from log_format.schemas.columns.documents import Documents
+from log_format.schemas.columns.given_columns import document_form, fitted
 from log_format.schemas.columns.json_schema import json_documents
 from log_format.schemas.columns.shape import Untypable
 from log_format.schemas.schema import Schema, SchemaType
@@ -60,6 +62,7 @@ class SchemaReader:
             case SchemaType.PROTOBUF:
                 raise Untypable("", "is Protobuf, which can't be typed yet")
         self.type = self._documents.type
+        self.form = document_form(self._documents.shape)
 
     def framed(self, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of values with Confluent's header, and the fault of each that is not of the schema."""
@@ -70,6 +73,14 @@ class SchemaReader:
     def documents(self, texts: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of JSON documents, and the fault of each that is not of the schema."""
         return self._documents.column_of(texts)
+
+    def given(self, values: pa.StructArray, bytes_max: int) -> tuple[pa.Array, dict[int, Fault]]:
+        """Return the column of values that came as columns, as ``SubjectReader.given``; none is null."""
+        column, faults = fitted(self._documents.shape, values)
+        if self._documents.has_check:
+            rows = np.setdiff1d(np.arange(len(values)), list(faults))
+            faults |= self._documents.faults(render(column, self.form, bytes_max=bytes_max), rows)
+        return column, faults
 
 
 def _without_header(values: pa.BinaryArray) -> pa.BinaryArray:
@@ -106,12 +117,23 @@ class SubjectReader:
     def column_of(self, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of the values, and the fault of each that is of no version, whose row has no meaning. A null value is
         a null in the column."""
-        if values.null_count:
-            present = values.is_valid().to_numpy(zero_copy_only=False)
-            column, faults = self._of_present(values.drop_null())
-            rows = np.flatnonzero(present)
-            return spread(column, present), {int(rows[row]): fault for row, fault in faults.items()}
-        return self._of_present(values)
+        return _of_present(values, self._of_present)
+
+    def given(self, values: pa.StructArray, bytes_max: int) -> tuple[pa.Array, dict[int, Fault]]:
+        """Return the column of values that came as columns, by the newest version, and the fault of each as ``column_of``.
+
+        Raises ``UnfitType``; ``DocumentsTooLarge`` if the schema is checked on documents, which have more than ``bytes_max``.
+        """
+
+        def newest(present: pa.StructArray) -> tuple[pa.Array, dict[int, Fault]]:
+            column, faults = self._newest.given(present, bytes_max)
+            return conform(column, self.type), faults
+
+        return _of_present(values, newest)
+
+    def documents(self, column: pa.Array, bytes_max: int) -> pa.BinaryArray:
+        """Return the documents of a column as ``given`` returns it. Raises ``DocumentsTooLarge``."""
+        return render(column, self._newest.form, bytes_max=bytes_max)
 
     def _of_present(self, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
         ids = _schema_ids(values)
@@ -141,6 +163,19 @@ class SubjectReader:
             fault = Fault("", f"its schema {kind} is not one of subject {self.subject!r}", is_schema_unknown=True)
             return pa.nulls(len(values), self.type), dict.fromkeys(range(len(values)), fault)
         return conform(column, self.type), faults
+
+
+_Typed = tuple[pa.Array, dict[int, Fault]]
+
+
+def _of_present(values: pa.Array, typed: Callable[[pa.Array], _Typed]) -> _Typed:
+    """Return what ``typed`` returns for the values that are not null, at their rows."""
+    if not values.null_count:
+        return typed(values)
+    present = values.is_valid().to_numpy(zero_copy_only=False)
+    column, faults = typed(values.drop_null())
+    rows = np.flatnonzero(present)
+    return spread(column, present), {int(rows[row]): fault for row, fault in faults.items()}
 
 
 _DOCUMENT: Final = -1
@@ -196,16 +231,22 @@ class RecordReaders:
             None if self.value is None else self.value.type, None if self.key is None else self.key.type
         )
 
-    def typed(self, records: pa.Table) -> tuple[pa.Table, list[Misfit]]:
+    def typed(
+        self, records: pa.Table, given: pa.StructArray | None = None, bytes_max: int = 0
+    ) -> tuple[pa.Table, list[Misfit]]:
         """Return the typed columns of records, and the records that don't fit, by row.
 
-        A record that does not fit has null in both columns and the reason in ``data_error``.
+        A record that does not fit has null in both columns and the reason in ``data_error``. ``given``: the values, if they came
+        as columns; ``bytes_max`` as for ``SubjectReader.given``, which says what is raised then.
         """
         misfits: list[Misfit] = []
         found: dict[str, pa.Array] = {}
         for part, name, reader in (("value", DATA, self.value), ("key", KEY_DATA, self.key)):
             if reader is not None:
-                found[name], faults = reader.column_of(records.column(part).combine_chunks())
+                if name == DATA and given is not None:
+                    found[name], faults = reader.given(given, bytes_max)
+                else:
+                    found[name], faults = reader.column_of(records.column(part).combine_chunks())
                 misfits += [Misfit(row, part, fault) for row, fault in faults.items()]
         misfits.sort(key=lambda misfit: misfit.row)
         errors = pa.nulls(records.num_rows, pa.string())

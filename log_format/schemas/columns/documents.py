@@ -54,7 +54,7 @@ class Documents:
 
     def __init__(self, shape: Shape, check: Check | None = None, *, bulk_min: int = _BULK_MIN) -> None:
         self._bulk_min = bulk_min
-        self._shape = shape
+        self.shape = shape
         self._check = check
         self.type = arrow_type(shape)
         self._in_bulk = isinstance(shape, Record) and _in_bulk(shape)
@@ -79,14 +79,14 @@ class Documents:
             return self._one_by_one(texts)
         doubtful = self._doubtful(column, texts)
         if not doubtful.any():
-            return _with_defaults(column, self._shape), {}
-        faults = self._faults(texts, np.flatnonzero(doubtful))
-        return _with_defaults(_without(column, faults), self._shape), faults
+            return _with_defaults(column, self.shape), {}
+        faults = self.faults(texts, np.flatnonzero(doubtful))
+        return _with_defaults(_without(column, faults), self.shape), faults
 
     def value_of(self, text: bytes) -> Any:
         """Return one document as ``pa.array`` takes it. Raises ``Refused``."""
         document = parsed(text)
-        value = converted(self._shape, document, "")
+        value = converted(self.shape, document, "")
         try:
             fault = None if self._check is None else self._check(plain(document))
         except (ValueError, ArithmeticError, RecursionError) as error:
@@ -95,7 +95,13 @@ class Documents:
             raise Refused(fault.path, fault.what)
         return value
 
-    def _faults(self, texts: pa.BinaryArray, rows: npt.NDArray[np.intp]) -> dict[int, Fault]:
+    @property
+    def has_check(self) -> bool:
+        """Whether documents have rules that the shape does not say."""
+        return self._check is not None
+
+    def faults(self, texts: pa.BinaryArray, rows: npt.NDArray[np.intp]) -> dict[int, Fault]:
+        """Return the faults of these rows' documents, each judged alone."""
         found = {}
         for row in rows.tolist():
             try:
@@ -154,11 +160,11 @@ class Documents:
 
     def _doubtful(self, column: pa.StructArray, texts: pa.BinaryArray) -> npt.NDArray[np.bool_]:
         """Return which documents have to be judged alone."""
-        assert isinstance(self._shape, Record)
+        assert isinstance(self.shape, Record)
         doubtful = np.zeros(len(column), np.bool_)
-        _suspect(self._shape, column, np.ones(len(column), np.bool_), doubtful)
+        _suspect(self.shape, column, np.ones(len(column), np.bool_), doubtful)
         nulls = pc.match_substring(texts, "null")
-        if pc.any(nulls).as_py() and not _takes_all_nulls(self._shape):
+        if pc.any(nulls).as_py() and not _takes_all_nulls(self.shape):
             doubtful |= nulls.to_numpy(zero_copy_only=False)
         if not self._is_closed:
             # Arrow reads NaN and Infinity, which are no JSON, also in members that have no column.
@@ -191,15 +197,16 @@ def _are_objects(texts: pa.BinaryArray) -> npt.NDArray[np.bool_]:
 
 
 def _in_bulk(shape: Shape) -> bool:
-    """Return whether Arrow parses documents of the shape."""
+    """Return whether Arrow parses documents of the shape. It does not tell null from absence, which may have a default."""
     if isinstance(shape, Scalar):
         return not pa.types.is_binary(shape.type)
     if isinstance(shape, ListOf):
-        return _in_bulk(shape.item)
+        return _in_bulk(shape.item) and not (isinstance(shape.item, Record) and _has_defaults(shape.item))
     if isinstance(shape, MapOf) or shape.is_union:
         return False
     return all(
-        _in_bulk(member.shape) and (member.default in (ABSENT, None) or isinstance(member.shape, Scalar))
+        _in_bulk(member.shape)
+        and (member.default in (ABSENT, None) or (isinstance(member.shape, Scalar) and not member.is_nullable))
         for member in shape.members
     )
 

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import fastavro
+import pyarrow as pa
 import pytest
 
 from tests.support.command_runs import Run, runner
@@ -177,3 +178,18 @@ def test_a_typed_topic_from_its_schema_to_its_values(run: Run, registry: Registr
     shown = run("consume", name)
     assert shown.stdout.splitlines()[:2] == ['{"id": 1, "amount": 3.5}', '{"id":2,"amount":0.5}']
     assert "shown as JSON, by the schema registry" in shown.stderr
+
+
+def test_an_arrow_schema_becomes_one_of_avro(run: Run, name: str, tmp_path: Path) -> None:
+    """--arrow and the ending say the same; a field without a column's type is named."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("amount", pa.decimal128(9, 2))])
+    for file, options in ((tmp_path / "order.arrow", ()), (tmp_path / "order", ("--arrow",))):
+        file.write_bytes(schema.serialize().to_pybytes())
+        made = json.loads(run("schema", "register", name, file, *options, "--json").stdout)
+        assert (made["version"], made["schemaType"]) == (1, "AVRO")
+        assert [field["name"] for field in json.loads(made["schema"])["fields"]] == ["id", "amount"]
+    assert run("schema", "check", name, tmp_path / "order.arrow").exit_code == 0
+    file.write_bytes(pa.schema([("t", pa.time64("us"))]).serialize().to_pybytes())
+    said = run("schema", "register", name, "--arrow", file)
+    assert said.exit_code == ExitCode.USAGE
+    assert "t: time64[us] is no type of a topic's columns" in said.stderr

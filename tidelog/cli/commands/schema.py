@@ -20,6 +20,7 @@ from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import SubjectArgument
 from tidelog.cli.terminal.tables import table
 from tidelog.cli.terminal.visible import visible_text
+from tidelog.schemas.arrow_schema import avro_schema, read_arrow_schema
 from tidelog.types.schema import CompatibilityLevel, SchemaReference, SchemaType
 
 app = Commands(help="Register, list, show, compare and delete schemas: what values of typed topics look like.")
@@ -31,14 +32,18 @@ class TypeName(StrEnum):
     AVRO = "avro"
     JSON = "json"
     PROTOBUF = "protobuf"
+    ARROW = "arrow"
 
 
-_TYPES: Final = {".avsc": TypeName.AVRO, ".json": TypeName.JSON, ".proto": TypeName.PROTOBUF}
+_TYPES: Final = {".avsc": TypeName.AVRO, ".json": TypeName.JSON, ".proto": TypeName.PROTOBUF, ".arrow": TypeName.ARROW}
 """Types by the endings of files."""
 _LEVELS: Final = get_args(CompatibilityLevel)
 
 FileArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The schema: .avsc, .proto, or .json (JSON Schema). '-': standard input.")
+    Path,
+    typer.Argument(
+        metavar="FILE", help="The schema: .avsc, .proto, .json (JSON Schema) or .arrow. '-': standard input."
+    ),
 ]
 TypeOption = Annotated[
     TypeName | None, typer.Option("--type", case_sensitive=False, help="The schema's type, if the ending does not say.")
@@ -62,6 +67,9 @@ def register(
     *,
     type_: TypeOption = None,
     reference: ReferenceOption = None,
+    arrow: Annotated[
+        bool, typer.Option("--arrow", help="FILE is an Arrow schema, file or stream; the same as --type arrow.")
+    ] = False,
     normalize: Annotated[
         bool, typer.Option("--normalize", help="Compare and keep the normal form: order and layout make no difference.")
     ] = False,
@@ -70,16 +78,18 @@ def register(
     """Register a schema as the next version of a subject, unless it is one of its versions.
 
     The subject of a topic's values is called TOPIC-value, that of its keys TOPIC-key; other names are allowed. A schema that
-    is not compatible with the subject's versions is refused: check says why beforehand.
+    is not compatible with the subject's versions is refused: check says why beforehand. An Arrow schema becomes an Avro schema
+    whose columns have its types.
 
     \b
     Examples:
       tidelog schema register orders-value order.avsc
+      tidelog schema register orders-value --arrow schema.arrow
       tidelog schema register orders-value order.json --type json
       tidelog schema register cart-value cart.avsc --reference shop.Order=orders-value:1 --normalize
     """
     with call.admin() as admin:
-        text, schema_type = _read(file, type_)
+        text, schema_type = _read(file, TypeName.ARROW if arrow else type_)
         references = [_reference(each) for each in reference or ()]
         made = admin.schemas().register(subject, text, schema_type, references=references, normalize=normalize)
         call.report(made, f"Subject {subject} has the schema as version {made.version}, id {made.id}.")
@@ -335,6 +345,11 @@ def _read(file: Path, type_: TypeName | None) -> tuple[str, SchemaType]:
         endings = ", ".join(_TYPES)
         raise ValueError(f"what type of schema is {file}? Its name ends with none of {endings}: give --type")
     data = sys.stdin.buffer.read() if file == STANDARD_STREAM else file.read_bytes()
+    if known is TypeName.ARROW:
+        try:
+            return avro_schema(read_arrow_schema(data, file)), "AVRO"
+        except TypeError as error:
+            raise ValueError(str(error)) from None
     try:
         return data.decode(), cast("SchemaType", known.name)
     except UnicodeDecodeError as error:
