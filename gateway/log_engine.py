@@ -177,8 +177,9 @@ class LogEngine:
         self._times_ahead = FutureTimes(tells=False)
         access = _access(given, bounds, self._metrics)
         schemas = SchemasTable(access)
-        self.schema_readers = ReaderCache(schemas, Pool("schemas", 1, given.make_executor), StoredReaders(store, clock))
-        self._access = replace(access, type_records=self.schema_readers.type_records)
+        readers = ReaderCache(schemas, Pool("schemas", 1, given.make_executor), StoredReaders(store, clock))
+        self.schema_readers = readers
+        self._access = replace(access, type_records=readers.type_records, know_schemas=readers.know)
         self.access_table = AccessTable(self._access)
         self.rights = OPEN if settings.super_users is None else Rights(self.access_table, settings.super_users)
         self._tail, self._places = _tail(bounds, self._metrics), _places(bounds, self._metrics)

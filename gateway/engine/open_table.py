@@ -10,7 +10,7 @@ Used on the event loop only; blocking calls run in the pools.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final, Generic, TypeVar
@@ -31,10 +31,15 @@ from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable
 from log_format.ids import NewId
 from log_format.store import ObjectStore
 from log_format.topic.append import TypeRecords
+from log_format.topic.config import Subjects
 
 ResultT = TypeVar("ResultT")
 
 _NONE: Final[frozenset[asyncio.Task[object]]] = frozenset()
+
+
+async def _know_none(_subjects: Subjects) -> None:
+    """Know no schemas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +61,8 @@ class TableAccess:
     """Time limits of the waits for acknowledgements."""
     type_records: TypeRecords | None = None
     """Function that gives typed columns to records that were accepted before they could have any."""
+    know_schemas: Callable[[Subjects], Awaitable[None]] = _know_none
+    """Function to be awaited before such records are appended: ``type_records`` then knows what accepted them."""
 
 
 class OpenTable(Generic[StateT]):

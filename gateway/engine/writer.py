@@ -163,7 +163,7 @@ class Writer:
         self._pool = access.write_pool
         self._clock = access.clock
         self._new_id = access.new_id
-        self._type_records = access.type_records
+        self._type_records, self._know_schemas = access.type_records, access.know_schemas
         self._metrics = access.metrics
         self._bounds = access.bounds
         self._tail = tail
@@ -208,6 +208,9 @@ class Writer:
     async def _flush(self, group: Group[Batch, Acknowledgement]) -> None:
         """Encode, upload, commit, and acknowledge a group."""
         self._flush_count += 1
+        subjects = self._table.state.config.subjects
+        if subjects.are_set and any(batch.is_promised for batch in group.items):
+            await self._know_schemas(subjects)
         append = Append(group.items, self._new_id, self._type_records)
         flush = Flush(group, append, append.counts(), self._predicted())
         is_one_step = not self._flushes.ahead and group.is_next and group.size_bytes <= ONE_STEP_FLUSH_BYTES_MAX

@@ -205,8 +205,10 @@ class _TopicAppend:
             # Under LogAppendTime all pieces get another time: those of one partition must not go back.
             self.append_time_ms = self.parts.access.clock.now_ms()
             wanted = list(place_pieces(self.pieces, state, self.append_time_ms))
-        stale = iter(self._stale(wanted))
-        await _all_ended(self._write_each(stale, wanted, state) for _ in range(PARALLEL_PIECES_MAX))
+        if numbers := self._stale(wanted):
+            await self.parts.access.know_schemas(state.config.subjects)
+            stale = iter(numbers)
+            await _all_ended(self._write_each(stale, wanted, state) for _ in range(PARALLEL_PIECES_MAX))
 
     def _stale(self, wanted: Sequence[Placement]) -> list[int]:
         written = self.written

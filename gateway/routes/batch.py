@@ -43,7 +43,12 @@ SPARSE_BYTES_MAX: Final = 256 * 1024
 SPARSE_NODES_MAX: Final = 8192
 """Bounds of sparse JSON, by its bytes, and by its commas, brackets and escapes: it takes less time to decode than the densest
 JSON of ``INLINE_BYTES_MAX``."""
-_STATE_DEPENDENT_ERRORS: Final = (ErrorCode.INVALID_RECORD, ErrorCode.RECORD_TOO_LARGE, ErrorCode.UNKNOWN_PARTITION)
+_STATE_DEPENDENT_ERRORS: Final = (
+    ErrorCode.INVALID_CONFIG,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.RECORD_TOO_LARGE,
+    ErrorCode.UNKNOWN_PARTITION,
+)
 """Refusals that may be due to a stale state of the topic."""
 
 T = TypeVar("T")
@@ -157,23 +162,9 @@ async def route_records(
         TidelogError: As ``OpenTopic.fresh`` raises it.
     """
     state, is_stored, clock = topic.require_own_state(), False, engine.clock
-    readers: KnownReaders | None = None
     while True:
-        subjects = state.config.subjects
-        if subjects.are_set and readers is None:
-            readers = KnownReaders(await engine.schema_readers.of(subjects))
         try:
-            work = partial(batch_of, incoming, state, routing, readers, is_stored=is_stored)
-            is_quick = readers is None or len(incoming) <= INLINE_TYPED_MAX
-            return await (codec if is_quick else codec._replace(is_inline=False)).do(work)
-        except MisfitRecords as refusal:
-            newer_readers = await engine.schema_readers.newer(subjects, refusal.misfits)
-            if newer_readers is not None:
-                readers = KnownReaders(newer_readers)
-            elif refusal.is_marked and readers is not None:
-                readers = readers._replace(is_newest=True)
-            else:
-                raise refusal.refusal from None
+            return await _routed(incoming, state, routing, codec, engine, is_stored=is_stored)
         except RequestRefused as refusal:
             if refusal.code not in _STATE_DEPENDENT_ERRORS or is_stored:
                 raise
@@ -182,7 +173,35 @@ async def route_records(
             is_stored = _is_duplicate(newer, routing.stamp, clock.now_ms())
             if not is_stored and (newer.partition_count, newer.config) == (state.partition_count, state.config):
                 raise
-            state, readers = newer, None
+            state = newer
+
+
+async def _routed(
+    incoming: IncomingRecords,
+    state: TopicState,
+    routing: Routing,
+    codec: CodecWork,
+    engine: LogEngine,
+    *,
+    is_stored: bool,
+) -> RoutedRecords:
+    """Route the records for a state of the topic, by the newest schemas. Raises ``RequestRefused``, ``UnknownPartition``,
+    ``BackOff``."""
+    subjects, arrival_ms = state.config.subjects, engine.clock.monotonic_ms()
+    readers = KnownReaders(await engine.schema_readers.of(subjects)) if subjects.are_set and not is_stored else None
+    while True:
+        try:
+            work = partial(batch_of, incoming, state, routing, readers, is_stored=is_stored)
+            is_quick = readers is None or len(incoming) <= INLINE_TYPED_MAX
+            return await (codec if is_quick else codec._replace(is_inline=False)).do(work)
+        except MisfitRecords as misfit:
+            newer_readers = await engine.schema_readers.newer(subjects, misfit.misfits, arrival_ms)
+            if newer_readers is not None:
+                readers = KnownReaders(newer_readers)
+            elif misfit.is_marked and readers is not None:
+                readers = readers._replace(is_newest=True)
+            else:
+                raise misfit.refusal from None
 
 
 def _is_duplicate(state: TopicState, stamp: ProducerStamp | None, now_ms: int) -> bool:
@@ -202,8 +221,8 @@ def batch_of(
 ) -> RoutedRecords:
     """Route the records for a state of the topic.
 
-    ``readers``: readers of the topic's schemas; None: it has none. ``is_stored``: an earlier try stored them, so the topic's
-    settings are not checked. Raises ``RequestRefused``, ``MisfitRecords``.
+    ``readers``: readers of the topic's schemas; None: it has none. ``is_stored``: an earlier try stored the records, so neither
+    schemas nor the topic's settings are looked at. Raises ``RequestRefused``, ``MisfitRecords``.
     """
     if readers is None and incoming.single is not None and incoming.partitions is None and incoming.delays is None:
         batch = _batch_of_single(incoming.single, state, routing, is_stored=is_stored)
@@ -214,7 +233,7 @@ def batch_of(
     if not len(incoming):
         # The sequence is used up by an empty request, too.
         return RoutedRecords(None if routing.stamp is None else _empty_batch(state.existing_id, routing.stamp))
-    typed, incoming = typed_records(incoming, readers, state.config, is_stored=is_stored)
+    typed, incoming = (None, incoming) if is_stored else typed_records(incoming, readers, state.config)
     largest_bytes = largest_record_bytes(incoming.records)
     if not is_stored:
         if largest_bytes > state.config.integer("max.message.bytes"):

@@ -26,8 +26,6 @@ from log_format.topic.config import Subjects
 
 READERS_MAX: Final = 64
 """Most readers that are kept; the least recently used ones are dropped first."""
-LATE_MS: Final = 250
-"""Age of the registry's state by which an unknown schema is judged: a flood of them costs a look in this time."""
 
 _Key = tuple[Subjects, tuple[Version, ...], tuple[Version, ...]]
 
@@ -53,7 +51,12 @@ class ReaderCache:
         Raises ``RequestRefused`` (``INVALID_CONFIG``) for a subject without versions, or with one that columns can't have;
         ``BackOff`` if the registry's table can't be read.
         """
-        return await self._of(subjects, await self._schemas.seen())
+        state = await self._schemas.seen()
+        try:
+            return await self._of(subjects, state)
+        except RequestRefused:
+            # Perhaps another gateway registered a schema since.
+            return await self._of(subjects, await self._schemas.current())
 
     async def columns(self, subjects: Subjects) -> TypedColumns:
         """Return the typed columns that a topic of these subjects gets, as of now.
@@ -69,16 +72,30 @@ class ReaderCache:
                     await self._schemas.decide(ClaimColumns(subject=subject))
         return (await self._of(subjects, self._schemas.state)).columns
 
-    async def newer(self, subjects: Subjects, misfits: Sequence[Misfit]) -> RecordReaders | None:
-        """Return readers that may know more; None if no misfit is due to an unknown schema, or the registry knows no more.
+    async def newer(
+        self, subjects: Subjects, misfits: Sequence[Misfit], arrival_ms: int | None = None
+    ) -> RecordReaders | None:
+        """Return the readers after a look at the registry that began after ``arrival_ms`` (monotonic), and which others share;
+        None if it knows no more.
 
-        Raises the same errors as ``of``.
+        Raises the same errors as ``of``. While the store does not answer, only records of unknown schemas are not judged.
         """
-        if not any(misfit.fault.is_schema_unknown for misfit in misfits):
+        if not misfits:
             return None
         before = _key(subjects, self._schemas.state)
-        state = await self._schemas.recent(LATE_MS)
+        is_unknown = any(misfit.fault.is_schema_unknown for misfit in misfits)
+        state = await (self._schemas.fresh(arrival_ms) if is_unknown else self._schemas.current(arrival_ms))
         return None if _key(subjects, state) == before else await self._of(subjects, state)
+
+    async def know(self, subjects: Subjects) -> None:
+        """Look at the registry before ``type_records`` judges records that another gateway may have accepted.
+
+        Raises ``BackOff`` if the registry's table can't be read.
+        """
+        if subjects.are_set:
+            state = await self._schemas.fresh()
+            with suppress(RequestRefused):  # nobody can judge the records: they will be marked
+                await self._of(subjects, state)
 
     async def _of(self, subjects: Subjects, state: SchemasState) -> RecordReaders:
         key = _key(subjects, state)
@@ -97,7 +114,7 @@ class ReaderCache:
         with suppress(RequestRefused):
             readers = self._kept.get(_key(subjects, state)) or make_readers(subjects, state)
             typed, misfits = readers.typed(records)
-            if not any(misfit.fault.is_schema_unknown for misfit in misfits):
+            if not misfits:
                 return typed
         return self._stored.type_records(subjects, records)
 

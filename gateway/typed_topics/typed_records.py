@@ -40,7 +40,7 @@ class MisfitRecords(Exception):
 
 
 def typed_records(
-    incoming: IncomingRecords, known: KnownReaders | None, config: TopicConfig, *, is_stored: bool = False
+    incoming: IncomingRecords, known: KnownReaders | None, config: TopicConfig
 ) -> tuple[pa.Table | None, IncomingRecords]:
     """Return the typed columns of the records, and the records with their values; None: the topic has no schemas.
 
@@ -48,7 +48,6 @@ def typed_records(
         incoming: the records of a request. Values that came as columns become documents.
         known: readers of the topic's schemas; None: it has none.
         config: the topic's settings; by ``data.on.error`` ``mark``, records that don't fit get the reason in ``data_error``.
-        is_stored: an earlier try stored the records, so none is refused.
 
     Raises:
         MisfitRecords: a record does not fit, and is not to be marked, or may be of a schema that is not known here yet.
@@ -58,16 +57,14 @@ def typed_records(
     if data is None:
         if known is None:
             return None, incoming
-        return _judged(incoming, known, config, known.readers.typed(incoming.records), is_stored=is_stored), incoming
+        return _judged(incoming, known, config, known.readers.typed(incoming.records)), incoming
     if known is None or known.readers.value is None:
-        if is_stored:
-            return None, incoming
         bad = BadRecords()
         bad.add("/data", "is for topics with a schema of their values (value.schema); send the column value instead")
         raise bad.refusal()
     try:
         found = known.readers.typed(incoming.records, data.values, data.bytes_max)
-        typed = _judged(incoming, known, config, found, is_stored=is_stored)
+        typed = _judged(incoming, known, config, found)
         return typed, incoming.with_values(_documents(typed, known.readers.value, data))
     except UnfitType as unfit:
         bad = BadRecords()
@@ -84,12 +81,10 @@ def _judged(
     known: KnownReaders,
     config: TopicConfig,
     found: tuple[pa.Table, list[Misfit]],
-    *,
-    is_stored: bool,
 ) -> pa.Table:
     """Return the typed columns, unless records are to be refused, or judged by a newer schema: ``MisfitRecords``."""
     typed, misfits = found
-    if not misfits or is_stored:
+    if not misfits:
         return typed
     is_marked = config.choice("data.on.error") == "mark"
     if is_marked and (known.is_newest or not any(misfit.fault.is_schema_unknown for misfit in misfits)):

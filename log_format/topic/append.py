@@ -297,10 +297,9 @@ def settings_error(batch: Batch, state: TopicState) -> TidelogError | None:
             code=ErrorCode.RECORD_TOO_LARGE,
             limit_bytes=limit,
         )
-    is_promised = batch.transaction is not None or batch.is_publication
-    if not is_promised and batch.counts and batch.subjects != state.config.subjects:
+    if not batch.is_promised and batch.counts and batch.subjects != state.config.subjects:
         return TopicReplaced(f"The schemas of topic {state.topic!r} were changed meanwhile.", topic=state.topic)
-    if state.config.needs_keys and not is_promised and batch.has_null_key:
+    if state.config.needs_keys and not batch.is_promised and batch.has_null_key:
         # Records of a decided transaction and delayed records were checked when they were accepted. They can't be refused any
         # more.
         return RequestRefused(

@@ -159,6 +159,11 @@ class Batch:
         """Whether the batch publishes delayed records that are due. They were accepted earlier, and wait for no others."""
         return self.stamp is not None and self.stamp.producer_id == PUBLISHER
 
+    @property
+    def is_promised(self) -> bool:
+        """Whether the records were accepted earlier, so that they can't be refused any more."""
+        return self.transaction is not None or self.is_publication
+
 
 def concatenate_records(
     batches: Sequence[Batch], *, log_append_time: Collection[str], columns: TypedColumns = NO_TYPED_COLUMNS

@@ -46,11 +46,12 @@ async def judged_by_newer(
     """Return the batches, those with records of unknown schemas judged again if the registry knows more by now."""
     found: list[DecodedBatch | PartitionAnswer] = []
     readers: dict[Subjects, RecordReaders] = {}
+    arrival_ms = call.engine.clock.monotonic_ms()
     for number, part in enumerate(parts, 1):
         if isinstance(part, DecodedBatch) and part.misfits:
             subjects = part.admitted.state.config.subjects
             try:
-                reader = await call.engine.schema_readers.newer(subjects, part.misfits)
+                reader = await call.engine.schema_readers.newer(subjects, part.misfits, arrival_ms)
             except TidelogError as error:
                 found.append(PartitionAnswer(part.admitted.partition, produce_error(error)))
                 continue

@@ -176,8 +176,33 @@ def test_records_of_a_transaction_have_columns(typed: Typed) -> None:
     assert typed.http.post("/v1/topics/transacted/records", json=records, headers=headers).status_code == 202
     wrong = {"records": [{"value": {"id": 5}}]}
     assert typed.http.post("/v1/topics/transacted/records", json=wrong, headers=headers).status_code == 400
+    assert typed.table("transacted").num_rows == 0
     assert typed.http.post(f"/v1/transactions/{begun['transaction_id']}:commit").status_code == 200
     assert typed.table("transacted").column("data").to_pylist() == [{"id": 5, "amount": 1.0}]
+
+
+def test_a_stored_request_is_answered_again_whatever_schema_came_since(typed: Typed) -> None:
+    """A repeat is told where its records are, and is not refused as if they were nowhere; the next request is judged."""
+    typed.registry.register("repeated-value", ORDER)
+    typed.create("repeated")
+    producer = typed.http.post("/v1/producers", json={}).json()
+
+    def sent(sequence: int) -> httpx.Response:
+        headers = {"Tidelog-Producer-Id": producer["producer_id"], "Tidelog-Producer-Epoch": "0"}
+        headers["Tidelog-Producer-Sequence"] = str(sequence)
+        records = {"records": [{"value": "of no schema"}]}
+        return typed.http.post("/v1/topics/repeated/records", json=records, headers=headers)
+
+    first = sent(0)
+    assert first.status_code == 200
+    assert typed.http.patch("/v1/topics/repeated", json={"config": {"value.schema": "repeated-value"}}).is_success
+    again = sent(0)
+    assert (again.status_code, again.json()["duplicate"]) == (200, True)
+    assert again.json()["partitions"] == first.json()["partitions"]
+    assert sent(1).status_code == 400
+    typed.registry.call("DELETE", "/subjects/repeated-value")
+    assert sent(0).json()["partitions"] == first.json()["partitions"]
+    assert typed.table("repeated").num_rows == 1
 
 
 @pytest.mark.parametrize(
