@@ -22,11 +22,14 @@ ROUTES = [
     "/queues",
     "/queues/emails",
     "/transactions?state=all",
+    "/schemas",
+    "/schemas/orders-value",
+    "/topics/typed",
     "/sql",
     "/access",
     "/no/such/page",
 ]
-LISTS = ["/", "/topics", "/groups", "/queues", "/transactions", "/access"]
+LISTS = ["/", "/topics", "/groups", "/queues", "/transactions", "/schemas", "/access"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,6 +38,12 @@ def data(gateway: GatewayProcess) -> None:
     http = gateway.http
     gateway.topic("orders", 3)
     gateway.topic("dead")
+    for schema in ('{"type":"record","name":"O","fields":[{"name":"order","type":"long"}]}', '"long"'):
+        http.put("/registry/config/orders-value", json={"compatibility": "NONE"})
+        assert http.post("/registry/subjects/orders-value/versions", json={"schema": schema}).status_code == 200
+    typed = {"name": "typed", "config": {"value.schema": "typed-value"}}
+    http.post("/registry/subjects/typed-value/versions", json={"schema": '"long"'})
+    assert http.post("/v1/topics", json=typed).status_code == 201
     for partition in range(3):
         gateway.produce("orders", *(f'{{"order":{number}}}' for number in range(20)), partition=partition)
     offsets = [{"topic": "orders", "partition": partition, "offset": 5} for partition in range(3)]
@@ -97,6 +106,8 @@ DIALOGS = [
     ("/queues/emails", "Settings"),
     ("/queues/emails", "Redrive"),
     ("/transactions", "Abort billing-1"),
+    ("/schemas", "Register schema"),
+    ("/schemas/orders-value", "Delete…"),
 ]
 
 

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.accessibility import overflow
+from tests.support.browser import Visits
 from tests.support.console import Console, Tab, settled
 from tests.support.gateway_process import GatewayProcess
 
@@ -52,6 +53,12 @@ def data(gateway: GatewayProcess) -> None:
     for _ in range(2):
         body = {"records": [{"key": "large", "value": LARGE}] * 10}
         assert gateway.http.post("/v1/topics/large/partitions/0/records", json=body).status_code == 200
+
+
+@pytest.fixture(autouse=True)
+def unknown_schema(lasting: Visits) -> None:
+    """``BYTES`` begin as a value that names a schema does; the registry does not know the id."""
+    lasting.expect(404)
 
 
 def sound(page: Page) -> None:

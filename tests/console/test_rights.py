@@ -13,7 +13,7 @@ from tests.support.console import Console, Tab, done
 from tests.support.gateway_process import GatewayProcess, running_gateway
 from tests.support.secured import Secured
 
-CHANGES = r"^(Create|Delete|Reset|Settings|Redrive|Abort|Make|Add|Rotate|Revoke|Edit|Produce|Change|Save)\b"
+CHANGES = r"^(Create|Register|Delete|Reset|Settings|Redrive|Abort|Make|Add|Rotate|Revoke|Edit|Produce|Change|Save)\b"
 ROUTES = [
     "/",
     "/topics",
@@ -24,6 +24,8 @@ ROUTES = [
     "/queues",
     "/queues/mine",
     "/transactions",
+    "/schemas",
+    "/schemas/mine-value",
     "/access",
 ]
 
@@ -41,6 +43,7 @@ def put(http: object, base: str = "mine") -> None:
         ("PUT", f"/v1/groups/{base}/offsets", {"offsets": offsets}),
         ("PUT", f"/v1/queues/{base}", queue),
         ("POST", "/v1/transactions", transaction),
+        ("POST", f"/registry/subjects/{base}-value/versions", {"schema": '"long"'}),
     ]:
         answer = call(method, path, json=body)
         assert answer.status_code in (200, 201), answer.text
@@ -83,7 +86,7 @@ def filled(gateway: GatewayProcess) -> GatewayProcess:
     return gateway
 
 
-@pytest.mark.parametrize("route", ["/topics", "/groups/mine", "/queues", "/queues/mine", "/transactions"])
+@pytest.mark.parametrize("route", ["/topics", "/groups/mine", "/queues", "/queues/mine", "/transactions", "/schemas"])
 def test_the_same_pages_offer_changes_otherwise(tab: Tab, filled: GatewayProcess, route: str) -> None:
     """What the test above looks for is found where changes are offered."""
     page = tab.open(route)

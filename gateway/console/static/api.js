@@ -2,9 +2,9 @@ import { token, signOut } from "./session.js";
 
 export class Problem extends Error {
   constructor(status, body) {
-    super(body.detail || body.title || `The gateway answered ${status}.`);
+    super(body.detail || body.message || body.title || `The gateway answered ${status}.`);
     this.status = status;
-    this.code = body.error_code || "";
+    this.code = String(body.error_code || "");
     this.body = body;
     this.errors = body.errors || [];
   }

@@ -12,6 +12,8 @@ export const pages = [
   { path: "/queues", nav: "Queues", load: () => import("./pages/queues.js") },
   { path: "/queues/:queue", under: "/queues", load: () => import("./pages/queue.js") },
   { path: "/transactions", nav: "Transactions", load: () => import("./pages/transactions.js") },
+  { path: "/schemas", nav: "Schemas", load: () => import("./pages/schemas.js") },
+  { path: "/schemas/:subject", under: "/schemas", load: () => import("./pages/schema.js") },
   ...(sql ? [{ path: "/sql", nav: "SQL", load: () => import("./pages/sql.js") }] : []),
   { path: "/access", nav: "Access", load: () => import("./pages/access.js") },
 ];

@@ -9,6 +9,8 @@ export function bytesOf(record, name = "value") {
 
 // One line of it, for a table. What is not text is shown as the beginning of its bytes.
 export function preview(record, name = "value", most = 160) {
+  const known = record[`${name}_decoded`]?.text;
+  if (known !== undefined) return known.length > most ? `${known.slice(0, most)}…` : known;
   const packed = record[`${name}_base64`];
   if (packed !== undefined) return `0x${hexOf(bytesOf({ [`${name}_base64`]: packed.slice(0, 64) }, name), "")}${packed.length > 64 ? "…" : ""}`;
   const value = record[name];

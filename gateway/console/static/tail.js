@@ -3,7 +3,7 @@
 
 import { get, path, post, Problem } from "./api.js";
 
-// positions: Map of partition -> next offset. onRecords(records) for each batch; onState: "open", "waiting", or a Problem that ends it.
+// positions: Map of partition -> next offset. onRecords(records) for each batch, which is awaited; onState: "open", "waiting", or a Problem that ends it.
 // Returns how to end.
 export function tail(topic, positions, filter, onRecords, onState) {
   const mine = new AbortController();
@@ -22,7 +22,7 @@ async function follow(topic, positions, filter, onRecords, onState, signal) {
       onState("open");
       for (const one of found.partitions) positions.set(one.partition, one.next_offset);
       const records = found.partitions.flatMap((one) => one.records).sort((a, b) => a.timestamp - b.timestamp);
-      if (records.length) onRecords(records);
+      if (records.length) await onRecords(records);
     } catch (problem) {
       if (signal.aborted || !problem.body?.retryable) throw problem;
       onState("waiting");

@@ -35,6 +35,7 @@ export const CHOICES = {
   "message.timestamp.type": ["CreateTime", "LogAppendTime"], "commit.mode": ["auto", "own", "shared"],
   "data.on.error": ["mark", "reject"],
 };
+export const UNSET = ["value.schema", "key.schema", "data.on.error"];
 export const DEFAULTS = {
   "retention.ms": 604800000, "retention.bytes": -1, "cleanup.policy": "delete", "delete.retention.ms": 86400000,
   "min.compaction.lag.ms": 0, "max.message.bytes": 1048576, "flush.ms": 250, "flush.bytes": 8388608,

@@ -21,13 +21,14 @@ export function Field({ label, hint, options, rows, class: wide, ...input }) {
   return html`<div class=${`field ${wide || ""}`}><label for=${id}>${label}</label>${control}${hint && html`<small id=${told}>${hint}</small>`}</div>`;
 }
 
-// onSend(values) may throw a Problem; `values` are the fields by name, as text. While it is under way the button waits.
-export function Form({ onSend, action, danger, disabled, onCancel, children, class: kind }) {
+// onSend(values) may throw a Problem; `values` are the fields by name, as text, and the pressed button's if it has a name (`more`
+// buttons). While it is under way the button waits.
+export function Form({ onSend, action, danger, disabled, onCancel, more, children, class: kind }) {
   const [state, set] = useState({ sending: false, problem: null });
   const send = async (event) => {
     event.preventDefault();
     if (state.sending) return;
-    const values = Object.fromEntries(new FormData(event.target));
+    const values = Object.fromEntries(new FormData(event.target, event.submitter));
     set({ sending: true, problem: null });
     try {
       await onSend(values, event.target);
@@ -40,7 +41,7 @@ export function Form({ onSend, action, danger, disabled, onCancel, children, cla
     ${children}
     ${state.problem && html`<${ProblemBox} problem=${state.problem} />`}
     <div class="actions">
-      <button class=${danger ? "danger" : "primary"} disabled=${disabled || state.sending}>${action}</button>
+      <button class=${danger ? "danger" : "primary"} disabled=${disabled || state.sending}>${action}</button>${more}
       ${onCancel && html`<button type="button" onClick=${onCancel}>Cancel</button>`}
     </div>
   </form>`;

@@ -5,6 +5,7 @@ import {
 } from "../parts.js";
 import { RecordDialog } from "../components/record_view.js";
 import { code, preview } from "../record.js";
+import { decode } from "../schemas.js";
 import { behind, tail } from "../tail.js";
 
 const PAGE = 100, LOOKED = 2000, LIVE_SHOWN = 500, SINGLY_MAX = 64;
@@ -62,6 +63,7 @@ async function fetched(topic, { from, until }, filter, signal) {
   if (failed) throw new Problem(0, failed.error);
   const end = (one) => until?.get(one.partition) ?? one.high_watermark, first = (one) => from.get(one.partition);
   const records = found.flatMap((one) => one.records.filter((record) => record.offset < end(one))).sort((a, b) => a.timestamp - b.timestamp);
+  await decode(records);
   const page = (some, at, until) => some.length ? { from: new Map(some.map((one) => [one.partition, at(one)])), until } : null;
   return {
     records,
@@ -91,11 +93,15 @@ function Live({ topic, query, open }) {
   useEffect(() => {
     if (paused) return undefined;
     let end = () => {}, over = false, state = "connecting";
-    const take = (records) => {
+    const take = async (given) => {
+      const records = await decode(given);
       const all = kept.current;
       all.total += records.length;
       // A large value is loaded again when it is opened, so what waits here stays small.
-      for (const one of records) all.records.push(one.value?.length > 400 ? { ...one, value: one.value.slice(0, 400) } : one);
+      for (const one of records) {
+        if (one.value_decoded?.text) one.value_decoded.text = one.value_decoded.text.slice(0, 400);
+        all.records.push(one.value?.length > 400 ? { ...one, value: one.value.slice(0, 400) } : one);
+      }
       if (all.records.length > 2 * LIVE_SHOWN) all.records.splice(0, all.records.length - LIVE_SHOWN);
     };
     const begin = async () => {

@@ -1,9 +1,11 @@
 import {
   ago, all, bytes, count, DeleteDialog, duration, Field, Figures, Form, get, go, GroupLink, html, link, Loaded, minor,
-  money, number, patch, path, perSecond, plural, post, remove, Table, text, time, toast, sql, useChanges, useLoad, useRef,
+  money, number, PagedTable, patch, path, perSecond, plural, post, remove, Table, text, time, toast, sql, useChanges, useLoad, useRef,
   useRights, unsorted, useState, withQuery,
 } from "../parts.js";
-import { CHOICES, cost, DEFAULTS, plain, rates, records, size } from "../topic.js";
+import { SubjectField } from "../components/subject_field.js";
+import { SUBJECT_OF } from "../schemas.js";
+import { CHOICES, cost, DEFAULTS, plain, rates, records, size, UNSET } from "../topic.js";
 
 const SHOWN = 100;
 const messages = (topic, query) => withQuery(link`/topics/${topic}/messages`, query);
@@ -26,12 +28,17 @@ const SEGMENTS = [
   number("newest", "Newest record", { ...unsorted, cell: (row) => time(row.newest_timestamp) }),
   text("url", "Parquet", { ...minor, ...unsorted, cell: (row) => row.url?.startsWith("https://") ? html`<a href=${row.url} rel="noreferrer">download</a>` : html`<span class="value small muted">${row.key.split("/").pop()}</span>` }),
 ];
+const COLUMNS = [
+  text("name", "Column", { ...unsorted, cell: (row) => html`<code class="value">${row.name}</code>` }),
+  text("type", "Type", { ...unsorted, cell: (row) => html`<code class="value">${row.type}</code>` }),
+];
 const COMMITS = [
   number("version", "Version", { number: false }),
   number("at", "Time", { number: false, cell: (row) => time(row.at) }),
   text("operation", "Operation"),
   text("by", "Committed by", minor),
   number("records", "New records"),
+  number("marked", "Marked", minor),
   number("files", "Segments", { ...minor, ...unsorted, cell: (row) => `+${row.added} −${row.removed}` }),
 ];
 
@@ -87,7 +94,7 @@ function Commits({ topic }) {
   const [before, turn] = useState(undefined);
   const page = useLoad((signal) => get(path`/v1/topics/${topic}/commits`, { query: { before, limit: 10 }, signal }), [before]);
   return html`<${Loaded} from=${page}>${({ commits, next }) => html`
-    <${Table} label="Commits" columns=${COMMITS} rows=${commits} rowKey=${(row) => row.version} empty="No older commits" />
+    <${Table} label="Commits" columns=${commits.some((one) => one.marked !== undefined) ? COMMITS : COMMITS.filter((column) => column.name !== "marked")} rows=${commits} rowKey=${(row) => row.version} empty="No older commits" />
     <div class="actions">${before && html`<button onClick=${() => turn(undefined)}>Newest commits</button>`}${next && html`<button onClick=${() => turn(next)}>Older commits</button>`}</div>`}<//>`;
 }
 
@@ -102,17 +109,26 @@ function Settings({ topic, fixed, onChange }) {
     toast("Settings changed.");
     onChange();
   };
-  const names = [...new Set([...Object.keys(DEFAULTS), ...Object.keys(topic.config)])];
-  const hint = (name, value) => `${name.endsWith(".ms") && value > 0 ? `${duration(value)}; ` : name.endsWith("bytes") && value > 0 ? `${bytes(value)}; ` : ""}default ${DEFAULTS[name] ?? "none"}`;
+  const names = [...new Set([...Object.keys(DEFAULTS), ...UNSET, ...Object.keys(topic.config)])];
+  const hint = (name, value) => `${name.endsWith(".ms") && value > 0 ? `${duration(value)}; ` : name.endsWith("bytes") && value > 0 ? `${bytes(value)}; ` : ""}default ${DEFAULTS[name] ?? (name === "data.on.error" ? "reject" : "none")}`;
   const fields = names.map((name) => {
     const value = topic.config[name] ?? "";
-    return html`<${Field} key=${name} label=${name} name=${name} value=${value} options=${CHOICES[name]?.map((one) => [one, one || "none"])} disabled=${fixed} hint=${hint(name, value)} />`;
+    const choices = UNSET.includes(name) && CHOICES[name] ? ["", ...CHOICES[name]] : CHOICES[name];
+    return html`<${name in SUBJECT_OF ? SubjectField : Field} key=${name} label=${name} name=${name} value=${value} options=${choices?.map((one) => [one, one || (UNSET.includes(name) ? "default" : "none")])} disabled=${fixed} hint=${hint(name, value)} />`;
   });
   return html`<section class="card" aria-labelledby="settings"><h2 id="settings">Settings</h2>
     <${Form} action="Save" disabled=${fixed} onSend=${send}>
       <div class="fields">${fields}<${Field} label="Partitions" name="partitions" type="number" min=${topic.partition_count} max="10000" value=${topic.partition_count} disabled=${fixed} hint="Can only be increased" /></div>
       <p class="muted">Units: 7d, 1h30m, 1GiB. An empty field resets to the default.</p><//>
   </section>`;
+}
+
+function Columns({ topic }) {
+  const subjects = Object.keys(SUBJECT_OF).filter((name) => topic.config[name]);
+  if (!topic.columns && !subjects.length) return null;
+  return html`<section class="card" aria-labelledby="columns"><h2 id="columns">Columns</h2>
+    <p>${subjects.map((name, i) => html`${i > 0 && "; "}<code>${SUBJECT_OF[name]}</code> by schema <a class="value" href=${link`/schemas/${topic.config[name]}`}>${topic.config[name]}</a>`)}${subjects.length > 0 && html`. A record that does not fit is ${topic.config["data.on.error"] === "mark" ? html`stored, and <code>data_error</code> says why` : "refused"}.`}</p>
+    <${PagedTable} label="Columns" what="column" columns=${COLUMNS} rows=${topic.columns || []} rowKey=${(row) => row.name} /></section>`;
 }
 
 function Dialogs({ asked, topic, onClose, reload }) {
@@ -156,6 +172,7 @@ export default function Topic({ params }) {
           ["Commits", html`${topic.commit.mode} <small>${topic.commit.mode === "shared" ? `journal ${topic.commit.journal}, ` : ""}since ${time(topic.commit.since)}: ${topic.commit.reason}</small>`],
           ["Cost per month", html`${money(price.storage + (price.puts || 0))} <small>storage ${money(price.storage)}, ${price.puts === undefined ? "counting commits" : `commits at the current rate ${money(price.puts)}`}${topic.commit.mode === "shared" ? " plus its share of the journal's" : ""}</small>`],
         ]} />
+        <${Columns} topic=${topic} />
         <${Readers} read=${read} />
         <section class="card" aria-labelledby="partitions"><h2 id="partitions">Partitions</h2>
           <${Table} label="Partitions" columns=${partitions(topic.name)} rows=${more ? topic.partitions : topic.partitions.slice(0, SHOWN)} rowKey=${(row) => row.partition} sort=${["partition", 1]} />

@@ -3,9 +3,11 @@ import {
   perSecond, plural, post, readonly, replaceQuery, Table, text, toast, TopicLink, useLoad, useRef, useSettled,
   useState,
 } from "../parts.js";
+import { SubjectField } from "../components/subject_field.js";
 import { rates, records, size } from "../topic.js";
 
 const PAGE = 100, LOOKED = 1000;
+const schemaOf = (row) => row.config["value.schema"] || row.config["key.schema"];
 const lagOf = (readers) => readers?.groups.reduce((sum, one) => sum + (one.lag || 0), 0);
 
 const COLUMNS = [
@@ -13,6 +15,7 @@ const COLUMNS = [
   text("mode", "Commits", { ...minor, value: (row) => row.commit.mode, cell: (row) => html`<span class="tag">${row.commit.mode}</span>` }),
   number("partition_count", "Partitions", minor),
   number("records", "Records", { value: records }),
+  text("schema", "Schema", { ...minor, value: (row) => schemaOf(row) || "", cell: (row) => schemaOf(row) ? html`<a class="value" href=${link`/schemas/${schemaOf(row)}`}>${schemaOf(row)}</a>` : "" }),
   number("size", "Size", { value: size, cell: (row) => bytes(size(row)) }),
   number("rate", "Rate", { cell: (row) => perSecond(row.rate) }),
   number("lag", "Lag", { value: (row) => lagOf(row.readers) }),
@@ -28,8 +31,9 @@ function Groups({ readers }) {
 }
 
 function Create({ onClose }) {
-  const send = async ({ name, partitions, mode }) => {
-    const config = mode ? { "commit.mode": mode } : {};
+  const [typed, type] = useState(false);
+  const send = async ({ name, partitions, mode, ...schemas }) => {
+    const config = Object.fromEntries(Object.entries({ "commit.mode": mode, ...schemas }).filter(([, value]) => value));
     await post("/v1/topics", { name, partition_count: Number(partitions), config });
     toast(`Topic ${name} is created.`);
     go(link`/topics/${name}`);
@@ -38,6 +42,10 @@ function Create({ onClose }) {
     <${Field} label="Name" name="name" required hint="Letters, digits, dot, underscore, hyphen" />
     <${Field} label="Partitions" name="partitions" type="number" min="1" max="10000" value="1" />
     <${Field} label="Commits" name="mode" options=${[["", "default (auto)"], ["own", "own: lowest latency"], ["shared", "shared with other topics: lowest cost"]]} />
+    <${Field} label="Typed: check records by a schema" type="checkbox" checked=${typed} onChange=${(event) => type(event.target.checked)} />
+    ${typed && html`<${SubjectField} label="Schema of values" name="value.schema" hint="A subject; its members become columns of the topic's table" />
+      <${SubjectField} label="Schema of keys" name="key.schema" />
+      <${Field} label="A record that does not fit" name="data.on.error" options=${[["", "is refused"], ["mark", "is stored and marked"]]} />`}
   <//>`;
 }
 
@@ -88,7 +96,7 @@ export default function Topics({ query }) {
       return html`
         ${damaged.map((one) => html`<p class="warn" role="alert">${one.name} is damaged: ${one.detail}
           ${one.error_code === "CORRUPT_SEGMENT" && html`Restore the object from a backup, or repair the topic without the lost data: <code>tidelog doctor --store STORE --repair ${one.name}</code>`}</p>`)}
-        <${Table} label="Topics" columns=${COLUMNS} rows=${rows} rowKey=${(row) => row.name} sort=${["name", 1]} empty=${empty} />
+        <${Table} label="Topics" columns=${rows.some(schemaOf) ? COLUMNS : COLUMNS.filter((column) => column.name !== "schema")} rows=${rows} rowKey=${(row) => row.name} sort=${["name", 1]} empty=${empty} />
         <${Pager} text=${`${plural(rows.length, "topic")} on this page`}
           onBack=${query.after && (() => turn(back[back.length - 1], back.slice(0, -1)))}
           onNext=${next && (() => turn(next, [...back, query.after]))} />`;
