@@ -8,8 +8,9 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from spark_pipeline.option_refused import OptionRefused
-from spark_pipeline.schemas import KAFKA_SOURCE
+from spark_pipeline.schemas import KAFKA_SOURCE, typed_fields
 from spark_pipeline.source.batch import BatchReader
+from spark_pipeline.source.columns import check_schema, find_columns
 from spark_pipeline.source.options import includes_headers, parse_options
 from spark_pipeline.source.stream import StreamReader
 
@@ -29,20 +30,23 @@ class TidelogDataSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        """Return Kafka's columns, with ``headers`` only for ``includeHeaders``. ``.schema(…)`` may give fewer columns.
+        """Return Kafka's columns, with ``headers`` only for ``includeHeaders``, and the typed columns of the topics' tables.
 
-        Options are checked here already, so that ``load`` refuses a wrong one. Raises ``OptionRefused``.
+        ``.schema(…)`` may give fewer columns, and fewer members of a typed one. Options are checked here already, so that
+        ``load`` refuses a wrong one. Raises as ``find_columns``.
         """
-        fields = [field for field in KAFKA_SOURCE if field.name != "headers"]
-        return KAFKA_SOURCE if includes_headers(self.options) else StructType(fields)
+        has_headers = includes_headers(self.options)
+        fields = [field for field in KAFKA_SOURCE if field.name != "headers" or has_headers]
+        self._schema = StructType([*fields, *typed_fields(find_columns(self.options))])
+        return self._schema
 
     def reader(self, schema: StructType) -> BatchReader:
         """Return the reader for ``spark.read``. Raises ``OptionRefused``."""
-        return BatchReader(parse_options(self.options, streaming=False), _check_schema(schema))
+        return BatchReader(parse_options(self.options, streaming=False), self._checked(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """Return the reader for ``spark.readStream``. Raises ``OptionRefused``."""
-        return StreamReader(parse_options(self.options, streaming=True), _check_schema(schema))
+        return StreamReader(parse_options(self.options, streaming=True), self._checked(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Return the writer for ``df.write``. Raises ``OptionRefused``."""
@@ -57,6 +61,10 @@ class TidelogDataSource(DataSource):
 
         return StreamWriter(self._sink(schema, overwrite, streaming=True))
 
+    def _checked(self, schema: StructType) -> StructType:
+        """Return the schema after a check. That of ``schema()``, which Spark brings back here, needs none."""
+        return schema if schema == getattr(self, "_schema", None) else check_schema(schema, self.options)
+
     def _sink(self, schema: StructType, overwrite: bool, *, streaming: bool) -> SinkOptions:
         from spark_pipeline.sink.columns import check_columns  # noqa: PLC0415 - as above
         from spark_pipeline.sink.options import parse_sink_options  # noqa: PLC0415
@@ -68,15 +76,3 @@ class TidelogDataSource(DataSource):
         check_columns(schema, options.topic)
         ensure_topic(options)
         return options
-
-
-def _check_schema(schema: StructType) -> StructType:
-    """Return the schema after checking that its columns are some of the Kafka source's, with their types."""
-    types = {field.name: field.dataType for field in KAFKA_SOURCE}
-    for field in schema:
-        if types.get(field.name) != field.dataType:
-            known = ", ".join(f"{name} {type_.simpleString()}" for name, type_ in types.items())
-            raise OptionRefused("schema", f"{field.name} {field.dataType.simpleString()} is none of {known}")
-    if not len(schema):
-        raise OptionRefused("schema", "has no column")
-    return schema

@@ -27,6 +27,7 @@ from urllib.parse import unquote
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.functions import col, lit
+from pyspark.sql.types import StructType
 
 from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.topic_log import TopicLog
@@ -34,11 +35,11 @@ from log_format.clock import SystemClock
 from log_format.errors import UnknownTopic
 from log_format.journal.refresh import refresh_topic
 from log_format.layout import topic_root
-from log_format.manifest.manifest import Manifest
+from log_format.records.typed_columns import TYPED_NAMES
 from log_format.topic.config import PROPERTY_PREFIX, check_topic_name
-from log_format.topic.state import DELETED_PROPERTY
+from log_format.topic.state import DELETED_PROPERTY, TopicState
 from spark_pipeline.driver_store import driver_store
-from spark_pipeline.schemas import CREATE_TIME, KAFKA_SOURCE, LOG_APPEND_TIME, TOPIC_TABLE
+from spark_pipeline.schemas import CREATE_TIME, KAFKA_SOURCE, LOG_APPEND_TIME, TOPIC_TABLE, typed_fields
 from spark_pipeline.source.planning import timestamp_type
 from spark_pipeline.way import Way, faster_way
 
@@ -73,7 +74,8 @@ def read_topic(
     replay for a query. A later query gives the records of this call, as long as the segments exist: for
     ``deleted.file.retention.ms``, in a busy topic for an hour at least (``deleted.file.retention.count``).
 
-    Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``, ``ValueError`` for a version with another way than
+    Columns: ``schemas.KAFKA_SOURCE``, and for a typed topic the typed columns that its table has at the call (``data``,
+    ``key_data``, ``data_error``). Raises ``UnknownTopic``, ``ValueError`` for a version with another way than
     ``Way.DELTA``, ``StoreUnavailable``, ``CorruptData``; reading raises when the log no longer has the version.
     """
     if version is not None:
@@ -98,7 +100,7 @@ def read_topic(
     if way is Way.TIDELOG:
         return _by_tidelog(spark, store).option("subscribe", topic).load()
     by_name = way is Way.PARQUET
-    records = _segments(spark, path, log.state.manifest) if by_name else spark.read.format("delta").load(path)
+    records = _segments(spark, path, log.state) if by_name else spark.read.format("delta").load(path)
     if any(starts):
         # A partition added after the look above has no log start here.
         records = records.where(f"offset >= {_of_partition(starts, otherwise=0)}")
@@ -143,7 +145,7 @@ def stream_topic(
     query without a checkpoint reads only commits from that version of the table on; a restarted query continues at its
     checkpoint.
 
-    Columns: ``schemas.KAFKA_SOURCE``. Raises ``UnknownTopic``.
+    Columns: as those of ``read_topic``. Raises ``UnknownTopic``.
     """
     reader = spark.readStream.format("delta").option("ignoreDeletes", "true")
     if max_files_per_trigger is not None:
@@ -155,20 +157,23 @@ def stream_topic(
 
 
 def with_kafka_columns(records: DataFrame, topic: str, timestamp_type: int) -> DataFrame:
-    """Convert a topic's table (``schemas.TOPIC_TABLE``) to the columns of Spark's Kafka source (``schemas.KAFKA_SOURCE``)."""
+    """Convert a topic's table (``schemas.TOPIC_TABLE``, and any typed columns) to the columns of Spark's Kafka source
+    (``schemas.KAFKA_SOURCE``), with the typed columns behind them."""
     constants = {"topic": lit(topic), "timestampType": lit(timestamp_type)}
     return records.select(
-        *[constants.get(field.name, col(field.name)).cast(field.dataType).alias(field.name) for field in KAFKA_SOURCE]
+        *[constants.get(field.name, col(field.name)).cast(field.dataType).alias(field.name) for field in KAFKA_SOURCE],
+        *[name for name in records.columns if name in TYPED_NAMES],
     )
 
 
-def _segments(spark: SparkSession, path: str, manifest: Manifest) -> DataFrame:
-    """Return the records of all segments of the topic at ``path``: ``schemas.TOPIC_TABLE``."""
-    paths = [f"{path}/{segment.path}" for segment in manifest.segments()]
+def _segments(spark: SparkSession, path: str, state: TopicState) -> DataFrame:
+    """Return the records of all segments of the topic at ``path``: ``schemas.TOPIC_TABLE``, and its typed columns."""
+    paths = [f"{path}/{segment.path}" for segment in state.manifest.segments()]
+    schema = StructType([*TOPIC_TABLE, *typed_fields(state.columns)])
     if not paths:
-        return spark.createDataFrame([], TOPIC_TABLE)
+        return spark.createDataFrame([], schema)
     # Names are literal: a bracket in one is no pattern.
-    return spark.read.schema(TOPIC_TABLE).option("__globPaths__", "false").parquet(*paths)
+    return spark.read.schema(schema).option("__globPaths__", "false").parquet(*paths)
 
 
 def _timestamp_type(spark: SparkSession, store: str, topic: str) -> int:

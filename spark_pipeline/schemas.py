@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 from pyspark.sql.types import (
@@ -14,6 +15,9 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from log_format.records.typed_columns import TypedColumns
+from log_format.topic.table_columns import table_schema_string
 
 HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 
@@ -48,3 +52,9 @@ CREATE_TIME: Final = 0
 
 LOG_APPEND_TIME: Final = 1
 """Value of ``timestampType`` for a topic whose records carry the gateway's clock."""
+
+
+def typed_fields(columns: TypedColumns) -> list[StructField]:
+    """Return the typed columns of a topic's table."""
+    names = [field.name for field in columns.fields()]
+    return [field for field in StructType.fromJson(json.loads(table_schema_string(columns))) if field.name in names]

@@ -13,6 +13,7 @@ from typing import Final
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.journal.reader import JournalReader
+from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.segments.reader import SegmentReader
 from log_format.store import ObjectStore
 from log_format.stores import open_store
@@ -47,6 +48,12 @@ def segment_reader(uri: str | VendedStore) -> SegmentReader:
 def journal_reader(uri: str | VendedStore) -> JournalReader:
     """Return the reader of the store's journals, with its cache of decoded objects. Raises as ``cached_store``."""
     return JournalReader(cached_store(uri), cache_bytes=JOURNAL_CACHE_BYTES)
+
+
+@functools.lru_cache(maxsize=_STORES_MAX)
+def stored_readers(uri: str | VendedStore) -> StoredReaders:
+    """Return the readers of the schemas of the store's topics. Raises as ``cached_store``."""
+    return StoredReaders(cached_store(uri), SystemClock())
 
 
 @functools.lru_cache(maxsize=_STORES_MAX)

@@ -16,7 +16,7 @@ from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 DATA: Final = "data"
 KEY_DATA: Final = "key_data"
 DATA_ERROR: Final = "data_error"
-_NAMES: Final = (DATA, KEY_DATA, DATA_ERROR)
+TYPED_NAMES: Final = (DATA, KEY_DATA, DATA_ERROR)
 
 
 class TypeConflict(ValueError):
@@ -77,7 +77,7 @@ def typed_columns(schema: pa.Schema) -> TypedColumns:
 
 def without_typed_columns(records: pa.Table) -> pa.Table:
     """Return the records with only the columns that those of every topic have."""
-    kept = [name for name in records.schema.names if name not in _NAMES]
+    kept = [name for name in records.schema.names if name not in TYPED_NAMES]
     return records if len(kept) == len(records.schema.names) else records.select(kept)
 
 
@@ -115,6 +115,27 @@ def conform(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     keys, items = values.keys, conform(values.items, wanted.item_type)
     nullable = offsets if mask is None else pa.array(offsets.to_numpy(), mask=_behind(mask))
     return pa.MapArray.from_arrays(nullable, keys, items, type=wanted)
+
+
+def members_to_read(stored: pa.DataType, wanted: pa.DataType, path: str) -> pa.DataType:
+    """Return the part of a stored type that ``conform`` makes the wanted one of: the members that are wanted, and one at least.
+
+    Raises ``TypeConflict`` for a member that is stored with another type.
+    """
+    if pa.types.is_struct(stored) and pa.types.is_struct(wanted):
+        kept = [
+            pa.field(field.name, members_to_read(field.type, wanted.field(at).type, f"{path}.{field.name}"))
+            for field in stored
+            if (at := wanted.get_field_index(field.name)) >= 0
+        ]
+        return pa.struct(kept or [stored.field(0)])  # which says where the whole is null
+    if pa.types.is_list(stored) and pa.types.is_list(wanted):
+        return pa.list_(pa.field("element", members_to_read(stored.value_type, wanted.value_type, f"{path}[]")))
+    if pa.types.is_map(stored) and pa.types.is_map(wanted):
+        return pa.map_(stored.key_type, members_to_read(stored.item_type, wanted.item_type, f"{path}{{}}"))
+    if stored.equals(wanted):
+        return stored
+    raise TypeConflict(path, f"is {stored}, and is asked for as {wanted}")
 
 
 def _behind(mask: pa.Array) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -58,8 +58,13 @@ def streaming_options(first: pa.Table, *, compression: str) -> dict[str, Any]:
 
 def typed_leaves(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
     """Return the Parquet columns of the typed columns: the path of each in the file, and its type."""
+    return leaves_of(typed_columns(schema).fields())
+
+
+def leaves_of(fields: Iterable[pa.Field]) -> list[tuple[str, pa.DataType]]:
+    """Return the Parquet columns of these columns: the path of each in the file, and its type."""
     found: list[tuple[str, pa.DataType]] = []
-    for field in typed_columns(schema).fields():
+    for field in fields:
         _add_leaves(field.name, field.type, found)
     return found
 

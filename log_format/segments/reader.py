@@ -29,6 +29,7 @@ from log_format.segments.download import read_footer, read_segment
 from log_format.segments.footer import MAGIC, Footer, RowGroup, check_magic, decode_footer, raise_corrupt
 from log_format.segments.footer_cache import FooterCache
 from log_format.segments.partial_decoding import DECODED_BYTES_MAX, decode_parts, estimate_decoded_bytes
+from log_format.segments.row_group_statistics import ColumnRange, may_have
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import decode_row_groups
 from log_format.store import ObjectReader
@@ -141,6 +142,8 @@ class SegmentReader:
         *,
         timestamps: TimestampRange | None = None,
         columns: Sequence[str] | None = None,
+        typed: Sequence[pa.Field] = (),
+        values: Sequence[ColumnRange] = (),
     ) -> Iterator[pa.Table]:
         """Yield the segment's records in ``ranges``: ``RECORD_SCHEMA``, by partition and offset. For readers of much of a
         segment.
@@ -152,9 +155,10 @@ class SegmentReader:
             segment: the segment.
             ranges: at least one range, and at most one for each partition.
             timestamps: skips row groups without a record of these; the records of other row groups are not filtered.
-            columns: as for ``decode_row_groups``.
+            columns, typed: as for ``decode_row_groups``.
+            values: skips row groups that can't have a record with such values; as for ``timestamps``.
 
-        Raises ``CorruptData``, ``StoreUnavailable`` during iteration.
+        Raises ``CorruptData``, ``StoreUnavailable``, ``TypeConflict`` during iteration.
         """
         with _errors_name_topic(topic, segment):
             opened = self._open(topic, segment, ranges[0].partition)
@@ -163,10 +167,11 @@ class SegmentReader:
                 (index, each)
                 for each in sorted(ranges, key=lambda one: one.partition)
                 for index in opened.footer.select(each.partition, each.start_offset, each.end_offset)
-                if timestamps is None or timestamps.overlaps(groups[index])
+                if (timestamps is None or timestamps.overlaps(groups[index]))
+                and (not values or may_have(opened.footer, index, values))
             ]
             for span in _adjacent_spans(opened.footer, wanted, self._span_bytes_max):
-                decoded = opened.decode(range(span[0][0], span[-1][0] + 1), columns)
+                decoded = opened.decode(range(span[0][0], span[-1][0] + 1), columns, typed)
                 records = _filter_to_ranges(opened.footer, decoded, span)
                 if records.num_rows:
                     yield records
@@ -252,9 +257,9 @@ class _OpenSegment:
     footer: Footer
     body: memoryview | None
 
-    def decode(self, indices: range, columns: Sequence[str] | None = None) -> pa.Table:
+    def decode(self, indices: range, columns: Sequence[str] | None = None, typed: Sequence[pa.Field] = ()) -> pa.Table:
         """Return the records of adjacent row groups."""
-        return decode_row_groups(self.footer, indices, self.read_bytes(indices), columns=columns)
+        return decode_row_groups(self.footer, indices, self.read_bytes(indices), columns=columns, typed=typed)
 
     def read_bytes(self, indices: range) -> memoryview:
         """Return the bytes of adjacent row groups in the form that ``decode_row_groups`` takes."""

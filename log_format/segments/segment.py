@@ -35,9 +35,9 @@ import pyarrow.parquet as pq
 from log_format.limits import ROW_GROUP_BYTES_MAX
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.size import record_bytes
-from log_format.records.typed_columns import record_schema, typed_columns
+from log_format.records.typed_columns import conform, members_to_read, record_schema, typed_columns
 from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistics, collect_statistics
-from log_format.segments.encoding_options import CODECS, has_headers, typed_leaves, writer_options
+from log_format.segments.encoding_options import CODECS, has_headers, leaves_of, typed_leaves, writer_options
 from log_format.segments.footer import (
     MAGIC,
     PARQUET_ERRORS,
@@ -146,13 +146,15 @@ def decode_row_groups(
     data: bytes | memoryview,
     *,
     columns: Sequence[str] | None = None,
+    typed: Sequence[pa.Field] = (),
     with_typed: bool = False,
 ) -> pa.Table:
     """Decode the records of adjacent row groups: ``RECORD_SCHEMA``, sorted by partition and offset. Raises ``CorruptData``.
 
     ``indices`` has at least one, with step 1. ``data`` is ``[start of the first, end of the last)`` of the object, or ``[0, end
     of the last)``, which saves a copy. ``columns`` are those to decode in addition to ``partition``, ``offset`` and
-    ``timestamp``; None for all. ``with_typed``: the typed columns of the segment, too.
+    ``timestamp``; None for all. ``typed``: typed columns to decode, too, with these types, of which only the members are decoded;
+    null where the segment has none. ``with_typed``: the typed columns of the segment, as they are.
     """
     ref = footer.segment
     groups = footer.row_groups[indices.start : indices.stop]
@@ -160,16 +162,22 @@ def decode_row_groups(
     schema = RECORD_SCHEMA if columns is None else _parquet_columns(columns)
     if with_typed:
         schema = record_schema(footer.typed_columns)
+    stored = _parts_to_read(footer, typed)
     try:
         source = pq.ParquetFile(file, metadata=footer.metadata)
-        decoded = source.read_row_groups(list(indices), columns=schema.names, use_threads=False)
-        table = pa.Table.from_arrays(decoded.columns, schema=schema)
+        names = [*schema.names, *(path for path, _ in leaves_of(stored))]
+        decoded = source.read_row_groups(list(indices), columns=names, use_threads=False)
+        table = pa.Table.from_arrays(decoded.columns[: len(schema)], schema=schema)
         if "headers" in schema.names:
             table.column("headers").validate(full=True)
     except PARQUET_ERRORS as problem:
         where = f"bytes [{groups[0].start}, {groups[-1].end}) of it"
         raise corrupt_error(ref, f"{where} can't be decoded: {problem}") from problem
     _check_positions(ref, groups, table)
+    for field in typed:
+        has_it = field.name in decoded.schema.names
+        values = conform(decoded.column(field.name), field.type) if has_it else pa.nulls(table.num_rows, field.type)
+        table = table.append_column(field, values)
     return table
 
 
@@ -187,6 +195,16 @@ def verified_file(footer: Footer, indices: range, data: bytes | memoryview) -> p
         if zlib.crc32(view[group.start - origin : group.end - origin]) != group.crc32:
             raise_corrupt(ref, f"bytes [{group.start}, {group.end}) of it do not match their checksum")
     return sparse_file(view, start) if origin else pa.BufferReader(data)
+
+
+def _parts_to_read(footer: Footer, typed: Sequence[pa.Field]) -> list[pa.Field]:
+    """Return what the segment has of the wanted typed columns. Raises ``TypeConflict``."""
+    wanted = {field.name: field.type for field in typed}
+    return [
+        pa.field(field.name, members_to_read(field.type, wanted[field.name], field.name))
+        for field in footer.typed_columns.fields()
+        if field.name in wanted
+    ]
 
 
 def _parquet_columns(columns: Sequence[str]) -> pa.Schema:

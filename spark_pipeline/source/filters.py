@@ -1,4 +1,5 @@
-"""Pushdown of a query's filters: on topics, partitions, offsets and timestamps into the plan, on the key into tasks.
+"""Pushdown of a query's filters: on topics, partitions, offsets and timestamps into the plan, on the key and typed columns into
+tasks.
 
 Pushdown only excludes what can't match. Spark applies every filter itself afterwards, so a filter that is not understood here
 costs time and never a record.
@@ -18,12 +19,15 @@ from pyspark.sql.datasource import (
     GreaterThan,
     GreaterThanOrEqual,
     In,
+    IsNotNull,
     LessThan,
     LessThanOrEqual,
 )
 
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from log_format.records.typed_columns import TYPED_NAMES
 from log_format.segments.reader import OffsetRange, TimestampRange
+from log_format.segments.row_group_statistics import ColumnRange
 
 _OFFSET_END: Final = 2**63 - 1
 _Comparison = EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual
@@ -42,6 +46,8 @@ class ReadBounds:
     last_ms: int = TIMESTAMP_MS_MAX
     key: bytes | None = None
     """Key that matching records have; None: any."""
+    values: tuple[ColumnRange, ...] = ()
+    """Values of typed columns that matching records have."""
 
     def has(self, topic: str, partition: int) -> bool:
         """Return whether records of the partition may match."""
@@ -65,7 +71,9 @@ def bounds_of_filters(filters: Iterable[Filter]) -> ReadBounds:
     """Return the bounds of what may match all filters together, as far as they are understood."""
     found = ReadBounds()
     for each in filters:
-        if isinstance(each, In):
+        if _name(each) in TYPED_NAMES:
+            found = replace(found, values=(*found.values, *_values(each)))
+        elif isinstance(each, In):
             found = _narrow_to(found, each.attribute, each.value)
         elif isinstance(each, EqualTo | EqualNullSafe) and each.attribute in (("topic",), ("partition",)):
             found = _narrow_to(found, each.attribute, (each.value,))
@@ -78,6 +86,23 @@ def bounds_of_filters(filters: Iterable[Filter]) -> ReadBounds:
             elif each.attribute == ("timestamp",) and isinstance(each.value, datetime):
                 found = _by_timestamp(found, each, each.value)
     return found
+
+
+def _name(each: Filter) -> str:
+    """Return the name of the column that a filter is about, "" if it is about several."""
+    return getattr(each, "attribute", ("",))[0]
+
+
+def _values(each: Filter) -> Iterable[ColumnRange]:
+    """Yield the values that a filter on a typed column, or a member of it, lets pass."""
+    if isinstance(each, IsNotNull):
+        yield ColumnRange(each.attribute)
+    elif isinstance(each, In):
+        yield ColumnRange.among(each.attribute, each.value)
+    elif isinstance(each, _Comparison) and each.value is not None:
+        low = None if isinstance(each, LessThan | LessThanOrEqual) else each.value
+        high = None if isinstance(each, GreaterThan | GreaterThanOrEqual) else each.value
+        yield ColumnRange.between(each.attribute, low, high)
 
 
 def _narrow_to(found: ReadBounds, attribute: tuple[str, ...], values: Iterable[Any]) -> ReadBounds:

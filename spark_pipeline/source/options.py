@@ -140,6 +140,13 @@ def _record_filter(options: _Options) -> RecordFilter | None:
         raise OptionRefused("filterHeaders", f'{problem}; it is written ["name:value", "name:*"]') from problem
 
 
+def parse_place(given: Mapping[str, str]) -> tuple[str | VendedStore, Subscription]:
+    """Return where a query reads, and what. Raises ``OptionRefused``."""
+    options = _Options(given)
+    subscription = _subscription(options)
+    return _store(options, subscription), subscription
+
+
 def includes_headers(given: Mapping[str, str]) -> bool:
     """Return whether ``includeHeaders`` asks for the column ``headers``. Raises ``OptionRefused``."""
     return _Options(given).flag("includeHeaders", default=False)

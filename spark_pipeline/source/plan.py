@@ -17,6 +17,7 @@ from typing import Final
 from log_format.manifest.manifest import LocatedRun
 from log_format.segments.reader import OffsetRange
 from log_format.segments.run import SegmentRef
+from log_format.topic.config import UNTYPED, Subjects
 from log_format.topic.state import TopicState
 
 ROWS_PER_TASK_MIN: Final = 100_000
@@ -36,6 +37,8 @@ class SegmentPart:
     """Number of the journal to which the object belongs; None: the segment is in the topic's own table."""
     bases: tuple[tuple[int, int], ...] = ()
     """Partitions in a journal's object, with the offset of each one's first record there."""
+    subjects: Subjects = UNTYPED
+    """Subjects of the topic's schemas, for the records in a journal's object, which has no typed columns."""
 
     @property
     def offset_count(self) -> int:
@@ -78,9 +81,9 @@ def find_parts(
         segment, journal = segments[path].segment, segments[path].journal
         of_journal = () if journal is None else tuple(bases[path])
         ranges_there = tuple(found[path])
-        parts.append(
-            SegmentPart(state.topic, str(state.topic_id), timestamp_type, segment, ranges_there, journal, of_journal)
-        )
+        named = (state.topic, str(state.topic_id), timestamp_type, segment, ranges_there)
+        subjects = UNTYPED if journal is None else state.config.subjects
+        parts.append(SegmentPart(*named, journal, of_journal, subjects))
     return parts
 
 

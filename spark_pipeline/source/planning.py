@@ -51,7 +51,7 @@ def plan_tasks(
     )
     pushed = None if wanted.key is None else RecordFilter(key=wanted.key)
     filters = tuple(each for each in (options.record_filter, pushed) if each is not None)
-    return [ReadTask(task, timestamps, filters) for task in tasks]
+    return [ReadTask(task, timestamps, filters, wanted.values) for task in tasks]
 
 
 def timestamp_type(state: TopicState) -> int:

@@ -10,10 +10,13 @@ import pyarrow as pa
 
 from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.manifest.manifest import LocatedRun
+from log_format.records.typed_columns import conform
+from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.segments.reader import OffsetRange, SegmentReader, TimestampRange
+from log_format.segments.row_group_statistics import ColumnRange
 from log_format.topic.state import TopicState
 from spark_pipeline.source.plan import SegmentPart
-from spark_pipeline.store_access import journal_reader, segment_reader
+from spark_pipeline.store_access import journal_reader, segment_reader, stored_readers
 from spark_pipeline.vended import VendedStore
 
 
@@ -23,6 +26,7 @@ class PartReader:
 
     segments: SegmentReader
     journals: JournalReader
+    readers: StoredReaders
 
     def scan(
         self,
@@ -31,16 +35,30 @@ class PartReader:
         *,
         timestamps: TimestampRange | None,
         columns: Sequence[str],
+        typed: Sequence[pa.Field] = (),
+        values: Sequence[ColumnRange] = (),
     ) -> Iterator[pa.Table]:
         """Yield the part's records in ``ranges``, as ``SegmentReader.scan``."""
         if part.journal is None:
-            yield from self.segments.scan(part.topic, part.segment, ranges, timestamps=timestamps, columns=columns)
+            yield from self.segments.scan(
+                part.topic, part.segment, ranges, timestamps=timestamps, columns=columns, typed=typed, values=values
+            )
             return
         bases = dict(part.bases)
         for each in ranges:
             base = bases[each.partition]
             run = JournalRunRef(part.journal, part.segment, part.topic_id, each.partition, base)
-            yield self.journals.read(run).slice(each.start_offset - base, each.end_offset - each.start_offset)
+            records = self.journals.read(run).slice(each.start_offset - base, each.end_offset - each.start_offset)
+            yield self._with_columns(records, part, typed) if typed else records
+
+    def _with_columns(self, records: pa.Table, part: SegmentPart, typed: Sequence[pa.Field]) -> pa.Table:
+        """Return a journal's records with typed columns, which they get in the topic's table when they are drained."""
+        found = self.readers.type_records(part.subjects, records) if part.subjects.are_set else None
+        decoded = {} if found is None else dict(zip(found.schema.names, found.columns, strict=True))
+        for field in typed:
+            column = decoded.get(field.name, pa.nulls(len(records), field.type))
+            records = records.append_column(field, conform(column, field.type))
+        return records
 
     def find_timestamp(
         self, state: TopicState, located: LocatedRun, partition: int, start_offset: int, timestamp_ms: int
@@ -58,4 +76,4 @@ class PartReader:
 
 def part_reader(uri: str | VendedStore) -> PartReader:
     """Return the process's reader for this store."""
-    return PartReader(segment_reader(uri), journal_reader(uri))
+    return PartReader(segment_reader(uri), journal_reader(uri), stored_readers(uri))

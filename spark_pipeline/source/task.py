@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
@@ -15,7 +15,9 @@ from pyspark.sql.types import StructType
 
 from log_format.errors import CorruptData, ObjectMissing
 from log_format.records.filter import RecordFilter
+from log_format.records.typed_columns import TYPED_NAMES, TypeConflict
 from log_format.segments.reader import TimestampRange
+from log_format.segments.row_group_statistics import ColumnRange
 from spark_pipeline.source.plan import SegmentPart
 from spark_pipeline.source.read_ahead import read_ahead
 from spark_pipeline.source.reading import part_reader
@@ -36,6 +38,10 @@ LOOKS_MAX: Final = 5
 written."""
 
 
+class ColumnsContradict(RuntimeError):
+    """The columns of a topic have other types than the query's: it was made anew, or the query reads it beside another topic."""
+
+
 class ReadTask(InputPartition):
     """Input of a task. Pickled with the plan, so it says where records are, and not how to open the store."""
 
@@ -44,12 +50,15 @@ class ReadTask(InputPartition):
         parts: tuple[SegmentPart, ...],
         timestamps: TimestampRange | None = None,
         filters: tuple[RecordFilter, ...] = (),
+        values: tuple[ColumnRange, ...] = (),
     ) -> None:
-        """Create the task. ``filters``: records have to match all of them."""
+        """Create the task. ``filters``: records have to match all of them. ``values``: records without such values may be left
+        out."""
         super().__init__(None)
         self.parts = parts
         self.timestamps = timestamps
         self.filters = filters
+        self.values = values
 
 
 def read_task(
@@ -63,33 +72,38 @@ def read_task(
     if not isinstance(task, ReadTask):
         return  # Spark invents a task for an empty plan
     columns = to_arrow_schema(schema, timezone="UTC")
-    tables = read_ahead(_tables(task, store, columns.names, fail_on_data_loss=fail_on_data_loss))
+    tables = read_ahead(_tables(task, store, columns, fail_on_data_loss=fail_on_data_loss))
     for by_journal, some in groupby(tables, lambda each: each[1].journal is not None):
         batches = (batch for records, part in some for batch in _batches(records, part, columns))
         yield from _join_small_batches(batches) if by_journal else batches
 
 
 def _tables(
-    task: ReadTask, store: str | VendedStore, columns: Sequence[str], *, fail_on_data_loss: bool
+    task: ReadTask, store: str | VendedStore, schema: pa.Schema, *, fail_on_data_loss: bool
 ) -> Iterator[tuple[pa.Table, SegmentPart]]:
     """Yield the task's records in tables, each with its part.
 
     If a part's segment is gone, the task searches for the records elsewhere.
     """
     reader = part_reader(store)
-    columns = [*columns, *(name for name in _filter_columns(task) if name not in columns)]
+    columns = [*schema.names, *(name for name in _filter_columns(task) if name not in schema.names)]
+    typed = [field for field in schema if field.name in TYPED_NAMES]
     parts = deque((part, 0) for part in task.parts)
     while parts:
         part, looks = parts.popleft()
         left = part.ranges
         try:
-            for records in reader.scan(part, left, timestamps=task.timestamps, columns=columns):
+            for records in reader.scan(
+                part, left, timestamps=task.timestamps, columns=columns, typed=typed, values=task.values
+            ):
                 passing = records
                 for wanted in task.filters:
                     passing = passing.filter(pa.array(wanted.mask(passing)))
                 if passing.num_rows:
                     yield passing, part
                 left = remaining_ranges(left, *(records.column(name)[-1].as_py() for name in ("partition", "offset")))
+        except TypeConflict as problem:
+            raise ColumnsContradict(f"Topic {part.topic!r} has other columns than the query: {problem}.") from problem
         except CorruptData as problem:
             if not isinstance(problem.__cause__, ObjectMissing):
                 raise

@@ -21,6 +21,7 @@ from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.errors import RequestRefused, UnknownPartition, UnknownTopic
 from log_format.journal.refresh import refresh_topics
+from log_format.records.typed_columns import TypedColumns
 from log_format.store import ObjectStore
 from log_format.topic.config import check_topic_name
 from log_format.topic.state import TopicState
@@ -87,6 +88,11 @@ class Topics:
             if topic not in found:
                 raise UnknownTopic(topic)
         return TopicsView(found, {name: self._partitions(state) for name, state in found.items()})
+
+    def columns(self) -> list[TypedColumns]:
+        """Return the typed columns of each topic that exists. Raises ``StoreUnavailable``, ``CorruptData``."""
+        states = self._pool.map(TopicLog.refresh, [self._log(topic) for topic in self._names()])
+        return [state.columns for state in states if state.exists]
 
     def _names(self) -> Iterable[str]:
         if self._subscription.pattern is None:

@@ -22,4 +22,5 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> SourceBench:
     monkeypatch.setattr(reading, "segment_reader", lambda _uri: segments)
     monkeypatch.setattr(reading, "journal_reader", lambda _uri: journals)
     store_access.topic_log.cache_clear()
+    store_access.stored_readers.cache_clear()
     return made
