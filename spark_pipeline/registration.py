@@ -21,8 +21,6 @@ from pyspark.sql import SparkSession
 from spark_pipeline.data_source import TidelogDataSource
 from spark_pipeline.source.planning import PARALLELISM_VARIABLE
 
-FILTERS_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
-
 SAFE_PATH: Final = {"PYTHONSAFEPATH": "1"}
 """Variables that keep the working directory off the path: a file there could shadow a module that Spark's Python processes
 import."""
@@ -41,8 +39,7 @@ _OF_S3A: Final = {
 def register(spark: SparkSession) -> None:
     """Register ``format("tidelog")`` with the session. A repeated call applies the settings of that time.
 
-    ``spark_pipeline.session`` calls this already. It enables ``spark.sql.python.filterPushdown.enabled`` for the session,
-    without which Spark refuses sources that can skip filtered records.
+    ``spark_pipeline.session`` calls this already.
 
     On a local master Spark's Python processes use this Python from now on, unless ``PYSPARK_PYTHON`` is set: Spark would use
     any ``python3``. Raises ``PackageMissing`` when the Python that Spark uses on this machine lacks this package.
@@ -64,7 +61,6 @@ def register(spark: SparkSession) -> None:
         spark.dataSource.register(TidelogDataSource)
     finally:
         context.environment = before
-    spark.conf.set(FILTERS_SETTING, "true")
 
 
 class PackageMissing(RuntimeError):

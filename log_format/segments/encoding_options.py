@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format.records.typed_columns import typed_columns
+from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistics
 
 CODECS: Final[Mapping[str, tuple[str, int | None]]] = MappingProxyType(
     {
@@ -41,13 +42,16 @@ def has_headers(records: pa.Table) -> bool:
     return any(len(chunk) and chunk.offsets[0].as_py() != chunk.offsets[-1].as_py() for chunk in headers.chunks)
 
 
-def writer_options(records: pa.Table, run_starts: npt.NDArray[np.intp], compression: str) -> dict[str, Any]:
-    """Return the encoding options for this segment's columns."""
+def writer_options(
+    records: pa.Table, run_starts: npt.NDArray[np.intp], compression: str, statistics: ColumnStatistics = NO_STATISTICS
+) -> dict[str, Any]:
+    """Return the encoding options for this segment's columns. ``statistics``: those of its typed columns."""
     compressed = [*_COMPRESSED]
     # A codec costs about 10 µs per column and row group, even with nothing to compress.
     if has_headers(records):
         compressed += _COMPRESSED_HEADERS
-    return _columns(records.schema, compressed, _keys_repeat(records.column("key"), run_starts), compression)
+    bounded = {".".join(path) for path in statistics.bounds}
+    return _columns(records.schema, compressed, _keys_repeat(records.column("key"), run_starts), compression, bounded)
 
 
 def streaming_options(first: pa.Table, *, compression: str) -> dict[str, Any]:
@@ -82,7 +86,17 @@ def _add_leaves(path: str, arrow: pa.DataType, found: list[tuple[str, pa.DataTyp
         found.append((path, arrow))
 
 
-def _columns(schema: pa.Schema, compressed: Sequence[str], keys_repeat: bool, compression: str) -> dict[str, Any]:
+def _columns(
+    schema: pa.Schema,
+    compressed: Sequence[str],
+    keys_repeat: bool,
+    compression: str,
+    bounded: Container[str] = (),
+) -> dict[str, Any]:
+    """Return the options. ``bounded``: the floating-point columns among which is no NaN, and any others.
+
+    Parquet's statistics leave out NaN, which Spark takes for more than any number: it would lose records by them.
+    """
     codec, level = CODECS[compression]
     encodings = _INTEGERS | _PLAIN_BYTES
     dictionary = ["key"] if keys_repeat else []
@@ -91,7 +105,7 @@ def _columns(schema: pa.Schema, compressed: Sequence[str], keys_repeat: bool, co
     if leaves:
         compressed = [*compressed, *(path for path, _ in leaves)]
         dictionary += [path for path, arrow in leaves if pa.types.is_string(arrow)]
-        statistics += [path for path, _ in leaves]
+        statistics += [path for path, arrow in leaves if path in bounded or not pa.types.is_floating(arrow)]
         encodings |= {path: _encoding(arrow) for path, arrow in leaves if not pa.types.is_string(arrow)}
     for name in dictionary:
         encodings.pop(name, None)

@@ -26,10 +26,9 @@ from log_format.limits import FOOTER_CACHE_BYTES, READ_SPAN_BYTES_MAX, SEGMENT_W
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.size import head_within, record_bytes
 from log_format.segments.download import read_footer, read_segment
-from log_format.segments.footer import MAGIC, Footer, RowGroup, check_magic, decode_footer, raise_corrupt
+from log_format.segments.footer import MAGIC, Footer, check_magic, decode_footer, raise_corrupt
 from log_format.segments.footer_cache import FooterCache
 from log_format.segments.partial_decoding import DECODED_BYTES_MAX, decode_parts, estimate_decoded_bytes
-from log_format.segments.row_group_statistics import ColumnRange, may_have
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import decode_row_groups
 from log_format.store import ObjectReader
@@ -44,18 +43,6 @@ class OffsetRange:
     partition: int
     start_offset: int
     end_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class TimestampRange:
-    """The timestamps ``[first_ms, last_ms]``, milliseconds since the epoch."""
-
-    first_ms: int
-    last_ms: int
-
-    def overlaps(self, group: RowGroup) -> bool:
-        """Return whether the row group may have a record in this range."""
-        return group.max_timestamp_ms >= self.first_ms and group.min_timestamp_ms <= self.last_ms
 
 
 class SegmentReader:
@@ -140,10 +127,8 @@ class SegmentReader:
         segment: SegmentRef,
         ranges: Sequence[OffsetRange],
         *,
-        timestamps: TimestampRange | None = None,
         columns: Sequence[str] | None = None,
         typed: Sequence[pa.Field] = (),
-        values: Sequence[ColumnRange] = (),
     ) -> Iterator[pa.Table]:
         """Yield the segment's records in ``ranges``: ``RECORD_SCHEMA``, by partition and offset. For readers of much of a
         segment.
@@ -154,21 +139,16 @@ class SegmentReader:
             topic: the segment's topic.
             segment: the segment.
             ranges: at least one range, and at most one for each partition.
-            timestamps: skips row groups without a record of these; the records of other row groups are not filtered.
             columns, typed: as for ``decode_row_groups``.
-            values: skips row groups that can't have a record with such values; as for ``timestamps``.
 
         Raises ``CorruptData``, ``StoreUnavailable``, ``TypeConflict`` during iteration.
         """
         with _errors_name_topic(topic, segment):
             opened = self._open(topic, segment, ranges[0].partition)
-            groups = opened.footer.row_groups
             wanted = [
                 (index, each)
                 for each in sorted(ranges, key=lambda one: one.partition)
                 for index in opened.footer.select(each.partition, each.start_offset, each.end_offset)
-                if (timestamps is None or timestamps.overlaps(groups[index]))
-                and (not values or may_have(opened.footer, index, values))
             ]
             for span in _adjacent_spans(opened.footer, wanted, self._span_bytes_max):
                 decoded = opened.decode(range(span[0][0], span[-1][0] + 1), columns, typed)

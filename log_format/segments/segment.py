@@ -114,7 +114,9 @@ def encode_segment(
     group_starts = _row_group_starts(records, nbytes, run_starts, row_group_bytes_max)
     run_spans = places.spans(run_starts)
     group_spans = run_spans if group_starts is run_starts else places.spans(group_starts)
-    data, positions = _write(records, nbytes, group_spans, writer_options(records, run_starts, compression))
+    statistics = collect_statistics(records)
+    options = writer_options(records, run_starts, compression, statistics)
+    data, positions = _write(records, nbytes, group_spans, options)
     footer_start = positions[-1]
     if group_starts is not run_starts:
         first_groups = np.searchsorted(group_starts, np.append(run_starts, records.num_rows))
@@ -131,7 +133,7 @@ def encode_segment(
         footer_start=footer_start,
         footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
         nbytes=nbytes,
-        statistics=collect_statistics(records),
+        statistics=statistics,
     )
 
 

@@ -1,14 +1,17 @@
-"""``spark.read.format("tidelog")``: all records between two positions, planned with the query."""
+"""``spark.read.format("tidelog")``: all records between two positions, planned with the DataFrame's first query.
+
+Deliberately absent: ``pushFilters``. Spark 4.2 has one plan for all uses of a DataFrame, and makes it anew when it pushes down a
+filter. The other uses, also unfiltered ones, would lose the records that this filter excludes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_pipeline.source.filters import ReadBounds, bounds_of_filters
 from spark_pipeline.source.loss import readable_starts
 from spark_pipeline.source.options import SourceOptions
 from spark_pipeline.source.planning import plan_tasks
@@ -26,12 +29,6 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._wanted = ReadBounds()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Store what can be excluded, and return all filters, since Spark applies every filter itself."""
-        self._wanted = bounds_of_filters(filters)
-        return filters
 
     def partitions(self) -> list[ReadTask]:
         """Return the tasks. Raises ``OptionRefused``, ``UnknownTopic``, ``DataLoss``, ``StoreUnavailable``, ``CorruptData``."""
@@ -43,7 +40,7 @@ class BatchReader(DataSourceReader):
         finally:
             topics.close()
         start = readable_starts(resolve_starting_positions(options, view, reader), view, fail=options.fail_on_data_loss)
-        return plan_tasks(options, view, start, resolve_ending_positions(options, view, reader), self._wanted)
+        return plan_tasks(options, view, start, resolve_ending_positions(options, view, reader))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's records, as ``read_task``."""

@@ -46,13 +46,8 @@ class SegmentPart:
         return sum(each.end_offset - each.start_offset for each in self.ranges)
 
 
-def find_parts(
-    state: TopicState, timestamp_type: int, ranges: Iterable[OffsetRange], *, first_timestamp_ms: int | None = None
-) -> list[SegmentPart]:
-    """Return the parts of segments that hold the ranges (one per partition), each partition's in order.
-
-    With ``first_timestamp_ms``, parts before the first segment that may hold such a record are excluded.
-    """
+def find_parts(state: TopicState, timestamp_type: int, ranges: Iterable[OffsetRange]) -> list[SegmentPart]:
+    """Return the parts of segments that hold the ranges (one per partition), each partition's in order."""
     segments: dict[str, LocatedRun] = {}
     bases: dict[str, list[tuple[int, int]]] = {}
     found: dict[str, list[OffsetRange]] = {}
@@ -60,9 +55,6 @@ def find_parts(
     for each in ranges:
         before: str | None = None
         offset = each.start_offset
-        if first_timestamp_ms is not None:
-            late = state.manifest.find_timestamp(each.partition, offset, first_timestamp_ms)
-            offset = each.end_offset if late is None else max(offset, late.base_offset)
         while offset < each.end_offset:
             located = state.manifest.find(each.partition, offset)
             found_at = each.end_offset if located is None else min(located.base_offset, each.end_offset)

@@ -6,11 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from log_format.records.filter import RecordFilter
 from log_format.segments.reader import OffsetRange
 from log_format.topic.state import TopicState
 from spark_pipeline.schemas import CREATE_TIME, LOG_APPEND_TIME
-from spark_pipeline.source.filters import ReadBounds
 from spark_pipeline.source.loss import DataLoss
 from spark_pipeline.source.offsets import Positions
 from spark_pipeline.source.options import SourceOptions
@@ -22,36 +20,25 @@ PARALLELISM_VARIABLE: Final = "TIDELOG_SPARK_PARALLELISM"
 """Environment variable of Spark's Python processes: the session's number of concurrent tasks, as found by ``register``."""
 
 
-def plan_tasks(
-    options: SourceOptions, view: TopicsView, start: Positions, end: Positions, wanted: ReadBounds
-) -> list[ReadTask]:
-    """Return the tasks that read ``[start, end)`` of every partition of ``end``, as far as ``wanted`` may match.
+def plan_tasks(options: SourceOptions, view: TopicsView, start: Positions, end: Positions) -> list[ReadTask]:
+    """Return the tasks that read ``[start, end)`` of every partition of ``end``.
 
     ``start`` has every partition of ``end``. Raises ``DataLoss`` when the view ends before ``end``, if the query is to fail
     then.
     """
     parts: list[SegmentPart] = []
-    timestamps = wanted.timestamps()
     for topic, ends in sorted(end.items()):
         state = view.states[topic]
         _check_reached(options, state, ends)
-        ranges = [
-            OffsetRange(partition, start[topic][partition], offset)
-            for partition, offset in sorted(ends.items())
-            if wanted.has(topic, partition)
-        ]
-        within = [found for each in ranges if (found := wanted.within(each)) is not None]
-        first_ms = None if timestamps is None else timestamps.first_ms
-        parts += find_parts(state, timestamp_type(state), within, first_timestamp_ms=first_ms)
+        ranges = [OffsetRange(partition, start[topic][partition], offset) for partition, offset in sorted(ends.items())]
+        parts += find_parts(state, timestamp_type(state), ranges)
     tasks = distribute_parts(
         sort_by_object(parts),
         parallelism=parallelism(os.environ),
         tasks_min=options.tasks_min,
         rows_per_task_max=options.rows_per_task_max,
     )
-    pushed = None if wanted.key is None else RecordFilter(key=wanted.key)
-    filters = tuple(each for each in (options.record_filter, pushed) if each is not None)
-    return [ReadTask(task, timestamps, filters, wanted.values) for task in tasks]
+    return [ReadTask(task, options.record_filter) for task in tasks]
 
 
 def timestamp_type(state: TopicState) -> int:

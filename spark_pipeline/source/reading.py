@@ -12,8 +12,7 @@ from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.manifest.manifest import LocatedRun
 from log_format.records.typed_columns import conform
 from log_format.schemas.columns.subject_readers import StoredReaders
-from log_format.segments.reader import OffsetRange, SegmentReader, TimestampRange
-from log_format.segments.row_group_statistics import ColumnRange
+from log_format.segments.reader import OffsetRange, SegmentReader
 from log_format.topic.state import TopicState
 from spark_pipeline.source.plan import SegmentPart
 from spark_pipeline.store_access import journal_reader, segment_reader, stored_readers
@@ -33,16 +32,12 @@ class PartReader:
         part: SegmentPart,
         ranges: Sequence[OffsetRange],
         *,
-        timestamps: TimestampRange | None,
         columns: Sequence[str],
         typed: Sequence[pa.Field] = (),
-        values: Sequence[ColumnRange] = (),
     ) -> Iterator[pa.Table]:
         """Yield the part's records in ``ranges``, as ``SegmentReader.scan``."""
         if part.journal is None:
-            yield from self.segments.scan(
-                part.topic, part.segment, ranges, timestamps=timestamps, columns=columns, typed=typed, values=values
-            )
+            yield from self.segments.scan(part.topic, part.segment, ranges, columns=columns, typed=typed)
             return
         bases = dict(part.bases)
         for each in ranges:

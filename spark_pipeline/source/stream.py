@@ -23,7 +23,6 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_pipeline.source.filters import ReadBounds
 from spark_pipeline.source.limit import limit_offsets
 from spark_pipeline.source.loss import readable_starts
 from spark_pipeline.source.offsets import Positions, TopicIds, count_offsets, from_json, to_json
@@ -109,7 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             view = self._look()
         begin = readable_starts(began, view, fail=self._options.fail_on_data_loss, ids=began_ids)
         there = _positions_of_ids(goal, goal_ids, view)
-        return plan_tasks(self._options, view, begin, there, ReadBounds())
+        return plan_tasks(self._options, view, begin, there)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's records, as ``read_task``."""

@@ -16,8 +16,6 @@ from pyspark.sql.types import StructType
 from log_format.errors import CorruptData, ObjectMissing
 from log_format.records.filter import RecordFilter
 from log_format.records.typed_columns import TYPED_NAMES, TypeConflict
-from log_format.segments.reader import TimestampRange
-from log_format.segments.row_group_statistics import ColumnRange
 from spark_pipeline.source.plan import SegmentPart
 from spark_pipeline.source.read_ahead import read_ahead
 from spark_pipeline.source.reading import part_reader
@@ -48,17 +46,12 @@ class ReadTask(InputPartition):
     def __init__(
         self,
         parts: tuple[SegmentPart, ...],
-        timestamps: TimestampRange | None = None,
-        filters: tuple[RecordFilter, ...] = (),
-        values: tuple[ColumnRange, ...] = (),
+        record_filter: RecordFilter | None = None,
     ) -> None:
-        """Create the task. ``filters``: records have to match all of them. ``values``: records without such values may be left
-        out."""
+        """Create the task. ``record_filter``: only records that match it."""
         super().__init__(None)
         self.parts = parts
-        self.timestamps = timestamps
-        self.filters = filters
-        self.values = values
+        self.record_filter = record_filter
 
 
 def read_task(
@@ -93,12 +86,9 @@ def _tables(
         part, looks = parts.popleft()
         left = part.ranges
         try:
-            for records in reader.scan(
-                part, left, timestamps=task.timestamps, columns=columns, typed=typed, values=task.values
-            ):
-                passing = records
-                for wanted in task.filters:
-                    passing = passing.filter(pa.array(wanted.mask(passing)))
+            for records in reader.scan(part, left, columns=columns, typed=typed):
+                wanted = task.record_filter
+                passing = records if wanted is None else records.filter(pa.array(wanted.mask(records)))
                 if passing.num_rows:
                     yield passing, part
                 left = remaining_ranges(left, *(records.column(name)[-1].as_py() for name in ("partition", "offset")))
@@ -120,10 +110,10 @@ def _tables(
 
 
 def _filter_columns(task: ReadTask) -> Iterator[str]:
-    """Yield the columns that the task's filters read."""
-    if any(wanted.key is not None for wanted in task.filters):
+    """Yield the columns that the task's filter reads."""
+    if task.record_filter is not None and task.record_filter.key is not None:
         yield "key"
-    if any(wanted.headers for wanted in task.filters):
+    if task.record_filter is not None and task.record_filter.headers:
         yield "headers"
 
 

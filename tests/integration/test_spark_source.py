@@ -91,8 +91,23 @@ def test_batch_between_positions_and_with_filters(spark: SparkSession, tmp_path:
         spark.read.format("tidelog").schema("value string").options(store=store, subscribe="t").load().collect()
 
 
+def test_uses_of_a_dataframe_do_not_take_each_others_filters(spark: SparkSession, tmp_path: Path) -> None:
+    """Beside each other in one query, and one after the other; a query has what its DataFrame first read."""
+    store = (tmp_path / "store").as_uri()
+    writer = TopicWriter(store, "t", partition_count=1)
+    writer.append(some(10))
+    records = load(spark, store, subscribe="t")
+    first, last = records.where("offset < 3"), records.where("offset >= 7")
+    both = [row["offset"] for row in first.unionAll(last).collect()]
+    assert sorted(both) == [0, 1, 2, 7, 8, 9]
+    assert (first.count(), records.count(), records.unionAll(first).count()) == (3, 10, 13)
+    writer.append(some(10))
+    assert (records.count(), records.where("partition = 0").count()) == (10, 10)
+    assert load(spark, store, subscribe="t").count() == 20
+
+
 def test_some_of_the_records(spark: SparkSession, tmp_path: Path) -> None:
-    """A key of the query, and a filter of the source: exactly the records that have it, in batches and in streams."""
+    """A key, and a filter of the source: exactly the records that have it, in batches and in streams."""
     store = (tmp_path / "store").as_uri()
     writer = TopicWriter(store, "t")
     for _ in range(3):

@@ -21,6 +21,7 @@ from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
 from log_format.delta.log import TableLog
 from log_format.errors import BackOff
+from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.segments.reader import OffsetRange, SegmentReader
 from log_format.topic.changes import CreateTopic, DeleteTopic
 from log_format.topic.config import TopicConfig
@@ -123,12 +124,12 @@ def staged(number: int | None, topics: tuple[str, ...] = TOPICS, what: str = "")
 
 def values(store: DyingStore, topic: str) -> list[str]:
     bench = SharedBench(store)
-    reader = PartReader(SegmentReader(store), bench.reader)
+    reader = PartReader(SegmentReader(store), bench.reader, StoredReaders(store, SystemClock()))
     state = bench.look(topic)
     ranges = [OffsetRange(partition, 0, int(end)) for partition, end in enumerate(state.next_offsets) if end]
     found = []
     for part in find_parts(state, 0, ranges):
-        for records in reader.scan(part, part.ranges, timestamps=None, columns=["value"]):
+        for records in reader.scan(part, part.ranges, columns=["value"]):
             found += [value.decode() for value in records.column("value").to_pylist()]
     return sorted(found)
 

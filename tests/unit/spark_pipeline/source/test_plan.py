@@ -103,17 +103,6 @@ def test_long_ranges_are_tasks_for_every_core_to_the_end(parallelism: int) -> No
     assert max(sizes) - min(sizes) <= 100_000
 
 
-def test_a_timestamp_leaves_out_what_is_too_early() -> None:
-    """Segments before the first that may hold such a record are not even opened."""
-    state, ends = topic(2, 50, 3)
-    ranges = [OffsetRange(partition, 0, end) for partition, end in enumerate(ends)]
-    paths = [
-        int(part.segment.path.removeprefix("segments/")) for part in find_parts(state, 0, ranges, first_timestamp_ms=40)
-    ]
-    assert sorted(paths) == list(range(40, 50))
-    assert find_parts(state, 0, ranges, first_timestamp_ms=50) == []
-
-
 def test_a_hole_that_nobody_made_fails_the_batch() -> None:
     """Offsets that were acknowledged and that no segment has: the batch says so, where key compaction did not leave them out."""
     manifest = Manifest()

@@ -1,10 +1,9 @@
-"""Records that a query does not want are left out where they are read: by an option, or by the query's key."""
+"""Records that a query's options leave out are left out where they are read."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import EqualTo, Filter
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
@@ -44,15 +43,14 @@ def offsets(reader: BatchReader | StreamReader, tasks: list[object]) -> list[int
     return sorted(offset for batch in batches for offset in batch.column("offset").to_pylist())
 
 
-def by_batch(schema: StructType = KAFKA_SOURCE, pushed: tuple[Filter, ...] = (), **options: str) -> list[int]:
+def by_batch(schema: StructType = KAFKA_SOURCE, **options: str) -> list[int]:
     reader = BatchReader(parse_options(OPTIONS | options, streaming=False), schema)
-    assert tuple(reader.pushFilters(list(pushed))) == pushed, "Spark applies each filter itself, too"
     return offsets(reader, list(reader.partitions()))
 
 
 @pytest.mark.parametrize("schema", [KAFKA_SOURCE, NARROW])
 def test_a_batch(filled: SourceBench, schema: StructType) -> None:
-    """Headers and key by options, the key by the query; both must hold; the columns need not be asked for."""
+    """Headers and key; both must hold; the columns need not be asked for."""
     typed = [offset for offset in range(60) if offset % 5 and offset % 2]
     keyed = [offset for offset in range(60) if offset % 6 == 3]
     both = sorted({*typed} & {*keyed})
@@ -61,9 +59,6 @@ def test_a_batch(filled: SourceBench, schema: StructType) -> None:
     assert by_batch(schema, filterHeaders='["type:*", "type:a"]', filterKey="k3") == []
     assert by_batch(schema, filterKey="k3") == keyed
     assert by_batch(schema, filterHeaders='["type:b"]', filterKey="k3") == both
-    assert by_batch(schema, (EqualTo(("key",), b"k3"),), filterHeaders='["type:b"]') == both
-    assert by_batch(schema, (EqualTo(("key",), b"k3"), EqualTo(("key",), b"k4")), filterKey="k3") == []
-    assert by_batch(schema, (EqualTo(("key",), None),)) == [*range(60)]
 
 
 def test_a_stream(filled: SourceBench) -> None:

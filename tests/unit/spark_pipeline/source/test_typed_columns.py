@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, IsNotNull, LessThan
 from pyspark.sql.types import StructType
 
 from log_format.topic.config import Subjects
@@ -43,10 +42,9 @@ def source(store: Path, **options: str) -> TidelogDataSource:
     return TidelogDataSource({"store": str(store), **options})
 
 
-def rows(made: TidelogDataSource, schema: StructType | None = None, *filters: Filter) -> list[dict[str, Any]]:
-    """What a batch query gives to Spark, before Spark applies the filters."""
+def rows(made: TidelogDataSource, schema: StructType | None = None) -> list[dict[str, Any]]:
+    """What a batch query gives to Spark."""
     reader = made.reader(schema or made.schema())
-    list(reader.pushFilters(list(filters)))
     found = [batch for task in reader.partitions() for batch in reader.read(task)]
     return sorted(pa.Table.from_batches(found).to_pylist(), key=lambda row: row["offset"]) if found else []
 
@@ -138,32 +136,6 @@ def test_topics_that_contradict_each_other_can_be_read_beside_each_other(tmp_pat
     assert rows(source(tmp_path, subscribePattern="a"), narrow(("id", "long")))[0]["data"] == {"id": 1}
     with pytest.raises(ColumnsContradict, match=r"Topic 'b' .* data.id is string, and is asked for as int64"):
         rows(source(tmp_path, subscribePattern=".*"), narrow(("id", "long")))
-
-
-def test_filters_on_members_skip_row_groups_and_never_a_match(tmp_path: Path) -> None:
-    """By the statistics of each row group; NaN is above all numbers, and nulls match no comparison."""
-    typed = TypedWriter(str(tmp_path), "orders", ORDER, data_on_error="mark")
-    typed.append([{"id": 1, "amount": 1.0}, {"id": 2, "amount": 2.0}])
-    typed.append([{"id": 3, "amount": None}, b"no JSON"])
-    typed.append([{"id": 9, "amount": 9.0}])
-    schema_id = typed.schema_id.to_bytes(4, "big")
-    nan = b"\0" + schema_id + b"\x0a\x02" + b"\0\0\0\0\0\0\xf8\x7f"  # its id is 5
-    typed.append([nan, {"id": 5, "amount": 0.5}])
-
-    def offsets(*filters: Filter) -> list[int]:
-        return [row["offset"] for row in rows(source(tmp_path, subscribe="orders"), None, *filters)]
-
-    amount, number = ("data", "amount"), ("data", "id")
-    assert offsets() == [0, 1, 2, 3, 4, 5, 6]
-    assert offsets(GreaterThan(number, 6)) == [4]
-    assert offsets(EqualTo(number, 2)) == [0, 1]
-    assert offsets(In(number, (3, 4))) == [2, 3]
-    assert offsets(In(number, (3, None))) == [0, 1, 2, 3, 4, 5, 6]
-    assert offsets(GreaterThan(amount, 5.0)) == [0, 1, 4, 5, 6]
-    assert offsets(LessThan(amount, 0.5)) == [5, 6]
-    assert offsets(EqualTo(amount, float("nan"))) == [0, 1, 4, 5, 6]
-    assert offsets(EqualTo(number, "2")) == [0, 1, 2, 3, 4, 5, 6]
-    assert offsets(IsNotNull(("data_error",))) == [2, 3]
 
 
 def test_records_of_a_journal_have_columns_as_in_the_table(bench: SourceBench) -> None:
