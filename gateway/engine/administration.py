@@ -40,7 +40,7 @@ from log_format.topic.changes import (
     DeleteTopic,
     RemoveDeadSegments,
 )
-from log_format.topic.config import ConfigValue, Subjects, TopicConfig
+from log_format.topic.config import ConfigValue, Subjects, TopicConfig, names_schemas
 from log_format.topic.state import TopicState
 
 _log = logging.getLogger("gateway.administration")
@@ -141,7 +141,7 @@ class Administration:
         bytes_max = self._bounds.request_bytes_max
         before = topic.require_state().config
         altered = before.altered(config, request_bytes_max=bytes_max)
-        mode = altered.commit_mode
+        mode = altered.choice("commit.mode")
         columns = NO_TYPED_COLUMNS if altered.subjects == before.subjects else await self._columns_of(altered.subjects)
         topic_id, is_own = topic.state.topic_id, topic.state.attachment is None
 
@@ -156,7 +156,11 @@ class Administration:
             )
 
         joins = await self._journals.find_with_room() if mode == "shared" and is_own else None
-        await topic.move(change, joins=joins, leaves=mode == "own", reason=f"commit.mode is {mode}")
+        # What was judged by the former schemas gets its columns by them, so the change waits for the drain.
+        is_drained = names_schemas(config)
+        await topic.move(
+            change, joins=joins, leaves=mode == "own", is_drained=is_drained, reason=f"commit.mode is {mode}"
+        )
         return topic.require_state()
 
     async def delete(self, name: str, meant_id: str | None = None) -> None:
@@ -270,7 +274,7 @@ class Administration:
         self._made.append(now_ms)
         while now_ms - self._made[0] > _MADE_MS:
             self._made.popleft()
-        mode = config.commit_mode
+        mode = config.choice("commit.mode")
         may_be_own = len(self._made) <= _MADE_OWN_MAX or self._journals.refusal_reason is not None
         if mode == "own" or (mode == "auto" and may_be_own):
             return None

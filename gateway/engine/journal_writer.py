@@ -279,7 +279,7 @@ class JournalWriter:
                 for of_topic in append.topic_runs
                 for run in of_topic.runs
             ]
-            self._tail.add_shared(records, runs, records.nbytes)
+            self._tail.add_shared(records, runs, records.nbytes, schemas=append.staged.encoded.schemas)
             self._metrics.journal_flush_topics.observe(len(append.topic_runs))
             self._metrics.appended_records.inc(records.num_rows)
 

@@ -153,9 +153,8 @@ class OpenTopic(OpenTable[TopicState]):
         """Tell the budget roughly how much memory the state takes."""
         state = self.log.state
         manifest_bytes = state.manifest.memory_bytes
-        partitions_bytes = PARTITION_STATE_BYTES * state.partition_count
         history_bytes = state.producers.memory_bytes + state.transactions.memory_bytes
-        total_bytes = TOPIC_BYTES + partitions_bytes + history_bytes + manifest_bytes
+        total_bytes = TOPIC_BYTES + PARTITION_STATE_BYTES * state.partition_count + history_bytes + manifest_bytes
         self._parts.budget.set_bytes(self.name, total_bytes=total_bytes, manifest_bytes=manifest_bytes)
 
     @property
@@ -335,10 +334,11 @@ class OpenTopic(OpenTable[TopicState]):
         joins: int | None,
         leaves: bool,
         reason: str,
+        is_drained: bool = False,
     ) -> Committed[TopicState, ResultT]:
         """Commit a change of the topic (``TopicMover.change``). While the topic goes to a journal, its batches wait."""
         async with nullcontext() if joins is None else self.appending.hold_batches():
-            return await self.moving.change(make, joins=joins, leaves=leaves, reason=reason)
+            return await self.moving.change(make, joins=joins, leaves=leaves, is_drained=is_drained, reason=reason)
 
     def poll_while_awaited(self) -> None:
         """Look at the log regularly for other gateways' commits, as long as a reader waits."""

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from log_format.records.document_schemas import SchemaRows
 from log_format.records.single import RecordAtOffset
 from log_format.records.size import record_bytes
 from log_format.topic.append_outcome import AppendedRange
@@ -57,6 +58,8 @@ class CachedFlush:
     size_bytes: int
     partitions: tuple[tuple[str, int], ...]
     """Topic id and partition of each run."""
+    schemas: SchemaRows | None = None
+    """Schemas by which the records at a journal were judged, for their drain; None: they were not."""
     _size_sums: npt.NDArray[np.int64] | None = None
 
     @property
@@ -136,16 +139,18 @@ class TailCache:
         runs: Sequence[tuple[str, AppendedRange]],
         nbytes: int,
         originals: Originals = _NONE,
+        schemas: SchemaRows | None = None,
     ) -> None:
         """Add a committed flush of several topics, as ``add`` does: each run with its topic's id, in the order of the records.
-        Only a flush of one topic has ``originals``."""
+        Only a flush of one topic has ``originals``, and only one at a journal ``schemas``."""
         rows = 1 if isinstance(records, RecordAtOffset) else records.num_rows
         # 8 bytes a row for the sums of sizes, which are made on first use.
         size = nbytes + rows * 8 + _FLUSH_OVERHEAD_BYTES + _RUN_OVERHEAD_BYTES * len(runs)
+        size += 0 if schemas is None else schemas.nbytes
         size += sum(len(one.data) + _ORIGINAL_OVERHEAD_BYTES for some in originals.values() for one in some)
         if size > self.bytes_max:
             return
-        flush = CachedFlush(records, size, tuple((topic_id, run.partition) for topic_id, run in runs))
+        flush = CachedFlush(records, size, tuple((topic_id, run.partition) for topic_id, run in runs), schemas)
         row = 0
         for topic_id, run in runs:
             tail = self._partitions.setdefault((topic_id, run.partition), _PartitionTail())

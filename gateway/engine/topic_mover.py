@@ -27,6 +27,7 @@ from log_format.journal.entries import Close, Release
 from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.journal.undrained import UndrainedRun
 from log_format.journal.view import journal_topic
+from log_format.records.document_schemas import with_schema_rows
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.run import SegmentRef
 from log_format.topic.attachment import NO_MOVE, Attachment, LastMove, TopicMove, TopicMoved
@@ -179,9 +180,11 @@ class TopicMover:
                 return False
             bytes_max = self._parts.access.bounds.drain_bytes_max
             ends, parts = plan_drain(known, at.runs.of(known.topic_id), own.next_offsets, bytes_max=bytes_max)
-            records = await self._records(here.journal, known.topic_id, parts)
+            is_typed = own.config.subjects.are_set
+            records = await self._records(here.journal, known.topic_id, parts, is_typed=is_typed)
+            drain = Drain(known, records, ends, self._parts.access.new_id, self._parts.access.type_records)
             with detached_from_call():
-                committed = await self._table.commit(Drain(known, records, ends, self._parts.access.new_id))
+                committed = await self._table.commit(drain)
             if not committed.result:
                 return False
             entry = make_drained_entry(known, ends, at.modification_time_ms)
@@ -209,21 +212,23 @@ class TopicMover:
             return
 
     async def _records(
-        self, journal: int, topic_id: str, parts: Sequence[tuple[SegmentRef, Sequence[UndrainedRun]]]
+        self, journal: int, topic_id: str, parts: Sequence[tuple[SegmentRef, Sequence[UndrainedRun]]], *, is_typed: bool
     ) -> pa.Table:
-        """Return the records of these runs: a table of ``RECORD_SCHEMA``, by partition and offset."""
+        """Return the records of these runs, by partition and offset: those of a typed topic with the schemas by which they were
+        judged."""
+        read = self._parts.reader.read_judged if is_typed else self._parts.reader.read
         tables: list[tuple[int, int, pa.Table]] = []
         cold: list[JournalRunRef] = []
         for ref, runs in parts:
             for run in runs:
-                table = self._in_memory(topic_id, run)
+                table = self._in_memory(topic_id, run, is_typed=is_typed)
                 if table is None:
                     cold.append(JournalRunRef(journal, ref, topic_id, run.partition, run.base_offset))
                 else:
                     tables.append((run.partition, run.base_offset, table))
         for place in cold:
             try:
-                table = await self._parts.read_pool.run(self._parts.reader.read, place)
+                table = await self._parts.read_pool.run(read, place)
             except StoreUnavailable as problem:
                 raise BackOff(f"The store did not return the records to drain: {problem.detail}.") from problem
             tables.append((place.partition, place.base_offset, table))
@@ -232,8 +237,13 @@ class TopicMover:
         tables.sort(key=lambda one: one[:2])
         return pa.concat_tables([table for _, _, table in tables]).combine_chunks()
 
-    def _in_memory(self, topic_id: str, run: UndrainedRun) -> pa.Table | None:
+    def _in_memory(self, topic_id: str, run: UndrainedRun, *, is_typed: bool) -> pa.Table | None:
         found = self._parts.tail.find(topic_id, run.partition, run.base_offset)
         if found is None or found.end_offset < run.end_offset:
             return None
-        return found.flush.records.slice(found.first_row + run.base_offset - found.base_offset, run.record_count)
+        first = found.first_row + run.base_offset - found.base_offset
+        records = found.flush.records.slice(first, run.record_count)
+        if not is_typed:
+            return records
+        schemas = found.flush.schemas
+        return with_schema_rows(records, None if schemas is None else schemas[first : first + run.record_count])

@@ -15,7 +15,8 @@ import pyarrow as pa
 from gateway.call import detached_from_call
 from gateway.engine.pool import Pool
 from gateway.tables.schemas import SchemasTable
-from log_format.errors import RequestRefused
+from log_format.errors import BackOff, RequestRefused
+from log_format.records.document_schemas import are_judged
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns
 from log_format.schemas.changes import ClaimColumns
 from log_format.schemas.columns.codec import Misfit, RecordReaders
@@ -109,14 +110,30 @@ class ReaderCache:
         return found
 
     def type_records(self, subjects: Subjects, records: pa.Table) -> pa.Table | None:
-        """Return the typed columns of records that were accepted before, as ``TypeRecords`` specifies."""
+        """Return the typed columns of records that were accepted before, as ``TypeRecords`` specifies.
+
+        Documents that were not judged at the door are judged by the newest schemas; by those that this gateway knows if the
+        registry can't be read.
+        """
+        known = self._typed_as_known(subjects, records)
+        if known is not None and are_judged(records, value=bool(subjects.value), key=bool(subjects.key)):
+            return known
+        try:
+            return self._stored.type_records(subjects, records)
+        except BackOff:
+            if known is None:
+                raise
+            return known
+
+    def _typed_as_known(self, subjects: Subjects, records: pa.Table) -> pa.Table | None:
+        """Return the typed columns by what this gateway knows; None if it does not know a schema that a record names."""
         state = self._schemas.state
         with suppress(RequestRefused):
             readers = self._kept.get(_key(subjects, state)) or make_readers(subjects, state)
             typed, misfits = readers.typed(records)
             if not misfits:
                 return typed
-        return self._stored.type_records(subjects, records)
+        return None
 
 
 def _key(subjects: Subjects, state: SchemasState) -> _Key:

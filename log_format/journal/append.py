@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from log_format.delta.change import Proposal
 from log_format.errors import BackOff
 from log_format.ids import NewId
@@ -26,8 +28,9 @@ from log_format.journal.object_tags import CommittedObject, TopicRuns
 from log_format.journal.offer import Offer, OfferedBatch, OfferedTopic
 from log_format.journal.state import JournalState
 from log_format.layout import segment_path
+from log_format.records.document_schemas import SchemaRows
 from log_format.segments.run import Run
-from log_format.topic.append import Batch, settings_error
+from log_format.topic.append import Batch, columns_error, settings_error
 from log_format.topic.append_outcome import AppendedRange, AppendOutcome, AppendResult, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.attachment import TopicMoved
@@ -165,7 +168,8 @@ class JournalAppend:
             if verdict is None and here is not None and here.journal == state.journal:
                 of_topic = judging.topic(batch.topic_id, here.number, partial(attach_entry, own))
             if verdict is None and of_topic is not None:
-                verdict = judging.verdict(batch, of_topic, settings_error(batch, own))
+                refusal = settings_error(batch, own) or columns_error(batch, own)
+                verdict = judging.verdict(batch, of_topic, refusal)
             if verdict is None:
                 offset_ranges = None if of_topic is None else judging.accept(index, batch, of_topic)
                 outcomes.append(TopicMoved(own.topic) if offset_ranges is None else offset_ranges)
@@ -269,9 +273,14 @@ def _records_by_topic(routed: Sequence[RoutedBatch]) -> list[TopicRecords]:
     for topic_id, batches in of_topics.items():
         count = sum(batch.record_count for batch in batches)
         own, stop = states[topic_id], first + count
-        parts.append(TopicRecords(own.topic, topic_id, records.slice(first, count), partitions[first:stop]))
+        schemas = _schemas_of(batches) if own.config.subjects.are_set else None
+        parts.append(TopicRecords(own.topic, topic_id, records.slice(first, count), partitions[first:stop], schemas))
         first = stop
     return parts
+
+
+def _schemas_of(batches: Sequence[Batch]) -> SchemaRows:
+    return np.concatenate([batch.document_schemas.rows(batch.record_count) for batch in batches])
 
 
 def _runs_at_offsets(runs: Sequence[JournalRun], bases: Sequence[int]) -> dict[str, list[Run]]:

@@ -2,6 +2,9 @@
 
 A drain is an ordinary commit like a flush's. It also brings the producers and transactions of these records to the topic. Records
 that the table already has are left out, so draining is idempotent.
+
+A typed topic's records get their columns now, by the schemas that the door judged them by; the same commit widens the table. They
+can't be refused any more: those that don't fit are marked. While the registry can't be read, they stay in the journal for a time.
 """
 
 from __future__ import annotations
@@ -15,17 +18,23 @@ import pyarrow as pa
 
 from log_format.delta.actions import Action, Txn
 from log_format.delta.change import Proposal
-from log_format.errors import CorruptData
+from log_format.errors import BackOff, CorruptData
 from log_format.ids import NewId
 from log_format.journal.entries import Drained
 from log_format.journal.topics import JournalTopic
 from log_format.journal.undrained import Undrained, UndrainedRun
 from log_format.layout import segment_path
+from log_format.limits import REGISTRY_WAIT_MS_MAX
+from log_format.records.schema import RECORD_SCHEMA
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, typed_columns
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import encode_segment
 from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.applied_transactions import TransactionStamp, tag_with_transactions, transaction_txns
+from log_format.topic.batch import with_typed
 from log_format.topic.change import StagedSegment
+from log_format.topic.changes import columns_actions
+from log_format.topic.late_columns import TypeRecords, late_columns
 from log_format.topic.numbered_producers import encode_spent
 from log_format.topic.producers import StampedBatch, encode_stamps
 from log_format.topic.segment_tags import TAG_FORGOTTEN, TAG_PRODUCERS, TAG_SPENT, add_segment
@@ -81,23 +90,36 @@ class Drain:
 
     Args:
         topic: the topic's state in the journal at one version.
-        records: ``RECORD_SCHEMA``, by partition and offset: the records below ``ends`` that the table may lack.
+        records: by partition and offset the records below ``ends`` that the table may lack: ``RECORD_SCHEMA``, and for a typed
+            topic the schemas by which they were judged (``document_schemas``).
         ends: offsets at which a commit of the journal ends, by partition.
         new_id: source of unique ids.
+        type_records: gives records of a typed topic their columns; None: they are marked as not judged.
 
     The result is whether the table has the records now; False means that the topic has left the journal.
     """
 
-    def __init__(self, topic: JournalTopic, records: pa.Table, ends: Offsets, new_id: NewId) -> None:
+    def __init__(
+        self,
+        topic: JournalTopic,
+        records: pa.Table,
+        ends: Offsets,
+        new_id: NewId,
+        type_records: TypeRecords | None = None,
+    ) -> None:
         self._topic = topic
         self._records = records
         self._ends = ends
         self._new_id = new_id
         self._staged: StagedSegment | None = None
-        self._staged_for: tuple[list[int], str] | None = None
+        self._staged_for: tuple[object, ...] | None = None
+        self._type_records = type_records
+        self._columns = NO_TYPED_COLUMNS
+        """Typed columns of the table with the staged segment."""
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
-        """Propose a commit like a flush's. Raises ``CorruptData`` if records between the table and these are missing."""
+        """Propose a commit like a flush's. Raises ``CorruptData`` if records between the table and these are missing, ``BackOff``
+        if their schemas can't be read now."""
         here = state.attachment
         if state.topic_id != self._topic.topic_id or here is None or here.first != self._topic.first:
             return Proposal(operation="WRITE", actions=(), result=False)
@@ -110,18 +132,20 @@ class Drain:
         if not records.num_rows:
             tags |= {TAG_PRODUCERS: encode_stamps(stamped)} if stamped else {}
             return Proposal(operation="WRITE", actions=(), result=True, tags=tags)
-        segment = self._stage(records, state)
+        segment = self._stage(records, state, now_ms)
         add = add_segment(
             segment.encoded.ref(segment.path),
             segment.encoded.runs,
             modification_time_ms=max(now_ms, state.modification_time_ms + 1),
             data_change=True,
             stamped=stamped,
+            columns=segment.encoded.statistics,
         )
         ends = {run.partition: run.end_offset for run in segment.encoded.runs}
         txns = [Txn(app_id=str(partition), version=end, last_updated=now_ms) for partition, end in ends.items()]
         applied, floor = self._applied(state), state.transactions.floor
         actions: list[Action] = [
+            *columns_actions(state, self._columns),
             tag_with_transactions(add, applied, floor),
             *txns,
             *transaction_txns(applied, floor, now_ms),
@@ -145,13 +169,29 @@ class Drain:
             )
         return records
 
-    def _stage(self, records: pa.Table, state: TopicState) -> StagedSegment:
+    def _stage(self, records: pa.Table, state: TopicState, now_ms: int) -> StagedSegment:
         compression = state.config.choice("compression.type")
-        wanted = (state.next_offsets.tolist(), compression)
+        wanted = (state.next_offsets.tolist(), compression, state.config.subjects, state.columns)
         if self._staged is None or self._staged.is_too_old or self._staged_for != wanted:
+            records = self._typed(records, state, now_ms)
             self._staged = StagedSegment(segment_path(self._new_id()), encode_segment(records, compression=compression))
             self._staged_for = wanted
         return self._staged
+
+    def _typed(self, records: pa.Table, state: TopicState, now_ms: int) -> pa.Table:
+        """Return the records with the typed columns of the topic, if it has any."""
+        self._columns, subjects = state.columns, state.config.subjects
+        if not subjects.are_set:
+            return records.select(RECORD_SCHEMA.names)
+        since_ms = now_ms if self._topic.undrained_since_ms is None else self._topic.undrained_since_ms
+        try:
+            typed = late_columns(records, subjects, state.columns, self._type_records)
+        except BackOff:
+            if abs(now_ms - since_ms) <= REGISTRY_WAIT_MS_MAX:
+                raise
+            typed = late_columns(records, subjects, state.columns, None)
+        self._columns = state.columns.merged_with(typed_columns(typed.schema))
+        return with_typed(records.select(RECORD_SCHEMA.names), typed, self._columns)
 
     def _stamped(self, state: TopicState) -> Iterator[StampedBatch]:
         """Yield the producers' newest requests that the table has not seen, up to the first one with records that are not

@@ -6,6 +6,9 @@ Records are sorted by (topic id, partition, arrival). A row group has about ``RO
 The footer's key ``tidelog.journal`` is JSON ``[row groups, runs]``. A row group is its first byte, length, CRC-32 and number of
 records. A run is topic id, partition and number of records, in the order of the records. So one run can be found and verified
 without the commit. The CRC-32 of the footer is in the commit.
+
+The footer's key ``tidelog.documents`` is there if records are of typed topics. It is JSON ``[[records, id, id], …]`` in their
+order: the schemas by which JSON documents among them were judged (``document_schemas``).
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from log_format.limits import ROW_GROUP_BYTES_MAX
+from log_format.records.document_schemas import DocumentSchemas, SchemaRows
 from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 from log_format.records.size import record_bytes
 from log_format.segments.footer import MAGIC, PARQUET_ERRORS, TRAILER_BYTES, corrupt_error, raise_corrupt
@@ -31,6 +35,7 @@ from log_format.segments.segment import FIXED_RECORD_BYTES, sparse_file
 
 JOURNAL_SCHEMA: Final = pa.schema([pa.field("topic", pa.string()), pa.field("topic_id", pa.string()), *RECORD_SCHEMA])
 _INDEX_KEY: Final = b"tidelog.journal"
+_DOCUMENTS_KEY: Final = b"tidelog.documents"
 _INTEGERS: Final = ("partition", "offset", "timestamp")
 _BYTES: Final = ("key", "value", "headers.list.element.key", "headers.list.element.value")
 _OPTIONS: Final[dict[str, Any]] = {
@@ -44,6 +49,7 @@ _OPTIONS: Final[dict[str, Any]] = {
     "data_page_version": "1.0",
 }
 _DECODER: Final = msgspec.json.Decoder(tuple[list[tuple[int, int, int, int]], list[tuple[str, int, int]]])
+_DOCUMENTS_DECODER: Final = msgspec.json.Decoder(list[tuple[int, int, int]])
 
 
 class JournalRun(NamedTuple):
@@ -69,6 +75,8 @@ class EncodedObject:
     footer_crc32: int
     records: pa.Table
     partitions: npt.NDArray[np.int32]
+    schemas: SchemaRows | None = None
+    """Schemas by which the records that are JSON documents were judged; None: none was."""
 
     def ref(self, path: str) -> SegmentRef:
         """Return the reference to this object stored at ``path``, relative to the journal's table."""
@@ -76,17 +84,19 @@ class EncodedObject:
 
 
 class TopicRecords(NamedTuple):
-    """Records of one topic: ``BATCH_SCHEMA`` without null timestamps, and the partition of each record."""
+    """Records of one topic: ``BATCH_SCHEMA`` without null timestamps, the partition of each record, and the schemas by which they
+    were judged; None: they were not."""
 
     topic: str
     topic_id: str
     records: pa.Table
     partitions: npt.NDArray[np.int32]
+    schemas: SchemaRows | None = None
 
 
 def encode_object(parts: Sequence[TopicRecords], *, row_group_bytes_max: int = ROW_GROUP_BYTES_MAX) -> EncodedObject:
     """Encode records of any topics, in order of arrival; at least one record. The same records give the same bytes."""
-    names = {topic_id: name for name, topic_id, _, _ in parts}
+    names = {part.topic_id: part.topic for part in parts}
     topic_ids = sorted(names)
     ranks = {topic_id: rank for rank, topic_id in enumerate(topic_ids)}
     records = pa.concat_tables([part.records for part in parts]).combine_chunks()
@@ -94,9 +104,11 @@ def encode_object(parts: Sequence[TopicRecords], *, row_group_bytes_max: int = R
     topics = np.repeat(
         np.array([ranks[part.topic_id] for part in parts], np.int32), [len(part.partitions) for part in parts]
     )
+    schemas = _schemas_of(parts)
     order = np.lexsort((partitions, topics))  # stable: keeps the order of arrival
     if (np.diff(order) != 1).any():
         records, partitions, topics = records.take(pa.array(order)), partitions[order], topics[order]
+        schemas = None if schemas is None else schemas[order]
     starts = np.append(0, np.flatnonzero((np.diff(topics) != 0) | (np.diff(partitions) != 0)) + 1)
     counts = np.diff(starts, append=len(partitions)).tolist()
     index = list(
@@ -111,7 +123,8 @@ def encode_object(parts: Sequence[TopicRecords], *, row_group_bytes_max: int = R
         *(records.column(name) for name in BATCH_SCHEMA.names),
     ]
     table = pa.table(columns, names=JOURNAL_SCHEMA.names)
-    data, footer_start = _write(table, _group_starts(records, row_group_bytes_max), index)
+    judged = [] if schemas is None else _run_lengths(schemas)
+    data, footer_start = _write(table, _group_starts(records, row_group_bytes_max), index, judged)
     timestamps = records.column("timestamp").to_numpy().view(np.int64) // 1000
     shares = np.maximum(1, np.array(counts) * footer_start // len(partitions)).tolist()
     runs = zip(
@@ -129,7 +142,22 @@ def encode_object(parts: Sequence[TopicRecords], *, row_group_bytes_max: int = R
         footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
         records=records,
         partitions=partitions,
+        schemas=schemas,
     )
+
+
+def _schemas_of(parts: Sequence[TopicRecords]) -> SchemaRows | None:
+    if all(part.schemas is None for part in parts):
+        return None
+    none = DocumentSchemas()
+    return np.concatenate([none.rows(len(part.partitions)) if part.schemas is None else part.schemas for part in parts])
+
+
+def _run_lengths(schemas: SchemaRows) -> list[tuple[int, int, int]]:
+    """Return the number of records of each run of records with the same schemas, and these."""
+    starts = np.append(0, np.flatnonzero((np.diff(schemas, axis=0) != 0).any(axis=1)) + 1)
+    counts = np.diff(starts, append=len(schemas)).tolist()
+    return [(count, value, key) for count, (value, key) in zip(counts, schemas[starts].tolist(), strict=True)]
 
 
 def _group_starts(records: pa.Table, row_group_bytes_max: int) -> list[int]:
@@ -140,9 +168,15 @@ def _group_starts(records: pa.Table, row_group_bytes_max: int) -> list[int]:
     return [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist()]
 
 
-def _write(table: pa.Table, group_starts: list[int], index: Sequence[tuple[str, int, int]]) -> tuple[bytes, int]:
+def _write(
+    table: pa.Table,
+    group_starts: list[int],
+    index: Sequence[tuple[str, int, int]],
+    judged: Sequence[tuple[int, int, int]],
+) -> tuple[bytes, int]:
     """Return the object, and the position of its footer."""
-    buffer = pa.allocate_buffer(2 * table.nbytes + 64 * 1024 + 8 * 1024 * len(group_starts) + 200 * len(index))
+    footer_bytes = 8 * 1024 * len(group_starts) + 200 * len(index) + 100 * len(judged)
+    buffer = pa.allocate_buffer(2 * table.nbytes + 64 * 1024 + footer_bytes)
     sink = pa.FixedSizeBufferWriter(buffer)
     view = memoryview(buffer)
     groups: list[tuple[int, int, int, int]] = []
@@ -153,7 +187,8 @@ def _write(table: pa.Table, group_starts: list[int], index: Sequence[tuple[str, 
             end = sink.tell()
             groups.append((position, end - position, zlib.crc32(view[position:end]), stop - first))
             position = end
-        writer.add_key_value_metadata({_INDEX_KEY: msgspec.json.encode((groups, index))})
+        noted = {_DOCUMENTS_KEY: msgspec.json.encode(judged)} if judged else {}
+        writer.add_key_value_metadata({_INDEX_KEY: msgspec.json.encode((groups, index)), **noted})
     return view[: sink.tell()].tobytes(), position
 
 
@@ -177,11 +212,21 @@ class ObjectIndex:
     """(topic id, partition) -> first row, number of records."""
     metadata: Any
     """pyarrow's ``FileMetaData``."""
+    documents: Sequence[tuple[int, int, int]] = ()
+    """Number of records, and the schemas by which JSON documents among them were judged; empty: none was."""
 
     @property
     def memory_bytes(self) -> int:
         """Estimated memory in bytes."""
-        return 1024 + 4 * int(self.metadata.serialized_size) + 250 * len(self.runs)
+        return 1024 + 4 * int(self.metadata.serialized_size) + 250 * len(self.runs) + 150 * len(self.documents)
+
+    def schemas_of(self, first_row: int, record_count: int) -> SchemaRows | None:
+        """Return the schemas by which these records were judged; None: they were not."""
+        if not self.documents:
+            return None
+        counts, *ids = np.array(self.documents, np.int64).T
+        rows = np.repeat(np.stack(ids, axis=1), counts, axis=0)
+        return rows[first_row : first_row + record_count]
 
     def groups_of(self, first_row: int, record_count: int) -> range:
         """Return the row groups that have these rows."""
@@ -203,7 +248,9 @@ def decode_index(footer: bytes | memoryview, ref: SegmentRef) -> ObjectIndex:
         metadata = pq.read_metadata(pa.BufferReader(footer))
         if not metadata.schema.to_arrow_schema().equals(JOURNAL_SCHEMA):
             raise_corrupt(ref, "its columns are not those of a journal")
-        rows, index = _DECODER.decode((metadata.metadata or {}).get(_INDEX_KEY, b""))
+        noted = metadata.metadata or {}
+        rows, index = _DECODER.decode(noted.get(_INDEX_KEY, b""))
+        documents = _DOCUMENTS_DECODER.decode(noted[_DOCUMENTS_KEY]) if _DOCUMENTS_KEY in noted else []
     except PARQUET_ERRORS as problem:
         raise corrupt_error(ref, f"its footer can't be decoded: {problem}") from problem
     groups, runs = [], {}
@@ -219,10 +266,12 @@ def decode_index(footer: bytes | memoryview, ref: SegmentRef) -> ObjectIndex:
             raise_corrupt(ref, "its footer contradicts itself")
         runs[topic_id, partition] = (row, count)
         row += count
+    if documents and (sum(one[0] for one in documents) != row or min(documents)[0] <= 0):
+        raise_corrupt(ref, "its footer contradicts itself")
     is_whole = (position, first_row, len(rows)) == (ref.footer_start, row, metadata.num_row_groups)
     if not is_whole or len(runs) != len(index):
         raise_corrupt(ref, "its footer contradicts itself")
-    return ObjectIndex(ref=ref, groups=tuple(groups), runs=runs, metadata=metadata)
+    return ObjectIndex(ref=ref, groups=tuple(groups), runs=runs, metadata=metadata, documents=documents)
 
 
 def decode_group(index: ObjectIndex, number: int, data: bytes | memoryview) -> pa.Table:

@@ -19,6 +19,7 @@ from log_format.errors import CorruptData, ObjectMissing
 from log_format.journal.journal_object import ObjectIndex, assign_run_offsets, decode_group, decode_index
 from log_format.layout import journal_root
 from log_format.limits import SEGMENT_WHOLE_BYTES_MAX
+from log_format.records.document_schemas import with_schema_rows
 from log_format.segments.download import read_segment
 from log_format.segments.footer import raise_corrupt
 from log_format.segments.run import SegmentRef
@@ -68,6 +69,12 @@ class JournalReader:
             ) from problem
         records = pa.concat_tables(parts)
         return assign_run_offsets(records, run.partition, run.base_offset)
+
+    def read_judged(self, run: JournalRunRef) -> pa.Table:
+        """Return the records of the run with the schemas by which they were judged (``document_schemas``), as ``read`` does."""
+        records = self.read(run)
+        index = self._index(f"{journal_root(run.journal)}{run.ref.path}", run.ref)
+        return with_schema_rows(records, index.schemas_of(*index.runs[run.topic_id, run.partition]))
 
     def _index(self, key: str, ref: SegmentRef) -> ObjectIndex:
         found = self._get(key, -1)

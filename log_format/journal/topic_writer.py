@@ -11,7 +11,7 @@ All calls block.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -107,8 +107,10 @@ class TopicWriter:
                 return None
             undrained = at.runs.of(known.topic_id)
             ends, parts = plan_drain(known, undrained, own.next_offsets, bytes_max=self._drain_bytes_max)
-            records = self._records(here.journal, known.topic_id, parts)
-            if not self._committer(log).commit(Drain(known, records, ends, self._new_id)).result:
+            read = self._reader.read_judged if own.config.subjects.are_set else self._reader.read
+            records = self._records(here.journal, known.topic_id, parts, read)
+            drain = Drain(known, records, ends, self._new_id, self._type_records)
+            if not self._committer(log).commit(drain).result:
                 return None
             if (ends == known.next_offsets).all():
                 break
@@ -198,20 +200,24 @@ class TopicWriter:
         return Committer(log, new_id=self._new_id, engine=self._engine)
 
     def _records(
-        self, journal: int, topic_id: str, parts: Sequence[tuple[SegmentRef, Sequence[UndrainedRun]]]
+        self,
+        journal: int,
+        topic_id: str,
+        parts: Sequence[tuple[SegmentRef, Sequence[UndrainedRun]]],
+        read: Callable[[JournalRunRef], pa.Table],
     ) -> pa.Table:
-        """Return the records of these runs: ``RECORD_SCHEMA``, by partition and offset."""
+        """Return the records of these runs, by partition and offset."""
         places = [
             JournalRunRef(journal, ref, topic_id, run.partition, run.base_offset) for ref, runs in parts for run in runs
         ]
         if not places:
             return RECORD_SCHEMA.empty_table()
         try:
-            read = {place: self._reader.read(place) for place in places}
+            tables = {place: read(place) for place in places}
         except StoreUnavailable as problem:
             raise BackOff(f"The store did not return journal {journal}: {problem.detail}.") from problem
         in_order = sorted(places, key=lambda place: (place.partition, place.base_offset))
-        return pa.concat_tables([read[place] for place in in_order]).combine_chunks()
+        return pa.concat_tables([tables[place] for place in in_order]).combine_chunks()
 
 
 def _look(log: TableLog[StateT]) -> StateT:

@@ -60,6 +60,7 @@ __all__ = [
     "AppendRequest",
     "Batch",
     "TypeRecords",
+    "columns_error",
     "expected_offset_error",
     "settings_error",
 ]
@@ -305,6 +306,17 @@ def settings_error(batch: Batch, state: TopicState) -> TidelogError | None:
         return RequestRefused(
             f"Topic {state.topic!r} is compacted by key, but a record has no key.", code=ErrorCode.INVALID_RECORD
         )
+    return None
+
+
+def columns_error(batch: Batch, state: TopicState) -> TidelogError | None:
+    """Return the error if the batch's typed columns contradict those of the topic's table, else None."""
+    if batch.typed is None:
+        return None
+    try:
+        state.columns.merged_with(batch.columns)
+    except TypeConflict as conflict:
+        return _type_error(state, conflict)
     return None
 
 

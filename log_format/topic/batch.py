@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from log_format.records.document_schemas import DocumentSchemas, read_note
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.single import SingleRecord, records_to_table
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns, typed_columns, with_typed_columns
@@ -127,6 +128,11 @@ class Batch:
         return NO_TYPED_COLUMNS if self.typed is None else typed_columns(self.typed.schema)
 
     @property
+    def document_schemas(self) -> DocumentSchemas:
+        """Schemas by which the records that are JSON documents were judged."""
+        return read_note(self.typed)
+
+    @property
     def partitions(self) -> Partitions:
         """Partition of each row."""
         if self._partitions is None:
@@ -189,14 +195,15 @@ def concatenate_records(
         else:
             for batch in some:
                 table = records_at_append_time(batch) if batch.topic_id in log_append_time else batch.records
-                tables.append(table if not columns else _with_typed(table, batch.typed, columns))
+                tables.append(table if not columns else with_typed(table, batch.typed, columns))
                 partitions.append(batch.partitions)
     if len(tables) == 1:
         return tables[0].combine_chunks(), partitions[0]
     return pa.concat_tables(tables).combine_chunks(), np.concatenate(partitions)
 
 
-def _with_typed(records: pa.Table, typed: pa.Table | None, columns: TypedColumns) -> pa.Table:
+def with_typed(records: pa.Table, typed: pa.Table | None, columns: TypedColumns) -> pa.Table:
+    """Return the records with these typed columns, of which ``typed`` has the values; what it lacks is null."""
     if typed is not None:
         for name in typed.schema.names:
             records = records.append_column(typed.schema.field(name), typed.column(name))

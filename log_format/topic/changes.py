@@ -296,7 +296,7 @@ def columns_actions(state: TopicState, columns: TypedColumns) -> list[Action]:
     """Return the actions that give the topic's table these typed columns, which have all that it has; none if it has them."""
     if columns == state.columns:
         return []
-    metadata = moved_metadata(replace(state, columns=columns), NO_MOVE)
+    metadata = moved_metadata(replace(state, columns=columns), TopicMove(to=state.attachment))
     return [metadata] if state.columns else [protocol_of(columns), metadata]
 
 

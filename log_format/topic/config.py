@@ -149,6 +149,11 @@ def subjects_named(config: Mapping[str, object]) -> list[str]:
     return [name for name in named if isinstance(name, str) and name]
 
 
+def names_schemas(config: Mapping[str, object]) -> bool:
+    """Return whether settings say by which schemas the topic's records are judged, or that they are not."""
+    return any(isinstance(SETTINGS.get(name), SubjectSetting) for name in config)
+
+
 def check_topic_name(name: object) -> str:
     """Return the name if a topic may have it. Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``)."""
     if (
@@ -277,12 +282,6 @@ class TopicConfig:
         if "value.schema" not in self.overrides and "key.schema" not in self.overrides:
             return UNTYPED  # asked for with each batch
         return Subjects(self.choice("value.schema"), self.choice("key.schema"))
-
-    @property
-    def commit_mode(self) -> str:
-        """Where the topic's appends are committed: ``commit.mode``, but a typed topic has its own commits, which write its
-        columns."""
-        return "own" if self.subjects.are_set else self.choice("commit.mode")
 
     @property
     def deletes_old(self) -> bool:

@@ -18,6 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format.records.canonical_json import render
+from log_format.records.document_schemas import (
+    KEY_DOCUMENT_SCHEMA,
+    NO_SCHEMA,
+    VALUE_DOCUMENT_SCHEMA,
+    DocumentSchemas,
+    add_note,
+    document_schemas_of,
+)
 from log_format.records.typed_columns import (
     DATA,
     DATA_ERROR,
@@ -109,15 +117,22 @@ class SubjectReader:
     def __init__(self, subject: str, versions: Sequence[tuple[int, SchemaReader]]) -> None:
         self.subject = subject
         self._readers: Mapping[int, SchemaReader] = dict(versions)
-        self._newest = versions[-1][1]
+        self.newest_id, self._newest = versions[-1]
         self.type = versions[0][1].type
         for _, reader in versions[1:]:
             self.type = merge(self.type, reader.type)
 
-    def column_of(self, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
+    def column_of(
+        self, values: pa.BinaryArray, documents: npt.NDArray[np.int64] | None = None
+    ) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of the values, and the fault of each that is of no version, whose row has no meaning. A null value is
-        a null in the column."""
-        return _of_present(values, self._of_present)
+        a null in the column.
+
+        ``documents``: id of the schema by which each value is judged that is a JSON document; below 0, or None: the newest.
+        """
+        if documents is not None and values.null_count:
+            documents = documents[values.is_valid().to_numpy(zero_copy_only=False)]
+        return _of_present(values, lambda present: self._of_present(present, documents))
 
     def given(self, values: pa.StructArray, bytes_max: int) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of values that came as columns, by the newest version, and the fault of each as ``column_of``.
@@ -135,8 +150,12 @@ class SubjectReader:
         """Return the documents of a column as ``given`` returns it. Raises ``DocumentsTooLarge``."""
         return render(column, self._newest.form, bytes_max=bytes_max)
 
-    def _of_present(self, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
+    def _of_present(
+        self, values: pa.BinaryArray, documents: npt.NDArray[np.int64] | None
+    ) -> tuple[pa.Array, dict[int, Fault]]:
         ids = _schema_ids(values)
+        if documents is not None:
+            ids = np.where((ids == _DOCUMENT) & (documents >= 0), _DOCUMENT_BY - documents, ids)
         if len(ids) and (kind := int(ids.min())) == int(ids.max()):
             return self._of_one(kind, values)
         kinds = np.unique(ids)
@@ -155,13 +174,12 @@ class SubjectReader:
 
     def _of_one(self, kind: int, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of values that are all of one schema, or all documents."""
-        if kind == _DOCUMENT:
-            column, faults = self._newest.documents(values)
-        elif (reader := self._readers.get(kind)) is not None:
-            column, faults = reader.framed(values)
-        else:
-            fault = Fault("", f"its schema {kind} is not one of subject {self.subject!r}", is_schema_unknown=True)
+        schema_id = kind if kind >= 0 else self.newest_id if kind == _DOCUMENT else _DOCUMENT_BY - kind
+        reader = self._readers.get(schema_id)
+        if reader is None:
+            fault = Fault("", f"its schema {schema_id} is not one of subject {self.subject!r}", is_schema_unknown=True)
             return pa.nulls(len(values), self.type), dict.fromkeys(range(len(values)), fault)
+        column, faults = reader.framed(values) if kind >= 0 else reader.documents(values)
         return conform(column, self.type), faults
 
 
@@ -179,6 +197,9 @@ def _of_present(values: pa.Array, typed: Callable[[pa.Array], _Typed]) -> _Typed
 
 
 _DOCUMENT: Final = -1
+"""A JSON document that is judged by the newest schema."""
+_DOCUMENT_BY: Final = -2
+"""Less the id of a schema: a JSON document that is judged by that schema."""
 
 
 def _schema_ids(values: pa.BinaryArray) -> npt.NDArray[np.int64]:
@@ -236,17 +257,23 @@ class RecordReaders:
     ) -> tuple[pa.Table, list[Misfit]]:
         """Return the typed columns of records, and the records that don't fit, by row.
 
-        A record that does not fit has null in both columns and the reason in ``data_error``. ``given``: the values, if they came
-        as columns; ``bytes_max`` as for ``SubjectReader.given``, which says what is raised then.
+        A record that does not fit has null in both columns and the reason in ``data_error``. JSON documents are judged by the
+        schemas that the records name (``document_schemas``), else by the newest, which the columns note.
+
+        ``given``: the values, if they came as columns; ``bytes_max`` as for ``SubjectReader.given``, which says what is raised then.
         """
         misfits: list[Misfit] = []
         found: dict[str, pa.Array] = {}
-        for part, name, reader in (("value", DATA, self.value), ("key", KEY_DATA, self.key)):
+        for part, name, reader, by in (
+            ("value", DATA, self.value, VALUE_DOCUMENT_SCHEMA),
+            ("key", KEY_DATA, self.key, KEY_DOCUMENT_SCHEMA),
+        ):
             if reader is not None:
                 if name == DATA and given is not None:
                     found[name], faults = reader.given(given, bytes_max)
                 else:
-                    found[name], faults = reader.column_of(records.column(part).combine_chunks())
+                    values, documents = records.column(part).combine_chunks(), document_schemas_of(records, by)
+                    found[name], faults = reader.column_of(values, documents)
                 misfits += [Misfit(row, part, fault) for row, fault in faults.items()]
         misfits.sort(key=lambda misfit: misfit.row)
         errors = pa.nulls(records.num_rows, pa.string())
@@ -256,7 +283,12 @@ class RecordReaders:
             found = {name: pc.if_else(fits, column, pa.scalar(None, column.type)) for name, column in found.items()}
         fields = self.columns.fields()
         columns = [errors if field.name == DATA_ERROR else found[field.name] for field in fields]
-        return pa.Table.from_arrays(columns, schema=pa.schema(fields)), misfits
+        return add_note(pa.Table.from_arrays(columns, schema=pa.schema(fields)), self._newest), misfits
+
+    @property
+    def _newest(self) -> DocumentSchemas:
+        value, key = (NO_SCHEMA if one is None else one.newest_id for one in (self.value, self.key))
+        return DocumentSchemas(value, key)
 
 
 def _errors(misfits: Iterable[Misfit], count: int) -> pa.StringArray:

@@ -21,14 +21,21 @@ from log_format.transactions.transaction_finisher import TransactionFinisher
 from tests.support.all_allowed import all_allowed
 from tests.support.clocks import ManualClock
 from tests.support.engine import Gateway, make_gateway
+from tests.support.faulty_store import nothing
 from tests.support.kafka_transactions import begun, stage
 from tests.support.records import batch_of
 from tests.support.registry import record
 from tests.support.typed_topic import register_in, stored_columns
 
 ORDER = record("Order", id="long")
-LATER = record("Order", id="long", note=(["null", "string"], None))
+LATER = record("Order", id="long", note=("string", "none"))
 MISFIT = "value.id: it is missing"
+
+
+def fail_registry(_operation: str, key: str) -> None:
+    """No request for the registry is answered."""
+    if key.startswith("system/schemas/"):
+        raise StoreUnavailable(key, "it is slow", may_have_happened=False)
 
 
 def new_id() -> str:
@@ -97,17 +104,24 @@ async def test_a_gateway_that_has_not_read_the_registry_writes_the_columns() -> 
     assert stored_columns(gateway.store, "t") == [({"id": 1}, None)]
 
 
+async def test_a_gateway_judges_by_the_newest_version() -> None:
+    """Another gateway registered it, and nobody has produced to the topic since; it goes on by what it knows if it must."""
+    gateway = await typed_gateway(left_alone_ms=-1)
+    register_in(gateway.store, "t-value", LATER)
+    for number, is_readable in enumerate((True, False)):
+        await decided(gateway, finisher(gateway), [b'{"id":%d}' % number])
+        gateway.store.before = nothing if is_readable else fail_registry
+        await gateway.engine.sweeping.sweep_once(left_alone_ms=-1)
+    assert stored_columns(gateway.store, "t") == [({"id": 0, "note": "none"}, None), ({"id": 1, "note": None}, None)]
+
+
 async def test_records_wait_while_the_registry_can_not_be_read() -> None:
     """They are not stored without columns; the next try finishes the transaction."""
     gateway = await typed_gateway()
     finishing = finisher(gateway)
     row = await decided(gateway, finishing, [b'{"id":1}'])
 
-    def fail(_operation: str, key: str) -> None:
-        if key.startswith("system/schemas/"):
-            raise StoreUnavailable(key, "it is slow", may_have_happened=False)
-
-    gateway.store.before = fail
+    gateway.store.before = fail_registry
     with pytest.raises(BackOff, match="schemas of the topic can't be read"):
         finishing.finish(row)
     gateway.store.come_back()
