@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from log_format.errors import CorruptData
 from log_format.journal.journal_object import EncodedObject, TopicRecords, decode_group, decode_index, encode_object
 from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.limits import ROW_GROUP_BYTES_MAX, SEGMENT_WHOLE_BYTES_MAX
+from log_format.records.schema import RECORD_SCHEMA
 from log_format.segments.run import SegmentRef
 from log_format.stores.memory import MemoryStore
 from tests.support.records import records_of
@@ -130,3 +133,33 @@ def test_damage_is_noticed(position: int, xor: int, how: str) -> None:
         return
     assert how == "change"
     assert position < 4, "Parquet's leading magic is read by no reader of ranges"
+
+
+def test_an_object_says_by_which_schemas_documents_were_judged() -> None:
+    """Each run's records name theirs, in the order of the object; without such records its footer says nothing of schemas."""
+    judged = part("b", [b"1", b"2", b"3"], [1, 0, 1])._replace(schemas=np.array([(7, -1), (7, 4), (8, -1)], np.int64))
+    encoded = encode_object([judged, part("a", [b"4"], [0])])
+    store, ref = stored(encoded)
+    reader = JournalReader(store, cache_bytes=1 << 20)
+    found = reader.read_judged(JournalRunRef(0, ref, "b-id", 1, 40))
+    assert found.column("value").to_pylist() == [b"1", b"3"]
+    assert found.column("value_document_schema").to_pylist() == [7, 8]
+    assert found.column("key_document_schema").to_pylist() == [-1, -1]
+    plain = reader.read_judged(JournalRunRef(0, ref, "a-id", 0, 0))
+    assert plain.column("value_document_schema").to_pylist() == [-1]
+    assert reader.read(JournalRunRef(0, ref, "b-id", 0, 0)).schema.equals(RECORD_SCHEMA)
+    for parts in ([part("a", [b"4"], [0])], [part("a", [b"4"], [0])._replace(schemas=None)]):
+        assert b"tidelog.documents" not in encode_object(parts).data
+
+
+@pytest.mark.parametrize("documents", [b"[[3,7,-1]]", b"[[0,7,-1]]", b"[[-2,7,1]]", b"[[2,7]]   ", b"no JSON   "])
+def test_schemas_that_are_not_those_of_the_records_are_noticed(documents: bytes) -> None:
+    """Their number differs from that of the records, or the text is none."""
+    schemas = np.array([(7, -1), (7, -1)], np.int64)
+    encoded = encode_object([part("a", [b"1", b"2"], [0, 0])._replace(schemas=schemas)])
+    footer = encoded.data[encoded.footer_start :]
+    assert footer.count(b"[[2,7,-1]]") == 1
+    wrong = footer.replace(b"[[2,7,-1]]", documents)
+    ref = SegmentRef(PATH, len(encoded.data), encoded.footer_start, zlib.crc32(wrong))
+    with pytest.raises(CorruptData, match="its footer"):
+        decode_index(wrong, ref)
