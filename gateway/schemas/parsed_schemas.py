@@ -36,19 +36,21 @@ class ParsedSchemas:
         """Bytes of the texts of the schemas that are kept."""
         return self._bytes
 
-    def parsed(self, schema: Schema, references: Sequence[tuple[str, str]]) -> ParsedSchema:
+    def parsed(self, schema: Schema, references: Sequence[tuple[str, str]], *, is_new: bool = False) -> ParsedSchema:
         """Return the schema as parsed with name and text of all that it refers to.
+
+        ``is_new``: whether it is to be registered, and is no import, so that all of it is checked (``parse``).
 
         Call it in a thread. Raises ``RegistryRefused``: 42201, or 50001 if the gateway lacks a library.
         """
-        key = _key(schema, references)
+        key = _key(schema, references, is_new=is_new)
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
                 self._kept.move_to_end(key)
                 return found[0]
         try:
-            parsed = parse(schema, references)
+            parsed = parse(schema, references, is_new=is_new)
         except InvalidSchema as problem:
             raise invalid_schema(problem.detail) from problem
         except ImportError as problem:
@@ -69,8 +71,8 @@ class ParsedSchemas:
                 self._bytes -= self._kept.popitem(last=False)[1][1]
 
 
-def _key(schema: Schema, references: Sequence[tuple[str, str]]) -> bytes:
-    found = blake2b(digest_size=20)
+def _key(schema: Schema, references: Sequence[tuple[str, str]], *, is_new: bool) -> bytes:
+    found = blake2b(b"new" if is_new else b"", digest_size=20)
     for part in (schema.type, schema.text, *(part for pair in references for part in pair)):
         data = part.encode("utf-8", "surrogatepass")
         found.update(b"%d:" % len(data))

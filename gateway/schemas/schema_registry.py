@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -107,10 +107,12 @@ class SchemaRegistry:
         """Return a registered schema of a context, parsed. Raises ``RegistryRefused`` (42201), ``BackOff``."""
         return await self._pool.run(self._parsed.parsed, schema, state.resolved(schema, context))
 
-    async def understood(self, wanted: Registration) -> tuple[SchemasState, Schema, ParsedSchema]:
+    async def understood(
+        self, wanted: Registration, *, is_new: bool = False
+    ) -> tuple[SchemasState, Schema, ParsedSchema]:
         """Return the schema with the text by which it is registered, and the state at which its references were found.
 
-        Raises ``RegistryRefused`` (42201), ``BackOff``.
+        ``is_new``: as in ``ParsedSchemas.parsed``. Raises ``RegistryRefused`` (42201), ``BackOff``.
         """
         context = split(wanted.subject)[0]
         state = await self._table.seen()
@@ -119,7 +121,7 @@ class SchemaRegistry:
         except RegistryRefused:
             state = await self._table.fresh()
             references = state.resolved(wanted.schema, context)
-        parsed = await self._pool.run(self._parsed.parsed, wanted.schema, references)
+        parsed = await self._pool.run(partial(self._parsed.parsed, wanted.schema, references, is_new=is_new))
         is_normal = wanted.normalize or bool(state.config(wanted.subject).normalize)
         text = parsed.normalized if is_normal else parsed.canonical
         return state, replace(wanted.schema, text=text), parsed
@@ -141,11 +143,25 @@ class SchemaRegistry:
             BackOff: Nothing happened.
             OutcomeUnknown: Whether it is registered is not known; asking again tells.
         """
-        state, schema, parsed = await self.understood(wanted)
+        try:
+            state, schema, parsed = await self.understood(wanted, is_new=wanted.schema_id is None)
+        except RegistryRefused:
+            known = await self._as_stored(wanted)
+            if known is None:
+                raise
+            return known
         # One after another where they are compared: each would otherwise make the others compare again.
         lock = self._locks.setdefault(wanted.subject, asyncio.Lock())
         async with lock if compared(state, wanted.subject).compares else nullcontext():
             return await self._registered(wanted, state, schema, parsed)
+
+    async def _as_stored(self, wanted: Registration) -> Registered | None:
+        """Return a schema that the subject has, although it would be refused today; None if it has not."""
+        with suppress(RegistryRefused):
+            _, found = await self.looked_up(wanted, deleted=False)
+            if found is not None:
+                return Registered(schema=found.schema, id=found.schema_id, version=found.version)
+        return None
 
     async def _registered(
         self, wanted: Registration, state: SchemasState, schema: Schema, parsed: ParsedSchema
@@ -185,7 +201,7 @@ class SchemaRegistry:
 
         Raises ``RegistryRefused`` (42201), ``BackOff``.
         """
-        state, schema, parsed = await self.understood(wanted)
+        state, schema, parsed = await self.understood(wanted, is_new=True)
         versions = compared(state, wanted.subject)
         refusal = await self._compared(state, wanted.subject, schema, parsed, versions, only=version)
         return [] if refusal is None else messages(refusal)

@@ -45,7 +45,7 @@ class AvroSchema(ParsedSchema):
 
 
 def parse_avro(text: str, references: Sequence[tuple[str, str]], *, is_new: bool = True) -> AvroSchema:
-    """Parse an Avro schema. ``is_new``: its defaults and those of its references are checked. Raises ``InvalidSchema``."""
+    """Parse an Avro schema. ``is_new``: its defaults are checked; its references are stored already. Raises ``InvalidSchema``."""
     parser = _Parser(Steps())
     for name, reference in references:
         try:
@@ -53,6 +53,7 @@ def parse_avro(text: str, references: Sequence[tuple[str, str]], *, is_new: bool
         except InvalidSchema as error:
             raise InvalidSchema(error.detail, place=f"reference {name!r}") from error
     referenced = list(parser.names.values())
+    parser.defaults.clear()
     root = parser.parse(decoded(text), "", "")
     if is_new:
         parser.check_defaults()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 
 import pytest
@@ -11,15 +12,16 @@ from gateway.schemas.parsed_schemas import ParsedSchemas
 from gateway.schemas.schema_registry import Registration
 from log_format import layout
 from log_format.errors import BackOff, StoreUnavailable
-from log_format.schemas.changes import VERSIONS_MAX, Register, compared
+from log_format.schemas.changes import VERSIONS_MAX, PutMode, Register, compared
 from log_format.schemas.copied import CopiedAt
 from log_format.schemas.refusals import RegistryRefused
-from log_format.schemas.row import SchemaRow, SchemasChanges, VersionRow
-from log_format.schemas.schema import Schema, SchemaType
+from log_format.schemas.row import ModeRow, SchemaRow, SchemasChanges, VersionRow
+from log_format.schemas.schema import Reference, Schema, SchemaType
 from log_format.schemas.state import SchemasState
 from log_format.stores.memory import MemoryStore
 from tests.support.engine import Gateway, make_gateway
 from tests.support.faulty_store import FaultyStore, nothing
+from tests.support.registry import record
 
 INT = Registration(subject="a", schema=Schema(text='"int"'), normalize=False)
 
@@ -147,3 +149,34 @@ def test_parsed_schemas_are_kept_within_a_budget() -> None:
     with pytest.raises(RegistryRefused) as refused:
         parsed.parsed(Schema(text="{"), ())
     assert int(refused.value.registry_code) == 42201
+
+
+WRONG_DEFAULT = json.dumps(
+    {"type": "record", "name": "Old", "fields": [{"name": "a", "type": "int", "default": "none"}]}
+)
+"""A schema that registries took once, and that is refused today."""
+
+
+async def test_what_is_imported_or_stored_is_not_refused_by_the_checks_of_today() -> None:
+    """An import keeps it, a client that sends it again gets its id, a newer version is compared with it; a new one is refused."""
+    gateway = make_gateway()
+    schemas = gateway.engine.schemas
+    old = Registration(subject="a", schema=Schema(text=WRONG_DEFAULT), normalize=False)
+    with pytest.raises(RegistryRefused, match="is no value of its type"):
+        await schemas.register(old)
+    await schemas.decide(PutMode(row=ModeRow(subject="a", mode="IMPORT")))
+    imported = await schemas.register(replace(old, schema_id=1_000, version=1))
+    assert (imported.id, imported.version) == (1_000, 1)
+    await schemas.decide(PutMode(row=ModeRow(subject="a", mode="READWRITE")))
+    assert await schemas.register(old) == imported
+    _, found = await schemas.looked_up(old, deleted=False)
+    assert found is not None
+    assert found.schema_id == 1_000
+    newer = replace(old, schema=Schema(text=record("Old", a="long")))
+    assert await schemas.compared_with(newer, None) == []
+    assert (await schemas.register(newer)).version == 2
+    uses = Schema(text=record("Uses", old="Old"), references=(Reference(name="Old", subject="a", version=1),))
+    assert (await schemas.register(Registration(subject="uses", schema=uses, normalize=False))).version == 1
+    with pytest.raises(RegistryRefused):
+        await schemas.register(replace(old, subject="b"))
+    await _drained(gateway)
