@@ -15,7 +15,7 @@ import pyarrow as pa
 from gateway.call import detached_from_call
 from gateway.engine.pool import Pool
 from gateway.tables.schemas import SchemasTable
-from log_format.errors import BackOff, RequestRefused
+from log_format.errors import RequestRefused
 from log_format.records.document_schemas import are_judged
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns
 from log_format.schemas.changes import ClaimColumns
@@ -112,28 +112,16 @@ class ReaderCache:
     def type_records(self, subjects: Subjects, records: pa.Table) -> pa.Table | None:
         """Return the typed columns of records that were accepted before, as ``TypeRecords`` specifies.
 
-        Documents that were not judged at the door are judged by the newest schemas; by those that this gateway knows if the
-        registry can't be read.
+        It looks at the registry itself where records don't fit what this gateway knows, or come from a journal unjudged.
         """
-        known = self._typed_as_known(subjects, records)
-        if known is not None and are_judged(records, value=bool(subjects.value), key=bool(subjects.key)):
-            return known
-        try:
-            return self._stored.type_records(subjects, records)
-        except BackOff:
-            if known is None:
-                raise
-            return known
-
-    def _typed_as_known(self, subjects: Subjects, records: pa.Table) -> pa.Table | None:
-        """Return the typed columns by what this gateway knows; None if it does not know a schema that a record names."""
         state = self._schemas.state
-        with suppress(RequestRefused):
-            readers = self._kept.get(_key(subjects, state)) or make_readers(subjects, state)
-            typed, misfits = readers.typed(records)
-            if not misfits:
-                return typed
-        return None
+        if are_judged(records, value=bool(subjects.value), key=bool(subjects.key)):
+            with suppress(RequestRefused):
+                readers = self._kept.get(_key(subjects, state)) or make_readers(subjects, state)
+                typed, misfits = readers.typed(records)
+                if not misfits:
+                    return typed
+        return self._stored.type_records(subjects, records)
 
 
 def _key(subjects: Subjects, state: SchemasState) -> _Key:

@@ -56,9 +56,9 @@ def document_schemas_of(records: pa.Table, name: str) -> npt.NDArray[np.int64] |
 
 
 def are_judged(records: pa.Table, *, value: bool, key: bool) -> bool:
-    """Return whether all records name the schemas by which they were judged: of the ``value``, of the ``key``, as asked."""
+    """Return False if records at a journal were not judged at the door: their ``value``, their ``key``, as asked."""
     for name, is_asked in ((VALUE_DOCUMENT_SCHEMA, value), (KEY_DOCUMENT_SCHEMA, key)):
         schemas = document_schemas_of(records, name) if is_asked else None
-        if is_asked and (schemas is None or (schemas == NO_SCHEMA).any()):
+        if schemas is not None and (schemas == NO_SCHEMA).any():
             return False
     return True

@@ -16,7 +16,7 @@ from log_format.schemas.changes import VERSIONS_MAX, PutMode, Register, compared
 from log_format.schemas.copied import CopiedAt
 from log_format.schemas.refusals import RegistryRefused
 from log_format.schemas.row import ModeRow, SchemaRow, SchemasChanges, VersionRow
-from log_format.schemas.schema import Reference, Schema, SchemaType
+from log_format.schemas.schema import Schema, SchemaReference, SchemaType
 from log_format.schemas.state import SchemasState
 from log_format.stores.memory import MemoryStore
 from tests.support.engine import Gateway, make_gateway
@@ -175,7 +175,7 @@ async def test_what_is_imported_or_stored_is_not_refused_by_the_checks_of_today(
     newer = replace(old, schema=Schema(text=record("Old", a="long")))
     assert await schemas.compared_with(newer, None) == []
     assert (await schemas.register(newer)).version == 2
-    uses = Schema(text=record("Uses", old="Old"), references=(Reference(name="Old", subject="a", version=1),))
+    uses = Schema(text=record("Uses", old="Old"), references=(SchemaReference(name="Old", subject="a", version=1),))
     assert (await schemas.register(Registration(subject="uses", schema=uses, normalize=False))).version == 1
     with pytest.raises(RegistryRefused):
         await schemas.register(replace(old, subject="b"))

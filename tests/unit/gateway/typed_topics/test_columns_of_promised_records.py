@@ -21,7 +21,6 @@ from log_format.transactions.transaction_finisher import TransactionFinisher
 from tests.support.all_allowed import all_allowed
 from tests.support.clocks import ManualClock
 from tests.support.engine import Gateway, make_gateway
-from tests.support.faulty_store import nothing
 from tests.support.kafka_transactions import begun, stage
 from tests.support.records import batch_of
 from tests.support.registry import record
@@ -102,17 +101,6 @@ async def test_a_gateway_that_has_not_read_the_registry_writes_the_columns() -> 
     await other.engine.sweeping.sweep_once(left_alone_ms=-1)
     assert finisher(gateway).finish(row).state == "committed"
     assert stored_columns(gateway.store, "t") == [({"id": 1}, None)]
-
-
-async def test_a_gateway_judges_by_the_newest_version() -> None:
-    """Another gateway registered it, and nobody has produced to the topic since; it goes on by what it knows if it must."""
-    gateway = await typed_gateway(left_alone_ms=-1)
-    register_in(gateway.store, "t-value", LATER)
-    for number, is_readable in enumerate((True, False)):
-        await decided(gateway, finisher(gateway), [b'{"id":%d}' % number])
-        gateway.store.before = nothing if is_readable else fail_registry
-        await gateway.engine.sweeping.sweep_once(left_alone_ms=-1)
-    assert stored_columns(gateway.store, "t") == [({"id": 0, "note": "none"}, None), ({"id": 1, "note": None}, None)]
 
 
 async def test_records_wait_while_the_registry_can_not_be_read() -> None:

@@ -20,7 +20,9 @@ from log_format.limits import REGISTRY_WAIT_MS_MAX
 from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Batch
+from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.config import Subjects
+from tests.support import records
 from tests.support.clocks import LaterClock
 from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 from tests.support.faulty_store import FaultyStore
@@ -159,6 +161,22 @@ async def test_a_drain_waits_for_a_registry_that_can_not_be_read() -> None:
     other.store.come_back()
     await topic.moving.drain_all()
     assert stored_columns(gateway.store, "t") == [({"id": 1}, None)]
+
+
+async def test_records_that_no_door_judged_are_judged_by_the_newest_version() -> None:
+    """Those of transactions and delayed ones come to a journal so; the gateway that drains them has not heard of the version."""
+    gateway = make_gateway()
+    topic = await typed_topic(gateway)
+    register_in(gateway.store, SUBJECT, LATER)
+    stamp = TransactionStamp("t-1", 1, 0)
+    assert topic.state.topic_id is not None
+    batch = records.batch_of(topic.state.topic_id, [b'{"id":1}', b"{}"], transaction=stamp)
+    await topic.appending.await_acknowledgement(topic.submit(batch, None))
+    await topic.moving.drain_all()
+    assert stored_columns(gateway.store, "t") == [
+        ({"id": 1, "note": "none"}, None),
+        (None, "value.id: it is missing"),
+    ]
 
 
 async def test_the_wait_has_a_bound() -> None:
