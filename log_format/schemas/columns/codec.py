@@ -260,7 +260,7 @@ class RecordReaders:
         A record that does not fit has null in both columns and the reason in ``data_error``. JSON documents are judged by the
         schemas that the records name (``document_schemas``), else by the newest, which the columns note.
 
-        ``given``: the values, if they came as columns; ``bytes_max`` as for ``SubjectReader.given``, which says what is raised then.
+        ``given``: the values, if they came as columns; ``bytes_max`` as for ``SubjectReader.given``, whose errors this raises.
         """
         misfits: list[Misfit] = []
         found: dict[str, pa.Array] = {}
