@@ -182,10 +182,6 @@ JOURNAL_ATTACH_BYTES_MAX: Final = 16 * 1024 * 1024
 """Most bytes of producers and transactions of the topics that one commit of a journal attaches, not counting the first topic. A
 commit's entries have at most 64 MiB (docs/format.md, section 13.3)."""
 
-REGISTRY_WAIT_MS_MAX: Final = 900_000
-"""Longest time in ms that a drain of a typed topic waits for a registry that can't be read. Then records get no columns, and the
-reason: a journal that isn't drained refuses the records of all its topics in the end."""
-
 OVERTAKE_MS: Final = 2_000
 """How long others wait for the program that changes a topic after its journal has closed the topic's number."""
 

@@ -24,7 +24,6 @@ from log_format.journal.entries import Drained
 from log_format.journal.topics import JournalTopic
 from log_format.journal.undrained import Undrained, UndrainedRun
 from log_format.layout import segment_path
-from log_format.limits import REGISTRY_WAIT_MS_MAX
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, typed_columns
 from log_format.segments.run import SegmentRef
@@ -40,6 +39,9 @@ from log_format.topic.producers import StampedBatch, encode_stamps
 from log_format.topic.segment_tags import TAG_FORGOTTEN, TAG_PRODUCERS, TAG_SPENT, add_segment
 from log_format.topic.state import Offsets, TopicState
 
+REGISTRY_WAIT_MS_MAX: Final = 900_000
+"""Longest time in ms that a drain of a typed topic waits for a registry that can't be read. Then records get no columns, and the
+reason: a journal that isn't drained refuses the records of all its topics in the end."""
 DRAIN_BYTES_MAX: Final = 32 * 1024 * 1024
 """Stored bytes of journal objects after which a drain takes no further commit."""
 

@@ -14,9 +14,8 @@ from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.errors import BackOff, StoreUnavailable, TopicReplaced
 from log_format.ids import random_id
-from log_format.journal.drain import Drain, plan_drain
+from log_format.journal.drain import REGISTRY_WAIT_MS_MAX, Drain, plan_drain
 from log_format.journal.view import journal_topic
-from log_format.limits import REGISTRY_WAIT_MS_MAX
 from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Batch
