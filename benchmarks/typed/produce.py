@@ -1,7 +1,7 @@
 """What a schema costs: CPU of the gateway for a record that is checked and gets columns, beside the same record without a schema.
 
-JSON documents over HTTP, a thousand in a request; and values of Confluent's Avro serializer by confluent-kafka. Eight fields. The
-untyped topic is the base, turn by turn in the same run.
+JSON documents over HTTP, a thousand in a request; and values of Confluent's Avro and Protobuf serializers by confluent-kafka.
+Eight fields. The untyped topic is the base, turn by turn in the same run.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, Producer
+from google.protobuf import descriptor_pool, json_format, message_factory
 
 from benchmarks.harness.load import request
 from benchmarks.harness.options import Options
@@ -24,6 +25,7 @@ from benchmarks.harness.processes import Server, call, free_port, gateway, make_
 from benchmarks.harness.report import Table
 from benchmarks.harness.stores import directory
 from benchmarks.produce.price import priced
+from log_format.schemas.parsing_protobuf import parse_protobuf
 
 RECORDS: Final = 1_000
 CONNECTIONS: Final = 2
@@ -31,6 +33,7 @@ KAFKA_RECORDS: Final = 200_000
 ROUNDS: Final = 5
 JSON_RATIO_MAX: Final = 2.0
 AVRO_RATIO_MAX: Final = 1.4
+PROTOBUF_RATIO_MAX: Final = 1.4
 _FIELDS: Final = (
     ("id", "long"),
     ("amount", "double"),
@@ -41,7 +44,11 @@ _FIELDS: Final = (
     ("order", "long"),
     ("city", "string"),
 )
+_PROTOBUF: Final = """syntax = "proto3"; import "google/protobuf/timestamp.proto";
+message Order { int64 id = 1; double amount = 2; string name = 3; google.protobuf.Timestamp at = 4; int32 quantity = 5;
+  bool is_paid = 6; int64 order = 7; string city = 8; }"""
 _TOPICS: Final = {"untyped": "", "typed": "orders-value"}
+_PROTOBUF_TOPICS: Final = {"untyped": "", "typed_protobuf": "protobuf-value"}
 
 
 def measure(_options: Options) -> Iterator[Table]:
@@ -55,7 +62,7 @@ def measure(_options: Options) -> Iterator[Table]:
     )
     address = f"127.0.0.1:{free_port()}"
     with directory() as store, gateway(store, settings=["--kafka-listen", address]) as server:
-        schema_id = _set_up(server)
+        schema_id, protobuf_id = _set_up(server)
         documents = [json.dumps(_order(number)) for number in range(RECORDS)]
         loads = {name: partial(_by_http, server, name, documents) for name in _TOPICS}
         _add(
@@ -68,17 +75,26 @@ def measure(_options: Options) -> Iterator[Table]:
         values = [_framed(schema_id, _order(number)) for number in range(RECORDS)]
         sent = {name: partial(_by_kafka, server, address, name, values) for name in _TOPICS}
         _add(table, "Avro by confluent-kafka", len(values[0]), in_turns(sent, ROUNDS, warms_up=True), AVRO_RATIO_MAX)
+        messages = [_serialized(protobuf_id, _order(number)) for number in range(RECORDS)]
+        written = {
+            name: partial(_by_kafka, server, address, topic, messages)
+            for name, topic in zip(_TOPICS, _PROTOBUF_TOPICS, strict=True)
+        }
+        rounds = in_turns(written, ROUNDS, warms_up=True)
+        _add(table, "Protobuf by confluent-kafka", len(messages[0]), rounds, PROTOBUF_RATIO_MAX)
     yield table
 
 
-def _set_up(server: Server) -> int:
-    """Register the schema and make both topics; return the schema's id."""
+def _set_up(server: Server) -> tuple[int, int]:
+    """Register the schemas and make the topics; return the schemas' ids."""
     fields = [{"name": name, "type": kind} for name, kind in _FIELDS]
     schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
     registered = call(server.port, "POST", "/registry/subjects/orders-value/versions", {"schema": schema})
-    for name, subject in _TOPICS.items():
+    message = {"schema": _PROTOBUF, "schemaType": "PROTOBUF"}
+    other = call(server.port, "POST", "/registry/subjects/protobuf-value/versions", message)
+    for name, subject in (_TOPICS | _PROTOBUF_TOPICS).items():
         make_topic(server.port, name, partitions=4, config={"value.schema": subject})
-    return int(registered["id"])
+    return int(registered["id"]), int(other["id"])
 
 
 def _order(number: int) -> dict[str, Any]:
@@ -111,6 +127,17 @@ def _framed(schema_id: int, order: dict[str, Any]) -> bytes:
     body = _long(order["id"]) + struct.pack("<d", order["amount"]) + _long(len(name)) + name
     body += _long(1_795_867_200_000) + _long(order["quantity"]) + bytes([order["is_paid"]])
     return b"\0" + schema_id.to_bytes(4, "big") + body + _long(order["order"]) + _long(len(city)) + city
+
+
+def _serialized(schema_id: int, order: dict[str, Any]) -> bytes:
+    """Return the order as Confluent's Protobuf serializer writes it."""
+    parsed = parse_protobuf(_PROTOBUF, [])
+    pool = descriptor_pool.DescriptorPool()
+    for file in parsed.files:
+        pool.AddSerializedFile(file.SerializeToString())
+    message = message_factory.GetMessageClass(pool.FindMessageTypeByName("Order"))()
+    json_format.ParseDict(order, message)
+    return b"\0" + schema_id.to_bytes(4, "big") + b"\0" + bytes(message.SerializeToString())
 
 
 def _by_http(server: Server, topic: str, documents: Sequence[str]) -> tuple[float, float]:

@@ -26,9 +26,9 @@ from gateway.engine.open_table import TableAccess
 from gateway.engine.pool import MakeExecutor, Pool
 from gateway.schemas.parsed_schemas import ParsedSchemas
 from gateway.tables.schemas import SchemasTable
-from log_format.records.typed_columns import TypeConflict, merge
+from log_format.records.typed_columns import TypeConflict
 from log_format.schemas.changes import Compared, Recheck, Register, compared
-from log_format.schemas.columns.codec import SchemaReader
+from log_format.schemas.columns.codec import SchemaReader, SubjectReader
 from log_format.schemas.columns.shape import Untypable
 from log_format.schemas.compatibility.check import Refusal, first_incompatible
 from log_format.schemas.compatibility.incompatibility import Level
@@ -252,9 +252,10 @@ def check_columns(state: SchemasState, subject: str, schema: Schema) -> None:
     """Check that columns can have the schema together with the subject's versions. Raises ``RegistryRefused`` (409)."""
     context = split(subject)[0]
     try:
-        columns = SchemaReader(schema, state.resolved(schema, context)).type
+        newest = SchemaReader(schema, state.resolved(schema, context))
         for version in reversed(state.versions(subject, deleted=True)):
-            merge(SchemaReader(version.schema, state.resolved(version.schema, context)).type, columns)
+            older = SchemaReader(version.schema, state.resolved(version.schema, context))
+            SubjectReader(subject, [(0, older), (1, newest)])
     except (Untypable, TypeConflict) as problem:
         raise RegistryRefused(
             RegistryCode.INCOMPATIBLE_SCHEMA,

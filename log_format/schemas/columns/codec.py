@@ -3,6 +3,9 @@
 A value of Confluent's serializers begins with a zero byte and the id of its schema, 4 bytes, big-endian; what follows is as the
 schema's type has it. Any other value is a JSON document of the subject's newest version.
 
+A column of Protobuf belongs to the numbers of its fields: a number that names another column in a newer version is refused, as is
+a member of another type.
+
 Source: Confluent, "Wire format".
 """
 
@@ -10,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +33,7 @@ from log_format.records.typed_columns import (
     DATA,
     DATA_ERROR,
     KEY_DATA,
+    TypeConflict,
     TypedColumns,
     conform,
     merge,
@@ -39,10 +43,13 @@ from log_format.schemas.columns.avro_compound import column_of
 from log_format.schemas.columns.avro_schema import avro_reader
 from log_format.schemas.columns.cursor import Fault, spread
 from log_format.schemas.columns.documents import Documents
-from log_format.schemas.columns.given_columns import document_form, fitted
+from log_format.schemas.columns.given_columns import UnfitType, document_form, fitted
 from log_format.schemas.columns.json_schema import json_documents
-from log_format.schemas.columns.shape import Untypable
+from log_format.schemas.columns.shape import LibraryNeeded
 from log_format.schemas.schema import Schema, SchemaType
+
+if TYPE_CHECKING:
+    from log_format.schemas.columns.protobuf_values import ProtobufValues
 
 HEADER_BYTES: Final = 5
 """Bytes before a value of Confluent's serializers: a zero, and the id of the schema."""
@@ -61,6 +68,9 @@ class SchemaReader:
 
     def __init__(self, schema: Schema, references: Sequence[tuple[str, str]] = ()) -> None:
         self._avro: Reader | None = None
+        self._documents: Documents | ProtobufValues
+        self.names: Mapping[tuple[int, ...], str] = {}
+        """Path of each column by the numbers of its fields, for Protobuf."""
         match schema.type:
             case SchemaType.AVRO:
                 reader = avro_reader(schema.text, [text for _, text in references])
@@ -68,7 +78,8 @@ class SchemaReader:
             case SchemaType.JSON:
                 self._documents = json_documents(schema.text, dict(references))
             case SchemaType.PROTOBUF:
-                raise Untypable("", "is Protobuf, which can't be typed yet")
+                self._documents = _protobuf(schema.text, references)
+                self.names = self._documents.names
         self.type = self._documents.type
         self.form = document_form(self._documents.shape)
 
@@ -76,19 +87,38 @@ class SchemaReader:
         """Return the column of values with Confluent's header, and the fault of each that is not of the schema."""
         if self._avro is not None:
             return column_of(self._avro, values, HEADER_BYTES)
+        if not isinstance(self._documents, Documents):
+            return self._documents.framed(values)
         return self._documents.column_of(_without_header(values))
 
     def documents(self, texts: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of JSON documents, and the fault of each that is not of the schema."""
+        if not isinstance(self._documents, Documents):
+            return self._documents.documents(texts)
         return self._documents.column_of(texts)
 
     def given(self, values: pa.StructArray, bytes_max: int) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of values that came as columns, as ``SubjectReader.given``; none is null."""
+        if not isinstance(self._documents, Documents) and not self._documents.takes_columns:
+            what = "has a oneof, a Duration, a FieldMask or an Any, whose columns say no document: send values of the message"
+            raise UnfitType("", what)
         column, faults = fitted(self._documents.shape, values)
-        if self._documents.has_check:
+        if isinstance(self._documents, Documents) and self._documents.has_check:
             rows = np.setdiff1d(np.arange(len(values)), list(faults))
             faults |= self._documents.faults(render(column, self.form, bytes_max=bytes_max), rows)
         return column, faults
+
+
+def _protobuf(text: str, references: Sequence[tuple[str, str]]) -> ProtobufValues:
+    try:
+        from log_format.schemas.columns.protobuf_values import (  # noqa: PLC0415 - its library is an extra's
+            protobuf_values,
+        )
+    except ModuleNotFoundError as error:
+        raise LibraryNeeded(
+            "", "is Protobuf, which needs the package protobuf: pip install 'tidelog[registry]'"
+        ) from error
+    return protobuf_values(text, references)
 
 
 def _without_header(values: pa.BinaryArray) -> pa.BinaryArray:
@@ -111,7 +141,7 @@ class SubjectReader:
         versions: id and reader of each version, in their order; at least one.
 
     Raises:
-        TypeConflict: two versions have a member of different types.
+        TypeConflict: two versions have a member of different types, or a field's number under two names.
     """
 
     def __init__(self, subject: str, versions: Sequence[tuple[int, SchemaReader]]) -> None:
@@ -119,7 +149,9 @@ class SubjectReader:
         self._readers: Mapping[int, SchemaReader] = dict(versions)
         self.newest_id, self._newest = versions[-1]
         self.type = versions[0][1].type
+        names = dict(versions[0][1].names)
         for _, reader in versions[1:]:
+            _add_names(names, reader.names)
             self.type = merge(self.type, reader.type)
 
     def column_of(
@@ -194,6 +226,16 @@ def _of_present(values: pa.Array, typed: Callable[[pa.Array], _Typed]) -> _Typed
     column, faults = typed(values.drop_null())
     rows = np.flatnonzero(present)
     return spread(column, present), {int(rows[row]): fault for row, fault in faults.items()}
+
+
+def _add_names(known: dict[tuple[int, ...], str], more: Mapping[tuple[int, ...], str]) -> None:
+    """Add names to those that are known. Raises ``TypeConflict`` for a number with another name."""
+    for numbers in sorted(more, key=len):
+        name = known.setdefault(numbers, more[numbers])
+        if name != more[numbers]:
+            raise TypeConflict(
+                more[numbers], f"has the number {numbers[-1]}, which is the field of the column {name!r}"
+            )
 
 
 _DOCUMENT: Final = -1

@@ -88,13 +88,13 @@ def converted(shape: Shape, value: Any, path: str) -> Any:
         return _union(shape, value, path) if shape.is_union else _record(shape, value, path)
     if isinstance(shape, ListOf):
         if not isinstance(value, list):
-            raise Refused(path, f"it must be an array, not {_kind(value)}")
+            raise Refused(path, f"it must be an array, not {kind_of(value)}")
         return [_part(shape.item, one, f"{path}[{index}]", shape.has_nulls) for index, one in enumerate(value)]
     if isinstance(shape, MapOf):
         if not isinstance(value, dict):
-            raise Refused(path, f"it must be an object, not {_kind(value)}")
+            raise Refused(path, f"it must be an object, not {kind_of(value)}")
         return [
-            (_scalar(_NAME, name, path), _part(shape.value, one, _within(path, name), shape.has_nulls))
+            (_scalar(_NAME, name, path), _part(shape.value, one, within(path, name), shape.has_nulls))
             for name, one in value.items()
         ]
     return _scalar(shape, value, path)
@@ -110,10 +110,10 @@ def _part(shape: Shape, value: Any, path: str, is_nullable: bool) -> Any:
 
 def _record(shape: Record, value: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Refused(path, f"it must be an object, not {_kind(value)}")
+        raise Refused(path, f"it must be an object, not {kind_of(value)}")
     found = {}
     for member in shape.members:
-        where = _within(path, member.name)
+        where = within(path, member.name)
         if member.name in value:
             found[member.name] = _part(member.shape, value[member.name], where, member.is_nullable)
         elif member.default is not ABSENT:
@@ -125,7 +125,7 @@ def _record(shape: Record, value: Any, path: str) -> dict[str, Any]:
         known = {member.name for member in shape.members}
         unknown = next((name for name in value if name not in known), None)
         if unknown is not None:
-            raise Refused(_within(path, unknown), "the schema has no such member")
+            raise Refused(within(path, unknown), "the schema has no such member")
     return found
 
 
@@ -136,7 +136,7 @@ def _union(shape: Record, value: Any, path: str) -> dict[str, Any]:
             return {member.name: converted(member.shape, value, path)}
         except Refused:
             continue
-    raise Refused(path, f"it must be one of {', '.join(member.name for member in shape.members)}, not {_kind(value)}")
+    raise Refused(path, f"it must be one of {', '.join(member.name for member in shape.members)}, not {kind_of(value)}")
 
 
 def _scalar(shape: Scalar, value: Any, path: str) -> Any:
@@ -144,7 +144,7 @@ def _scalar(shape: Scalar, value: Any, path: str) -> Any:
     if arrow in _INT_RANGES:
         low, high = _INT_RANGES[arrow]
         if type(value) is not int:
-            raise Refused(path, f"it must be an integer without fraction and exponent, not {_kind(value)}")
+            raise Refused(path, f"it must be an integer without fraction and exponent, not {kind_of(value)}")
         if not low <= value <= high:
             raise Refused(path, f"it must be from {low} to {high}")
         return value
@@ -152,12 +152,12 @@ def _scalar(shape: Scalar, value: Any, path: str) -> Any:
         return _real(value, path, np.float32 if arrow.bit_width == 32 else np.float64)
     if pa.types.is_boolean(arrow):
         if not isinstance(value, bool):
-            raise Refused(path, f"it must be a boolean, not {_kind(value)}")
+            raise Refused(path, f"it must be a boolean, not {kind_of(value)}")
         return value
     if pa.types.is_decimal(arrow):
         return _decimal(arrow, value, path)
     if not isinstance(value, str):
-        raise Refused(path, f"it must be a string, not {_kind(value)}")
+        raise Refused(path, f"it must be a string, not {kind_of(value)}")
     if pa.types.is_string(arrow):
         if shape.symbols is not None and value not in shape.symbols:
             raise Refused(path, f"it must be one of {', '.join(shape.symbols[:20])}")
@@ -183,7 +183,7 @@ def _binary(shape: Scalar, value: str, path: str) -> bytes:
 
 def _real(value: Any, path: str, kind: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise Refused(path, f"it must be a number, not {_kind(value)}")
+        raise Refused(path, f"it must be a number, not {kind_of(value)}")
     try:
         found = float(value)
     except OverflowError:
@@ -196,7 +196,7 @@ def _real(value: Any, path: str, kind: Any) -> float:
 
 def _decimal(arrow: pa.Decimal128Type, value: Any, path: str) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
-        raise Refused(path, f"it must be a number, or a text of one, not {_kind(value)}")
+        raise Refused(path, f"it must be a number, or a text of one, not {kind_of(value)}")
     try:
         number = Decimal(value)
     except InvalidOperation as error:
@@ -227,11 +227,12 @@ def _time(arrow: pa.DataType, value: str, path: str) -> date | datetime:
         raise Refused(path, f"it must be a text like {form}") from error
 
 
-def _within(path: str, name: str) -> str:
+def within(path: str, name: str) -> str:
+    """Return the path of a member."""
     return f"{path}.{name[:80]}" if path else name[:80]
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
     """Return what a parsed value is, in words of JSON."""
     match value:
         case None:

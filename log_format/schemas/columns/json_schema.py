@@ -22,6 +22,7 @@ from log_format.schemas.columns.shape import (
     DECIMAL_DIGITS_MAX,
     DEPTH_MAX,
     LEAVES_MAX,
+    LibraryNeeded,
     ListOf,
     MapOf,
     Member,
@@ -294,7 +295,7 @@ def _json(text: str) -> Any:
 def _check(schema: Any, resolver: _Resolver) -> Callable[[Any], Fault | None]:
     """Return the check of documents by the whole schema."""
     if jsonschema_rs is None:
-        raise Untypable("", "has keywords that need the package jsonschema-rs, which is not installed")
+        raise LibraryNeeded("", "has keywords that need the package jsonschema-rs: pip install 'tidelog[registry]'")
     from log_format.schemas.parsing_json import PATTERNS, draft_of  # noqa: PLC0415 - needs the package, too
 
     try:

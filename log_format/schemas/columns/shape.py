@@ -20,6 +20,7 @@ __all__ = [
     "LEAVES_MAX",
     "TIMESTAMP_US_MAX",
     "TIMESTAMP_US_MIN",
+    "LibraryNeeded",
     "ListOf",
     "MapOf",
     "Member",
@@ -55,6 +56,10 @@ class Untypable(ValueError):
         super().__init__(f"{path or 'The schema'} {reason}")
         self.path = path
         self.reason = reason
+
+
+class LibraryNeeded(Untypable):
+    """A schema that this program lacks a package for."""
 
 
 class _Absent:

@@ -13,7 +13,7 @@ from log_format.delta.log import TableLog
 from log_format.errors import BackOff, CorruptData, ErrorCode, RequestRefused, StoreUnavailable
 from log_format.records.typed_columns import TypeConflict
 from log_format.schemas.columns.codec import RecordReaders, SchemaReader, SubjectReader
-from log_format.schemas.columns.shape import Untypable
+from log_format.schemas.columns.shape import LibraryNeeded, Untypable
 from log_format.schemas.state import SchemasState, schemas_table
 from log_format.schemas.subjects import split
 from log_format.store import ObjectStore
@@ -55,7 +55,8 @@ class StoredReaders:
 def make_readers(subjects: Subjects, state: SchemasState) -> RecordReaders:
     """Return the readers of the subjects.
 
-    Raises ``RequestRefused`` (``INVALID_CONFIG``) for a subject without versions, or with one that columns can't have.
+    Raises ``RequestRefused`` (``INVALID_CONFIG``) for a subject without versions, or with one that columns can't have;
+    ``BackOff`` if this program lacks a package that one needs.
     """
     value, key = (_reader(name, state) if name else None for name in subjects)
     return RecordReaders(value, key)
@@ -75,6 +76,8 @@ def _reader(subject: str, state: SchemasState) -> SubjectReader:
             [one for one in versions if one[0] != newest.schema_id]
             + [one for one in versions if one[0] == newest.schema_id],
         )
+    except LibraryNeeded as problem:
+        raise BackOff(f"The schema of subject {subject!r} can't be read by this program: {problem}.") from problem
     except (Untypable, TypeConflict) as problem:
         raise _refused(subject, f"Subject {subject!r} can't be the schema of a topic: {problem}.") from problem
 

@@ -1,0 +1,74 @@
+"""Types by which Google's library reads one value without losing anything: the topic's types, with wider ones in place of those
+that it would cut off or judge without a path.
+
+1. On the wire they are the same, so the library's rules for order, repetition, merging and ``oneof`` hold.
+2. Integers, enums and booleans have 64 bits, strings are bytes, maps are lists of their entries, and nothing is required.
+   Extensions are unknown fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto
+
+_WIDER: Final = {
+    FieldDescriptorProto.TYPE_INT32: FieldDescriptorProto.TYPE_INT64,
+    FieldDescriptorProto.TYPE_UINT32: FieldDescriptorProto.TYPE_INT64,
+    FieldDescriptorProto.TYPE_SINT32: FieldDescriptorProto.TYPE_SINT64,
+    FieldDescriptorProto.TYPE_ENUM: FieldDescriptorProto.TYPE_INT64,
+    FieldDescriptorProto.TYPE_BOOL: FieldDescriptorProto.TYPE_INT64,
+    FieldDescriptorProto.TYPE_STRING: FieldDescriptorProto.TYPE_BYTES,
+}
+
+
+def lossless_class(files: Iterable[Any], name: str) -> Any:
+    """Return the library's class for a message of linked files, in whose fields nothing is lost.
+
+    Args:
+        files: ``FileDescriptorProto`` of each, with those before it that it imports.
+        name: full name of the message.
+    """
+    pool = descriptor_pool.DescriptorPool()
+    for file in files:
+        pool.AddSerializedFile(_widened(file).SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def message_class(files: Iterable[Any], name: str) -> Any:
+    """Return the library's class for a message of linked files."""
+    pool = descriptor_pool.DescriptorPool()
+    for file in files:
+        pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def _widened(file: Any) -> Any:
+    found = descriptor_pb2.FileDescriptorProto()
+    found.CopyFrom(file)
+    for part in ("extension", "service", "options"):
+        found.ClearField(part)
+    waiting = list(found.message_type)
+    for message in waiting:  # grows
+        waiting.extend(message.nested_type)
+        for part in ("extension", "options"):
+            message.ClearField(part)
+        for field in message.field:
+            _widen(field)
+    return found
+
+
+def _widen(field: Any) -> None:
+    packed = field.options.packed if field.options.HasField("packed") else None
+    for part in ("default_value", "options", "json_name"):
+        field.ClearField(part)
+    if packed is not None and field.type not in (FieldDescriptorProto.TYPE_STRING, FieldDescriptorProto.TYPE_BYTES):
+        field.options.packed = packed
+    if field.type in _WIDER:
+        field.type = _WIDER[field.type]
+        if field.type == FieldDescriptorProto.TYPE_INT64:
+            field.ClearField("type_name")
+    if field.label == FieldDescriptorProto.LABEL_REQUIRED:
+        field.label = FieldDescriptorProto.LABEL_OPTIONAL

@@ -1,0 +1,178 @@
+"""Values of Confluent's Protobuf serializers, and documents in Protobuf's JSON, as a column.
+
+Behind the schema's id a value names its message: a count and as many indexes, all zigzag varints; a single zero byte is the first
+message. What the bulk doubts is read by Google's library one by one, which tells what is wrong.
+
+Source: Confluent, "Wire format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from google.protobuf.message import DecodeError
+
+from log_format.records import varints
+from log_format.schemas.columns.cursor import Cursor, Fault
+from log_format.schemas.columns.document_values import Refused, parsed
+from log_format.schemas.columns.protobuf_alone import lossless_class, message_class
+from log_format.schemas.columns.protobuf_documents import message_value
+from log_format.schemas.columns.protobuf_scalars import CELLS_MAX, Budget, cells_most
+from log_format.schemas.columns.protobuf_schema import column_names, takes_columns, topic_message
+from log_format.schemas.columns.protobuf_view import View
+from log_format.schemas.columns.shape import Untypable
+from log_format.schemas.parsed import InvalidSchema
+from log_format.schemas.parsing_protobuf import ProtobufSchema, parse_protobuf
+
+_BULK_MIN: Final = 16
+"""Number of values below which numpy's calls cost more than to read each alone."""
+_INDEXES_MAX: Final = 100
+_HEADER_BYTES: Final = 5
+
+
+class ProtobufValues:
+    """Reader of the values of a Protobuf schema.
+
+    Args:
+        schema: the schema.
+        bulk_min: number of values from which they are read in bulk.
+
+    Raises:
+        Untypable: columns can't have it.
+    """
+
+    def __init__(self, schema: ProtobufSchema, *, bulk_min: int = _BULK_MIN) -> None:
+        self._schema = schema
+        self._bulk_min = bulk_min
+        self._indexes, self._message = topic_message(schema)
+        self.shape = self._message.shape
+        self.type: pa.DataType = self._message.type
+        self.takes_columns = takes_columns(self._message)
+        """Whether the columns of a value, rendered, are its document."""
+        self.names = column_names(self._message)
+        """Path of each column by the numbers of its fields."""
+        numbers = np.array([len(self._indexes), *self._indexes], np.int64)
+        rows, sizes = varints.encode(numbers)
+        sizes = np.broadcast_to(sizes, len(numbers))
+        encoded = b"".join(row[:size].tobytes() for row, size in zip(rows, sizes, strict=True))
+        self.prefix: Final = b"\0" if self._indexes == (0,) else encoded
+        """Bytes by which a value names the message."""
+
+    @cached_property
+    def _lossless(self) -> Any:
+        return lossless_class(self._schema.files, self._message.name)
+
+    @cached_property
+    def message_class(self) -> Any:
+        """The library's class of the message."""
+        return message_class(self._schema.files, self._message.name)
+
+    def framed(self, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
+        """Return the column of values with Confluent's header, and the fault of each that is not of the message."""
+        if len(values) < self._bulk_min:
+            return self._alone(values, np.arange(len(values)), self._one)
+        cursor = Cursor(values, _HEADER_BYTES)
+        doubtful = np.zeros(len(values), np.bool_)
+        at = cursor.at
+        for byte in self.prefix:
+            at = np.minimum(at, cursor.ends)
+            doubtful |= (cursor.data[at] != byte) | (at >= cursor.ends)
+            at = at + 1
+        starts = np.where(doubtful, cursor.ends, at)
+        budget = cells_most(cursor.ends - starts)
+        roots = np.arange(len(values))
+        view = View(cursor, starts, cursor.ends, roots=roots, doubtful=doubtful, budget=budget)
+        column = self._message.read(view)
+        rows = np.flatnonzero(doubtful)
+        if not len(rows):
+            return column, {}
+        alone, faults = self._alone(pc.take(values, pa.array(rows)), rows, self._one)
+        places = np.arange(len(values))
+        places[rows] = len(values) + np.arange(len(rows))
+        return pc.take(pa.concat_arrays([column, alone]), pa.array(places)), faults
+
+    def documents(self, texts: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
+        """Return the column of JSON documents, and the fault of each that is not of the message."""
+        return self._alone(texts, np.arange(len(texts)), self._document)
+
+    def _alone(
+        self, values: pa.BinaryArray, rows: npt.NDArray[np.intp], read: Callable[[bytes], tuple[Any, int]]
+    ) -> tuple[pa.Array, dict[int, Fault]]:
+        """Return the column of values read one by one, and the faults by ``rows``."""
+        faults: dict[int, Fault] = {}
+        parts = [pa.nulls(0, self.type)]
+        waiting: list[Any] = []
+        cells = 0
+        for row, value in zip(rows.tolist(), values, strict=True):
+            try:
+                found, spent = read(value.as_py())
+            except Refused as error:
+                faults[row] = error.fault
+                found, spent = None, 0
+            waiting.append(found)
+            cells += spent + self._message.leaves
+            if cells > CELLS_MAX:
+                parts.append(pa.array(waiting, self.type))
+                waiting, cells = [], 0
+        parts.append(pa.array(waiting, self.type))
+        return pa.concat_arrays(parts), faults
+
+    def _document(self, text: bytes) -> tuple[dict[str, Any], int]:
+        """Return the fields of one document, and how many cells its lists take. Raises ``Refused``."""
+        budget = Budget(len(text))
+        return message_value(self._message, parsed(text), "", budget), budget.most - budget.cells
+
+    def _one(self, value: bytes) -> tuple[dict[str, Any], int]:
+        """Return the fields of one value, and how many cells its lists take. Raises ``Refused``."""
+        body = value[self._behind_indexes(value, _HEADER_BYTES) :]
+        try:
+            raw = self._lossless.FromString(body)
+        except DecodeError as error:
+            what = "its bytes are no message of Protobuf: they end within a field, are damaged, or nested too deep"
+            raise Refused("", what) from error
+        budget = Budget(len(body))
+        return self._message.value(raw, "", budget), budget.most - budget.cells
+
+    def _behind_indexes(self, value: bytes, at: int) -> int:
+        """Return the position behind the indexes of the message. Raises ``Refused`` if they are those of another one."""
+        try:
+            count, at = varints.read_one(value, at)
+            if not 0 <= count <= _INDEXES_MAX:
+                raise varints.Malformed
+            indexes = []
+            for _ in range(count):
+                index, at = varints.read_one(value, at)
+                indexes.append(index)
+        except (IndexError, varints.Malformed) as error:
+            raise Refused("", "the indexes of its message are damaged") from error
+        named = tuple(indexes) or (0,)
+        try:
+            name = self._schema.message_name(named)
+        except LookupError as error:
+            raise Refused("", "its schema has no message of these indexes") from error
+        if named != self._indexes:
+            raise Refused("", f"its message is {name}, and the topic's columns are those of {self._message.name}")
+        return at
+
+
+def protobuf_values(text: str, references: Sequence[tuple[str, str]]) -> ProtobufValues:
+    """Return the reader of a schema's values.
+
+    Args:
+        text: the schema.
+        references: name and text of the schemas that it imports, each after those that it needs itself.
+
+    Raises:
+        Untypable: columns can't have it, or it is no schema.
+    """
+    try:
+        schema = parse_protobuf(text, references)
+    except InvalidSchema as error:
+        raise Untypable("", f"is no Protobuf: {error.detail}") from error
+    return ProtobufValues(schema)
