@@ -33,6 +33,7 @@ from gateway.http.dispatch import Dispatcher
 from gateway.network.hosts import AllowedHosts
 from gateway.openapi.document import document
 from gateway.registry import compatibility, configuring, schemas, server, subjects
+from gateway.registry.context_path import ContextPathMiddleware
 from gateway.routes import (
     access,
     access_acls,
@@ -240,7 +241,7 @@ def _guarded(innermost: ASGIApp, gateway: Gateway, *, listens_on: str, judged: _
     hosts = AllowedHosts(host=listens_on, names=settings.allowed_hosts, advertised_url=settings.advertised_url)
     app: ASGIApp = GatekeeperMiddleware(innermost, draining=lambda: gateway.engine.draining, hosts=hosts)
     app = app if judged is None else judged.authorized(judged.throttled(app))
-    app = PathMiddleware(app)
+    app = PathMiddleware(ContextPathMiddleware(app))
     app = app if judged is None else judged.authenticated(app)
     return ProblemMiddleware(app)
 

@@ -14,13 +14,14 @@ from starlette.requests import Request
 
 from gateway.gateway import allowing, engine_of, gateway_of, require
 from gateway.http.parameters import path_text
-from gateway.registry.bodies import SCHEMA_BODY, SchemaBody, schema_of
+from gateway.registry.bodies import LATEST_VERSION, SCHEMA_BODY, SchemaBody, schema_of
 from gateway.registry.route import Query, body_of
 from gateway.schemas.schema_registry import Registration, SchemaRegistry
 from log_format.access.acls import Operation
 from log_format.schemas.refusals import (
     RegistryCode,
     RegistryRefused,
+    invalid_schema,
     schema_not_found,
     subject_not_found,
     version_not_found,
@@ -63,11 +64,14 @@ def version_asked(request: Request) -> int | None:
 
 
 def id_asked(request: Request) -> int:
-    """Return the path's id. Raise ``RegistryRefused`` (40403) for what can be none."""
+    """Return the path's id. Raise ``RegistryRefused``: 40403 for a number that is none, 404 for another text."""
     text = path_text(request, "id")
-    if text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= _VERSION_MAX:
-        return int(text)
-    raise schema_not_found()
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10 and int(digits) <= _VERSION_MAX):
+        raise RegistryRefused(RegistryCode.NOT_FOUND, "HTTP 404 Not Found")
+    if (schema_id := int(text)) < 1:
+        raise schema_not_found(schema_id)
+    return schema_id
 
 
 async def schema_asked(request: Request, subject: str) -> tuple[SchemaBody, Registration]:
@@ -75,7 +79,19 @@ async def schema_asked(request: Request, subject: str) -> tuple[SchemaBody, Regi
     if not is_valid(subject):
         raise RegistryRefused(RegistryCode.INVALID_SUBJECT, f"The subject '{subject[:100]}' is not valid")
     body = await body_of(request, SCHEMA_BODY)
-    schema = schema_of(body)
+    references = body.references or ()
+    is_latest_asked = any(one.version == LATEST_VERSION for one in references)
+    state = await registry_of(request).state() if is_latest_asked else None
+    context = split(subject)[0]
+
+    def latest(named: str) -> int:
+        require(request, "Read", "subject", in_context(named, context))
+        found = None if state is None else state.latest(in_context(named, context))
+        if found is None:
+            raise invalid_schema(f'No schema reference found for subject "{named}" and version {LATEST_VERSION}')
+        return found.version
+
+    schema = schema_of(body, latest)
     require(request, "Read", "subject", *referred(schema, subject))
     return body, Registration(subject=subject, schema=schema, normalize=Query(request).flag("normalize"))
 

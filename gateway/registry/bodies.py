@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
 from log_format.schemas.parsed import TEXTS_BYTES_MAX
 from log_format.schemas.refusals import RegistryCode, RegistryRefused, invalid_schema
-from log_format.schemas.registered import RegisteredVersion
+from log_format.schemas.registered import RegisteredVersion, guid
 from log_format.schemas.schema import REFERENCES_MAX, SCHEMA_BYTES_MAX, Schema, SchemaReference, SchemaType
 
 
@@ -50,12 +51,15 @@ class ModeBody(msgspec.Struct, frozen=True):
 SCHEMA_BODY: Final = msgspec.json.Decoder(SchemaBody)
 CONFIG_BODY: Final = msgspec.json.Decoder(ConfigBody)
 MODE_BODY: Final = msgspec.json.Decoder(ModeBody)
+LATEST_VERSION: Final = -1
+"""Version of a reference that stands for the newest at this moment."""
 _SORTED: Final = msgspec.json.Encoder(order="sorted")
 _ANY: Final = msgspec.json.Decoder()
 
 
-def schema_of(body: SchemaBody) -> Schema:
-    """Return the schema of a body. Raise ``RegistryRefused`` (42201, 42209)."""
+def schema_of(body: SchemaBody, latest: Callable[[str], int]) -> Schema:
+    """Return the schema of a body. ``latest``: the newest version of a subject, for a reference to version -1. Raise
+    ``RegistryRefused`` (42201, 42209)."""
     if not body.schema:
         raise invalid_schema("Empty schema")
     try:
@@ -68,13 +72,18 @@ def schema_of(body: SchemaBody) -> Schema:
     references = body.references or []
     if len(references) > REFERENCES_MAX:
         raise invalid_schema(f"A schema refers to at most {REFERENCES_MAX} others directly")
-    if any(one.version < 1 for one in references):
-        raise invalid_schema("The version of a reference is a number from 1")
+    if any(one.version < 1 and one.version != LATEST_VERSION for one in references):
+        raise invalid_schema("The version of a reference is a number from 1, or -1 for the latest")
     return Schema(
         text=body.schema,
         type=schema_type,
         references=tuple(
-            SchemaReference(name=one.name, subject=one.subject, version=one.version) for one in references
+            SchemaReference(
+                name=one.name,
+                subject=one.subject,
+                version=latest(one.subject) if one.version == LATEST_VERSION else one.version,
+            )
+            for one in references
         ),
         metadata=_text(body.metadata),
         rule_set=_text(body.rule_set),
@@ -102,7 +111,7 @@ def properties_of(schema: Schema) -> dict[str, Any]:
 
 def described(schema: Schema, *, text: str | None = None) -> dict[str, Any]:
     """Return the members that describe a schema. ``text``: the text in the format that was asked for."""
-    members: dict[str, Any] = {}
+    members: dict[str, Any] = {"guid": guid(schema)}
     if schema.type is not SchemaType.AVRO:
         members["schemaType"] = schema.type
     if schema.references:

@@ -11,6 +11,7 @@ from gateway.access.needs import Need, needs
 from gateway.registry.asked import registry_of, schema_asked, subject_asked, version_asked, version_found
 from gateway.registry.route import Query, RegistryRoute
 from gateway.registry_problem import PREFIX
+from log_format.schemas.refusals import RegistryRefused, version_not_found
 
 router = APIRouter(route_class=RegistryRoute, include_in_schema=False)
 
@@ -29,10 +30,16 @@ async def compare_with_all(request: Request) -> Any:
 @router.post(_VERSIONS + "/{version}")
 @needs(Need("Read", "subject"))
 async def compare_with_one(request: Request) -> Any:
-    """Say whether the schema in the body is compatible with one version of the subject."""
+    """Say whether the schema in the body is compatible with one version of the subject; any is with the latest of a subject
+    without versions."""
     subject, number = subject_asked(request, "Read"), version_asked(request)
     _, wanted = await schema_asked(request, subject)
-    _, version = await version_found(request, subject, number, deleted=False)
+    try:
+        _, version = await version_found(request, subject, number, deleted=False)
+    except RegistryRefused:
+        if number is not None:
+            raise version_not_found(number) from None
+        version = None
     return _said(request, await registry_of(request).compared_with(wanted, version))
 
 

@@ -20,7 +20,7 @@ from log_format.schemas.state import ALL_SUBJECTS
 
 router = APIRouter(route_class=RegistryRoute, include_in_schema=False)
 
-MODES: Final = ("READWRITE", "READONLY", "IMPORT")
+MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 _CONFIG: Final = PREFIX + "/config"
 _MODE: Final = PREFIX + "/mode"
 
@@ -162,9 +162,7 @@ async def _put_mode(request: Request, subject: str) -> Any:
     body = await body_of(request, MODE_BODY)
     mode = (body.mode or "").upper()
     if mode not in MODES:
-        raise RegistryRefused(
-            RegistryCode.INVALID_MODE, "Invalid mode. Valid values are READWRITE, READONLY and IMPORT"
-        )
+        raise RegistryRefused(RegistryCode.INVALID_MODE, f"Invalid mode. Valid values are {', '.join(MODES)}")
     await registry_of(request).decide(
         PutMode(row=ModeRow(subject=subject, mode=mode), force=Query(request).flag("force"))
     )

@@ -51,7 +51,7 @@ class Listed(NamedTuple):
 
 
 class RegistryRoute(TypedRoute):
-    """Route of ``async def endpoint(request: Request) -> Any``: a value to send as JSON, ``Listed``, or ``Text``."""
+    """Route of ``async def endpoint(request: Request) -> Any``: a value to send as JSON, ``Listed``, ``Text``, or None: 204."""
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
@@ -61,6 +61,10 @@ class RegistryRoute(TypedRoute):
             answer = await self.endpoint(**values)
         else:
             answer = await administer(request, self._administers, self.endpoint, values)
+        if answer is None:
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body"})
+            return
         if isinstance(answer, Listed):
             with await reserve_answer(request, answer.size_bytes):
                 data = await in_pool_if(

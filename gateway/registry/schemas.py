@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from fastapi import APIRouter
 from starlette.requests import Request
 
 from gateway.access.needs import Need, needs
+from gateway.http.parameters import path_text
 from gateway.registry.asked import id_asked, registry_of, shown, visible
 from gateway.registry.bodies import described, version_described
 from gateway.registry.formats import text_in_format
 from gateway.registry.route import Listed, Query, RegistryRoute, Text, in_pool_if
 from gateway.registry.subjects import ANY_CONTEXT, MANY_SUBJECTS, page, subjects_with
 from gateway.registry_problem import PREFIX
-from log_format.schemas.refusals import schema_not_found
+from log_format.schemas.refusals import RegistryCode, RegistryRefused, schema_not_found
 from log_format.schemas.registered import Id, Place, RegisteredSchema
 from log_format.schemas.schema import SchemaType
 from log_format.schemas.state import SchemasState
@@ -26,6 +28,7 @@ router = APIRouter(route_class=RegistryRoute, include_in_schema=False)
 SCHEMAS_LISTED_MAX: Final = 1_000
 """Most schemas of one answer; also the default, as in Confluent's registry."""
 _ID: Final = PREFIX + "/schemas/ids/{id}"
+_GUID: Final = PREFIX + "/schemas/guids/{guid}"
 _ENTRY_BYTES: Final = 128
 
 
@@ -101,6 +104,42 @@ async def list_subjects_of(request: Request) -> Any:
 async def list_versions_of(request: Request) -> Any:
     """List the versions that have the schema with an id."""
     return [{"subject": subject, "version": version} for subject, version in await _places(request)]
+
+
+@router.get(_GUID)
+@needs(Need("Read", "subject"))
+async def get_schema_by_guid(request: Request) -> Any:
+    """Return the schema with a guid, if the caller may read a subject that has it."""
+    state, (found, *_) = await _ids_with_guid(request)
+    schema = state.schemas[found].schema
+    return described(schema, text=await text_in_format(request, state, qualified(found.context, ""), schema))
+
+
+@router.get(_GUID + "/ids")
+@needs(Need("Read", "subject"))
+async def list_ids_of_guid(request: Request) -> Any:
+    """List the ids that the schema with a guid has, each with its context."""
+    _, found = await _ids_with_guid(request)
+    return [{"context": one.context or ".", "id": one.id} for one in found]
+
+
+async def _ids_with_guid(request: Request) -> tuple[SchemasState, list[Id]]:
+    """Return the ids, at least one. Raise ``RegistryRefused`` (40403)."""
+    text = path_text(request, "guid")
+    refusal = RegistryRefused(RegistryCode.SCHEMA_NOT_FOUND, f"Schema {text[:50]} not found")
+    try:
+        digested = UUID(text).bytes
+    except ValueError:
+        raise refusal from None
+
+    def find(state: SchemasState) -> list[Id] | None:
+        ids = state.ids_of_digest(digested)
+        return [one for one in ids if shown(request, "Read", state.schemas[one].places)] or None
+
+    state, found = await registry_of(request).found(find)
+    if found is None:
+        raise refusal
+    return state, found
 
 
 async def _places(request: Request) -> list[tuple[str, int]]:

@@ -156,11 +156,12 @@ async def list_referring(request: Request) -> Any:
     subject = subject_asked(request, "Read")
     state, found = await version_found(request, subject, version_asked(request), deleted=True)
     context = split(subject)[0]
-    return [
+    listed = [
         one
         for one in state.referring(subject, found.version)
         if shown(request, "Read", state.places(one, context, deleted=True))
     ]
+    return page(Query(request), listed)
 
 
 @router.delete(_VERSION)

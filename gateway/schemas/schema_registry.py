@@ -122,7 +122,9 @@ class SchemaRegistry:
             state = await self._table.fresh()
             references = state.resolved(wanted.schema, context)
         parsed = await self._pool.run(partial(self._parsed.parsed, wanted.schema, references, is_new=is_new))
-        is_normal = wanted.normalize or bool(state.config(wanted.subject).normalize)
+        # An imported text that is normalized stays so: who looks it up normalized finds it.
+        was_normal = wanted.schema_id is not None and wanted.schema.text == parsed.normalized
+        is_normal = wanted.normalize or was_normal or bool(state.config(wanted.subject).normalize)
         text = parsed.normalized if is_normal else parsed.canonical
         return state, replace(wanted.schema, text=text), parsed
 

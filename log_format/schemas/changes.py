@@ -38,7 +38,7 @@ from log_format.schemas.row import (
     rows,
 )
 from log_format.schemas.schema import Schema
-from log_format.schemas.state import ALL_SUBJECTS, NAME, SchemasState, snapshot
+from log_format.schemas.state import ALL_SUBJECTS, NAME, READ_ONLY, SchemasState, snapshot
 from log_format.schemas.subjects import in_context, split
 
 ID_MAX: Final = 2**31 - 1
@@ -127,7 +127,7 @@ class Register:
     def _forbidden(self, state: SchemasState, known_id: int | None) -> TidelogError | None:
         context = split(self.subject)[0]
         mode = state.mode(self.subject)
-        if mode == "READONLY":
+        if mode in READ_ONLY:
             return read_only(self.subject)
         versions = state.numbers(self.subject, deleted=True)
         if len(versions) >= VERSIONS_MAX:
@@ -176,7 +176,7 @@ class PutConfig:
 
     def decide(self, state: SchemasState, _now_ms: int) -> Outcome:
         """Return the row, unless it is there already."""
-        if state.mode(self.subject) == "READONLY":
+        if state.mode(self.subject) in READ_ONLY:
             return read_only(self.subject)
         before = state.configs.get(self.subject) or ConfigRow(subject=self.subject)
         given = {name: value for name, value in msgspec.structs.asdict(self.row).items() if value is not None}
@@ -193,7 +193,7 @@ class DeleteConfig:
 
     def decide(self, state: SchemasState, _now_ms: int) -> Outcome:
         """Return the removal, and the row that is gone."""
-        if state.mode(self.subject) == "READONLY":
+        if state.mode(self.subject) in READ_ONLY:
             return read_only(self.subject)
         before = state.configs.get(self.subject)
         if before is None:

@@ -10,7 +10,8 @@ from log_format.schemas.decision import Decided, Outcome, read_only
 from log_format.schemas.refusals import RegistryCode, RegistryRefused, subject_not_found, version_not_found
 from log_format.schemas.registered import Version
 from log_format.schemas.row import ConfigRow, SchemasChanges, VersionRow
-from log_format.schemas.state import SchemasState
+from log_format.schemas.state import READ_ONLY, SchemasState
+from log_format.schemas.subjects import split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ class DeleteSubject:
             text = f"Subject '{self.subject}' was not deleted first before being permanently deleted"
             return RegistryRefused(RegistryCode.SUBJECT_NOT_SOFT_DELETED, text)
         if not self.permanent and not live:
-            text = f"Subject '{self.subject}' was soft deleted. Set permanent=true to delete permanently"
+            text = f"Subject '{self.subject}' was soft deleted.Set permanent=true to delete permanently"
             return RegistryRefused(RegistryCode.SUBJECT_SOFT_DELETED, text)
         chosen = versions if self.permanent else live
         refusal = _kept(state, self.subject, chosen)
@@ -77,10 +78,30 @@ class DeleteSubject:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteContext:
+    """A decision that deletes the settings of a context without schemas. ``subject``: ``:.name:``, or empty: the default one,
+    which stays."""
+
+    subject: str
+
+    def decide(self, state: SchemasState, _now_ms: int) -> Outcome:
+        """Return the removals."""
+        if not self.subject or split(self.subject)[0] in state.contexts:
+            text = f"The specified context '{self.subject}' is not empty."
+            return RegistryRefused(RegistryCode.CONTEXT_NOT_EMPTY, text)
+        return Decided(
+            changes=SchemasChanges(
+                removed_configs=(self.subject,) if self.subject in state.configs else (),
+                removed_modes=(self.subject,) if self.subject in state.modes else (),
+            )
+        )
+
+
 def _version_deleted(subject: str, found: Version) -> RegistryRefused:
     named = f"Subject '{subject}' Version {found.version}"
     if found.is_deleted:
-        text = f"{named} was soft deleted. Set permanent=true to delete permanently"
+        text = f"{named} was soft deleted.Set permanent=true to delete permanently"
         return RegistryRefused(RegistryCode.VERSION_SOFT_DELETED, text)
     text = f"{named} was not deleted first before being permanently deleted"
     return RegistryRefused(RegistryCode.VERSION_NOT_SOFT_DELETED, text)
@@ -88,11 +109,12 @@ def _version_deleted(subject: str, found: Version) -> RegistryRefused:
 
 def _kept(state: SchemasState, subject: str, versions: Sequence[Version]) -> RegistryRefused | None:
     """Return why these versions can't be deleted; None if they can."""
-    if state.mode(subject) == "READONLY":
+    if state.mode(subject) in READ_ONLY:
         return read_only(subject)
     for one in versions:
         if state.referring(subject, one.version):
-            text = f"One or more references exist to the schema {{subject={subject},version={one.version}}}."
+            key = f"{{magic=1,keytype=SCHEMA,subject={subject},version={one.version}}}"
+            text = f"One or more references exist to the schema {key}."
             return RegistryRefused(RegistryCode.REFERENCE_EXISTS, text)
     return None
 

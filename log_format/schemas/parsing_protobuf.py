@@ -33,6 +33,7 @@ from google.protobuf import (
 )
 from google.protobuf.message import DecodeError
 
+from log_format.schemas.google_types import GOOGLE_TYPES
 from log_format.schemas.parsed import DEPTH_MAX, InvalidSchema, ParsedSchema, Steps
 from log_format.schemas.proto_parser import file_of
 from log_format.schemas.proto_text import text_of
@@ -62,7 +63,17 @@ syntax = "proto3";
 package confluent.type;
 message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
 """
-_CONFLUENT: Final[Mapping[str, str]] = {"confluent/meta.proto": _META, "confluent/type/decimal.proto": _DECIMAL}
+_VARIANT: Final = """
+syntax = "proto3";
+package confluent.type;
+message Variant { bytes metadata = 1; bytes value = 2; }
+"""
+_KNOWN: Final[Mapping[str, str]] = {
+    "confluent/meta.proto": _META,
+    "confluent/type/decimal.proto": _DECIMAL,
+    "confluent/type/variant.proto": _VARIANT,
+    **GOOGLE_TYPES,
+}
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _MAIN: Final = "registered.proto"
 
@@ -224,16 +235,16 @@ def _imported(name: str, others: Mapping[str, Any]) -> Any:
         return others[name]
     if name in _GOOGLE:
         return descriptor_pb2.FileDescriptorProto.FromString(_GOOGLE[name])
-    if name in _CONFLUENT:
-        return _confluent(name)
+    if name in _KNOWN:
+        return _known(name)
     raise InvalidSchema(
         "There is no such file: neither a reference, nor one of Protobuf itself.", place=f"import {name!r}"
     )
 
 
 @cache
-def _confluent(name: str) -> Any:
-    return file_of(name, _CONFLUENT[name])
+def _known(name: str) -> Any:
+    return file_of(name, _KNOWN[name])
 
 
 def _check_message(message: Any) -> None:

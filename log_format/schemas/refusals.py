@@ -15,6 +15,7 @@ _CODES = {404: ErrorCode.NOT_FOUND}
 class RegistryCode(IntEnum):
     """Codes of ``error_code`` in Confluent's API."""
 
+    NOT_FOUND = 404
     INCOMPATIBLE_SCHEMA = 409
     SUBJECT_NOT_FOUND = 40401
     VERSION_NOT_FOUND = 40402
@@ -33,6 +34,7 @@ class RegistryCode(IntEnum):
     REFERENCE_EXISTS = 42206
     INVALID_SUBJECT = 42208
     SCHEMA_TOO_LARGE = 42209
+    CONTEXT_NOT_EMPTY = 42211
     STORE_ERROR = 50001
     TIMEOUT = 50002
 

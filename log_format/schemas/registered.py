@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from log_format.schemas.schema import Schema
 from log_format.schemas.subjects import in_context
@@ -62,14 +63,19 @@ class RegisteredVersion:
 
 
 def digest(schema: Schema) -> bytes:
-    """Return what is the same for equal schemas only."""
-    found = blake2b(digest_size=20)
+    """Return what is the same for equal schemas only: 16 bytes, which are also the schema's guid."""
+    found = blake2b(digest_size=16)
     references = (part for one in schema.references for part in (one.name, one.subject, str(one.version)))
     for part in (schema.type, schema.text, schema.metadata, schema.rule_set, *references):
         data = b"" if part is None else part.encode("utf-8", "surrogatepass")
         found.update(b"%d %d:" % (part is not None, len(data)))
         found.update(data)
     return found.digest()
+
+
+def guid(schema: Schema) -> str:
+    """Return the name of a schema that is the same in all contexts and stores."""
+    return str(UUID(bytes=digest(schema)))
 
 
 def schema_bytes(schema: Schema) -> int:

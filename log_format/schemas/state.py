@@ -41,6 +41,9 @@ ALL_SUBJECTS: Final = ""
 """Subject of the configuration and the mode that hold for all subjects without their own."""
 LEVEL_DEFAULT: Final = "BACKWARD"
 MODE_DEFAULT: Final = "READWRITE"
+READ_ONLY_OVERRIDE: Final = "READONLY_OVERRIDE"
+"""Mode of all subjects, or of a context, that holds whatever narrower modes say."""
+READ_ONLY: Final = frozenset(("READONLY", READ_ONLY_OVERRIDE))
 
 KeyT = TypeVar("KeyT")
 RowT = TypeVar("RowT")
@@ -84,6 +87,12 @@ class SchemasState(SystemTableState):
         """Return the id of a schema; None if it is not registered in the context."""
         ids = self.ids.get((context, digest(schema)))
         return None if ids is None else ids[0]
+
+    def ids_of_digest(self, digested: bytes) -> list[Id]:
+        """Return the ids of the schema with this digest, in each context that has it."""
+        return [
+            Id(context, one) for context in sorted(self.contexts) for one in self.ids.get((context, digested)) or ()
+        ]
 
     def versions(self, subject: str, *, deleted: bool = False) -> Sequence[RegisteredVersion]:
         """Return the versions of a subject in order; with ``deleted`` also those that are deleted, but not permanently."""
@@ -169,8 +178,9 @@ class SchemasState(SystemTableState):
         )
 
     def mode(self, subject: str) -> str:
-        """Return the mode in force for a subject."""
-        return next((row.mode for one in _wider(subject) if (row := self.modes.get(one)) is not None), MODE_DEFAULT)
+        """Return the mode in force for a subject: the narrowest, unless a wider one overrides it."""
+        known = [row.mode for one in _wider(subject) if (row := self.modes.get(one)) is not None]
+        return READ_ONLY_OVERRIDE if READ_ONLY_OVERRIDE in known else next(iter(known), MODE_DEFAULT)
 
     def with_adds(self, adds: Iterable[Add]) -> Self:
         """Return the state after the changes in the tags of these ``add``. Raises ``CorruptData``."""

@@ -179,6 +179,14 @@ def _prepare(shell: Shell, example: str) -> str:
             example = example.replace("abcd1234", admin.create_token("User:billing").id)
         if "tidelog schema" in example or "-schema" in example:
             _prepare_schemas(admin, example)
+        if "schema import" in example:
+            # The other registry is this one, so that all is known.
+            url = shell.environment["TIDELOG_URL"] + "/registry"
+            example = example.replace("https://registry:8081", url).replace("http://registry:8081", url)
+            token = Path(shell.environment["TIDELOG_TOKEN_FILE"]).read_text().strip()
+            (shell.directory / "secret.txt").write_text(f"any:{token}\n")
+            if "--credentials" not in example:
+                example += " --credentials secret.txt"
         if "acl test" in example:
             admin.add_acls(
                 [

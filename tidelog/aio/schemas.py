@@ -43,3 +43,7 @@ class Schemas:
     delete = _awaited(BlockingSchemas.delete)
     compatibility = _awaited(BlockingSchemas.compatibility)
     set_compatibility = _awaited(BlockingSchemas.set_compatibility)
+    set_config = _awaited(BlockingSchemas.set_config)
+    mode = _awaited(BlockingSchemas.mode)
+    set_mode = _awaited(BlockingSchemas.set_mode)
+    import_version = _awaited(BlockingSchemas.import_version)

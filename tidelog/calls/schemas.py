@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -29,6 +29,10 @@ class _Registered(msgspec.Struct, frozen=True):
 
 class _Level(msgspec.Struct, frozen=True, rename="camel"):
     compatibility_level: CompatibilityLevel | None = None
+
+
+class _Mode(msgspec.Struct, frozen=True):
+    mode: str
 
 
 class Schemas:
@@ -163,6 +167,43 @@ class Schemas:
             self._change("DELETE", where)
         except UnknownSchema:  # it has none, perhaps since an attempt whose answer was lost
             return
+
+    def set_config(self, subject: str | None, members: Mapping[str, Any]) -> None:
+        """Set these members of the configuration of a subject, or of all without their own (None). Retried automatically.
+
+        Raises ``SchemaRefused``.
+        """
+        self._change("PUT", _target("config", *_named(subject)), members)
+
+    def mode(self, subject: str) -> str | None:
+        """Return the subject's own mode; None if it has none."""
+        try:
+            return self._ask(_target("mode", subject)).decode(_Mode).mode
+        except UnknownSchema:
+            return None
+
+    def set_mode(self, subject: str, mode: str | None) -> None:
+        """Set the subject's mode, IMPORT also where it has versions; None removes it. Retried automatically.
+
+        Raises ``SchemaRefused`` for an unknown mode.
+        """
+        if mode is not None:
+            self._change("PUT", _target("mode", subject, force=True), {"mode": mode})
+            return
+        try:
+            self._change("DELETE", _target("mode", subject))
+        except UnknownSchema:  # it has none, perhaps since an attempt whose answer was lost
+            return
+
+    def import_version(self, version: RegisteredSchema, more: Mapping[str, Any] | None = None) -> None:
+        """Register a version of another registry with its number and its id; the subject's mode has to be IMPORT.
+
+        ``more``: members of the API beside, such as ``metadata``. Retried automatically. Raises ``SchemaRefused`` if the id or
+        the number is another schema's, or the schema is not valid.
+        """
+        body = _body(version.schema, version.schema_type, version.references)
+        body |= {"id": version.id, "version": version.version, **(more or {})}
+        self._change("POST", _target("subjects", version.subject, "versions"), body)
 
     def _delete(self, subject: str, version: int | None, *, permanent: bool) -> list[int]:
         where = _target("subjects", subject, *(() if version is None else ("versions", version)), permanent=permanent)

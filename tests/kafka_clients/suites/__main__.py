@@ -17,8 +17,8 @@
 4. Sources are run as they are. Where a suite has an address or a number of brokers written into it, a copy has another one.
 
 Each suite has a gateway of its own. ``--beside`` runs it against a broker of Apache Kafka, too. ``--servers`` names another
-address. Suites of Go are fetched by Go; the others need a checkout of the client's repository (``--kafkajs CHECKOUT``), and are
-left out without one.
+address, ``--registry`` that of a schema registry. Suites of Go are fetched by Go; the others need a checkout of the client's
+repository (``--kafkajs CHECKOUT``), and are left out without one.
 """
 
 from __future__ import annotations
@@ -31,11 +31,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.kafka_clients.suites import confluent_kafka, franz_go, kafka_go, kafka_python, kafkajs, librdkafka, sarama
+from tests.kafka_clients.suites import (
+    confluent_kafka,
+    franz_go,
+    kafka_go,
+    kafka_python,
+    kafkajs,
+    karapace,
+    librdkafka,
+    sarama,
+)
 from tests.kafka_clients.suites.reasons import Row, judged, unforeseen
 from tests.kafka_clients.suites.suite import NothingRan, Outcomes, Place, Suite
 from tests.kafka_clients.tried.connect import broker
 from tests.support.kafka_gateway import kafka_gateway
+from tests.support.server_process import free_port
 
 SUITES: Final = (
     franz_go.SUITE,
@@ -45,8 +55,9 @@ SUITES: Final = (
     kafkajs.SUITE,
     confluent_kafka.SUITE,
     *librdkafka.SUITES,
+    karapace.SUITE,
 )
-_CHECKOUTS: Final = ("kafka-python", "kafkajs", "confluent-kafka", "librdkafka")
+_CHECKOUTS: Final = ("kafka-python", "kafkajs", "confluent-kafka", "librdkafka", "karapace")
 
 
 def main() -> int:
@@ -73,6 +84,7 @@ def _options() -> argparse.ArgumentParser:
     )
     options.add_argument("--only", help="suites, comma-separated: " + ", ".join(suite.name for suite in SUITES))
     options.add_argument("--servers", help="bootstrap servers; without it each suite has a gateway of its own")
+    options.add_argument("--registry", help="URL of a schema registry; without it that of the gateway")
     options.add_argument("--beside", action="store_true", help="run each against a broker of Apache Kafka, too")
     options.add_argument("--tests", help="which tests, in the words of the suite's runner (-run, -k, -t, numbers)")
     options.add_argument("--logs", type=Path, help="a new directory that keeps what the suites print")
@@ -91,19 +103,21 @@ def _checkout(given: argparse.Namespace, suite: Suite) -> Path | None:
 
 
 def _both(suite: Suite, directory: Path, checkout: Path | None, given: argparse.Namespace) -> list[Row]:
+    registry = given.registry or f"http://127.0.0.1:{free_port()}"
+
     def outcomes(where: str, servers: str, chosen: str | None) -> Outcomes:
         place = directory / where
         place.mkdir(parents=True)
-        return suite.run(Place(servers=servers, directory=place, checkout=checkout, chosen=chosen))
+        return suite.run(Place(servers=servers, directory=place, checkout=checkout, chosen=chosen, registry=registry))
 
     try:
-        with _gateway(suite, directory, given.servers) as servers:
+        with _gateway(suite, directory, given, registry) as servers:
             here = outcomes("here", servers, given.tests)
             if failed := unforeseen(suite.name, here):
                 once_more = outcomes("again", servers, suite.choosing(failed))
                 here |= {test: "again" for test in failed if once_more.get(test) == "pass"}
         there: Outcomes = {}
-        if given.beside:
+        if given.beside and not suite.is_of_registry:
             with _broker(suite, directory) as servers:
                 there = outcomes("beside", servers, given.tests)
     except NothingRan as nothing:
@@ -112,14 +126,15 @@ def _both(suite: Suite, directory: Path, checkout: Path | None, given: argparse.
 
 
 @contextlib.contextmanager
-def _gateway(suite: Suite, directory: Path, servers: str | None) -> Iterator[str]:
+def _gateway(suite: Suite, directory: Path, given: argparse.Namespace, registry: str) -> Iterator[str]:
     directory.mkdir(parents=True)
-    if servers is not None:
-        yield servers
+    if given.servers is not None or (suite.is_of_registry and given.registry is not None):
+        yield given.servers or ""
         return
+    its_registry = ("--registry", registry.partition("//")[2]) if suite.is_of_registry else ()
     automatic = ("--auto-create-topics", str(suite.partitions)) if suite.partitions else ()
     store, log = directory / "store", directory / "gateway.log"
-    with kafka_gateway(store, log, *automatic, *suite.gateway_settings, told="localhost") as gateway:
+    with kafka_gateway(store, log, *automatic, *its_registry, *suite.gateway_settings, told="localhost") as gateway:
         yield gateway.kafka
 
 

@@ -23,11 +23,13 @@ class Place:
     """Where a suite runs.
 
     ``servers``: ``host:port``. ``directory``: for what it writes. ``checkout``: of the client's repository. ``chosen``: which
-    tests, in the words of the suite's own runner; without it the usual ones.
+    tests, in the words of the suite's own runner; without it the usual ones. ``registry``: the schema registry's URL, of a suite
+    of registries.
     """
 
     servers: str
     directory: Path
+    registry: str = ""
     checkout: Path | None = None
     chosen: str | None = None
 
@@ -50,7 +52,7 @@ class Suite:
 
     ``run`` raises ``NothingRan``. ``choosing``: a choice of tests in the words of its runner. ``needs_checkout``: they are not
     in a package that Go or pip brings. ``partitions``: of topics that tests make by naming them. ``broker_settings``: those of a
-    broker beside that the suite takes for granted.
+    broker beside that the suite takes for granted. ``is_of_registry``: it asks the schema registry; a broker has none.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Suite:
     partitions: int = 4
     gateway_settings: Sequence[str] = ()
     broker_settings: Mapping[str, str] = field(default_factory=dict)
+    is_of_registry: bool = False
 
 
 def output_of(

@@ -32,7 +32,11 @@ def _registered(world: World) -> None:
     world.admin("PUT", "/registry/mode/{subject}", {"mode": "READWRITE"})
     for name in ("{other_subject}", "{subject}"):
         made = world.admin("POST", f"/registry/subjects/{name}/versions", {"schema": _TEXT.replace("{mark}", mark)})
-        world.names["id"] = str(made["id"])
+        world.names |= {"id": str(made["id"]), "guid": made["guid"]}
+
+
+def _context(world: World) -> None:
+    world.names["context"] = "." + world.names["mark"]
 
 
 def _referred(world: World) -> None:
@@ -68,7 +72,11 @@ ROWS: Final = (
     _row("GET /registry/"),
     _row("GET /registry/contexts"),
     _row("GET /registry/v1/metadata/id"),
+    _row("GET /registry/v1/metadata/deployment"),
     _row("GET /registry/v1/metadata/version"),
+    _row("DELETE /registry/contexts/{context}", ("Delete", "subject", ":.{mark}:"), prepare=_context),
+    _row("GET /registry/schemas/guids/{guid}", shows=((_READ, "X{mark}"),)),
+    _row("GET /registry/schemas/guids/{guid}/ids", shows=((_READ, '"id":{id}'),)),
     _row("GET /registry/schemas/types"),
     _row("GET /registry/subjects", shows=((_DESCRIBE, '"{subject}"'),)),
     _row("GET /registry/schemas", shows=((_READ, '"{subject}"'),)),

@@ -12,6 +12,7 @@ from typing import Annotated, Final, cast, get_args
 
 import typer
 
+from tidelog.cli.commands.schema_import import import_
 from tidelog.cli.sources.lines import STANDARD_STREAM
 from tidelog.cli.terminal.admin_call import AdminCall, YesOption
 from tidelog.cli.terminal.console import note, output, print_json
@@ -336,6 +337,9 @@ def compatibility(
         why = "" if own is not None or subject is None else ", as all without their own"
         answer = {"subject": subject, "compatibility": in_force, "own": own is not None}
         call.report(answer, f"{who}: {in_force}{why}.")
+
+
+app.command("import")(import_)
 
 
 def _read(file: Path, type_: TypeName | None) -> tuple[str, SchemaType]:
