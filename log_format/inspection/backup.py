@@ -91,7 +91,7 @@ def copy_log(
         source: store to copy from.
         target: store to copy to.
         clock: source of time.
-        topics: only these topics, without groups' offsets; None for everything.
+        topics: only these topics and the schemas, without groups' offsets; None for everything.
         version: last version of the one topic's table; fails if clean-up has deleted objects that it needs.
         windows_every_ms: interval of copying windows of delayed records.
 
@@ -99,7 +99,7 @@ def copy_log(
     """
     if version is not None and len(topics or ()) != 1:
         raise RequestRefused("A version needs one topic: each table counts its own.")
-    _refuse_another_log(source, target, _list_tables(target) if topics is None else map(layout.topic_root, topics))
+    _refuse_another_log(source, target, _list_tables(target) if topics is None else _roots(topics))
     target.put(layout.COPYING, b"{}")
     if any(source.list(layout.COPYING)):
         target.delete(layout.COPYING)
@@ -130,8 +130,8 @@ def copy_log(
     for topic in chosen if version is None else ():
         _copy_windows(source, target, topic)
     _begin_transactions(target, chosen, journals, clock)
-    if topics is None:
-        copy_table(source, target, layout.SCHEMAS_ROOT, None)
+    copy_table(source, target, layout.SCHEMAS_ROOT, None)
+    if topics is None or any(target.list(layout.SCHEMAS_ROOT)):
         target.put(layout.COPIED, CopiedAt(at_ms=clock.now_ms()).encoded())
     target.delete(layout.COPYING)
     for topic in chosen:
@@ -241,6 +241,12 @@ def _begin_transactions(
         with suppress(CorruptData):
             floors.append(TopicLog(target, topic, clock).refresh().transactions.floor)
     skip_versions(target, max(floors, default=0) - 1, clock)
+
+
+def _roots(topics: Iterable[str]) -> Iterator[str]:
+    """Yield the roots of these topics' tables, and of the schemas that their records name."""
+    yield layout.SCHEMAS_ROOT
+    yield from map(layout.topic_root, topics)
 
 
 def _list_tables(store: ObjectStore) -> Iterator[str]:

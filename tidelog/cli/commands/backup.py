@@ -15,7 +15,7 @@ TopicOption = Annotated[
     list[str] | None,
     typer.Option(
         "--topic",
-        help="Only this topic, without groups' offsets; repeatable.",
+        help="Only this topic and the schemas, without groups' offsets; repeatable.",
         autocompletion=complete_topics,
     ),
 ]
