@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from gateway.codec.incoming import GivenColumns, IncomingRecords
+from gateway.codec.incoming import IncomingRecords
 from gateway.codec.refusal import BadRecords, too_large
 from log_format.errors import RequestRefused
-from log_format.records.canonical_json import DocumentsTooLarge, render
+from log_format.records.canonical_json import DocumentsTooLarge
 from log_format.records.typed_columns import DATA
-from log_format.schemas.columns.codec import Misfit, RecordReaders, SubjectReader
+from log_format.schemas.columns.codec import Misfit, RecordReaders
 from log_format.schemas.columns.cursor import Fault
-from log_format.schemas.columns.given_columns import UnfitType, spelled
+from log_format.schemas.columns.given_columns import UnfitType
+from log_format.schemas.columns.subject_readers import documents_of
 from log_format.topic.config import TopicConfig
 
 
@@ -65,7 +65,7 @@ def typed_records(
     try:
         found = known.readers.typed(incoming.records, data.values, data.bytes_max)
         typed = _judged(incoming, known, config, found)
-        return typed, incoming.with_values(_documents(typed, known.readers.value, data))
+        return typed, incoming.with_values(documents_of(known.readers, typed, data.values, data.bytes_max))
     except UnfitType as unfit:
         bad = BadRecords()
         bad.add("/".join(["/data", *_tokens(unfit.path)]), unfit.what)
@@ -100,12 +100,3 @@ def _judged(
 
 def _tokens(path: str) -> list[str]:
     return [part for part in path.replace("[", ".").replace("]", "").split(".") if part]
-
-
-def _documents(typed: pa.Table, reader: SubjectReader, data: GivenColumns) -> pa.BinaryArray:
-    """Return the values as documents. Those of marked records are made of what was given."""
-    column = typed.column(DATA).combine_chunks()
-    found = reader.documents(column, data.bytes_max)
-    if column.null_count == data.values.null_count:
-        return found
-    return pc.coalesce(found, render(spelled(data.values), bytes_max=data.bytes_max))

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from log_format import limits
 from log_format.clock import SystemClock
 from spark_pipeline.sink.batch_name import BatchName, BatchRefused
-from spark_pipeline.sink.columns import split_by_topic, to_records
+from spark_pipeline.sink.columns import given_values, split_by_topic, to_records
 from spark_pipeline.sink.options import SinkOptions
 
 
@@ -45,6 +45,10 @@ def carry(rows: Iterable[pa.RecordBatch], options: SinkOptions, batch: BatchName
             if not of_topic.num_rows:
                 continue
             records = _with_partition(to_records(of_topic, SystemClock().now_ms()), of_topic)
+            given = given_values(of_topic)
+            if given is not None:  # the gateway judges them, and makes documents of them
+                at = records.schema.get_field_index("value")
+                records = records.set_column(at, pa.field("data", given.type), given)
             size_bytes += records.nbytes
             check_size(size_bytes)
             tables.setdefault(topic, []).append(records)

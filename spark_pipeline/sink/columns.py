@@ -1,8 +1,9 @@
 """Conversion of rows with the Kafka sink's columns to records and their partitions.
 
-``value`` is required; ``key``, ``headers``, ``partition`` and, unless given by the option, ``topic`` are optional. Keys and
-values are binary or string. Other columns are not written, as with Kafka's sink. If ``partition`` is missing or null, the key
-chooses it by Kafka's hash, and rows without a key go round robin.
+``value`` is required, or ``data`` for a typed topic: a struct in either is a value's members as columns. ``key``, ``headers``,
+``partition`` and, unless given by the option, ``topic`` are optional. Keys and other values are binary or string. Other columns
+are not written, as with Kafka's sink. If ``partition`` is missing or null, the key chooses it by Kafka's hash, and rows without a
+key go round robin.
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ _TYPES: Final[dict[str, tuple[DataType, ...]]] = {
 def check_columns(schema: StructType, topic: str | None) -> None:
     """Raise ``OptionRefused`` if rows of ``schema`` can't be written."""
     types = {field.name: field.dataType for field in schema}
+    struct = next((name for name in ("value", "data") if name in types), None)
     for name, allowed in _TYPES.items():
+        if name == struct == "value" and isinstance(types[name], StructType):
+            continue
         if name in types and types[name].simpleString() not in {one.simpleString() for one in allowed}:
             names = " or ".join(one.simpleString() for one in allowed)
             raise OptionRefused("schema", f"column {name} is {types[name].simpleString()}, not {names}")
-    if "value" not in types:
-        raise OptionRefused("schema", "has no column value")
+    if struct is None or (struct == "data" and not isinstance(types["data"], StructType)):
+        raise OptionRefused("schema", "has no column value, nor data that is a struct")
     if topic is None and "topic" not in types:
         raise OptionRefused("topic", "is missing: give the option, or a column topic")
 
@@ -57,10 +61,17 @@ def split_by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[st
         yield name, rows.filter(pc.equal(topics, name))
 
 
-def to_records(rows: pa.RecordBatch, now_ms: int) -> pa.Table:
-    """Return the rows as records (``BATCH_SCHEMA``), all with the timestamp ``now_ms``."""
-    count = rows.num_rows
+def given_values(rows: pa.RecordBatch) -> pa.StructArray | None:
+    """Return the values if they are given as columns: ``value`` is a struct, or there is only ``data``."""
     names = rows.schema.names
+    column = rows.column("value" if "value" in names else "data")
+    return column if pa.types.is_struct(column.type) else None
+
+
+def to_records(rows: pa.RecordBatch, now_ms: int) -> pa.Table:
+    """Return the rows as records (``BATCH_SCHEMA``), all with the timestamp ``now_ms``. Values given as columns are null."""
+    count = rows.num_rows
+    names = [name for name in rows.schema.names if name != "value" or given_values(rows) is None]
 
     def column(name: str, kind: pa.DataType) -> pa.Array:
         return rows.column(name).cast(kind) if name in names else pa.nulls(count, kind)

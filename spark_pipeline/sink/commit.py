@@ -20,7 +20,6 @@ from typing import Final
 from log_format import limits
 from log_format.clock import SystemClock
 from log_format.errors import StoreError, TidelogError
-from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.topic.producer_id import TRANSACTIONAL, issue
 from log_format.transactions.changes import NotFinished
 from log_format.transactions.job import CommitJob, NumberCommitted, NumberPassed
@@ -28,7 +27,7 @@ from log_format.transactions.row import NO_NUMBER, TransactionRow
 from log_format.transactions.transaction_finisher import TransactionFinisher
 from spark_pipeline.sink.batch_name import BatchName, BatchRefused, superseded_error
 from spark_pipeline.sink.options import SinkOptions
-from spark_pipeline.sink.stage import StagedObject, StagedTask, commits_pool, producer_key, topic_log
+from spark_pipeline.sink.stage import StagedObject, StagedTask, commits_pool, producer_key, schema_readers, topic_log
 from spark_pipeline.store_access import cached_store
 
 _log = logging.getLogger("spark_pipeline.sink")
@@ -85,7 +84,7 @@ def open_transactions(store: str) -> TransactionFinisher:
         log_of=lambda topic: topic_log(store, topic),
         engine="tidelog-spark",
         fetch_all=commits_pool().map,
-        type_records=StoredReaders(cached_store(store), SystemClock()).type_records,
+        type_records=schema_readers(store).type_records,
     )
 
 

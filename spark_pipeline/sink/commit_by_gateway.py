@@ -14,9 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from log_format.errors import ErrorCode, RequestRefused, TidelogError
+from log_format.records.canonical_json import bytes_at_most
 from log_format.records.size import record_bytes
 from log_format.transactions.job import NumberCommitted, judge_number
 from log_format.transactions.row import NO_NUMBER
@@ -123,13 +125,25 @@ def _commit(transport: Transport, tables: Mapping[str, pa.Table], batch: BatchNa
 
 def split_requests(table: pa.Table, request_bytes: int = REQUEST_BYTES) -> Iterator[pa.Table]:
     """Yield the records in order, in pieces of at most about ``request_bytes``; a single large record may exceed that."""
-    ends = np.cumsum(record_bytes(table) + RECORD_OVERHEAD_BYTES)
+    ends = np.cumsum(_record_bytes(table) + RECORD_OVERHEAD_BYTES)
     start = 0
     while start < table.num_rows:
         before = int(ends[start - 1]) if start else 0
         end = max(start + 1, int(np.searchsorted(ends, before + request_bytes, side="right")))
         yield table.slice(start, end - start)
         start = end
+
+
+def _record_bytes(table: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the bytes of each record; where values are columns, those of an average one's document at most."""
+    if "data" not in table.schema.names or not table.num_rows:
+        return record_bytes(table)
+    keys = record_bytes(
+        table.set_column(table.schema.get_field_index("data"), "value", pa.nulls(len(table), pa.binary()))
+    )
+    documents = sum(bytes_at_most(chunk) for chunk in table.column("data").chunks)
+    sizes: npt.NDArray[np.int64] = keys + documents // table.num_rows
+    return sizes
 
 
 def _abort(transport: Transport, transaction_id: str, call_ms_max: float) -> None:

@@ -28,11 +28,13 @@ from log_format.cluster.identity import load_cluster
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
 from log_format.records.size import record_bytes
 from log_format.records.timestamps import timestamps_ms
+from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.topic.producer_id import JOB, issue
 from log_format.topic.state import TopicState
 from log_format.transactions.staged_records import StagedRecords, encode_staged, staged_name, staged_prefix
 from spark_pipeline.sink.batch_name import BatchName
-from spark_pipeline.sink.columns import assign_partitions, split_by_topic, to_records
+from spark_pipeline.sink.columns import assign_partitions, given_values, split_by_topic, to_records
+from spark_pipeline.sink.judged_values import judge_values
 from spark_pipeline.sink.options import SinkOptions
 from spark_pipeline.store_access import cached_store
 
@@ -125,6 +127,12 @@ def topic_log(store: str, topic: str) -> TopicLog:
     return TopicLog(cached_store(store), topic, SystemClock(), fetch_all=commits_pool().map)
 
 
+@functools.lru_cache(maxsize=_LOGS_MAX)
+def schema_readers(store: str) -> StoredReaders:
+    """Return the readers of topics' schemas, cached as long as the process lives."""
+    return StoredReaders(cached_store(store), SystemClock())
+
+
 @functools.lru_cache(maxsize=1)
 def commits_pool() -> ThreadPoolExecutor:
     """Return the pool that reads the commits of a log in parallel."""
@@ -152,6 +160,7 @@ def _route(
             partitions = assign_partitions(of_topic, state, turn)
             turn += of_topic.num_rows
             records = to_records(of_topic, time.time_ns() // 1_000_000)
+            records = judge_values(records, given_values(of_topic), state, schema_readers(options.store))
             yield (
                 topic,
                 state,

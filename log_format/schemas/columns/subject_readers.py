@@ -7,12 +7,15 @@ import threading
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from log_format.clock import Clock
 from log_format.delta.log import TableLog
 from log_format.errors import BackOff, CorruptData, ErrorCode, RequestRefused, StoreUnavailable
-from log_format.records.typed_columns import TypeConflict
+from log_format.records.canonical_json import render
+from log_format.records.typed_columns import DATA, TypeConflict
 from log_format.schemas.columns.codec import RecordReaders, SchemaReader, SubjectReader
+from log_format.schemas.columns.given_columns import spelled
 from log_format.schemas.columns.shape import LibraryNeeded, Untypable
 from log_format.schemas.state import SchemasState, schemas_table
 from log_format.schemas.subjects import split
@@ -60,6 +63,17 @@ def make_readers(subjects: Subjects, state: SchemasState) -> RecordReaders:
     """
     value, key = (_reader(name, state) if name else None for name in subjects)
     return RecordReaders(value, key)
+
+
+def documents_of(readers: RecordReaders, typed: pa.Table, given: pa.StructArray, bytes_max: int) -> pa.BinaryArray:
+    """Return values that came as columns as documents: canonical ones of the newest version, and those of marked records made of
+    what was given. Raises ``DocumentsTooLarge``."""
+    assert readers.value is not None
+    column = typed.column(DATA).combine_chunks()
+    found = readers.value.documents(column, bytes_max)
+    if column.null_count == given.null_count:
+        return found
+    return pc.coalesce(found, render(spelled(given), bytes_max=bytes_max))
 
 
 def _reader(subject: str, state: SchemasState) -> SubjectReader:
