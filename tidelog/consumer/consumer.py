@@ -70,8 +70,9 @@ class Consumer(GroupPositions, KnowsKafkaNames, Closing):
         compression: of answers.
         key_deserializer, value_deserializer: called with the bytes of each non-null key and value. Their exceptions are raised
             by the poll, with a note that names the record, and the position stays there: ``seek`` past it.
-        value: a dataclass, a msgspec Struct or a pydantic model: values are of this class. They are JSON documents, or have
-            Confluent's header; those of Avro need fastavro. A value that is not of the class raises as deserializers do.
+        value: a dataclass, a msgspec Struct, a pydantic model or a class that Protobuf generated: values are of this class. They
+            are JSON documents, or have Confluent's header; those of Avro need fastavro, those of Protobuf protobuf. A value
+            that is not of the class raises as deserializers do.
         envelope: decrypts each value first (``tidelog.encryption``); failures are raised likewise, as ``EnvelopeError``.
         group: without ``topics`` and ``topic_pattern`` it is only committed for, and ``assign`` says what is read.
         topic_pattern: regular expression for whole topic names, instead of ``topics``.

@@ -22,6 +22,7 @@ from tidelog.producer.settings import ProducerSettings
 from tidelog.producer.transactional_sender import TransactionalSender
 from tidelog.producer.transactions import Transactions
 from tidelog.schemas.json_schema import json_schema
+from tidelog.schemas.protobuf import message_schema
 
 
 class ProducerParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,12 +64,16 @@ def assemble(
     def register(model: type, subject: str) -> None:
         Schemas(transport, limits.API_TIMEOUT_MS).register(subject, json_schema(model), "JSON")
 
+    def message_id(kind: type, subject: str) -> int:
+        schemas = Schemas(transport, limits.API_TIMEOUT_MS)
+        return message_schema(schemas, kind, subject, registers=settings.register).id
+
     return ProducerParts(
         sender=sender,
         buffer=buffer,
         threads=threads,
         partition_count=partition_count,
         where=",".join(transport.urls),
-        models=Models(register if settings.register else None),
+        models=Models(register if settings.register else None, message_id),
         transactions=transactions,
     )

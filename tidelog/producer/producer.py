@@ -167,7 +167,8 @@ class Producer(KnowsKafkaNames, Closing):
 
         Args:
             value, key: bytes, text (sent as UTF-8) or None, after their serializers; a None value is a tombstone. A value may
-                also be a dataclass, a msgspec Struct or a pydantic model, which is sent as a JSON document.
+                also be a dataclass, a msgspec Struct or a pydantic model, which is sent as a JSON document; or a message of
+                Protobuf, which is sent as Confluent's serializer writes it.
             headers: pairs, or a mapping, of text to bytes, text or None.
             partition: None chooses it by the key as Kafka does; keyless records of a batch share one, round robin.
             timestamp_ms: None for now.

@@ -6,7 +6,8 @@
 
     schemas.register(Order, "orders-value")
 
-A model is a dataclass, a msgspec Struct or a pydantic model. What is not here: the check of values, which gateways do.
+A model is a dataclass, a msgspec Struct or a pydantic model; messages that Protobuf generated are values as well
+(``protobuf``). What is not here: the check of values, which gateways do.
 """
 
 from tidelog.calls.schemas import Schemas

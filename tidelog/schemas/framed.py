@@ -1,8 +1,8 @@
 """Values of Confluent's serializers: a zero byte, the id of the schema (4 bytes, big-endian), and the value as its schema's type
 encodes it.
 
-Ids never change their meaning, so what was learnt of an id is kept (``IDS_MAX``, the oldest go first). Avro needs fastavro.
-Protobuf is not decoded.
+Ids never change their meaning, so what was learnt of an id is kept (``IDS_MAX``, the oldest go first). Avro needs fastavro,
+Protobuf needs protobuf.
 
 Source: Confluent, "Wire format".
 """
@@ -16,15 +16,17 @@ from typing import Any, Final
 
 import msgspec
 
+from log_format.schemas.parsed import InvalidSchema
 from tidelog.calls.schemas import Schemas
-from tidelog.types.schema import SchemaReference
+from tidelog.schemas.protobuf import members_reader
+from tidelog.types.schema import SchemaById, SchemaReference
 
 HEADER_BYTES: Final = 5
 IDS_MAX: Final = 1_000
 REFERENCES_MAX: Final = 1_000
 """Schemas that one schema may refer to, directly or not."""
 
-AvroReader = Callable[[bytes], Any]
+MembersReader = Callable[[bytes], Any]
 """Function from a value without header to what it means, in dicts, lists and scalars."""
 
 
@@ -45,14 +47,14 @@ class SchemasById:
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
         self._lock = threading.Lock()
-        self._known: dict[int, AvroReader | Undecodable | None] = {}
+        self._known: dict[int, MembersReader | Undecodable | None] = {}
 
     def knows(self, schema_id: int) -> bool:
         """Return whether ``reader`` answers without asking the registry."""
         return schema_id in self._known
 
-    def reader(self, schema_id: int) -> AvroReader | None:
-        """Return the reader of Avro values; None if values of this schema are JSON documents.
+    def reader(self, schema_id: int) -> MembersReader | None:
+        """Return the reader of values of Avro or Protobuf; None if values of this schema are JSON documents.
 
         Raises ``Undecodable`` for a schema of another type, or when a package is missing; ``GatewayError``.
         """
@@ -67,19 +69,19 @@ class SchemasById:
             raise Undecodable(*known.args)
         return known
 
-    def _asked(self, schema_id: int) -> AvroReader | Undecodable | None:
+    def _asked(self, schema_id: int) -> MembersReader | Undecodable | None:
         schema = self._schemas.by_id(schema_id)
         if schema.schema_type == "JSON":
             return None
-        if schema.schema_type != "AVRO":
-            return Undecodable(f"schema {schema_id} is {schema.schema_type}, whose values are not decoded")
+        if schema.schema_type == "PROTOBUF":
+            return self._of_protobuf(schema_id, schema)
         try:
             import fastavro  # noqa: PLC0415 - only values of Avro need it
         except ModuleNotFoundError:
             return Undecodable("values of Avro need fastavro: pip install fastavro")
         named: dict[str, Any] = {}
         try:
-            for text in self._texts(schema.references, set()):
+            for _, text in self._texts(schema.references, set()):
                 fastavro.parse_schema(msgspec.json.decode(text), named_schemas=named)
             parsed = fastavro.parse_schema(msgspec.json.decode(schema.schema), named_schemas=named)
         except (ValueError, KeyError, fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
@@ -90,16 +92,24 @@ class SchemasById:
 
         return read
 
-    def _texts(self, references: Iterable[SchemaReference], seen: set[tuple[str, int]]) -> list[str]:
-        """Return the texts of schemas that are referred to, each after those that it needs itself."""
-        texts: list[str] = []
+    def _of_protobuf(self, schema_id: int, schema: SchemaById) -> MembersReader | Undecodable:
+        try:
+            return members_reader(schema.schema, self._texts(schema.references, set()))
+        except ModuleNotFoundError:
+            return Undecodable("values of Protobuf need protobuf: pip install protobuf")
+        except InvalidSchema as error:
+            return Undecodable(f"schema {schema_id} can't be used: {error.detail}")
+
+    def _texts(self, references: Iterable[SchemaReference], seen: set[tuple[str, int]]) -> list[tuple[str, str]]:
+        """Return names and texts of schemas that are referred to, each after those that it needs itself."""
+        texts: list[tuple[str, str]] = []
         for each in references:
             place = (each.subject, each.version)
             if place in seen or len(seen) >= REFERENCES_MAX:
                 continue
             seen.add(place)
             found = self._schemas.version(each.subject, each.version, deleted=True)
-            texts += [*self._texts(found.references, seen), found.schema]
+            texts += [*self._texts(found.references, seen), (each.name, found.schema)]
         return texts
 
     def members(self, value: bytes) -> Any:
@@ -110,5 +120,5 @@ class SchemasById:
         body = value[HEADER_BYTES:]
         try:
             return msgspec.json.decode(body) if reader is None else reader(body)
-        except Exception as error:  # fastavro raises whatever its code meets in damaged bytes
+        except Exception as error:  # the libraries raise whatever their code meets in damaged bytes
             raise Undecodable(f"the value is not of its schema {schema_id}: {error!r}") from error

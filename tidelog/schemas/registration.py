@@ -11,7 +11,8 @@ from tidelog.http.credentials import ConnectionSettings
 from tidelog.http.transport import Transport
 from tidelog.schemas.arrow_schema import avro_schema
 from tidelog.schemas.json_schema import json_schema
-from tidelog.types.schema import RegisteredSchema, SchemaType
+from tidelog.schemas.protobuf import is_message, message_schema
+from tidelog.types.schema import RegisteredSchema
 
 
 class ArrowSchema(Protocol):
@@ -30,15 +31,18 @@ def register(
 ) -> RegisteredSchema:
     """Register the JSON Schema of a model as a version of a subject, unless it is one, and return that version.
 
-    ``model``: or an Arrow schema, whose Avro schema is registered, for values that are sent as columns.
+    ``model``: or an Arrow schema, whose Avro schema is registered, for values that are sent as columns; or a class that Protobuf
+    generated, whose file is registered, and each file that it imports as a subject of its name.
     ``bootstrap_servers``, ``connection``: as for ``Producer``. Raises ``TypeError`` for a type without JSON Schema,
     ``IncompatibleSchema``, and else as ``Schemas.register``.
     """
-    kind: SchemaType = "JSON" if isinstance(model, type) else "AVRO"
-    text = json_schema(model) if isinstance(model, type) else _of_arrow(model)
+    text = "" if is_message(model) else json_schema(model) if isinstance(model, type) else _of_arrow(model)
     transport = Transport(bootstrap_servers, **connection)
+    schemas = Schemas(transport, limits.API_TIMEOUT_MS)
     try:
-        return Schemas(transport, limits.API_TIMEOUT_MS).register(subject, text, kind)
+        if is_message(model):
+            return message_schema(schemas, model, subject, registers=True)
+        return schemas.register(subject, text, "JSON" if isinstance(model, type) else "AVRO")
     finally:
         transport.close()
 

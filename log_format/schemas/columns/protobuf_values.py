@@ -1,9 +1,7 @@
 """Values of Confluent's Protobuf serializers, and documents in Protobuf's JSON, as a column.
 
-Behind the schema's id a value names its message: a count and as many indexes, all zigzag varints; a single zero byte is the first
-message. What the bulk doubts is read by Google's library one by one, which tells what is wrong.
-
-Source: Confluent, "Wire format".
+Behind the schema's id a value names its message (``message_indexes``). What the bulk doubts is read by Google's library one by
+one, and what is wrong is told by then.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.message import DecodeError
 
-from log_format.records import varints
+from log_format.schemas import message_indexes
 from log_format.schemas.columns.cursor import Cursor, Fault
 from log_format.schemas.columns.document_values import Refused, parsed
 from log_format.schemas.columns.protobuf_alone import lossless_class, message_class
@@ -32,7 +30,6 @@ from log_format.schemas.parsing_protobuf import ProtobufSchema, parse_protobuf
 
 _BULK_MIN: Final = 16
 """Number of values below which numpy's calls cost more than to read each alone."""
-_INDEXES_MAX: Final = 100
 _HEADER_BYTES: Final = 5
 
 
@@ -57,11 +54,7 @@ class ProtobufValues:
         """Whether the columns of a value, rendered, are its document."""
         self.names = column_names(self._message)
         """Path of each column by the numbers of its fields."""
-        numbers = np.array([len(self._indexes), *self._indexes], np.int64)
-        rows, sizes = varints.encode(numbers)
-        sizes = np.broadcast_to(sizes, len(numbers))
-        encoded = b"".join(row[:size].tobytes() for row, size in zip(rows, sizes, strict=True))
-        self.prefix: Final = b"\0" if self._indexes == (0,) else encoded
+        self.prefix: Final = message_indexes.encode(self._indexes)
         """Bytes by which a value names the message."""
 
     @cached_property
@@ -142,16 +135,9 @@ class ProtobufValues:
     def _behind_indexes(self, value: bytes, at: int) -> int:
         """Return the position behind the indexes of the message. Raises ``Refused`` if they are those of another one."""
         try:
-            count, at = varints.read_one(value, at)
-            if not 0 <= count <= _INDEXES_MAX:
-                raise varints.Malformed
-            indexes = []
-            for _ in range(count):
-                index, at = varints.read_one(value, at)
-                indexes.append(index)
-        except (IndexError, varints.Malformed) as error:
-            raise Refused("", "the indexes of its message are damaged") from error
-        named = tuple(indexes) or (0,)
+            named, at = message_indexes.decode(value, at)
+        except ValueError as error:
+            raise Refused("", str(error)) from error
         try:
             name = self._schema.message_name(named)
         except LookupError as error:

@@ -162,7 +162,8 @@ def test_values_are_models(gateway: FakeGateway) -> None:
     [
         (b'{"id":"one","amount":"1"}', None, msgspec.ValidationError, r"\$.id"),
         (b"{", None, msgspec.DecodeError, "truncated"),
-        (framed(3, b""), {"schema": "message M {}", "schemaType": "PROTOBUF"}, Undecodable, "schema 3 is PROTOBUF"),
+        (framed(3, b""), {"schema": "message M {}", "schemaType": "PROTOBUF"}, Undecodable, "is not of its schema 3"),
+        (framed(3, b"\0"), {"schema": "message M", "schemaType": "PROTOBUF"}, Undecodable, "schema 3 can't be used"),
         (framed(3, b"\x02"), {"schema": json.dumps(AVRO)}, Undecodable, "is not of its schema 3"),
         (framed(3, b"\x02"), {"schema": '{"type": "nothing"}'}, Undecodable, "schema 3 can't be used"),
         (

@@ -90,7 +90,7 @@ def test_bytes_are_shown_where_they_are_asked_for(gateway: FakeGateway, run: Run
 
 
 def test_what_cannot_be_decoded_is_shown_as_it_is_with_the_reason(gateway: FakeGateway, run: Run) -> None:
-    """Unknown ids, damaged values, and types that are not decoded: a line each, once for a schema, and the command goes on."""
+    """Unknown ids, and damaged values: a line each, once for a schema, and the command goes on."""
     fill(
         gateway,
         (b"k", framed(3, b"x")),
@@ -107,7 +107,7 @@ def test_what_cannot_be_decoded_is_shown_as_it_is_with_the_reason(gateway: FakeG
     assert lines[0] == "\\x00\\x00\\x00\\x00\\x03x"
     assert (lines[1][-1], lines[2], lines[4]) == ("y", lines[3], SHOWN)
     assert "t/0@0 is shown as it is: Schema 3 not found." in shown.stderr
-    assert "t/0@1 is shown as it is: schema 4 is PROTOBUF" in shown.stderr
+    assert "t/0@1 is shown as it is: the value is not of its schema 4" in shown.stderr
     assert "t/0@2 is shown as it is: the value is not of its schema 1" in shown.stderr
     assert "t/0@3" not in shown.stderr
 
@@ -120,3 +120,37 @@ def test_binary_values_are_not_asked_about_for_ever(gateway: FakeGateway, run: R
     shown = run("consume", "t")
     assert len(shown.stdout.splitlines()) == 3 * UNKNOWN_MAX
     assert gateway.count("/registry") == shown.stderr.count("is shown as it is") == UNKNOWN_MAX
+
+
+PROTOBUF = """syntax = "proto3"; package p; import "google/protobuf/timestamp.proto"; import "money.proto";
+message Space { message Order { int64 id = 1; bytes raw = 2; google.protobuf.Timestamp at = 3; Kind kind = 4; m.Money price = 5;
+  optional string note = 6; map<int32, bool> flags = 7; repeated uint64 sizes = 8; } enum Kind { NEW = 0; PAID = 1; } }"""
+MONEY = 'syntax = "proto3"; package m; message Money { uint64 units = 1; }'
+
+
+def test_values_of_protobuf_are_shown_by_their_fields(gateway: FakeGateway, run: Run) -> None:
+    """Of a message within a message, whose file refers to another one; damaged bytes are shown as they are."""
+    body = b"\x04\0\0\x08\x07\x12\x01\xff\x1a\x04\x08\x80\xf2\x65\x20\x01\x2a\x02\x08\x05\x3a\x04\x08\x03\x10\x01\x42\x01\x09"
+    topic = gateway.create("t")
+    values = (body, b"\x04\0\0\x08", b"\x02\x06", b"\xff")
+    topic.records[0] = [Record("t", 0, at, 1_769_000_000_000, None, framed(3, one)) for at, one in enumerate(values)]
+    references = [{"name": "money.proto", "subject": "money", "version": 1}]
+    gateway.will_answer(
+        "GET /registry/schemas/ids/3$", {"schema": PROTOBUF, "schemaType": "PROTOBUF", "references": references}
+    )
+    version = {"subject": "money", "version": 1, "id": 2, "schema": MONEY, "schemaType": "PROTOBUF"}
+    gateway.will_answer("GET /registry/subjects/money/versions/1", version)
+    shown = run("consume", "t", "-f", "%v\\n")
+    first, *others = shown.stdout.splitlines()
+    assert json.loads(first) == {
+        "id": 7,
+        "raw": "/w==",
+        "at": "1970-01-20T07:42:56Z",
+        "kind": "PAID",
+        "price": {"units": 5},
+        "note": None,
+        "flags": {"3": True},
+        "sizes": [9],
+    }
+    assert len(others) == 3
+    assert "t/0@1 is shown as it is: the value is not of its schema 3" in shown.stderr
