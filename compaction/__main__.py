@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Final
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 
 from compaction.job import Job
 from compaction.report import JsonReporter, LogReporter, Reporter, Totals
@@ -61,7 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
         # With --every the process may start before its gateway has created the store.
         store = open_store(options.store, must_exist=options.every is None)
         workers = _workers(options.workers, options.store)
-        with _reporting(options) as report:
+        with _reporting(options) as reporter:
+            report = BackfillBars(reporter)
             job = Job(
                 store=store,
                 workers=workers,
@@ -92,7 +93,36 @@ def _reporting(options: argparse.Namespace) -> AbstractContextManager[Reporter]:
     return serve(report, SystemClock(), host=options.metrics_host, port=options.metrics_port)
 
 
-def _run(job: Job, report: Reporter, options: argparse.Namespace, signals: list[int]) -> int:
+class BackfillBars:
+    """A reporter that forwards events to another one, and shows how far each topic's backfill is.
+
+    ``progress``: where it is shown; None: nowhere.
+    """
+
+    def __init__(self, report: Reporter) -> None:
+        self._report = report
+        self._tasks: dict[str | float, TaskID] = {}
+        self.progress: Progress | None = None
+
+    def event(self, event: str, **fields: str | float) -> None:
+        """Forward and show the event."""
+        self._report.event(event, **fields)
+        if event != "backfill" or self.progress is None:
+            return
+        topic, left = fields["topic"], float(fields["bytes_left"])
+        if topic not in self._tasks:
+            self._tasks[topic] = self.progress.add_task(f"backfill of {topic}", total=left)
+        task = self._tasks[topic]
+        total = next(one.total for one in self.progress.tasks if one.id == task) or left
+        self.progress.update(task, completed=total - left)
+
+    def begin(self, progress: Progress | None) -> None:
+        """Show what follows by ``progress``."""
+        self.progress = progress
+        self._tasks.clear()
+
+
+def _run(job: Job, report: BackfillBars, options: argparse.Namespace, signals: list[int]) -> int:
     """Run rounds until ``signals`` has a signal, whose exception may be swallowed if the signal comes within a finalizer."""
     clock = job.clock
     collected_ms: int | None = None
@@ -100,7 +130,7 @@ def _run(job: Job, report: Reporter, options: argparse.Namespace, signals: list[
         started_ms = clock.monotonic_ms()
         collect = options.every is None or collected_ms is None or started_ms - collected_ms >= COLLECT_EVERY_MS
         try:
-            totals = _round(job, options, signals, collect=collect)
+            totals = _round(job, report, options, signals, collect=collect)
         except (TidelogError, StoreError) as problem:
             if options.every is None:
                 raise
@@ -129,10 +159,11 @@ def _exit_code(signals: list[int], options: argparse.Namespace) -> int:
     return 0 if options.every is not None else 128 + signals[0]
 
 
-def _round(job: Job, options: argparse.Namespace, signals: list[int], *, collect: bool) -> Totals:
+def _round(job: Job, report: BackfillBars, options: argparse.Namespace, signals: list[int], *, collect: bool) -> Totals:
     show = not options.json and sys.stderr.isatty()
     bar = Progress(console=Console(stderr=True), transient=True) if show else nullcontext()
     with bar as progress:
+        report.begin(progress)
         task = progress.add_task("topics", total=None) if progress is not None else None
 
         def on_topic(done: int, total: int) -> None:

@@ -18,9 +18,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from log_format import layout, limits
 from log_format.store import ObjectInfo
+
+STRAYS: Final = "part-"
+"""Prefix of files that Spark and delta-rs write into a table's directory before they commit. A refused commit leaves them."""
 
 
 class DeletionReason(StrEnum):
@@ -43,6 +47,11 @@ class Deletion:
     key: str
     size_bytes: int
     why: DeletionReason
+
+
+def is_stray(key: str, root: str) -> bool:
+    """Return whether the key is a file right below the table's root, where other programs write."""
+    return "/" not in key.removeprefix(root) and key.endswith(".parquet")
 
 
 def deletable_before(removed_at_ms: Iterable[int], *, retention_ms: int, files_kept: int, now_ms: int) -> int:

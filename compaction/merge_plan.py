@@ -5,14 +5,16 @@
 2. Merged segments of one partition and one tier, adjacent in offset, become one segment of the next tier when there are enough.
    Fewer are enough in a partition without new records for a long time. A segment is not merged any more after ``merges_max``
    merges, or at half the target size, so no record is merged more often than that.
-3. A segment with records below a log start, and with others, is rewritten without the former: a user deleted them.
+3. Segments with records that the topic's schemas have not judged are rewritten with typed columns (``data.backfill``), those that
+   are merged anyway by their merge.
+4. A segment with records below a log start, and with others, is rewritten without the former: a user deleted them.
 
 Within each partition no other segment has offsets between those of one merge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -26,6 +28,7 @@ class RewriteReason(StrEnum):
     MERGE = "merge"
     TRIM = "trim"
     KEYS = "keys"
+    BACKFILL = "backfill"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,7 @@ def plan_merges(
     policy: Policy,
     retention_ms: int,
     now_ms: int,
+    typed: Collection[str] = (),
 ) -> list[Merge]:
     """Return what to rewrite now.
 
@@ -57,6 +61,7 @@ def plan_merges(
         policy: thresholds.
         retention_ms: the topic's retention; -1 for no limit.
         now_ms: present time, in ms since the epoch.
+        typed: typed columns that all segments are to have.
     """
     span_ms = int(retention_ms * policy.span_per_retention) if retention_ms >= 0 else None
     merges = [
@@ -64,12 +69,20 @@ def plan_merges(
         *_merges_of_tiers(segments, policy, span_ms, now_ms),
     ]
     used = {source.segment.path for merge in merges for source in merge.sources}
+    untyped = [one for one in segments if lacks_columns(one, typed) and one.segment.path not in used]
+    backfills = [*_backfills(untyped, policy, span_ms)]
+    used |= {one.segment.path for one in untyped}
     trims = [
         Merge(sources=(segment,), reason=RewriteReason.TRIM)
         for segment in segments
         if segment.segment.path not in used and _holds_deleted_records(segment, log_starts)
     ]
-    return [*merges, *trims]
+    return [*merges, *backfills, *trims]
+
+
+def lacks_columns(segment: LiveSegment, typed: Collection[str]) -> bool:
+    """Return whether the segment may have records that were not judged by the schemas of these typed columns."""
+    return not set(typed) <= set(segment.typed)
 
 
 def _merges_of_flushed(
@@ -81,6 +94,15 @@ def _merges_of_flushed(
             is_large = sum(each.segment.size_bytes for each in chunk) >= policy.flushed_bytes_min
             if len(chunk) >= (2 if is_full or is_old or is_large else policy.flushed_min):
                 yield Merge(sources=tuple(chunk), reason=RewriteReason.MERGE)
+
+
+def _backfills(untyped: Sequence[LiveSegment], policy: Policy, span_ms: int | None) -> Iterator[Merge]:
+    for group in _adjacent_in_time(untyped):
+        for chunk, _ in _chunks(group, policy.target_bytes // 2, policy.sources_max, span_ms):
+            yield Merge(sources=tuple(chunk), reason=RewriteReason.BACKFILL)
+    for segment in untyped:
+        if not segment.is_flushed:
+            yield Merge(sources=(segment,), reason=RewriteReason.BACKFILL)
 
 
 def _adjacent_in_time(segments: Sequence[LiveSegment]) -> Iterator[list[LiveSegment]]:

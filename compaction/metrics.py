@@ -58,6 +58,11 @@ class Metrics:
             "waiting_segments", "Flushed segments that were not merged yet when the last round ended."
         )
         self._waiting_bytes = self._gauge("waiting_bytes", "Stored bytes of these segments.")
+        self._untyped_segments = self._gauge(
+            "untyped_segments",
+            "Segments that topics with data.backfill still had without columns when the last round ended.",
+        )
+        self._untyped_bytes = self._gauge("untyped_bytes", "Stored bytes of these segments.")
         self._succeeded_at = self._gauge(
             "last_success_timestamp_seconds",
             "When the last round without a failed topic ended, since the epoch; before the first, when this process began.",
@@ -76,6 +81,8 @@ class Metrics:
             self._topics.set(float(fields["topics"]))
             self._waiting_segments.set(float(fields["waiting_segments"]))
             self._waiting_bytes.set(float(fields["waiting_bytes"]))
+            self._untyped_segments.set(float(fields["untyped_segments"]))
+            self._untyped_bytes.set(float(fields["untyped_bytes"]))
             self._rounds.labels("failed" if fields["failed_topics"] else "succeeded").inc()
             if not fields["failed_topics"]:
                 self._succeeded_at.set(self._clock.now_ms() / 1000)

@@ -33,6 +33,9 @@ class Totals:
     waiting_segments: int = 0
     """Flushed segments not merged yet when their topic was done; ``waiting_bytes`` are their stored bytes."""
     waiting_bytes: int = 0
+    untyped_segments: int = 0
+    """Segments that a backfill still has to rewrite when their topic was done; ``untyped_bytes`` are their stored bytes."""
+    untyped_bytes: int = 0
 
     def deleted(self, size_bytes: int) -> None:
         """Count one deleted object."""

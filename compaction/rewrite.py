@@ -1,15 +1,15 @@
 """A worker's task, in this process or in one of Spark's executors: segments in, segments out.
 
-Memory has the encoded new segments (about the target size together), one span of row groups, and at most ``WAITING_BYTES_MAX`` of
-records that are not encoded yet. Readers see the new segments only after the driver's commit. A worker that crashes leaves
-orphans.
+Memory has the encoded new segments (about the target size together, and the columns that they get), one span of row groups, and
+at most ``WAITING_BYTES_MAX`` of records that are not encoded yet. Readers see the new segments only after the driver's commit. A
+worker that crashes leaves orphans.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -17,13 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from compaction.fill_columns import fill_columns, open_readers, typed_names
 from compaction.merge_plan import RewriteReason
 from log_format.errors import CorruptData
 from log_format.layout import compacted_path, topic_root
-from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns
+from log_format.records.typed_columns import DATA, KEY_DATA, NO_TYPED_COLUMNS, TypedColumns
 from log_format.segments.scan import scan_segment
 from log_format.segments.writer import SegmentWriter
 from log_format.store import ObjectStore
+from log_format.topic.config import UNTYPED, Subjects
 from log_format.topic.live_segments import LiveSegment
 from log_format.topic.rewrite import NewSegment
 from log_format.topic.segment_tags import Rewritten
@@ -51,6 +53,8 @@ class RewriteTask:
     tombstones_go: tuple[bool, ...] = ()
     columns: TypedColumns = NO_TYPED_COLUMNS
     """Typed columns of the table, so of the new segments."""
+    subjects: Subjects = UNTYPED
+    """Subjects by whose schemas records without typed columns are judged; ``UNTYPED``: they stay without."""
 
     @property
     def record_count(self) -> int:
@@ -76,14 +80,21 @@ class TaskResult:
     number: int
     added: tuple[NewSegment, ...]
     is_unchanged: bool = False
+    columns: TypedColumns = NO_TYPED_COLUMNS
+    """Typed columns of the new segments."""
 
 
 def rewrite(store: ObjectStore, task: RewriteTask, newest: Offsets | None = None) -> TaskResult:
     """Do one task. Records without a key are kept.
 
+    Records without typed columns are judged by ``task.subjects``.
+
     ``newest``: with ``RewriteReason.KEYS``, the sorted offsets of the records that no later one supersedes. Raises
-    ``CorruptData`` if a source is missing or damaged, ``StoreUnavailable``.
+    ``CorruptData`` if a source is missing or damaged, ``StoreUnavailable``, and as ``open_readers``.
     """
+    readers, columns = None, task.columns
+    if task.subjects.are_set:
+        readers, columns = open_readers(store, task.subjects, task.columns)
     writers: dict[int, SegmentWriter] = {}
     tombstones: dict[int, int] = {}
     kept_count = 0
@@ -91,16 +102,18 @@ def rewrite(store: ObjectStore, task: RewriteTask, newest: Offsets | None = None
         for table in _scan(store, task, source):
             records = table if newest is None else _drop_older_records(table, newest, tombstones_go=tombstones_go)
             kept_count += records.num_rows
+            if readers is not None:
+                records = fill_columns(records, readers, source.typed)
             for partition, part in _split_by_partition(records):
                 if partition not in writers:
-                    writers[partition] = SegmentWriter(compression=task.compression, columns=task.columns)
+                    writers[partition] = SegmentWriter(compression=task.compression, columns=columns)
                 writers[partition].add(part)
                 tombstones[partition] = tombstones.get(partition, 0) + part.column("value").null_count
             _limit_waiting(writers)
     was_clean = all(source.rewritten.keys_compacted_at_ms is not None for source in task.sources)
     if task.reason is RewriteReason.KEYS and was_clean and len(task.sources) == 1 and kept_count == task.record_count:
         return TaskResult(number=task.number, added=(), is_unchanged=True)
-    return TaskResult(number=task.number, added=tuple(_put(store, task, writers, tombstones)))
+    return TaskResult(number=task.number, added=tuple(_put(store, task, writers, tombstones)), columns=columns)
 
 
 def read_keys(store: ObjectStore, task: RewriteTask) -> Iterator[pa.Table]:
@@ -155,6 +168,7 @@ def _limit_waiting(writers: Mapping[int, SegmentWriter]) -> None:
 def _put(
     store: ObjectStore, task: RewriteTask, writers: dict[int, SegmentWriter], tombstones: Mapping[int, int]
 ) -> Iterator[NewSegment]:
+    filled = typed_names(task.subjects)
     for partition in sorted(writers):
         written = writers.pop(partition).finish()
         if written is None:
@@ -162,12 +176,13 @@ def _put(
         path = compacted_path(uuid.uuid4().hex)
         store.put(f"{topic_root(task.topic)}{path}", written.data)
         sources = [source for source in task.sources if any(run.partition == partition for run in source.runs)]
+        judged = {DATA, KEY_DATA}.intersection(*({*source.typed, *filled} for source in sources))
         yield NewSegment(
             segment=written.ref(path),
             run=written.runs[0],
             modification_time_ms=max(source.modification_time_ms for source in sources),
             rewritten=_describe_rewrite(task, sources, tombstones[partition]),
-            columns=written.statistics,
+            columns=replace(written.statistics, judged=tuple(sorted(judged.union(written.statistics.judged)))),
         )
 
 

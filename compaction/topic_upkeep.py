@@ -15,7 +15,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from compaction.collection import Deletion, DeletionReason, all_deleted_before, deletable_before, plan_segments
+from compaction import collection
+from compaction.backfill import Backfill
+from compaction.collection import Deletion, DeletionReason, deletable_before, plan_segments
 from compaction.deletions import delete_all
 from compaction.key_plan import KeyCompaction, plan_key_compactions
 from compaction.log_cleanup import cleaned_below, plan_log
@@ -48,9 +50,6 @@ PASSES_MAX: Final = 4
 TASKS_PER_WORKER: Final = 4
 """Tasks per worker in one wave of rewrites. Each takes some seconds, and its result is committed when the wave ends."""
 
-STRAYS: Final = "part-"
-"""Prefix of files that Spark and delta-rs write into a table's directory before they commit. A refused commit leaves them."""
-
 _NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
 
 
@@ -78,6 +77,7 @@ class TopicUpkeep:
         self._is_dry_run = is_dry_run
         self._log = TopicLog(store, topic, clock)
         self._committer = Committer(self._log, new_id=new_id, engine="tidelog-maintenance")
+        self._backfill = Backfill(store, topic, report)
         self._settled: tuple[int, int] | None = None
         """Version at which nothing was left to rewrite, and the time then."""
 
@@ -92,6 +92,7 @@ class TopicUpkeep:
             if segment.path.startswith(layout.SEGMENTS):
                 totals.waiting_segments += 1
                 totals.waiting_bytes += segment.size_bytes
+        self._backfill.count(totals)
 
     def run(self, totals: Totals, *, collect: bool, strays: bool = False) -> None:
         """Run one round. ``collect``: also delete unneeded objects, which costs listings. ``strays``: also files that other
@@ -104,7 +105,7 @@ class TopicUpkeep:
             self._apply_retention(state, totals)
             self._rewrite(totals)
         if collect:
-            self._collect(totals, [STRAYS] if strays else [])
+            self._collect(totals, [collection.STRAYS] if strays else [])
 
     def _restore_table(self) -> TopicState:
         """Undo other programs' changes to the table, and keep them away from now on. Return the state afterwards."""
@@ -156,12 +157,15 @@ class TopicUpkeep:
         """Merge once; return whether anything was committed."""
         state, reconciled = self._look()
         config = state.config
+        live = live_segments(reconciled)
+        self._backfill.look(state, live)
         merges = plan_merges(
-            live_segments(reconciled),
+            live,
             _log_starts(state),
             policy=self._policy,
             retention_ms=config.integer("retention.ms") if config.deletes_old else -1,
             now_ms=self._clock.now_ms(),
+            typed=self._backfill.columns,
         )
         tasks = [self._task(number, merge.reason, merge.sources, state) for number, merge in enumerate(merges)]
         if self._is_dry_run:
@@ -170,9 +174,10 @@ class TopicUpkeep:
         committed = False
         for some in _task_batches(tasks, lambda: self._workers.parallelism):
             started_ms = self._clock.monotonic_ms()
-            for done in self._workers.rewrite(some):
+            for done in self._workers.rewrite(self._backfill.still_wanted(some, self._log.state)):
                 outcome = self._commit(state, tasks[done.number], done, started_ms, totals)
                 committed = committed or outcome is RewriteOutcome.COMMITTED
+            self._backfill.report()
         return committed
 
     def _compact_keys(self, totals: Totals) -> None:
@@ -225,6 +230,7 @@ class TopicUpkeep:
             log_starts={partition: state.log_start(partition) for partition in partitions},
             compression=state.config.choice("compression.type"),
             columns=state.columns,
+            subjects=self._backfill.subjects,
             now_ms=self._clock.now_ms(),
             tombstones_go=tombstones_go,
         )
@@ -248,6 +254,7 @@ class TopicUpkeep:
             source_record_count=task.record_count,
             added=done.added,
             uploaded=UploadedFile(done.added[0].segment.path, started_ms) if done.added else None,
+            columns=done.columns,
             keys_compacted=keys_compacted,
         )
         try:
@@ -269,6 +276,7 @@ class TopicUpkeep:
             bytes_out=bytes_out,
         )
         if outcome is RewriteOutcome.COMMITTED:
+            self._backfill.note_committed(task)
             totals.rewrites += 1
             totals.segments_in += len(task.sources)
             totals.segments_out += len(done.added)
@@ -293,7 +301,9 @@ class TopicUpkeep:
         before = self._log.refresh().version
         # Listed before the log is read, so that the log names the segments committed meanwhile.
         stored = [info for below in (layout.SEGMENTS, layout.COMPACTED) for info in self._store.list(f"{root}{below}")]
-        stored += [info for below in more for info in self._store.list(f"{root}{below}") if _is_stray(info.key, root)]
+        stored += [
+            info for below in more for info in self._store.list(f"{root}{below}") if collection.is_stray(info.key, root)
+        ]
         if before == NO_LOG:
             return
         segments = self._find_unneeded(stored)
@@ -350,7 +360,7 @@ class TopicUpkeep:
         """Let checkpoints drop the tombstones of files deleted by count. Tombstones of files deleted by age are
         dropped by age."""
         root = layout.topic_root(self.topic)
-        before_ms = all_deleted_before(
+        before_ms = collection.all_deleted_before(
             stored, root, removed_at_ms=removed_at_ms, deletable_before_ms=deletable_before_ms
         )
         if not self._is_dry_run and any(removed_ms < before_ms for removed_ms in removed_at_ms.values()):
@@ -375,11 +385,6 @@ class TopicUpkeep:
                 bytes=sum(source.segment.size_bytes for source in task.sources),
                 first=task.sources[0].segment.path,
             )
-
-
-def _is_stray(key: str, root: str) -> bool:
-    """Return whether the key is a file right below the table's root, where other programs write."""
-    return "/" not in key.removeprefix(root) and key.endswith(".parquet")
 
 
 def _log_starts(state: TopicState) -> Mapping[int, int]:

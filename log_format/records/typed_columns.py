@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 
@@ -17,6 +18,8 @@ DATA: Final = "data"
 KEY_DATA: Final = "key_data"
 DATA_ERROR: Final = "data_error"
 TYPED_NAMES: Final = (DATA, KEY_DATA, DATA_ERROR)
+NOT_JUDGED: Final = "the topic's schemas were not known when the record was appended"
+"""``data_error`` of a record that no schema could judge."""
 
 
 class TypeConflict(ValueError):
@@ -91,6 +94,18 @@ def with_typed_columns(records: pa.Table, columns: TypedColumns) -> pa.Table:
             values = pa.nulls(records.num_rows, field.type)
         plain = plain.append_column(field, values)
     return plain
+
+
+def are_unjudged(records: pa.Table, name: str) -> pa.ChunkedArray | None:
+    """Return which records have a value (for ``DATA``; a key for ``KEY_DATA``) that no schema has judged; None if none has."""
+    part, column = records.column("value" if name == DATA else "key"), records.column(name)
+    if not column.null_count:
+        return None
+    errors = records.column(DATA_ERROR)
+    missing = pc.and_(pc.is_valid(part), pc.is_null(column))
+    if errors.null_count < len(errors):
+        missing = pc.and_(missing, pc.fill_null(pc.equal(errors, NOT_JUDGED), True))
+    return missing if pc.any(missing).as_py() else None
 
 
 def conform(values: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from log_format.records.typed_columns import DATA_ERROR, typed_columns
+from log_format.records.typed_columns import DATA, DATA_ERROR, KEY_DATA, are_unjudged, typed_columns
 
 LEAVES_MAX: Final = 32
 TEXT_CHARACTERS: Final = 32
@@ -33,6 +33,8 @@ class ColumnStatistics:
 
     nulls: Mapping[Path, int] = field(default_factory=dict)
     bounds: Mapping[Path, tuple[Any, Any]] = field(default_factory=dict)
+    judged: tuple[str, ...] = ()
+    """Typed columns by whose schemas every record was judged."""
 
     def nested(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Return ``minValues``, ``maxValues`` and ``nullCount``, as values of JSON."""
@@ -59,7 +61,8 @@ def collect_statistics(records: pa.Table) -> ColumnStatistics:
             bound = _bound(values)
             if bound is not None:
                 bounds[path] = bound
-    return ColumnStatistics(nulls, bounds)
+    names = [one.name for one in columns.fields() if one.name != DATA_ERROR]
+    return ColumnStatistics(nulls, bounds, tuple(name for name in names if are_unjudged(records, name) is None))
 
 
 def merge_statistics(parts: Sequence[ColumnStatistics], counts: Sequence[int]) -> ColumnStatistics:
@@ -79,7 +82,8 @@ def merge_statistics(parts: Sequence[ColumnStatistics], counts: Sequence[int]) -
         if having and all(path in part.bounds for part, _ in having):
             found = [part.bounds[path] for part, _ in having]
             bounds[path] = (min(low for low, _ in found), max(high for _, high in found))
-    return ColumnStatistics(nulls, bounds)
+    judged = [name for name in (DATA, KEY_DATA) if parts and all(name in part.judged for part in parts)]
+    return ColumnStatistics(nulls, bounds, tuple(judged))
 
 
 def _leaves(path: Path, values: pa.ChunkedArray) -> Iterator[tuple[Path, pa.ChunkedArray]]:

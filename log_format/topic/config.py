@@ -122,6 +122,7 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting | SubjectSetting]] =
         "value.schema": SubjectSetting(),
         "key.schema": SubjectSetting(),
         "data.on.error": ChoiceSetting("reject", ("mark", "reject")),
+        "data.backfill": ChoiceSetting("off", ("off", "on")),
     }
 )
 
@@ -135,6 +136,7 @@ OWN_SETTINGS: Final = frozenset(
         "value.schema",
         "key.schema",
         "data.on.error",
+        "data.backfill",
     }
 )
 """Settings that only Tidelog has, and Kafka does not."""

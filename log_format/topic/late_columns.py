@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from log_format.records.typed_columns import DATA_ERROR, TypeConflict, TypedColumns, typed_columns
+from log_format.records.typed_columns import DATA_ERROR, NOT_JUDGED, TypeConflict, TypedColumns, typed_columns
 from log_format.topic.config import Subjects
 
 TypeRecords = Callable[[Subjects, pa.Table], pa.Table | None]
@@ -37,7 +37,7 @@ def late_columns(
 
 def _unjudged(count: int, columns: TypedColumns) -> pa.Table:
     """Return typed columns of records that can't be judged: null, with the reason."""
-    why = pa.scalar("the topic's schemas were not known when the record was appended", pa.string())
+    why = pa.scalar(NOT_JUDGED, pa.string())
     fields = columns.fields()
     values = [pa.repeat(why, count) if one.name == DATA_ERROR else pa.nulls(count, one.type) for one in fields]
     return pa.Table.from_arrays(values, schema=pa.schema(fields))

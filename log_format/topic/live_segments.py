@@ -17,9 +17,11 @@ from log_format.topic.segment_tags import (
     TAG_FOOTER,
     TAG_REWRITTEN,
     TAG_RUNS,
+    TAG_TYPED,
     Rewritten,
     decode_rewritten,
     decode_segment_tags,
+    decode_typed,
 )
 
 
@@ -31,6 +33,8 @@ class LiveSegment:
     runs: tuple[Run, ...]
     modification_time_ms: int
     rewritten: Rewritten
+    typed: tuple[str, ...] = ()
+    """Typed columns by whose schemas every record was judged."""
 
     @property
     def is_flushed(self) -> bool:
@@ -51,17 +55,19 @@ def live_segments(reconciled: pa.Table) -> list[LiveSegment]:
     adds = select_actions(reconciled, "add")
     paths, sizes, times = (adds.field(name).to_pylist() for name in ("path", "size", "modificationTime"))
     tags = [
-        pc.map_lookup(adds.field("tags"), tag, "first").to_pylist() for tag in (TAG_RUNS, TAG_FOOTER, TAG_REWRITTEN)
+        pc.map_lookup(adds.field("tags"), tag, "first").to_pylist()
+        for tag in (TAG_RUNS, TAG_FOOTER, TAG_REWRITTEN, TAG_TYPED)
     ]
     found = []
-    for path, size, time_ms, runs_tag, footer_tag, rewritten_tag in zip(paths, sizes, times, *tags, strict=True):
+    for path, size, time_ms, runs_tag, footer_tag, *others in zip(paths, sizes, times, *tags, strict=True):
         segment, runs = decode_segment_tags(path, size, runs_tag, footer_tag)
         found.append(
             LiveSegment(
                 segment=segment,
                 runs=tuple(runs),
                 modification_time_ms=time_ms,
-                rewritten=decode_rewritten(path, rewritten_tag),
+                rewritten=decode_rewritten(path, others[0]),
+                typed=decode_typed(path, others[1]),
             )
         )
     return sorted(found, key=lambda live: (live.modification_time_ms, live.segment.path))

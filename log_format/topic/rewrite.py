@@ -5,6 +5,8 @@ the same incarnation, and every source must still be in the table; otherwise not
 records, retention, deletion of the topic or other rewrite always wins. Records that were deleted below a log start meanwhile do
 not come back.
 
+Where the new segments have typed columns that the table lacks, the commit widens it.
+
 When every record stays, removes and adds have ``dataChange`` false, so no stream notices. Otherwise ``dataChange`` is true in the
 removes (readers ignore these with ``ignoreDeletes``), but never in the adds.
 """
@@ -17,10 +19,12 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from log_format.delta.actions import Action, Txn
+from log_format.delta.actions import Txn
 from log_format.delta.change import Proposal
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, TypedColumns
 from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistics
 from log_format.segments.run import Run, SegmentRef
+from log_format.topic.changes import columns_actions
 from log_format.topic.segment_tags import Rewritten, add_segment, remove_segment
 from log_format.topic.state import KEYS_COMPACTED_APP_ID, TopicState
 
@@ -73,6 +77,7 @@ class Rewrite:
         source_record_count: records in the sources, including those below a log start.
         added: the new segments.
         uploaded: uploads of ``added``; None if that is empty.
+        columns: typed columns of ``added``.
         keys_compacted: partition -> offset below which all records lie that supersede the records left out of ``added``.
     """
 
@@ -81,6 +86,7 @@ class Rewrite:
     source_record_count: int
     added: Sequence[NewSegment]
     uploaded: UploadedFile | None
+    columns: TypedColumns = NO_TYPED_COLUMNS
     keys_compacted: Mapping[int, int] = field(default_factory=lambda: _NOTHING)
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[RewriteOutcome]:
@@ -89,11 +95,14 @@ class Rewrite:
             return Proposal(operation="OPTIMIZE", actions=(), result=RewriteOutcome.TOO_OLD)
         if state.topic_id != self.topic_id or not self._fits(state):
             return Proposal(operation="OPTIMIZE", actions=(), result=RewriteOutcome.OVERTAKEN)
+        try:
+            columns = state.columns.merged_with(self.columns)
+        except TypeConflict:
+            return Proposal(operation="OPTIMIZE", actions=(), result=RewriteOutcome.OVERTAKEN)
         kept = [new for new in self.added if new.run.end_offset > state.log_start(new.run.partition)]
         loses = sum(new.run.record_count for new in kept) != self.source_record_count
-        actions: list[Action] = [
-            remove_segment(source, deletion_timestamp_ms=now_ms, data_change=loses) for source in self.sources
-        ]
+        actions = columns_actions(state, columns)
+        actions += [remove_segment(source, deletion_timestamp_ms=now_ms, data_change=loses) for source in self.sources]
         actions += [
             add_segment(
                 new.segment,

@@ -5,6 +5,7 @@ Tags are JSON. Readers of Delta ignore them, and checkpoints keep them:
 ``tidelog.runs``    JSON ``[[partition, base offset, end offset, records, bytes, min timestamp ms, max timestamp ms], …]``
 ``tidelog.footer``  JSON ``[position of the Parquet footer, its CRC-32]``
 ``tidelog.rewritten``  JSON ``[times merged, ms at which its keys were compacted or null, tombstones left then]``, if rewritten
+``tidelog.typed``  JSON ``["data", "key_data"]``: the typed columns by whose schemas every record was judged, if there are any
 ``tidelog.producers``  JSON ``[[producer id, epoch, sequence, [[partition, base offset, records], …]], …]``, if there are any
 
 A drain without records has ``tidelog.producers`` as a tag of the commit (``commitInfo.tags``). The id of a Kafka client's
@@ -31,6 +32,7 @@ TAG_RUNS: Final = "tidelog.runs"
 TAG_FOOTER: Final = "tidelog.footer"
 TAG_PRODUCERS: Final = "tidelog.producers"
 TAG_REWRITTEN: Final = "tidelog.rewritten"
+TAG_TYPED: Final = "tidelog.typed"
 TAG_FORGOTTEN: Final = "tidelog.forgotten"
 """Tag of a commit (``commitInfo.tags``): producers unknown to the topic may have been used here if issued up to this
 time (ms)."""
@@ -57,6 +59,7 @@ class Rewritten(NamedTuple):
 
 
 _decode_rewritten: Final = msgspec.json.Decoder(Rewritten).decode
+_decode_typed: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 def add_segment(
@@ -104,6 +107,7 @@ def add_segment(
             TAG_FOOTER: f"[{segment.footer_start},{segment.footer_crc32}]",
             **({TAG_PRODUCERS: encode_stamps(stamped)} if stamped else {}),
             **({TAG_REWRITTEN: _ENCODER.encode(rewritten).decode()} if rewritten is not None else {}),
+            **({TAG_TYPED: _ENCODER.encode(columns.judged).decode()} if columns.judged else {}),
         },
     )
 
@@ -159,6 +163,15 @@ def decode_rewritten(path: str, tag: str | None) -> Rewritten:
     """Decode the ``tidelog.rewritten`` of an ``add``; None stands for records as flushed. Raises ``CorruptData``."""
     try:
         return Rewritten(0) if tag is None else _decode_rewritten(tag)
+    except msgspec.DecodeError as problem:
+        plain = unquote(path)
+        raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
+
+
+def decode_typed(path: str, tag: str | None) -> tuple[str, ...]:
+    """Decode the ``tidelog.typed`` of an ``add``; None stands for records that no schema has judged. Raises ``CorruptData``."""
+    try:
+        return () if tag is None else _decode_typed(tag)
     except msgspec.DecodeError as problem:
         plain = unquote(path)
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem

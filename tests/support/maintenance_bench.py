@@ -47,9 +47,10 @@ class MaintenanceBench:
     numbers: Any = field(default_factory=lambda: count(1))
     report: CollectedEvents = field(default_factory=CollectedEvents)
     lists_from_key: bool = True
+    make_store: type[NotedStore] = NotedStore
 
     def __post_init__(self) -> None:
-        self.store = NotedStore(clock=self.clock, lists_from_key=self.lists_from_key)
+        self.store = self.make_store(clock=self.clock, lists_from_key=self.lists_from_key)
         self.log = TopicLog(self.store, "t", self.clock)
         self.committer = Committer(self.log, new_id=self.new_id, jitter=lambda: 1.0)
 
@@ -109,4 +110,5 @@ class MaintenanceBench:
         return [info.key for info in self.store.list(f"topics/t/{below}")]
 
     def assert_whole(self) -> None:
-        assert verify_topic(self.store, "t", clock=self.clock).problems == ()
+        problems = verify_topic(self.store, "t", clock=self.clock).problems
+        assert problems == (), problems

@@ -33,7 +33,7 @@ export function plain(name, text) {
 export const CHOICES = {
   "cleanup.policy": ["delete", "compact", "compact,delete", ""], "compression.type": ["zstd", "lz4", "snappy", "gzip", "uncompressed"],
   "message.timestamp.type": ["CreateTime", "LogAppendTime"], "commit.mode": ["auto", "own", "shared"],
-  "data.on.error": ["mark", "reject"],
+  "data.on.error": ["mark", "reject"], "data.backfill": ["off", "on"],
 };
 export const UNSET = ["value.schema", "key.schema", "data.on.error"];
 export const DEFAULTS = {

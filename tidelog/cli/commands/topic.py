@@ -39,6 +39,20 @@ ConfigOption = Annotated[
     ),
 ]
 
+ValueSchemaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--value-schema",
+        metavar="SUBJECT",
+        autocompletion=complete_subjects,
+        help="Check values by the schemas of this subject, and store their members as columns.",
+    ),
+]
+KeySchemaOption = Annotated[
+    str | None,
+    typer.Option("--key-schema", metavar="SUBJECT", autocompletion=complete_subjects, help="The same for keys."),
+]
+
 
 @app.command()
 def create(
@@ -46,19 +60,8 @@ def create(
     *,
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="Number of partitions.")] = 1,
     config: ConfigOption = None,
-    value_schema: Annotated[
-        str | None,
-        typer.Option(
-            "--value-schema",
-            metavar="SUBJECT",
-            autocompletion=complete_subjects,
-            help="Check values by the schemas of this subject, and store their members as columns.",
-        ),
-    ] = None,
-    key_schema: Annotated[
-        str | None,
-        typer.Option("--key-schema", metavar="SUBJECT", autocompletion=complete_subjects, help="The same for keys."),
-    ] = None,
+    value_schema: ValueSchemaOption = None,
+    key_schema: KeySchemaOption = None,
     if_not_exists: Annotated[
         bool,
         typer.Option("--if-not-exists", help="Succeed if the topic exists; its differences are reported."),
@@ -74,8 +77,7 @@ def create(
       tidelog topic create clicks -p 4 -c retention.ms=7d -c flush.ms=50 --if-not-exists
     """
     with call.admin() as admin:
-        subjects = {"value.schema": value_schema, "key.schema": key_schema}
-        settings = _settings(config) | {name: subject for name, subject in subjects.items() if subject is not None}
+        settings = _settings(config) | _subjects(value_schema, key_schema)
         try:
             topic = admin.create_topic(name, partitions, settings, exist_ok=if_not_exists)
         except TopicAlreadyExists:
@@ -152,6 +154,15 @@ def alter(
             autocompletion=complete_setting_names,
         ),
     ] = None,
+    value_schema: ValueSchemaOption = None,
+    key_schema: KeySchemaOption = None,
+    backfill: Annotated[
+        bool,
+        typer.Option(
+            "--backfill",
+            help="Let maintenance give the records that are there columns, too; -c data.backfill=off stops it.",
+        ),
+    ] = False,
     yes: YesOption = False,
     call: AdminCall,
 ) -> None:
@@ -164,9 +175,11 @@ def alter(
       tidelog topic alter orders --partitions 16
       tidelog topic alter orders -c retention.ms=-1 --reset-config flush.ms
       tidelog topic alter orders -c commit.mode=shared
+      tidelog topic alter orders --value-schema orders-value --backfill
     """
     with call.admin() as admin:
         changes: dict[str, int | str | None] = {**_settings(config), **dict.fromkeys(reset_config or ())}
+        changes |= _subjects(value_schema, key_schema) | ({"data.backfill": "on"} if backfill else {})
         if partitions is None and not changes:
             raise ValueError("there is nothing to change: give --partitions, --config or --reset-config")
         removed = None if yes else expiry_warning(admin, name, changes)
@@ -298,6 +311,12 @@ def _differences(topic: Topic, partitions: int, settings: Mapping[str, int | str
     if not found:
         return f"with further settings: 'tidelog topic describe {topic.name}' shows them"
     return f"and differs from the request: {'; '.join(found)}"
+
+
+def _subjects(value_schema: str | None, key_schema: str | None) -> dict[str, str]:
+    """Return the settings that make a topic typed."""
+    subjects = {"value.schema": value_schema, "key.schema": key_schema}
+    return {name: subject for name, subject in subjects.items() if subject is not None}
 
 
 def _settings(config: list[str] | None) -> dict[str, int | str]:

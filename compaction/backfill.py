@@ -1,0 +1,74 @@
+"""What one topic's backfill (``data.backfill``) still has to do: the segments whose records no schema has judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compaction.fill_columns import open_readers, typed_names
+from compaction.merge_plan import RewriteReason, lacks_columns
+from compaction.report import Reporter, Totals
+from compaction.rewrite import RewriteTask
+from log_format.errors import TidelogError
+from log_format.store import ObjectStore
+from log_format.topic.config import UNTYPED, Subjects
+from log_format.topic.live_segments import LiveSegment
+from log_format.topic.state import TopicState
+
+
+class Backfill:
+    """The backfill of one topic, as of the last look."""
+
+    def __init__(self, store: ObjectStore, topic: str, report: Reporter) -> None:
+        self._store = store
+        self._topic = topic
+        self._report = report
+        self._left: dict[str, int] = {}
+        """Bytes of the segments that are left, by path."""
+        self._reported = 0
+        self.subjects: Subjects = UNTYPED
+        """Subjects by whose schemas rewrites judge records without typed columns; ``UNTYPED``: such records stay without."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Typed columns that all segments are to have."""
+        return typed_names(self.subjects)
+
+    def look(self, state: TopicState, live: Sequence[LiveSegment]) -> None:
+        """Find what is left. Where the registry has no fitting schemas, that is reported, and nothing is to do.
+
+        Raises ``StoreUnavailable``, ``CorruptData``.
+        """
+        self.subjects = UNTYPED
+        if _is_on(state):
+            try:
+                open_readers(self._store, state.config.subjects, state.columns)
+                self.subjects = state.config.subjects
+            except TidelogError as problem:
+                self._report.event("backfill not possible", topic=self._topic, problem=problem.detail)
+        self._left = {one.segment.path: one.segment.size_bytes for one in live if lacks_columns(one, self.columns)}
+        self.report()
+
+    def still_wanted(self, tasks: Sequence[RewriteTask], state: TopicState) -> Sequence[RewriteTask]:
+        """Return the tasks that are to be done at a newer state: no backfill where it was turned off meanwhile."""
+        return tasks if _is_on(state) else [task for task in tasks if task.reason is not RewriteReason.BACKFILL]
+
+    def note_committed(self, task: RewriteTask) -> None:
+        """Note that the sources of a task are replaced."""
+        for source in task.sources:
+            self._left.pop(source.segment.path, None)
+
+    def report(self) -> None:
+        """Report how much is left, if that is not what was reported before."""
+        if len(self._left) != self._reported:
+            self._reported = len(self._left)
+            bytes_left = sum(self._left.values())
+            self._report.event("backfill", topic=self._topic, segments_left=self._reported, bytes_left=bytes_left)
+
+    def count(self, totals: Totals) -> None:
+        """Add what is left to ``totals``."""
+        totals.untyped_segments += len(self._left)
+        totals.untyped_bytes += sum(self._left.values())
+
+
+def _is_on(state: TopicState) -> bool:
+    return state.config.subjects.are_set and state.config.choice("data.backfill") == "on"
