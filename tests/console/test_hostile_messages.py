@@ -56,9 +56,10 @@ def data(gateway: GatewayProcess) -> None:
 
 
 @pytest.fixture(autouse=True)
-def unknown_schema(lasting: Visits) -> None:
+def unknown_schema(lasting: Visits, visits: Visits) -> None:
     """``BYTES`` begin as a value that names a schema does; the registry does not know the id."""
     lasting.expect(404)
+    visits.expect(404)
 
 
 def sound(page: Page) -> None:
