@@ -46,8 +46,8 @@ PREFIX: Final = "tidelog."
 """Prefix of the headers' names."""
 
 
-def ensure_topic(store: str, topic: str, origin: str) -> None:
-    """Create the topic if needed, with as many partitions as its origin and unlimited retention.
+def ensure_topic(store: str, topic: str, origin: str) -> TopicConfig:
+    """Create the topic if needed, with as many partitions as its origin and unlimited retention. Return the origin's settings.
 
     An existing topic is kept, but its record limit is raised to the size of dead letters if needed. Raises ``OptionRefused``
     for a topic that could not hold every record, ``UnknownTopic`` when there is no ``origin``, ``StoreUnavailable``,
@@ -65,13 +65,14 @@ def ensure_topic(store: str, topic: str, origin: str) -> None:
         config = TopicConfig.parse(wanted, request_bytes_max=record_bytes_max)
         create = CreateTopic(name=topic, partition_count=source.partition_count, config=config, topic_id=_new_id())
         committer.commit(create)
-        return
+        return source.config
     if state.config.needs_keys:
         raise OptionRefused(
             "dead_letter_topic", f"{topic} compacts keys (cleanup.policy): dead letters would replace others"
         )
     if state.config.integer("max.message.bytes") < record_bytes_max:
         committer.commit(AlterTopic(partition_count=None, config={"max.message.bytes": record_bytes_max}))
+    return source.config
 
 
 def to_dead_letters(letters: DataFrame) -> DataFrame:

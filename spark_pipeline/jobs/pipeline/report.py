@@ -86,6 +86,7 @@ class GoldListener(StreamingQueryListener):
 
 _LINES: Final = {
     "started": "{topic} -> {silver}; what does not fit -> topic {dead_letter_topic}",
+    "advice": "{detail}",
     "batch": "batch {batch}: {records} records, {silver} rows, {dead_letters} dead letters",
     "gold": "gold {gold}, batch {batch}: {rows} rows, {late} too late",
     "finished": "at the end of what there was",

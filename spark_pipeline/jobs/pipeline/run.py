@@ -21,6 +21,7 @@ from spark_pipeline.jobs.pipeline.dead_letters import dead_letter_bytes, ensure_
 from spark_pipeline.jobs.pipeline.gold import Gold, aggregate, upsert
 from spark_pipeline.jobs.pipeline.json_schema import from_json_schema
 from spark_pipeline.jobs.pipeline.judge import REASON, judge
+from spark_pipeline.jobs.pipeline.needed import advice
 from spark_pipeline.jobs.pipeline.record_schema import RecordSchema, from_ddl
 from spark_pipeline.jobs.pipeline.report import REASONS_MAX, GoldListener, Report
 from spark_pipeline.jobs.pipeline.settings import Settings
@@ -45,7 +46,7 @@ class Pipeline:
         self._rules = self._schema.fingerprint()
         self._checked = False
         self._queries: list[StreamingQuery] = []
-        ensure_topic(settings.store, settings.dead_letter_topic, settings.topic)
+        self._advice = advice(settings, ensure_topic(settings.store, settings.dead_letter_topic, settings.topic))
         columns = silver.silver_columns(self._schema)
         silver.create_table(spark, settings.silver, columns)
         for gold in settings.gold:
@@ -65,6 +66,8 @@ class Pipeline:
         self._report.event(
             "started", topic=settings.topic, silver=settings.silver, dead_letter_topic=settings.dead_letter_topic
         )
+        if self._advice is not None:
+            self._report.event("advice", detail=self._advice)
         try:
             if trigger is not None:
                 queries = [self._start_silver(trigger), *[self._start_gold(gold, trigger) for gold in settings.gold]]
