@@ -55,7 +55,12 @@ BENCHMARKS: Final = {
 }
 """The modules of each benchmark, whose ``measure(options)`` yields tables. One is imported when it is asked for."""
 USUAL: Final = ("produce", "ack", "flush", "fetch", "startup", "memory", "groups", "queues", "requests", "sdk", "spark")
-PROGRAMS: Final = {"topics": "topics.topics", "pace": "pace.pace", "collect-kills": "collect.kills"}
+PROGRAMS: Final = {
+    "topics": "topics.topics",
+    "pace": "pace.pace",
+    "collect-kills": "collect.kills",
+    "one-copy": "typed.one_copy",
+}
 """Benchmarks with options of their own, and the modules whose ``main(arguments)`` runs them."""
 
 

@@ -11,7 +11,8 @@ A model is a dataclass, a msgspec Struct or a pydantic model; messages that Prot
 """
 
 from tidelog.calls.schemas import Schemas
+from tidelog.schemas.avro_encoder import avro_encoder
 from tidelog.schemas.json_schema import Digits, json_schema
 from tidelog.schemas.registration import register
 
-__all__ = ["Digits", "Schemas", "json_schema", "register"]
+__all__ = ["Digits", "Schemas", "avro_encoder", "json_schema", "register"]

@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 import tidelog.aio
-from tests.support.registry import Registry
+from tests.support.registry import Registry, record
 from tidelog import Admin, Consumer, Producer, schemas
 from tidelog.errors import IncompatibleSchema, InvalidRecord, UnknownSchema
 
@@ -111,6 +111,27 @@ def test_values_of_avro_with_confluents_header_are_models(url: str, admin: Admin
             return [record.value async for record in consumer]
 
     assert asyncio.run(main()) == [ORDER, ORDER]
+
+
+def test_members_are_sent_as_avro(url: str, admin: Admin, name: str) -> None:
+    """As Confluent's serializers write them, without a class; what is not of the schema is not sent."""
+    text = record("Order", id="long", amount="double")
+    registered = admin.schemas().register(f"{name}-value", text)
+    admin.create_topic(name, 1, {"value.schema": f"{name}-value", "flush.ms": 0})
+    encode = schemas.avro_encoder(registered)
+    with Producer(url) as producer:
+        producer.send(name, encode({"id": 1, "amount": 3.5}))
+        for wrong in ({"id": 1}, {"id": "one", "amount": 1.0}, {"id": 1, "amount": 1.0, "more": 2}):
+            with pytest.raises((TypeError, ValueError)):
+                encode(wrong)
+    with Consumer(name, bootstrap_servers=url, consumer_timeout_ms=200) as consumer:
+        (sent,) = [found.value for found in consumer]
+    stream = io.BytesIO(sent[5:])
+    assert sent[:5] == b"\0" + registered.id.to_bytes(4, "big")
+    assert fastavro.schemaless_reader(stream, json.loads(text), None) == {"id": 1, "amount": 3.5}
+    document = admin.schemas().register(f"{name}-json", '{"type": "object"}', "JSON")
+    with pytest.raises(TypeError, match="is JSON"):
+        schemas.avro_encoder(document)
 
 
 def test_the_registrys_calls(admin: Admin, name: str) -> None:
