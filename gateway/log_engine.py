@@ -72,6 +72,7 @@ from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.segments.reader import SegmentReader
 from log_format.segments.segment import decode_footer, decode_row_group, encode_segment
 from log_format.store import ObjectStore
+from log_format.topic.config import UNTYPED, Subjects
 from log_format.topic.producer_id import TRANSACTIONAL, kind_of
 from log_format.topic.producers import ProducerStamp
 
@@ -226,9 +227,13 @@ class LogEngine:
         self.commit_modes = CommitModes(self.journals, self.topics, self._access)
         delaying = (self._access, self.topics, ownership, finishing.transactions, given.make_executor)
         self.delayed = DelayedRecordService(*delaying, memory=given.request_memory, registry=registry)
-        self.schemas = SchemaRegistry(schemas, self._access, given.make_executor)
+        self.schemas = SchemaRegistry(schemas, self._access, given.make_executor, self._subjects_of)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None
+
+    async def _subjects_of(self, topic: str) -> Subjects:
+        state = (await self.topics.fresh(topic, self.clock.monotonic_ms())).state
+        return state.config.subjects if state.exists else UNTYPED
 
     def _read_by(self, parts: TopicParts, cold_store: ObjectStore) -> None:
         self.reader = reading = _reading(self._access, parts, cold_store)

@@ -72,7 +72,7 @@ class TopicPage:
     next_after: str | None
 
 
-ColumnsOf = Callable[[Subjects], Awaitable[TypedColumns]]
+ColumnsOf = Callable[[Subjects, str], Awaitable[TypedColumns]]
 """Function that returns the typed columns of topics with these schemas."""
 
 
@@ -113,7 +113,7 @@ class Administration:
         Raises ``RequestRefused`` (name, count, ``TOPIC_ALREADY_EXISTS``, ``INVALID_CONFIG``), and what ``OpenTopic.commit``
         raises.
         """
-        columns = await self._columns_of(config.subjects) if config.subjects.are_set else NO_TYPED_COLUMNS
+        columns = await self._columns_of(config.subjects, name) if config.subjects.are_set else NO_TYPED_COLUMNS
         change = CreateTopic(
             name=name, partition_count=partition_count, config=config, topic_id=self._new_id(), columns=columns
         )
@@ -142,7 +142,9 @@ class Administration:
         before = topic.require_state().config
         altered = before.altered(config, request_bytes_max=bytes_max)
         mode = altered.choice("commit.mode")
-        columns = NO_TYPED_COLUMNS if altered.subjects == before.subjects else await self._columns_of(altered.subjects)
+        columns = (
+            NO_TYPED_COLUMNS if altered.subjects == before.subjects else await self._columns_of(altered.subjects, name)
+        )
         topic_id, is_own = topic.state.topic_id, topic.state.attachment is None
 
         def change(move: TopicMove) -> AlterTopic:

@@ -12,7 +12,7 @@ Used on the event loop only.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,8 +26,9 @@ from gateway.engine.open_table import TableAccess
 from gateway.engine.pool import MakeExecutor, Pool
 from gateway.schemas.parsed_schemas import ParsedSchemas
 from gateway.tables.schemas import SchemasTable
+from log_format.errors import CorruptData
 from log_format.records.typed_columns import TypeConflict
-from log_format.schemas.changes import Compared, Recheck, Register, compared
+from log_format.schemas.changes import Compared, Recheck, Register, ReleaseColumns, compared
 from log_format.schemas.columns.codec import SchemaReader, SubjectReader
 from log_format.schemas.columns.shape import Untypable
 from log_format.schemas.compatibility.check import Refusal, first_incompatible
@@ -40,13 +41,19 @@ from log_format.schemas.registered import RegisteredVersion
 from log_format.schemas.schema import Schema
 from log_format.schemas.state import SchemasState
 from log_format.schemas.subjects import split
+from log_format.topic.config import Subjects
 
 RECHECKS_MAX: Final = 20
 """Most comparisons for one registration: each time another schema of the subject was registered meanwhile."""
 WAITING_MAX: Final = 256
 """Most schemas that wait to be parsed."""
 
+CLAIMED_MS_MIN: Final = 300_000
+"""Age at which a note of columns is looked into: the topic may be about to be created before."""
+
 T = TypeVar("T")
+SubjectsOf = Callable[[str], Awaitable[Subjects]]
+"""Function that returns the subjects of a topic; none if there is no such topic. Raises ``TidelogError``."""
 _METADATA: Final = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -73,7 +80,11 @@ class Registered:
 class SchemaRegistry:
     """The schema registry of a gateway."""
 
-    def __init__(self, table: SchemasTable, access: TableAccess, make_executor: MakeExecutor) -> None:
+    def __init__(
+        self, table: SchemasTable, access: TableAccess, make_executor: MakeExecutor, subjects_of: SubjectsOf
+    ) -> None:
+        self._subjects_of = subjects_of
+        self._clock = access.clock
         self._table = table
         self._store = access.store
         self._look_pool = access.look_pool
@@ -189,14 +200,43 @@ class SchemaRegistry:
                     if compared(await self._table.fresh(), wanted.subject) == versions:
                         raise incompatible(wanted.subject, refusal)
                     continue
-            if versions.config.has_columns:
-                await self._pool.run(check_columns, state, wanted.subject, schema)
+            if versions.config.has_columns and await self._is_refused_by_columns(state, wanted.subject, schema):
+                continue
             try:
                 decided = await self._table.decide(register)
             except Recheck:
                 continue
             return Registered(schema=schema, id=decided.schema_id, version=decided.version)
         raise Recheck(wanted.subject)
+
+    async def _is_refused_by_columns(self, state: SchemasState, subject: str, schema: Schema) -> bool:
+        """Return False if columns can have the schema together with the subject's versions; True if they can't, and the note of
+        them was dropped, since no topic has the subject any more. Raises ``RegistryRefused`` (409)."""
+        try:
+            await self._pool.run(check_columns, state, subject, schema)
+        except RegistryRefused:
+            if not await self._release_columns(subject):
+                raise
+            return True
+        return False
+
+    async def _release_columns(self, subject: str) -> bool:
+        """Drop the note of columns if none of the topics that it names has the subject any more; return whether it was dropped.
+
+        A topic that can't be read has it. Raises ``BackOff``, ``OutcomeUnknown``.
+        """
+        row = (await self._table.fresh()).configs.get(subject)
+        claims = () if row is None else row.claims
+        now_ms = self._clock.now_ms()
+        if not claims or any(now_ms - at_ms < CLAIMED_MS_MIN for _, at_ms in claims):
+            return False
+        with suppress(CorruptData):
+            for topic, _ in claims:
+                if subject in await self._subjects_of(topic):
+                    return False
+            await self._table.decide(ReleaseColumns(subject=subject, claims=claims))
+            return True
+        return False
 
     async def compared_with(self, wanted: Registration, version: RegisteredVersion | None) -> list[str]:
         """Return why the schema can't be registered; empty: it can. ``version``: compare it with this one only.

@@ -59,18 +59,17 @@ class ReaderCache:
             # Perhaps another gateway registered a schema since.
             return await self._of(subjects, await self._schemas.current())
 
-    async def columns(self, subjects: Subjects) -> TypedColumns:
-        """Return the typed columns that a topic of these subjects gets, as of now.
+    async def columns(self, subjects: Subjects, topic: str) -> TypedColumns:
+        """Return the typed columns that this topic gets by its subjects, as of now.
 
         From then on the registry refuses versions that don't fit them. Raises the same errors as ``of``.
         """
         if not subjects.are_set:
             return NO_TYPED_COLUMNS
         await self._of(subjects, await self._schemas.recent(0))
-        for subject in subjects:
-            if subject and not self._schemas.state.config(subject).has_columns:
-                with detached_from_call():  # the caller asked for a topic, not for this commit
-                    await self._schemas.decide(ClaimColumns(subject=subject))
+        for subject in filter(None, subjects):
+            with detached_from_call():  # the caller asked for a topic, not for this commit
+                await self._schemas.decide(ClaimColumns(subject=subject, topic=topic))
         return (await self._of(subjects, self._schemas.state)).columns
 
     async def newer(

@@ -180,7 +180,7 @@ class PutConfig:
             return read_only(self.subject)
         before = state.configs.get(self.subject) or ConfigRow(subject=self.subject)
         given = {name: value for name, value in msgspec.structs.asdict(self.row).items() if value is not None}
-        given["has_columns"] = before.has_columns
+        given |= {"has_columns": before.has_columns, "claims": before.claims}
         row = msgspec.structs.replace(before, **given)
         return Decided(changes=SchemasChanges(configs=() if row == before else (row,)), setting=row)
 
@@ -199,23 +199,52 @@ class DeleteConfig:
         if before is None:
             return subject_not_found(self.subject)
         if before.has_columns:
-            row = ConfigRow(subject=self.subject, has_columns=True)
+            row = ConfigRow(subject=self.subject, has_columns=True, claims=before.claims)
             return Decided(changes=SchemasChanges(configs=(row,)), setting=before)
         return Decided(changes=SchemasChanges(removed_configs=(self.subject,)), setting=before)
 
 
+CLAIMS_MAX: Final = 100
+"""Most topics that a subject's note of columns names."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimColumns:
-    """A decision that notes that a topic has columns of the subject: its versions have to fit each other's columns from then
-    on."""
+    """A decision that notes that a topic is about to have columns of the subject: its versions have to fit each other's columns
+    from then on."""
 
     subject: str
+    topic: str
+
+    def decide(self, state: SchemasState, now_ms: int) -> Outcome:
+        """Return the note with the present time, unless the note is of more topics than it names."""
+        before = state.configs.get(self.subject) or ConfigRow(subject=self.subject)
+        if before.has_columns and not before.claims:
+            return Decided(setting=before)
+        claims = {**dict(before.claims), self.topic: now_ms}
+        row = msgspec.structs.replace(
+            before, has_columns=True, claims=tuple(claims.items()) if len(claims) <= CLAIMS_MAX else ()
+        )
+        return Decided(changes=SchemasChanges(configs=(row,)), setting=row)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseColumns:
+    """A decision that drops the note of columns, since none of the topics that it names has the subject. ``claims``: the topics
+    that were looked at."""
+
+    subject: str
+    claims: tuple[tuple[str, int], ...]
 
     def decide(self, state: SchemasState, _now_ms: int) -> Outcome:
-        """Return the note, unless it is there already."""
-        before = state.configs.get(self.subject) or ConfigRow(subject=self.subject)
-        row = msgspec.structs.replace(before, has_columns=True)
-        return Decided(changes=SchemasChanges(configs=() if row == before else (row,)), setting=row)
+        """Return the configuration without the note, unless a topic has claimed columns since."""
+        before = state.configs.get(self.subject)
+        if before is None or not self.claims or before.claims != self.claims:
+            return Decided(setting=before)
+        row = msgspec.structs.replace(before, has_columns=False, claims=())
+        if row == ConfigRow(subject=self.subject):
+            return Decided(changes=SchemasChanges(removed_configs=(self.subject,)), setting=row)
+        return Decided(changes=SchemasChanges(configs=(row,)), setting=row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,7 +131,9 @@ def _deleted(
         if permanent
         else tuple(VersionRow(subject=subject, version=one.version, id=one.id, is_deleted=True) for one in versions),
         removed=tuple((subject, one.version) for one in versions) if permanent else (),
-        configs=(ConfigRow(subject=subject, has_columns=True),) if is_whole and has_columns else (),
+        configs=(ConfigRow(subject=subject, has_columns=True, claims=config.claims),)
+        if is_whole and config is not None and has_columns
+        else (),
         removed_configs=(subject,) if is_whole and config is not None and not has_columns else (),
         removed_modes=(subject,) if is_whole and subject in state.modes else (),
     )

@@ -54,6 +54,8 @@ class ConfigRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     compatibility_group: str | None = None
     has_columns: bool = False
     """Whether a topic has columns of the subject, so that its versions have to fit each other's columns."""
+    claims: tuple[tuple[str, int], ...] = ()
+    """The topics that got such columns, each with the time; empty if ``has_columns`` is of more than are noted, for ever."""
 
 
 class ModeRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True):

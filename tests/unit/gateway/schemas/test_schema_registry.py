@@ -9,16 +9,27 @@ from dataclasses import replace
 import pytest
 
 from gateway.schemas.parsed_schemas import ParsedSchemas
-from gateway.schemas.schema_registry import Registration
+from gateway.schemas.schema_registry import CLAIMED_MS_MIN, Registration
 from log_format import layout
-from log_format.errors import BackOff, StoreUnavailable
-from log_format.schemas.changes import VERSIONS_MAX, PutMode, Register, compared
+from log_format.errors import BackOff, RequestRefused, StoreUnavailable
+from log_format.schemas.changes import (
+    CLAIMS_MAX,
+    VERSIONS_MAX,
+    ClaimColumns,
+    PutConfig,
+    PutMode,
+    Register,
+    ReleaseColumns,
+    compared,
+)
 from log_format.schemas.copied import CopiedAt
+from log_format.schemas.decision import Decided
 from log_format.schemas.refusals import RegistryRefused
-from log_format.schemas.row import ModeRow, SchemaRow, SchemasChanges, VersionRow
+from log_format.schemas.row import ConfigRow, ModeRow, SchemaRow, SchemasChanges, VersionRow
 from log_format.schemas.schema import Schema, SchemaReference, SchemaType
 from log_format.schemas.state import SchemasState
 from log_format.stores.memory import MemoryStore
+from tests.support.clocks import LaterClock
 from tests.support.engine import Gateway, make_gateway
 from tests.support.faulty_store import FaultyStore, nothing
 from tests.support.registry import record
@@ -180,3 +191,79 @@ async def test_what_is_imported_or_stored_is_not_refused_by_the_checks_of_today(
     with pytest.raises(RegistryRefused):
         await schemas.register(replace(old, subject="b"))
     await _drained(gateway)
+
+
+ORDER = record("Order", id="long")
+OTHER = record("Order", id="string")
+
+
+async def refused(gateway: Gateway, text: str) -> bool:
+    """Whether a version of subject ``t-value`` is refused, since a topic has columns of it."""
+    wanted = Registration(subject="t-value", schema=Schema(text=text), normalize=False)
+    try:
+        await gateway.engine.schemas.register(wanted)
+    except RegistryRefused as error:
+        return "A topic has columns" in error.detail
+    return False
+
+
+async def test_a_subject_is_free_again_when_no_topic_has_it() -> None:
+    """Its columns bind it while one of two topics has it, and for a time after a claim: the topic may be about to be created."""
+    clock = LaterClock()
+    gateway = make_gateway(clock=clock)
+    await gateway.engine.schemas.decide(PutConfig(row=ConfigRow(subject="t-value", compatibility="NONE")))
+    assert not await refused(gateway, ORDER)
+    await gateway.topic("one", value_schema="t-value")
+    await gateway.topic("two", value_schema="t-value")
+    clock.ahead_ms = CLAIMED_MS_MIN + 1_000
+    assert await refused(gateway, OTHER)
+    await gateway.engine.administration.delete("one")
+    assert await refused(gateway, OTHER)
+    await gateway.engine.administration.alter("two", None, {"value.schema": None})
+    await gateway.topic("three", value_schema="t-value")
+    await gateway.engine.administration.delete("three")
+    assert await refused(gateway, OTHER), "the last claim is younger"
+    clock.ahead_ms = 3 * CLAIMED_MS_MIN
+    assert not await refused(gateway, OTHER)
+    row = (await gateway.engine.schemas.state()).configs["t-value"]
+    assert (row.compatibility, row.has_columns, row.claims) == ("NONE", False, ())
+    await _drained(gateway)
+
+
+async def test_a_creation_that_failed_binds_no_subject() -> None:
+    """The topic exists with other settings."""
+    clock = LaterClock()
+    gateway = make_gateway(clock=clock)
+    await gateway.engine.schemas.decide(PutConfig(row=ConfigRow(subject="t-value", compatibility="NONE")))
+    assert not await refused(gateway, ORDER)
+    await gateway.topic("one")
+    with pytest.raises(RequestRefused):
+        await gateway.topic("one", value_schema="t-value")
+    assert await refused(gateway, OTHER)
+    clock.ahead_ms = CLAIMED_MS_MIN + 1_000
+    assert not await refused(gateway, OTHER)
+    await _drained(gateway)
+
+
+def changed(decision: ClaimColumns | ReleaseColumns, state: SchemasState, now_ms: int) -> SchemasChanges:
+    """What the decision changes."""
+    decided = decision.decide(state, now_ms)
+    assert isinstance(decided, Decided)
+    return decided.changes
+
+
+def test_a_note_of_many_topics_names_none() -> None:
+    """So it is never dropped; and one that was renewed meanwhile is not dropped either."""
+    state = SchemasState()
+    for number in range(CLAIMS_MAX + 1):
+        before = state
+        state = state.after([changed(ClaimColumns(subject="a", topic=f"t{number}"), state, number)])
+    assert (before.configs["a"].has_columns, len(before.configs["a"].claims)) == (True, CLAIMS_MAX)
+    assert (state.configs["a"].has_columns, state.configs["a"].claims) == (True, ())
+    assert not changed(ReleaseColumns(subject="a", claims=()), state, 0)
+    assert not changed(ClaimColumns(subject="a", topic="t"), state, 0)
+    claims = before.configs["a"].claims
+    renewed = before.after([changed(ClaimColumns(subject="a", topic="t0"), before, 1_000)])
+    assert not changed(ReleaseColumns(subject="a", claims=claims), renewed, 0)
+    released = before.after([changed(ReleaseColumns(subject="a", claims=claims), before, 0)])
+    assert "a" not in released.configs
