@@ -33,7 +33,7 @@ MAY: Final = {
     "system/consumer_offsets/offsets/a.parquet": ("rw", "rd", "", ""),
     f"system/access/{COMMIT}": ("rw", "rwd", "", ""),
     f"system/queues/{COMMIT}": ("rw", "rwd", "", ""),
-    f"system/schemas/{COMMIT}": ("rw", "rwd", "r", ""),
+    f"system/schemas/{COMMIT}": ("rw", "rwd", "r", "r"),
     "system/gateways/a.json": ("rwd", "r", "", ""),
     "system/probes/a": ("rwd", "rd", "", ""),
     "system/cluster.json": ("rw", "r", "rw", ""),

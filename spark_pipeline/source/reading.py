@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.manifest.manifest import LocatedRun
+from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.typed_columns import conform
 from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.segments.reader import OffsetRange, SegmentReader
@@ -43,12 +44,14 @@ class PartReader:
         for each in ranges:
             base = bases[each.partition]
             run = JournalRunRef(part.journal, part.segment, part.topic_id, each.partition, base)
-            records = self.journals.read(run).slice(each.start_offset - base, each.end_offset - each.start_offset)
+            read = self.journals.read_judged if typed and part.subjects.are_set else self.journals.read
+            records = read(run).slice(each.start_offset - base, each.end_offset - each.start_offset)
             yield self._with_columns(records, part, typed) if typed else records
 
     def _with_columns(self, records: pa.Table, part: SegmentPart, typed: Sequence[pa.Field]) -> pa.Table:
         """Return a journal's records with typed columns, which they get in the topic's table when they are drained."""
         found = self.readers.type_records(part.subjects, records) if part.subjects.are_set else None
+        records = records.select(RECORD_SCHEMA.names)
         decoded = {} if found is None else dict(zip(found.schema.names, found.columns, strict=True))
         for field in typed:
             column = decoded.get(field.name, pa.nulls(len(records), field.type))

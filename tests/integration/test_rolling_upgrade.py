@@ -27,6 +27,9 @@ from log_format.errors import TidelogError
 from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
 from tests.support.gateway_process import GatewayProcess, running_gateways
+from tests.support.registry import record
+from tests.support.shared_bench import SharedBench
+from tests.support.typed_topic import register_schema
 from tidelog import Admin, Consumer, Producer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -317,3 +320,39 @@ def test_an_older_gateway_never_appends_beside_a_journal(
     assert new.produce("quiet", "2").json()["partitions"][0]["base_offset"] == 2
     assert [value for _, value in new.read("quiet")] == ["0", "1", "2"]
     assert new.http.get("/v1/topics").json()["topics"][0]["name"] == "other"
+
+
+READ_JOURNAL = """
+import sys
+from log_format.checkpoints.journal_log import JournalLogs
+from log_format.clock import SystemClock
+from log_format.journal.reader import JournalReader, JournalRunRef
+from log_format.stores import open_store
+
+store = open_store(sys.argv[1])
+state = JournalLogs(store, SystemClock()).get(0).refresh()
+(topic,) = state.topics.by_id.values()
+for ref, runs in state.runs.of(topic.topic_id).parts():
+    for run in runs:
+        place = JournalRunRef(0, ref, topic.topic_id, run.partition, run.base_offset)
+        print(JournalReader(store, cache_bytes=1 << 20).read(place).column("value").to_pylist())
+"""
+
+
+def test_a_release_before_typed_topics_at_journals_reads_their_objects(tmp_path: Path) -> None:
+    """It does not know by which schemas the records were judged, and gives the other topics of the object to their readers."""
+    first = _git("log", "-1", "--format=%H", "--diff-filter=A", "--", "log_format/records/document_schemas.py").decode()
+    parents = _git("rev-list", "--parents", "-1", first.strip()).decode().split()[1:] if first.strip() else []
+    sources = _extracted(parents[0] if parents else "HEAD", tmp_path / "older")
+    store = str(tmp_path / "store")
+    register_schema(store, "t-value", record("Order", id="long"))
+    shared = SharedBench(open_store(store))
+    shared.create("t", value_schema="t-value")
+    shared.flush({"t": [b'{"id":1}', b'{"id":2}']})
+    objects = [info.key for info in shared.store.list("system/journals/0/segments/")]
+    assert [b"tidelog.documents" in shared.store.get(key) for key in objects] == [True]
+    environment = {**os.environ, "PYTHONPATH": str(sources)}
+    command = [sys.executable, "-c", READ_JOURNAL, store]
+    read = subprocess.run(command, cwd=sources, env=environment, capture_output=True, timeout=120, check=False)
+    assert read.returncode == 0, read.stderr.decode()
+    assert read.stdout.decode().split("\n")[0] == repr([b'{"id":1}', b'{"id":2}'])

@@ -15,6 +15,7 @@ from log_format.journal.reader import JournalReader
 from log_format.journal.refresh import refresh_topic
 from log_format.journal.state import JournalState
 from log_format.journal.topic_writer import TopicWriter
+from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.store import ObjectStore
 from log_format.topic.append_outcome import AppendOutcome
 from log_format.topic.attachment import Attachment
@@ -68,11 +69,15 @@ class SharedBench:
         return outcome
 
     def flush(self, values: dict[str, Sequence[bytes]], partition: int = 0) -> None:
-        """One flush of the journal with records of all these topics."""
+        """One flush of the journal with records of all these topics, those of typed ones judged."""
         routed = []
         for topic, of_topic in values.items():
             state = self.log(topic).refresh()
-            routed.append(RoutedBatch(state, batch_of(state.topic_id, of_topic, partition)))
+            batch, subjects = batch_of(state.topic_id, of_topic, partition), state.config.subjects
+            if subjects.are_set:
+                typed = StoredReaders(self.store, self.clock).newest(subjects).typed(batch.records)[0]
+                batch = batch.with_typed(typed, subjects)
+            routed.append(RoutedBatch(state, batch))
         outcomes = Committer(self.journals.get(0), new_id=new_id).commit(JournalAppend(routed, new_id)).result
         assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
 

@@ -152,3 +152,16 @@ def test_records_of_a_journal_have_columns_as_in_the_table(bench: SourceBench) -
     task.parts = tuple(replace(part, subjects=Subjects("s0-value")) for part in task.parts)
     (typed,) = reader.read(task)
     assert typed.column("data").to_pylist() == [{"amount": 2.0}, None]
+
+
+def test_documents_of_a_journal_are_judged_by_the_version_of_the_door(bench: SourceBench) -> None:
+    """So a query gives the same before the drain and after it, whatever was registered meanwhile."""
+    shared = SharedBench(bench.store)
+    register_in(bench.store, "s0-value", record("Order", id="long"))
+    shared.create("s0", value_schema="s0-value")
+    shared.flush({"s0": [b'{"id":1}']})
+    register_in(bench.store, "s0-value", record("Order", id="long", note=("string", "none")))
+    shared.flush({"s0": [b'{"id":2}']})
+    reader = BatchReader(parse_options({"store": "x", "subscribe": "s0"}, streaming=False), narrow(("note", "string")))
+    found = [batch for task in reader.partitions() for batch in reader.read(task)]
+    assert [row["data"]["note"] for row in pa.Table.from_batches(found).to_pylist()] == [None, "none"]
