@@ -246,7 +246,7 @@ class Append:
         log_append_time = state.config.choice("message.timestamp.type") == "LogAppendTime"
         batches, columns = self._typed_batches(standing, state)
         self._staged_columns = columns
-        wanted = (tuple(standing), bases, compression, log_append_time, columns)
+        wanted = (tuple(standing), bases, compression, log_append_time, columns, state.config.subjects)
         if self._staged is None or self._staged.is_too_old or self._staged_for != wanted:
             single = batches[0].single if len(batches) == 1 else None
             if single is not None and single.size_bytes <= ONE_RECORD_BYTES_MAX and not columns:
@@ -300,6 +300,8 @@ def settings_error(batch: Batch, state: TopicState) -> TidelogError | None:
         )
     if not batch.is_promised and batch.counts and batch.subjects != state.config.subjects:
         return TopicReplaced(f"The schemas of topic {state.topic!r} were changed meanwhile.", topic=state.topic)
+    if not batch.is_promised and batch.has_marks and state.config.choice("data.on.error") != "mark":
+        return TopicReplaced(f"Topic {state.topic!r} refuses such records by now.", topic=state.topic)
     if state.config.needs_keys and not batch.is_promised and batch.has_null_key:
         # Records of a decided transaction and delayed records were checked when they were accepted. They can't be refused any
         # more.

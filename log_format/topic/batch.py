@@ -13,7 +13,13 @@ import pyarrow as pa
 from log_format.records.document_schemas import DocumentSchemas, read_note
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.single import SingleRecord, records_to_table
-from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns, typed_columns, with_typed_columns
+from log_format.records.typed_columns import (
+    DATA_ERROR,
+    NO_TYPED_COLUMNS,
+    TypedColumns,
+    typed_columns,
+    with_typed_columns,
+)
 from log_format.topic.applied_transactions import TransactionStamp
 from log_format.topic.config import UNTYPED, Subjects
 from log_format.topic.producer_id import PUBLISHER
@@ -164,6 +170,11 @@ class Batch:
     def is_publication(self) -> bool:
         """Whether the batch publishes delayed records that are due. They were accepted earlier, and wait for no others."""
         return self.stamp is not None and self.stamp.producer_id == PUBLISHER
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether a record has no columns, and the reason, since no schema of the topic allows it."""
+        return self.typed is not None and self.typed.column(DATA_ERROR).null_count < self.typed.num_rows
 
     @property
     def is_promised(self) -> bool:

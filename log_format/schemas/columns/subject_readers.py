@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import threading
 from typing import Final
 
 import pyarrow as pa
@@ -27,20 +25,36 @@ READERS_MAX: Final = 16
 
 
 class StoredReaders:
-    """Readers of topics' schemas for a process without a gateway: it looks at the registry's table itself. Thread-safe."""
+    """Readers of topics' schemas for a process without a gateway: it looks at the registry's table itself.
+
+    Thread-safe; no thread waits for the store on behalf of another.
+    """
 
     def __init__(self, store: ObjectStore, clock: Clock) -> None:
-        self._log = TableLog(store, schemas_table(), clock)
-        self._lock = threading.Lock()
-        self._made = functools.lru_cache(maxsize=READERS_MAX)(self._make)
+        self._store, self._clock = store, clock
+        self._idle: list[TableLog[SchemasState]] = []
+        """Logs that no thread uses at this moment."""
+        self._kept: dict[tuple[Subjects, int], RecordReaders] = {}
 
     def newest(self, subjects: Subjects) -> RecordReaders:
         """Return the readers after a look at the registry.
 
         Raises as ``make_readers``, and ``StoreUnavailable``, ``CorruptData``.
         """
-        with self._lock:
-            return self._made(subjects, self._log.refresh().version)
+        try:
+            log = self._idle.pop()
+        except IndexError:
+            log = TableLog(self._store, schemas_table(), self._clock)
+        try:
+            state = log.refresh()
+        finally:
+            self._idle.append(log)
+        found = self._kept.get((subjects, state.version))
+        if found is None:
+            found = self._kept[subjects, state.version] = make_readers(subjects, state)
+            for oldest in list(self._kept)[:-READERS_MAX]:
+                self._kept.pop(oldest, None)
+        return found
 
     def type_records(self, subjects: Subjects, records: pa.Table) -> pa.Table | None:
         """Return the typed columns of records that were accepted before, as ``TypeRecords`` specifies."""
@@ -50,9 +64,6 @@ class StoredReaders:
             return None
         except (StoreUnavailable, CorruptData) as problem:
             raise BackOff(f"The schemas of the topic can't be read: {problem.detail}") from problem
-
-    def _make(self, subjects: Subjects, version: int) -> RecordReaders:  # noqa: ARG002 - the version is the cache's
-        return make_readers(subjects, self._log.state)
 
 
 def make_readers(subjects: Subjects, state: SchemasState) -> RecordReaders:

@@ -126,6 +126,41 @@ def test_records_that_no_schema_judged_are_refused(bench: TopicBench) -> None:
     assert isinstance(taken, tuple)
 
 
+def test_marked_records_are_refused_by_a_topic_that_marks_no_more(bench: TopicBench) -> None:
+    """A batch that was judged while the topic marked is sent back to be refused; one without marks is taken."""
+    user = create(bench)
+    marked = typed_batch(bench, user, [{"id": 1, "name": "a"}])
+    assert marked.typed is not None
+    reason = pa.array(["value: it is not JSON"], pa.string())
+    marked = marked.with_typed(marked.typed.set_column(1, DATA_ERROR, reason), SUBJECTS)
+    taken = typed_batch(bench, user, [{"id": 2, "name": "b"}])
+    results = user.committer.commit(Append([marked, taken], bench.new_id)).result
+    assert [isinstance(one, TopicReplaced) for one in results] == [True, False]
+    user.committer.commit(AlterTopic(partition_count=None, config={"data.on.error": "mark"}))
+    assert isinstance(user.committer.commit(Append([marked], bench.new_id)).result[0], tuple)
+
+
+def test_a_staged_flush_is_judged_again_when_the_topic_gets_other_schemas(bench: TopicBench) -> None:
+    """Records of a transaction that were encoded for the topic's former schema have no columns of it in a topic without one."""
+    user = create(bench)
+    plain = bench.batch(user, {0: [b"{}"]})
+    late = Batch(
+        topic_id="topic",
+        records=plain.records,
+        partitions=0,
+        record_bytes_max=0,
+        transaction=TransactionStamp("x", 1, 0),
+        append_time_ms=0,
+    )
+    append = Append([late], bench.new_id)
+    assert append.stage(user.log.state, user.log.state.next_offsets) is not None
+    user.committer.commit(AlterTopic(partition_count=None, config={"value.schema": None}))
+    user.committer.commit(append)
+    (add,) = [action["add"] for action in actions(bench, 2) if "add" in action]
+    table = pq.read_table(pa.BufferReader(bench.store.get(bench.key(add["path"]).replace("_delta_log/", ""))))
+    assert table.column(DATA_ERROR).null_count == 1
+
+
 def test_altering_a_typed_topic_keeps_its_columns(bench: TopicBench) -> None:
     """Whatever setting is changed, and after a checkpoint, too; the schema may be taken away, the columns stay."""
     user = create(bench)
