@@ -16,6 +16,8 @@ import os
 import random
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -109,6 +111,7 @@ def _measured(records: int, seconds: int) -> Figures:
                 batches = (DeltaTable(copy).version() - before) / (time.monotonic() - began)
             _send(address, range(records))
             ours = _lags(address, topic, "data.id", singles)
+            _tidy(spark, store, copy)
             total_bytes = sent_bytes / records * (records + len(singles))
             query_ms = _query(spark, copy, topic)
             spark.stop()
@@ -127,6 +130,13 @@ def _measured(records: int, seconds: int) -> Figures:
             )
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _tidy(spark: SparkSession, store: str, copy: Path) -> None:
+    """Merge the small files of both tables, each by its own means."""
+    maintain = [sys.executable, "-m", "compaction", "--store", store, "--once", "--workers", "local"]
+    subprocess.run(maintain, check=True, capture_output=True, timeout=300)
+    spark.sql(f"optimize delta.`{copy}`")
 
 
 def _make_typed(server: Server) -> None:

@@ -246,7 +246,14 @@ class SchemaRegistry:
         state, schema, parsed = await self.understood(wanted, is_new=True)
         versions = compared(state, wanted.subject)
         refusal = await self._compared(state, wanted.subject, schema, parsed, versions, only=version)
-        return [] if refusal is None else messages(refusal)
+        if refusal is not None:
+            return messages(refusal)
+        if version is None and versions.config.has_columns:
+            try:
+                await self._pool.run(check_columns, state, wanted.subject, schema)
+            except RegistryRefused as conflict:
+                return [conflict.detail]
+        return []
 
     async def drain(self) -> None:
         """Wait until all changes have ended."""

@@ -67,6 +67,10 @@ def test_what_differs_is_shown_by_member(run: Run, name: str, tmp_path: Path) ->
     """Between the last two versions, any two, and a version and a file; another layout is no difference."""
     note = ("string", "")
     texts = record("Order", id="long"), record("Order", id="long", note=note), record("Order", note=note)
+    first = tmp_path / "first.avsc"
+    first.write_text(texts[0])
+    assert run("schema", "register", name, first).exit_code == 0
+    assert run("schema", "diff", name).stderr == f"{name} has one version, 1.\n"
     for number, text in enumerate(texts):
         file = tmp_path / f"{number}.avsc"
         file.write_text(text)
@@ -165,7 +169,7 @@ def test_a_typed_topic_from_its_schema_to_its_values(run: Run, registry: Registr
     with Producer(str(registry.http.base_url).removesuffix("/registry/")) as producer:
         producer.send(name, b"3")
     described = run("topic", "describe", name).stdout
-    assert "marked   1 of the 3 records of the last 3 commits; column data_error says why" in described
+    assert "marked   1 of 3 records in the 3 newest commits; column data_error says why" in described
     columns = json.loads(run("topic", "describe", name, "--json").stdout)["columns"]
     assert columns[1] == {"name": "data.amount", "type": "double"}
     assert re.search(rf"topic +schema +partitions.*\n{name} +{name}-value +1 +3 ", run("topic", "list").stdout)

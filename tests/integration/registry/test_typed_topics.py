@@ -247,6 +247,10 @@ def test_a_version_that_the_columns_cant_take_is_refused_when_it_is_registered(t
     message = typed.registry.refused(409, "POST", "/subjects/kept-value/versions", {"schema": changed})
     assert "id is string, and its column is int64" in message
     assert "new field" in message
+    asked = {"schema": changed}
+    checked = typed.registry.call("POST", "/compatibility/subjects/kept-value/versions", asked, verbose="true")
+    assert not checked["is_compatible"], "a check says what a registration would"
+    assert checked["messages"] == [message]
     typed.registry.call("DELETE", "/config/kept-value")
     typed.registry.call("PUT", "/config/kept-value", {"compatibility": "NONE"})
     typed.registry.refused(409, "POST", "/subjects/kept-value/versions", {"schema": changed})

@@ -186,6 +186,8 @@ def diff(
         elif lines:
             for line in lines:
                 output().print(visible_text(line), markup=False, highlight=False, soft_wrap=True)
+        elif file is None and old == new:
+            note(f"{subject} has one version, {new}.")
         else:
             note(f"Version {old} of {subject} and {new_name} do not differ.")
 

@@ -50,7 +50,8 @@ def _marked(admin: Admin, topic: Topic) -> Iterator[str]:
     if not records:
         return
     why = "; column data_error says why" if marked else ""
-    yield f"marked   {marked:,} of the {counted(records, 'record')} of the last {counted(len(commits), 'commit')}{why}"
+    newest = "newest commit" if len(commits) == 1 else f"{len(commits)} newest commits"
+    yield f"marked   {marked:,} of {counted(records, 'record')} in the {newest}{why}"
 
 
 def _identifier(name: str) -> str:
