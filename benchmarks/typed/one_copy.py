@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -201,8 +202,9 @@ def _job(spark: SparkSession, kafka_broker: Broker, copy: Path, checkpoint: Path
 
 def _newest_id(table: DeltaTable, column: str) -> int:
     """Return the largest id of the table, by the statistics of its files; -1 without files."""
-    actions = pa.table(table.get_add_actions(flatten=True)).to_pydict()
-    return max((found for found in actions.get(f"max.{column}", ()) if found is not None), default=-1)
+    actions, name = pa.table(table.get_add_actions(flatten=True)), f"max.{column}"
+    found = pc.max(actions.column(name)).as_py() if name in actions.column_names else None
+    return -1 if found is None else int(found)
 
 
 def _await_id(path: Path, column: str, wanted: int) -> None:

@@ -24,7 +24,7 @@ def test_the_examples_run(registry: Registry, tmp_path: Path, document: str, sai
         "\n".join(block for block in blocks if "spark" not in block).replace("http://127.0.0.1:8080", url)
     )
     environment = {**os.environ, "TIDELOG_URL": url, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run([sys.executable, program], env=environment, capture_output=True, check=False, timeout=90)
+    ended = subprocess.run([sys.executable, program], env=environment, capture_output=True, check=False, timeout=300)
     assert (ended.returncode, ended.stderr.decode(), ended.stdout.decode()) == (0, "", said)
 
 
@@ -38,7 +38,7 @@ def test_the_commands_run(registry: Registry, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "TIDELOG_URL": url, "PATH": path}
     ended = subprocess.run(
-        ["bash", "-c", shell], cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=90
+        ["bash", "-c", shell], cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=300
     )
     assert ended.returncode == 0, ended.stderr.decode()
     assert re.search(r"^1 +3\.5 *$", ended.stdout.decode(), re.MULTILINE)
