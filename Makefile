@@ -10,7 +10,7 @@ SHELL := /bin/sh
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup dist demo test quick conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-maintenance torture-spark torture-pipeline large-transactions gateway minio minio-server lint lint-infra docker kubernetes bench clean
+.PHONY: help setup dist demo test quick conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-typed torture-maintenance torture-spark torture-pipeline large-transactions gateway minio minio-server lint lint-infra docker kubernetes bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -69,6 +69,9 @@ torture-queues: minio-server $(STAMP) ## As torture, for the workers of a queue 
 
 torture-rights: minio-server $(STAMP) ## Change rights and rotate tokens for SECONDS (default 300), kill gateways, then judge who was let in
 	.venv/bin/python tests/torture --rights --seconds $(or $(SECONDS),300) $(ARGS)
+
+torture-typed: minio-server $(STAMP) ## Typed topics with schemas that evolve, killed gateways and maintenance for SECONDS (default 300), then judge each row
+	.venv/bin/python tests/torture --typed --seconds $(or $(SECONDS),300) $(ARGS)
 
 torture-maintenance: minio-server $(STAMP) ## Kill maintenance for SECONDS (default 300) beside gateways, readers and Spark, then judge
 	.venv/bin/python tests/torture --maintenance --seconds $(or $(SECONDS),300) $(ARGS)

@@ -58,9 +58,9 @@ class SchemasTable(SharedCommits[SchemasState, SchemasDecision, Decided]):
         """
         return await self._or_known(self.recent(SEEN_MS_MAX))
 
-    async def current(self, arrival_ms: int | None = None) -> SchemasState:
-        """Return the state as ``fresh`` does; an older one if the store does not answer. Raise as ``seen`` does."""
-        return await self._or_known(self.fresh(arrival_ms))
+    async def current(self) -> SchemasState:
+        """Return the state at a moment during this call; an older one if the store does not answer. Raise as ``seen`` does."""
+        return await self._or_known(self.fresh())
 
     async def _or_known(self, look: Awaitable[SchemasState]) -> SchemasState:
         try:

@@ -57,7 +57,7 @@ class ReaderCache:
             return await self._of(subjects, state)
         except RequestRefused:
             # Perhaps another gateway registered a schema since.
-            return await self._of(subjects, await self._schemas.current())
+            return await self._of(subjects, await self._schemas.fresh())
 
     async def columns(self, subjects: Subjects, topic: str) -> TypedColumns:
         """Return the typed columns that this topic gets by its subjects, as of now.
@@ -78,13 +78,12 @@ class ReaderCache:
         """Return the readers after a look at the registry that began after ``arrival_ms`` (monotonic), and which others share;
         None if it knows no more.
 
-        Raises the same errors as ``of``. While the store does not answer, only records of unknown schemas are not judged.
+        Raises the same errors as ``of``: while the registry can't be read, nobody is refused by what is known.
         """
         if not misfits:
             return None
         before = _key(subjects, self._schemas.state)
-        is_unknown = any(misfit.fault.is_schema_unknown for misfit in misfits)
-        state = await (self._schemas.fresh(arrival_ms) if is_unknown else self._schemas.current(arrival_ms))
+        state = await self._schemas.fresh(arrival_ms)
         return None if _key(subjects, state) == before else await self._of(subjects, state)
 
     async def know(self, subjects: Subjects) -> None:

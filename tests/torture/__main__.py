@@ -23,6 +23,8 @@ from tests.torture.tortured.rights_run import torture_rights
 from tests.torture.tortured.run import TOPICS, Plan, torture
 from tests.torture.tortured.service import STORE, Service
 from tests.torture.tortured.spark_sink_run import SparkSinkRun
+from tests.torture.tortured.typed_run import Plan as TypedPlan
+from tests.torture.tortured.typed_run import torture_typed
 from tests.torture.tortured.upkeep_run import Plan as UpkeepPlan
 from tests.torture.tortured.upkeep_run import torture_upkeep
 
@@ -43,8 +45,7 @@ def _read_as(service: Service) -> dict[str, Log]:
         spark.stop()
 
 
-def main() -> int:
-    """Run and report as Markdown."""
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make torture", description=__doc__)
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
@@ -54,6 +55,7 @@ def main() -> int:
     parser.add_argument(
         "--rights", action="store_true", help="rights that change and tokens that rotate, and nothing else"
     )
+    parser.add_argument("--typed", action="store_true", help="typed topics and schemas that evolve, and nothing else")
     parser.add_argument("--maintenance", action="store_true", help="kill maintenance, and nothing else")
     parser.add_argument("--workers", choices=("local", "spark"), default="local", help="of maintenance")
     parser.add_argument(
@@ -66,7 +68,12 @@ def main() -> int:
         action="store_true",
         help="ignore what was committed, lose records, or be blind to rights, and so fail",
     )
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run and report as Markdown."""
+    arguments = _arguments()
     directory = Path(tempfile.mkdtemp(prefix="tidelog-torture-"))
     show = (lambda text: print(f"\r{text:<80}", end="", file=sys.stderr)) if sys.stderr.isatty() else lambda text: None
     drivers = arguments.spark or arguments.pipeline
@@ -86,6 +93,9 @@ def main() -> int:
     elif arguments.queues:
         queue_plan = QueuePlan(seconds=arguments.seconds, seed=arguments.seed)
         outcome = torture_queues(queue_plan, directory, progress=show)
+    elif arguments.typed:
+        typed_plan = TypedPlan(seconds=arguments.seconds, seed=arguments.seed, planted=arguments.planted)
+        outcome = torture_typed(typed_plan, directory, progress=show)
     elif arguments.rights:
         rights_plan = RightsPlan(seconds=arguments.seconds, seed=arguments.seed, planted=arguments.planted)
         outcome = torture_rights(rights_plan, directory, progress=show)

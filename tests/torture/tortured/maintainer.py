@@ -32,7 +32,10 @@ EARLY_SECONDS_MAX = 4
 
 
 class Maintainer(threading.Thread):
-    """``tidelog maintain`` again and again. ``problems``: what must not have happened."""
+    """``tidelog maintain`` again and again. ``problems``: what must not have happened.
+
+    ``is_verified``: each topic is verified after each kill; else only once it is stopped, since the store may be down before.
+    """
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class Maintainer(threading.Thread):
         workers: str,
         seed: int,
         is_planted: bool,
+        is_verified: bool = True,
     ) -> None:
         super().__init__(name="maintainer", daemon=True)
         self.kills = 0
@@ -55,6 +59,7 @@ class Maintainer(threading.Thread):
         self._environment = {**os.environ, **environment, **planted}
         with mock.patch.dict(os.environ, environment):
             self._store = open_store(STORE)
+        self._is_verified = is_verified
         self._history = history
         self._workers = workers
         self._rng = random.Random(f"{seed}-maintainer")
@@ -64,7 +69,7 @@ class Maintainer(threading.Thread):
         """Until told to stop, which is one more kill."""
         while not self._stopping.is_set():
             self._live_and_die()
-            for topic in self._topics:
+            for topic in self._topics if self._is_verified or self._stopping.is_set() else ():
                 self._verify(topic)
 
     def has_worked(self, kills_min: int) -> bool:

@@ -1,0 +1,162 @@
+"""Any value of a schema is stored typed and comes back equal: by deltalake, by the SDK and by Spark."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any
+
+import httpx
+import pytest
+from deltalake import DeltaTable
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.avro_values import LEAVES, framed, plain, records
+from tests.support.gateway_process import GatewayProcess, running_gateway
+from tests.support.registry import Registry
+from tidelog import Consumer, Producer, schemas
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass
+class Order:
+    """A model with each kind of member."""
+
+    id: int
+    amount: float
+    price: Annotated[Decimal, schemas.Digits(18, 4)]
+    at: datetime
+    day: date
+    is_paid: bool
+    note: str | None = None
+    tags: list[str] = field(default_factory=list)
+    weights: dict[str, int] = field(default_factory=dict)
+
+
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+_LONG = st.integers(-(2**63), 2**63 - 1)
+ORDERS = st.builds(
+    Order,
+    id=_LONG,
+    amount=st.floats(allow_nan=False, allow_infinity=False),
+    price=st.integers(-(10**12), 10**12).map(lambda n: Decimal(n).scaleb(-4)),
+    at=st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)).map(lambda one: one.replace(tzinfo=UTC)),  # noqa: DTZ001
+    day=st.dates(),
+    is_paid=st.booleans(),
+    note=st.none() | _TEXT,
+    tags=st.lists(_TEXT, max_size=3),
+    weights=st.dictionaries(_TEXT, _LONG, max_size=3),
+)
+
+
+class Typed:
+    """A gateway; each example has a topic of its own."""
+
+    def __init__(self, gateway: GatewayProcess) -> None:
+        self.gateway = gateway
+        self.http = httpx.Client(base_url=gateway.url, timeout=60, trust_env=False)
+        self.registry = Registry(f"{gateway.url}/registry")
+
+    def create(self, topic: str) -> None:
+        """A topic with the schema of the same name."""
+        config = {"value.schema": topic, "flush.ms": 0}
+        answer = self.http.post("/v1/topics", json={"name": topic, "config": config})
+        assert answer.status_code == 201, answer.text
+
+    def produce(self, topic: str, values: list[bytes]) -> None:
+        """All of them in one request."""
+        body = {"records": [{"value_base64": base64.b64encode(value).decode()} for value in values]}
+        answer = self.http.post(f"/v1/topics/{topic}/records", json=body)
+        assert answer.status_code == 200, answer.text
+
+    def rows(self, topic: str) -> list[dict[str, Any]]:
+        """The table, as a Delta reader has it, by offset."""
+        found: list[dict[str, Any]] = (
+            DeltaTable(f"{self.gateway.store}/topics/{topic}")
+            .to_pyarrow_table()
+            .sort_by("offset")
+            .to_pylist(maps_as_pydicts="strict")
+        )
+        return found
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
+    """One gateway for all examples."""
+    folder = tmp_path_factory.mktemp("trips")
+    with running_gateway(folder / "store", folder / "log") as gateway:
+        made = Typed(gateway)
+        yield made
+        made.http.close()
+        made.registry.close()
+
+
+def _sent(typed: Typed, schema: str, values: list[dict[str, Any]]) -> tuple[str, list[bytes]]:
+    topic = f"t-{secrets.token_hex(6)}"
+    schema_id = typed.registry.register(topic, schema)
+    typed.create(topic)
+    sent = framed(schema_id, schema, values)
+    typed.produce(topic, sent)
+    return topic, sent
+
+
+@settings(max_examples=15, deadline=None)
+@given(made=records())
+def test_avro_values_come_back_equal_by_deltalake(typed: Typed, made: tuple[str, list[dict[str, Any]]]) -> None:
+    """Each value of any schema that columns can have: its members in the column, and its bytes beside them."""
+    schema, values = made
+    topic, sent = _sent(typed, schema, values)
+    rows = typed.rows(topic)
+    assert [row["value"] for row in rows] == sent
+    assert [row["data_error"] for row in rows] == [None] * len(values)
+    assert [plain(row["data"]) for row in rows] == values
+
+
+@settings(max_examples=8, deadline=None)
+@given(orders=st.lists(ORDERS, min_size=1, max_size=6))
+def test_models_come_back_equal_by_the_sdk_and_by_deltalake(typed: Typed, orders: list[Order]) -> None:
+    """What was sent as a dataclass is read as one, and its members are columns."""
+    topic = f"m-{secrets.token_hex(6)}"
+    schemas.register(Order, topic, bootstrap_servers=typed.gateway.url)
+    typed.create(topic)
+    with Producer(bootstrap_servers=typed.gateway.url) as producer:
+        for order in orders:
+            producer.send(topic, order)
+    with Consumer(
+        topic, value=Order, bootstrap_servers=typed.gateway.url, auto_offset_reset="earliest", consumer_timeout_ms=300
+    ) as consumer:
+        assert [record.value for record in consumer] == orders
+    rows = [plain(row["data"]) for row in typed.rows(topic)]
+    assert [(row["id"], row["amount"], row["is_paid"], row["note"], row["tags"]) for row in rows] == [
+        (one.id, one.amount, one.is_paid, one.note, one.tags) for one in orders
+    ]
+    assert [(row["at"], row["day"]) for row in rows] == [(one.at, one.day) for one in orders]
+    assert [row["weights"] or {} for row in rows] == [one.weights for one in orders]
+    assert [Decimal(row["price"]) for row in rows] == [one.price for one in orders]
+
+
+def test_a_bulk_of_each_kind_comes_back_equal_by_spark(typed: Typed, spark: SparkSession) -> None:
+    """Spark's Delta reader gives each member of each value as deltalake does, and that is what was sent."""
+    fields = [{"name": f"f{number}", "type": ["null", kind]} for number, (kind, _) in enumerate(LEAVES)]
+    schema = json.dumps({"type": "record", "name": "Top", "fields": [{"name": "number", "type": "long"}, *fields]})
+    drawn: list[dict[str, Any]] = []
+
+    @settings(max_examples=100, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.fixed_dictionaries({f"f{number}": st.none() | one for number, (_, one) in enumerate(LEAVES)}))
+    def draw(values: dict[str, Any]) -> None:
+        drawn.append({"number": len(drawn), **values})
+
+    draw()
+    topic, _ = _sent(typed, schema, drawn)
+    table = spark.read.format("delta").load(f"{typed.gateway.store}/topics/{topic}")
+    found = table.where("data_error is null").orderBy("offset").select("data").toArrow().column("data").to_pylist()
+    assert [plain(one) for one in found] == drawn
+    assert [plain(row["data"]) for row in typed.rows(topic)] == drawn
