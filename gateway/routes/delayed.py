@@ -73,7 +73,7 @@ async def file_and_append(
     name = None
     if stamp is not None:
         name = name_of_request(*stamp)
-        known = await _wait_for_sequence(engine, topic, stamp, deadline_ms)
+        known = await wait_for_sequence(engine, topic, stamp, deadline_ms)
         if known is not None:
             filed_before = await engine.delayed.filing.find_repeated(topic.name, whole.topic_id, name)
             return DelayedResult(known, [] if filed_before is None else _describe_scheduled(filed_before))
@@ -142,12 +142,12 @@ def _describe_scheduled(filed: FiledRequest) -> list[ScheduledRecord]:
     ]
 
 
-async def _wait_for_sequence(
+async def wait_for_sequence(
     engine: LogEngine, topic: OpenTopic, stamp: ProducerStamp, deadline_ms: int
 ) -> Duplicate | None:
     """Wait until all requests before this one are in the log. If this one is, too, return its offsets.
 
-    Only then its object may be put: the object of a request that is refused would be published. Raises the refusal.
+    Only then may the request put anything else: of a refused one it would be published. Raises the refusal.
     """
     clock = engine.clock
     while True:

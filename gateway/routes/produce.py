@@ -29,6 +29,7 @@ from gateway.quotas.limits import PRODUCE_BYTES
 from gateway.quotas.spending import spends
 from gateway.routes import quota_charges
 from gateway.routes.batch import CodecWork, RoutedRecords, Routing, route_records
+from gateway.routes.dead_letters import LettersOfRequest
 from gateway.routes.delayed import file_and_append
 from gateway.routes.produce_operation import (
     PRODUCE,
@@ -96,6 +97,7 @@ async def _produce(request: Request, asked: _ProduceParameters) -> JsonResponse:
             await quota_charges.charge_produced(request, incoming, codec)
             routing = asked.routing(topic.next_sticky_number(), arrived_at_ms)
             tries = _RetryDecision(clock)
+            letters = LettersOfRequest(request, topic)
             while True:
                 records = await route_records(topic, incoming, routing, codec, engine)
                 if (other := _forwarded_for_other_topic(request, records.batch)) is not None:
@@ -105,10 +107,12 @@ async def _produce(request: Request, asked: _ProduceParameters) -> JsonResponse:
                 if (transaction_id := asked.headers.transaction_id) is not None:
                     return await _stage(engine, topic, records, transaction_id, routing.stamp)
                 batch, parts = records.batch, records.split(arrived_at_ms)
+                if records.has_letters and batch is not None:
+                    batch = await letters.split(batch, tries.deadline_ms)
                 if batch is None:
-                    return _answer(topic, ()) if asked.waits else _accepted_response(topic)
+                    return _answer(topic, (), letters=letters) if asked.waits else _accepted_response(topic)
                 if parts is None:
-                    answer = await _append(topic, asked, batch, body, tries)
+                    answer = await _append(topic, asked, batch, body, tries, letters=letters)
                 else:
                     answer = await _file_delayed(engine, topic, asked, batch, parts, body=body, tries=tries)
                 if answer is not None:
@@ -134,8 +138,7 @@ class _ProduceParameters(NamedTuple):
 
     def routing(self, turn: int, arrived_at_ms: int) -> Routing:
         """Return what decides the records' partitions."""
-        is_staged = self.headers.transaction_id is not None
-        return Routing(self.partition, turn, arrived_at_ms, self.headers.stamp, self.expected_offset, is_staged)
+        return Routing(self.partition, turn, arrived_at_ms, self.headers.stamp, self.expected_offset)
 
     @property
     def waits(self) -> bool:
@@ -207,14 +210,20 @@ async def _check_producer(request: Request, engine: LogEngine, headers: ProduceH
 
 
 async def _append(
-    topic: OpenTopic, asked: _ProduceParameters, batch: Batch, body: Body, tries: _RetryDecision
+    topic: OpenTopic,
+    asked: _ProduceParameters,
+    batch: Batch,
+    body: Body,
+    tries: _RetryDecision,
+    *,
+    letters: LettersOfRequest,
 ) -> JsonResponse | None:
     """Submit the batch and wait for the commit; return None if the records have to be routed again."""
     pending = await topic.submit_in_order(batch, body.transfer_memory(batch.nbytes), tries.deadline_ms)
     if not asked.waits:
         return _accepted_response(topic)
     try:
-        return _answer(topic, await topic.appending.await_acknowledgement(pending))
+        return _answer(topic, await topic.appending.await_acknowledgement(pending), letters=letters)
     except TidelogError as refusal:
         tries.check(refusal)
         return None
@@ -265,7 +274,10 @@ def _accepted_response(topic: OpenTopic) -> JsonResponse:
 
 
 def _answer(
-    topic: OpenTopic, acknowledged: Acknowledgement, scheduled: list[ScheduledRecord] | None = None
+    topic: OpenTopic,
+    acknowledged: Acknowledgement,
+    scheduled: list[ScheduledRecord] | None = None,
+    letters: LettersOfRequest | None = None,
 ) -> JsonResponse:
     is_duplicate = isinstance(acknowledged, Duplicate)
     offset_ranges = acknowledged.offset_ranges if isinstance(acknowledged, Duplicate) else acknowledged
@@ -281,6 +293,8 @@ def _answer(
     produced: Produced = {"topic": topic.name, "partitions": partitions, "duplicate": is_duplicate}
     if scheduled is not None:
         produced["scheduled"] = scheduled
+    if letters is not None and letters.put:
+        produced["dead_letters"] = letters.put
     return _json(produced, 200, topic)
 
 

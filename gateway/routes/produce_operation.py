@@ -64,11 +64,26 @@ class ScheduledRecord(TypedDict):
     index: fields.Count
 
 
+class DeadLetter(TypedDict):
+    """A record that is not of the topic's schemas, and went to its topic of dead letters. `index`: in the request, from 0.
+
+    `partition` and `offset` are missing if an earlier try of the request put it there.
+    """
+
+    index: fields.Count
+    topic: fields.TopicName
+    partition: NotRequired[fields.Partition]
+    offset: NotRequired[fields.Offset]
+    reason: str
+
+
 class Produced(AppendedTopic):
-    """The records are stored. `scheduled` is present if the request had delayed records."""
+    """The records are stored. `scheduled` is present if the request had delayed records, `dead_letters` if some are not of the
+    topic's schemas (`data.on.error=dead-letter`)."""
 
     duplicate: bool
     scheduled: NotRequired[list[ScheduledRecord]]
+    dead_letters: NotRequired[list[DeadLetter]]
 
 
 class Accepted(TypedDict, total=False):

@@ -23,6 +23,7 @@ from gateway.quotas.spending import spends
 from gateway.routes import quota_charges
 from gateway.routes.reserved_response import reserve_answer, reserved_json
 from gateway.routes.topic_columns import Column, describe_columns, described_bytes
+from gateway.routes.topic_rights import require_named
 from gateway.routes.typed_route import TypedRoute
 from log_format import layout, limits
 from log_format.delta.foreign import ForeignWrites
@@ -33,7 +34,6 @@ from log_format.topic.config import (
     ChoiceSetting,
     IntegerSetting,
     SubjectSetting,
-    subjects_named,
 )
 from log_format.topic.state import TopicState
 
@@ -233,7 +233,7 @@ async def create_topic(request: Request, wanted: NewTopic) -> ASGIApp:
     administration = engine_of(request).administration
     require(request, "Create", "topic", wanted.name)
     config = administration.parse_config(wanted.config)
-    require(request, "Write", "subject", *subjects_named(wanted.config))
+    require_named(request, wanted.name, wanted.config)
     with await reserve_answer(request, _description_bytes(wanted.partition_count)) as room:
         state, made = await administration.create(wanted.name, wanted.partition_count, config)
         quota_charges.charge_partitions(request, wanted.partition_count if made else 0)
@@ -297,7 +297,7 @@ async def alter_topic(request: Request, topic: fields.TopicPath, change: TopicCh
     """Add partitions or change settings, all or nothing."""
     if topic == layout.AUDIT_TOPIC and gateway_of(request).rights.enforced:
         check_change(change.config)
-    require(request, "Write", "subject", *subjects_named(change.config))
+    require_named(request, topic, change.config)
     administration = engine_of(request).administration
     before = await quota_charges.count_partitions_before(request, topic) if change.partition_count is not None else None
     # The new number of partitions is known only after the change.

@@ -121,9 +121,8 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting | SubjectSetting]] =
         "commit.retention.count": IntegerSetting(limits.COMMITS_KEPT, -1),
         "value.schema": SubjectSetting(),
         "key.schema": SubjectSetting(),
-        "data.on.error": ChoiceSetting("reject", ("mark", "reject")),
+        "data.on.error": ChoiceSetting("reject", ("dead-letter", "mark", "reject")),
         "data.backfill": ChoiceSetting("off", ("off", "on")),
-        "value.keep": ChoiceSetting("true", ("false", "true")),
     }
 )
 
@@ -138,7 +137,6 @@ OWN_SETTINGS: Final = frozenset(
         "key.schema",
         "data.on.error",
         "data.backfill",
-        "value.keep",
     }
 )
 """Settings that only Tidelog has, and Kafka does not."""
@@ -156,6 +154,16 @@ def subjects_named(config: Mapping[str, object]) -> list[str]:
 def names_schemas(config: Mapping[str, object]) -> bool:
     """Return whether settings say by which schemas the topic's records are judged, or that they are not."""
     return any(isinstance(SETTINGS.get(name), SubjectSetting) for name in config)
+
+
+def dead_letter_topic(topic: str) -> str:
+    """Return the name of the topic for what is not of the topic's schemas (``data.on.error=dead-letter``)."""
+    return f"{topic}.dead-letters"
+
+
+def dead_letter_topics_named(topic: str, config: Mapping[str, object]) -> list[str]:
+    """Return the topics that records sent to a topic may go to instead, by settings as a user gives them."""
+    return [dead_letter_topic(topic)] if config.get("data.on.error") == "dead-letter" else []
 
 
 def check_topic_name(name: object) -> str:
@@ -236,9 +244,6 @@ class TopicConfig:
         if isinstance(largest, int) and largest > request_bytes_max:
             what = f"must not be above {request_bytes_max}, the largest request body"
             errors.append({"where": "/config/max.message.bytes", "what": what})
-        if overrides.get("value.keep") == "false" and not overrides.get("value.schema"):
-            what = "must not be false without value.schema: the values would be lost"
-            errors.append({"where": "/config/value.keep", "what": what})
         if errors:
             first = errors[0]
             raise RequestRefused(
@@ -289,12 +294,6 @@ class TopicConfig:
         if "value.schema" not in self.overrides and "key.schema" not in self.overrides:
             return UNTYPED  # asked for with each batch
         return Subjects(self.choice("value.schema"), self.choice("key.schema"))
-
-    @property
-    def commit_mode(self) -> str:
-        """Where the topic's appends are committed: ``commit.mode``, but a topic that leaves values out has its own commits, since
-        a journal has no columns that stand for them."""
-        return "own" if self.choice("value.keep") == "false" else self.choice("commit.mode")
 
     @property
     def deletes_old(self) -> bool:

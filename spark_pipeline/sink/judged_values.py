@@ -50,7 +50,7 @@ def judge_values(
     if any(misfit.fault.is_schema_unknown for misfit in misfits):
         readers = schemas.newest(subjects)
         typed, misfits = _typed(readers, records, given, state)
-    if misfits and state.config.choice("data.on.error") != "mark":
+    if misfits and state.config.choice("data.on.error") == "reject":
         raise _refused(_describe(records, misfits, state))
     if given is None:
         return records

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from log_format.errors import TidelogError
 from tidelog.arguments import require_pyarrow
 from tidelog.deadline import Deadline
-from tidelog.types.record import PartitionRange, ProduceResult, ScheduledPlace
+from tidelog.types.record import DeadLetter, PartitionRange, ProduceResult, ScheduledPlace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +63,7 @@ class TableDelivery:
         self._ended = False
         self._stored: list[PartitionRange] = []
         self._scheduled: list[ScheduledPlace] = []
+        self._letters: list[DeadLetter] = []
         self._stored_count = 0
 
     @property
@@ -75,11 +76,13 @@ class TableDelivery:
         with self._lock:
             self._stored.extend(result.partitions)
             self._scheduled.extend(result.scheduled)
-            self._stored_count += result.count
+            self._letters.extend(result.dead_letters)
+            self._stored_count += result.count + len(result.dead_letters)
             if self._ended or self._stored_count < self.row_count:
                 return
             self._ended = True
-        self.future.set_result(ProduceResult(self.topic, tuple(self._stored), tuple(self._scheduled)))
+        places = tuple(self._stored), tuple(self._scheduled), tuple(self._letters)
+        self.future.set_result(ProduceResult(self.topic, *places))
 
     def fail(self, error: TidelogError) -> int:
         """Record that a chunk failed, and return the number of lost rows: its own and those behind it."""

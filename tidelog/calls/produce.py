@@ -17,7 +17,7 @@ from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError
 from tidelog.http.owners import RoutingKey
 from tidelog.http.transport import Reply, Request, Transport, target
-from tidelog.types.record import PartitionRange, ProduceResult, ScheduledPlace
+from tidelog.types.record import DeadLetter, PartitionRange, ProduceResult, ScheduledPlace
 
 _PARTITION_COUNT: Final = "tidelog-partition-count"
 
@@ -36,6 +36,7 @@ class _Produced(msgspec.Struct, frozen=True):
     partitions: tuple[PartitionRange, ...]
     duplicate: bool = False
     scheduled: tuple[ScheduledPlace, ...] = ()
+    dead_letters: tuple[DeadLetter, ...] = ()
 
 
 class _Staged(msgspec.Struct, frozen=True):
@@ -126,7 +127,7 @@ def _stored(reply: Reply) -> Stored:
     for each in produced.partitions:
         if each.count < 1 or each.last_offset - each.base_offset + 1 != each.count or each.base_offset < 0:
             raise reply.unexpected(f"{each} is not a range of offsets")
-    result = ProduceResult(produced.topic, produced.partitions, produced.scheduled)
+    result = ProduceResult(produced.topic, produced.partitions, produced.scheduled, produced.dead_letters)
     return Stored(result, produced.duplicate, _partition_count(reply))
 
 

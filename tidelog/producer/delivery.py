@@ -19,9 +19,9 @@ from typing import Any
 from log_format.errors import TidelogError
 from tidelog.bodies.record_columns import ANY_PARTITION, Delay, RecordColumns
 from tidelog.deadline import Deadline
-from tidelog.types.record import Headers, RecordMetadata, ScheduledPlace, SentRecord
+from tidelog.types.record import DeadLetter, Headers, RecordMetadata, ScheduledPlace, SentRecord
 
-Outcome = int | ScheduledPlace | TidelogError
+Outcome = int | ScheduledPlace | DeadLetter | TidelogError
 """A record's offset (-1: not known yet), its place while it is delayed, or the reason why it is not stored."""
 
 OnDelivery = Callable[[TidelogError | None, SentRecord], None]
@@ -204,12 +204,15 @@ class RecordBatch:
         assert self.outcomes is not None
         return self.outcomes
 
-    def metadata(self, index: int, outcome: int | ScheduledPlace) -> RecordMetadata:
+    def metadata(self, index: int, outcome: int | ScheduledPlace | DeadLetter) -> RecordMetadata:
         """Return an acknowledged record's place."""
         timestamp_ms = None if self.gateway_stamps else self.columns.timestamps_ms[index]
         partition = self.columns.assigned[index]
         if isinstance(outcome, ScheduledPlace):
             return RecordMetadata(self.topic, partition, -1, timestamp_ms, outcome.id, outcome.deliver_at)
+        if isinstance(outcome, DeadLetter):
+            place = outcome.partition, outcome.offset
+            return RecordMetadata(outcome.topic, *place, timestamp_ms, dead_letter_reason=outcome.reason)
         return RecordMetadata(self.topic, partition, outcome, timestamp_ms)
 
     def fail(self, error: TidelogError, on_delivery: OnDelivery | None) -> int:

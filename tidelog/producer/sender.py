@@ -201,7 +201,7 @@ class Sender:
         else:
             stored = self._numbering.send(batch.topic, batch.number, batch.deadline, post, is_last=is_last)
         self._facts.learn(batch.topic, stored.partition_count)
-        if stored.result.count != record_count:
+        if stored.result.count + len(stored.result.dead_letters) != record_count:
             raise _miscounted(record_count, stored.result)
         return stored.result
 
@@ -243,9 +243,13 @@ def _client_refusals(batch: RecordBatch, columns: RecordColumns, facts: TopicFac
 
 
 def _offsets(partitions: list[int], result: ProduceResult) -> list[Outcome]:
-    """Return each record's offset or scheduled place. Raises ``UnexpectedAnswer`` when the answer is about other records."""
-    if result.scheduled:
-        later = {place.index: place for place in result.scheduled}
+    """Return each record's offset, scheduled place or dead letter.
+
+    Raises ``UnexpectedAnswer`` when the answer is about other records.
+    """
+    if result.scheduled or result.dead_letters:
+        later: dict[int, Outcome] = {place.index: place for place in result.scheduled}
+        later |= {letter.index: letter for letter in result.dead_letters}
         at_once = [partition for index, partition in enumerate(partitions) if index not in later]
         offsets = iter(_offsets(at_once, ProduceResult(result.topic, result.partitions)))
         return [later[index] if index in later else next(offsets) for index in range(len(partitions))]

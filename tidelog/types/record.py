@@ -30,6 +30,9 @@ class RecordMetadata(msgspec.Struct, frozen=True, gc=False):
 
     A delayed record has no offset yet: -1. ``scheduled_id`` identifies it until it is delivered at ``deliver_at_ms``. In a
     transaction with delayed records for a topic, both are None and every record of that topic has offset -1.
+
+    A record that is not of its topic's schemas may go to another topic (``data.on.error=dead-letter``). Then ``topic`` is
+    that one, and ``dead_letter_reason`` says why; partition and offset are -1 if a repeated request does not tell them.
     """
 
     topic: str
@@ -38,6 +41,7 @@ class RecordMetadata(msgspec.Struct, frozen=True, gc=False):
     timestamp_ms: int | None
     scheduled_id: str | None = None
     deliver_at_ms: int | None = None
+    dead_letter_reason: str | None = None
 
     @property
     def timestamp(self) -> int | None:
@@ -97,15 +101,30 @@ class ScheduledPlace(msgspec.Struct, frozen=True):
     index: int
 
 
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A record of a request that is not of its topic's schemas, and went to ``topic``, the one of dead letters.
+
+    ``index``: in the request. ``partition`` and ``offset``: -1 where an earlier try of the request put it there.
+    """
+
+    index: int
+    topic: str
+    reason: str
+    partition: int = -1
+    offset: int = -1
+
+
 class ProduceResult(msgspec.Struct, frozen=True):
     """Result of a request, or of a table sent as several requests: offset ranges in the order of sending.
 
-    ``scheduled``: the delayed records. For a table sent as several requests, indices count within each request.
+    ``scheduled``: the delayed records; ``dead_letters``: those that went to the topic of dead letters, which ``count``
+    leaves out. For a table sent as several requests, indices count within each request.
     """
 
     topic: str
     partitions: tuple[PartitionRange, ...]
     scheduled: tuple[ScheduledPlace, ...] = ()
+    dead_letters: tuple[DeadLetter, ...] = ()
 
     @property
     def count(self) -> int:

@@ -20,7 +20,7 @@ from log_format.access.acls import CLUSTER
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.layout import AUDIT_TOPIC
 from log_format.queues.row import QueueSettings
-from log_format.topic.config import SETTINGS, ConfigValue, subjects_named
+from log_format.topic.config import SETTINGS, ConfigValue, dead_letter_topics_named, subjects_named
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 """Kafka's numbers of the resource types that have settings."""
@@ -121,6 +121,8 @@ async def _alter(
         check_change(given)
     for subject in subjects_named(given):
         call.require("Write", "subject", subject)
+    for letters in dead_letter_topics_named(resource.name, given):
+        call.require("Write", "topic", letters)
     administration = call.engine.administration
     config: dict[str, ConfigValue | None] = dict(given)  # type: ignore[arg-type]
     if validate_only:

@@ -96,7 +96,8 @@ def _table(part: DecodedBatch) -> pa.Table:
 
 
 def _refuse_misfits(part: DecodedBatch, misfits: Sequence[Misfit]) -> RefusedRecords | None:
-    if not misfits or part.admitted.state.config.choice("data.on.error") == "mark":
+    # A dead letter is marked here: a batch's records have adjacent offsets and numbers, so none may leave its batch.
+    if not misfits or part.admitted.state.config.choice("data.on.error") != "reject":
         return None
     told = {misfit.row: str(misfit) for misfit in misfits[:RECORD_ERRORS_MAX]}
     return refuse_some(KafkaError.invalid_record, "A record is not of the topic's schema.", told)

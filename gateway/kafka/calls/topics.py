@@ -22,7 +22,7 @@ from gateway.kafka.call import Answer, KafkaCall
 from gateway.quotas.limits import PARTITIONS
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
-from log_format.topic.config import TopicConfig, check_topic_name
+from log_format.topic.config import TopicConfig, check_topic_name, dead_letter_topics_named
 from log_format.topic.state import TopicState
 
 PARTITIONS_DEFAULT: Final = 1
@@ -46,6 +46,8 @@ async def create_topics(call: KafkaCall, request: Any) -> Answer:
         for subject in config.subjects:
             if subject:
                 call.require("Write", "subject", subject)
+        for letters in dead_letter_topics_named(topic.name, config.overrides):
+            call.require("Write", "topic", letters)
         state: TopicState | None
         if request.validate_only:
             call.require(*right)

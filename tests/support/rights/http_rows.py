@@ -22,12 +22,15 @@ from tests.support.rights.row import (
     READ_QUEUE,
     TRANSACTING,
     WRITE,
+    WRITE_LETTERS,
+    WRITE_LETTERS_OF_NEW,
     Row,
 )
 from tests.support.rights.world import Answer, World
 from tests.support.waiting import until
 
 _TOPIC: Final = "/v1/topics/{topic}"
+_LETTERS: Final = {"data.on.error": "dead-letter"}
 _RECORDS: Final = {"records": [{"value": "v"}]}
 _OFFSETS: Final = [{"topic": "{topic}", "partition": 0, "offset": 1}]
 _QUEUE: Final = {"topics": ["{topic}"], "start": "earliest", "max_deliveries": 1, "dead_letter_topic": "{dead}"}
@@ -144,6 +147,13 @@ def _row(operation: str, *rights: Any, body: Any = None, query: str = "", what: 
     return Row(operation=operation, rights=rights, what=what, call=call, **more)
 
 
+def _typed(world: World) -> None:
+    """Wrong records of the topic go to its dead letters."""
+    schema = {"schema": '"long"'}
+    world.admin("POST", "/registry/subjects/{topic}-value/versions", schema)
+    world.admin("PATCH", _TOPIC, {"config": {"value.schema": "{topic}-value"} | _LETTERS})
+
+
 _ONE: Final = [{"topic": "{topic}", "partition": 0, "offset": 0}, {"topic": "{other}", "partition": 0, "offset": 0}]
 IN_EFFECT: Final = (
     _row("GET /v1/topics", shows=((DESCRIBE, "{topic}"),)),
@@ -229,6 +239,11 @@ IN_EFFECT: Final = (
     _row("GET /v1/topics/{topic}/scheduled/{scheduled}", READ, what="a record", prepare=_delayed),
     _row("DELETE /v1/topics/{topic}/scheduled/{scheduled}", WRITE, what="a record", prepare=_delayed),
     _row("POST /v1/topics/{topic}/records", WRITE, what="later", body={"records": [_LATER | {"deliver_after_ms": 3_600_000}]}),
+    _row("POST /v1/topics/{topic}/records", WRITE, what="a dead letter", body=_RECORDS, prepare=_typed),
+    _row("POST /v1/topics", ("Create", "topic", "{topic}-new"), WRITE_LETTERS_OF_NEW, what="with dead letters",
+         body={"name": "{topic}-new", "config": _LETTERS}),
+    _row("PATCH /v1/topics/{topic}", ("Alter", "topic", "{topic}"), WRITE_LETTERS, what="to dead letters",
+         body={"config": _LETTERS}),
     *(
         _row("GET /v1/topics/{topic}/partitions/{partition}/records", READ, what=f"an event stream, {what}", query=query,
              headers={"accept": "text/event-stream"})

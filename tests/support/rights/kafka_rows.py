@@ -25,6 +25,8 @@ from tests.support.rights.row import (
     READ_QUEUE,
     TRANSACTING,
     WRITE,
+    WRITE_LETTERS,
+    WRITE_LETTERS_OF_NEW,
     Row,
 )
 from tests.support.rights.world import DENIED, Answer, World
@@ -215,6 +217,7 @@ _NEW: Final = {"name": "{topic}-new", "num_partitions": 1, "replication_factor":
 _OF_TOPIC: Final = {"resource_type": 2, "resource_name": "{topic}"}
 _OF_QUEUE: Final = {"resource_type": 32, "resource_name": "{queue}"}
 _OF_BROKER: Final = {"resource_type": 4, "resource_name": "", "configuration_keys": None}
+_LETTERS: Final = {"name": "tidelog.data.on.error", "value": "dead-letter"}
 _SETTING: Final = {"name": "retention.ms", "value": "604800001"}
 _OF_SHARES: Final = {"name": "share.record.lock.duration.ms", "value": "20000", "config_operation": 0}
 _ANY: Final = {"resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1, "host_filter": None,
@@ -281,6 +284,8 @@ ROWS: Final = (
     _row("delete_groups", 2, DELETE_GROUP, prepare=_reading_group, values={"groups_names": ["{group}"]}),
     _row("delete_groups", 2, DELETE_QUEUE, what="a queue", prepare=_made_queue, values={"groups_names": ["{queue}"]}),
     _row("create_topics", 7, CREATE, values={"topics": [_NEW]}),
+    _row("create_topics", 7, CREATE, WRITE_LETTERS_OF_NEW, what="with dead letters",
+         values={"topics": [_NEW | {"configs": [_LETTERS]}]}),
     _row("delete_topics", 6, DELETE, values={"topics": _NAMED, "timeout": 0}),
     _row("delete_topics", 6, DELETE, what="by id", prepare=_told, unknown=KafkaError.unknown_topic_id,
          values=lambda world: {"topics": [{"name": None, "topic_id": _id(world)}], "timeout": 0}),
@@ -293,6 +298,10 @@ ROWS: Final = (
     _row("alter_configs", 2, ALTER, values={"resources": [_OF_TOPIC | {"configs": [_SETTING]}], "validate_only": False}),
     _row("incremental_alter_configs", 1, ALTER,
          values={"resources": [_OF_TOPIC | {"configs": [_SETTING | {"config_operation": 0}]}], "validate_only": False}),
+    _row("alter_configs", 2, ALTER, WRITE_LETTERS, what="to dead letters",
+         values={"resources": [_OF_TOPIC | {"configs": [_LETTERS]}], "validate_only": False}),
+    _row("incremental_alter_configs", 1, ALTER, WRITE_LETTERS, what="to dead letters",
+         values={"resources": [_OF_TOPIC | {"configs": [_LETTERS | {"config_operation": 0}]}], "validate_only": False}),
     _row("incremental_alter_configs", 1, ALTER_QUEUE, what="of a queue", prepare=_made_queue,
          values={"resources": [_OF_QUEUE | {"configs": [_OF_SHARES]}], "validate_only": False}),
     _row("describe_log_dirs", 4, DESCRIBE_CLUSTER, values={"topics": None}, shows=((DESCRIBE, "{topic}"),)),

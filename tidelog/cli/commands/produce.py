@@ -294,6 +294,7 @@ def _report(tally: Tally, elapsed_s: float, *, as_json: bool, ended: bool) -> No
                 "topic": tally.topic,
                 "record_count": count,
                 "scheduled_count": tally.scheduled_count,
+                "dead_letter_count": tally.dead_letter_count,
                 "failed_count": tally.failed_count,
                 "elapsed_ms": int(elapsed_s * 1000),
                 "partitions": tally.ranges(),
@@ -306,6 +307,8 @@ def _report(tally: Tally, elapsed_s: float, *, as_json: bool, ended: bool) -> No
     if tally.scheduled_count:
         delayed = f"{tally.scheduled_count:,} of them {'is' if tally.scheduled_count == 1 else 'are'} delayed"
         note(f"{delayed}: tidelog topic scheduled list {tally.topic}")
+    if tally.dead_letter_count:
+        note(f"{counted(tally.dead_letter_count, 'record')} went to {tally.topic}.dead-letters.")
     if tally.failed_count:
         note(f"{tally.failed_count:,} more {'was' if tally.failed_count == 1 else 'were'} sent but not acknowledged.")
     if tally.failed_at is not None:

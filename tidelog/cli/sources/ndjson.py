@@ -57,8 +57,7 @@ def _send(
     except KeyboardInterrupt:
         tally.failed_count += count
         raise
-    result = stored.result
-    tally.store(result.partitions, part.place(len(part.lines) - 1), len(result.scheduled))
+    tally.store(stored.result, part.place(len(part.lines) - 1))
 
 
 def _parts(group: Lines) -> Iterator[Lines]:

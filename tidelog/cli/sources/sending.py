@@ -100,7 +100,7 @@ def send_rows(tally: Tally, rows: Iterable[Rows], destination: Destination, inte
             future, sent = waiting.popleft()
             try:
                 result = future.result()
-                tally.store(result.partitions, sent.place(len(sent.numbers) - 1), len(result.scheduled))
+                tally.store(result, sent.place(len(sent.numbers) - 1))
             except TidelogError as error:
                 tally.fail(error, _failed_place(error, sent), len(sent.numbers))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from log_format.errors import TidelogError
 from tidelog.cli.sources.lines import Place
-from tidelog.types.record import PartitionRange, RecordMetadata
+from tidelog.types.record import PartitionRange, ProduceResult, RecordMetadata
 
 _SHOWN_EVERY_S: Final = 0.1
 
@@ -24,6 +24,8 @@ class Tally:
         self.count = 0
         self.scheduled_count = 0
         """Number of delayed records among ``count``, which have no offset yet."""
+        self.dead_letter_count = 0
+        """Number of records that went to the topic's dead letters; ``count`` leaves them out."""
         self.failed_count = 0
         self.first_error: TidelogError | None = None
         self.failed_at: Place | None = None
@@ -33,16 +35,19 @@ class Tally:
         self._shown_at = 0.0
         self._stored: dict[int, list[int]] = {}
 
-    def store(self, stored: Iterable[PartitionRange], last: Place, scheduled_count: int = 0) -> None:
+    def store(self, stored: ProduceResult, last: Place) -> None:
         """Record acknowledged records; ``last`` is the input place of the last one."""
-        self._schedule(scheduled_count)
-        for each in stored:
+        self._schedule(len(stored.scheduled))
+        self.dead_letter_count += len(stored.dead_letters)
+        for each in stored.partitions:
             self._add(each.partition, each.base_offset, each.last_offset, each.count)
         self._reach(last)
 
     def store_one(self, stored: RecordMetadata, place: Place) -> None:
         """Record one acknowledged record, as ``store``."""
-        if stored.scheduled_id is None:
+        if stored.dead_letter_reason is not None:
+            self.dead_letter_count += 1
+        elif stored.scheduled_id is None:
             self._add(stored.partition, stored.offset, stored.offset, 1)
         else:
             self._schedule(1)

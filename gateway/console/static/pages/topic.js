@@ -110,7 +110,7 @@ function Settings({ topic, fixed, onChange }) {
     onChange();
   };
   const names = [...new Set([...Object.keys(DEFAULTS), ...UNSET, ...Object.keys(topic.config)])];
-  const hint = (name, value) => `${name.endsWith(".ms") && value > 0 ? `${duration(value)}; ` : name.endsWith("bytes") && value > 0 ? `${bytes(value)}; ` : ""}default ${DEFAULTS[name] ?? (name === "data.on.error" ? "reject" : "none")}`;
+  const hint = (name, value) => `${name.endsWith(".ms") && value > 0 ? `${duration(value)}; ` : name.endsWith("bytes") && value > 0 ? `${bytes(value)}; ` : ""}default ${DEFAULTS[name] ?? ({ "data.on.error": "reject", "data.backfill": "off" })[name] ?? "none"}`;
   const fields = names.map((name) => {
     const value = topic.config[name] ?? "";
     const choices = UNSET.includes(name) && CHOICES[name] ? ["", ...CHOICES[name]] : CHOICES[name];
@@ -127,7 +127,7 @@ function Columns({ topic }) {
   const subjects = Object.keys(SUBJECT_OF).filter((name) => topic.config[name]);
   if (!topic.columns && !subjects.length) return null;
   return html`<section class="card" aria-labelledby="columns"><h2 id="columns">Columns</h2>
-    <p>${subjects.map((name, i) => html`${i > 0 && "; "}<code>${SUBJECT_OF[name]}</code> by schema <a class="value" href=${link`/schemas/${topic.config[name]}`}>${topic.config[name]}</a>`)}${subjects.length > 0 && html`. A record that does not fit is ${topic.config["data.on.error"] === "mark" ? html`stored, and <code>data_error</code> says why` : "refused"}.`}</p>
+    <p>${subjects.map((name, i) => html`${i > 0 && "; "}<code>${SUBJECT_OF[name]}</code> by schema <a class="value" href=${link`/schemas/${topic.config[name]}`}>${topic.config[name]}</a>`)}${subjects.length > 0 && html`. A record that does not fit is ${{ mark: html`stored, and <code>data_error</code> says why`, "dead-letter": html`stored in ${`${topic.name}.dead-letters`}` }[topic.config["data.on.error"]] ?? "refused"}.`}</p>
     <${PagedTable} label="Columns" what="column" columns=${COLUMNS} rows=${topic.columns || []} rowKey=${(row) => row.name} /></section>`;
 }
 

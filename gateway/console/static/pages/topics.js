@@ -45,7 +45,7 @@ function Create({ onClose }) {
     <${Field} label="Typed: check records by a schema" type="checkbox" checked=${typed} onChange=${(event) => type(event.target.checked)} />
     ${typed && html`<${SubjectField} label="Schema of values" name="value.schema" hint="A subject; its members become columns of the topic's table" />
       <${SubjectField} label="Schema of keys" name="key.schema" />
-      <${Field} label="A record that does not fit" name="data.on.error" options=${[["", "is refused"], ["mark", "is stored and marked"]]} />`}
+      <${Field} label="A record that does not fit" name="data.on.error" options=${[["", "is refused"], ["mark", "is stored and marked"], ["dead-letter", "goes to the dead letters"]]} />`}
   <//>`;
 }
 
