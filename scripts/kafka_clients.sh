@@ -55,9 +55,10 @@ flink() {
             -DincludeScope=runtime -DoutputDirectory="$kept/flink/libs"
         cp "$from/pom.xml" "$kept/flink/"
     fi
-    [ -f "$kept/flink/java.complete" ] && [ ! "$from/Ledger.java" -nt "$kept/flink/java.complete" ] && return
+    newest=$(ls -t "$from"/*.java | head -1)
+    [ -f "$kept/flink/java.complete" ] && [ ! "$newest" -nt "$kept/flink/java.complete" ] && return
     mkdir -p "$kept/flink/classes"
-    javac -nowarn -cp "$kept/flink/libs/*" -d "$kept/flink/classes" "$from/Ledger.java"
+    javac -nowarn -cp "$kept/flink/libs/*" -d "$kept/flink/classes" "$from"/*.java
     touch "$kept/flink/java.complete"
 }
 
@@ -67,7 +68,7 @@ go_programs() {
         return
     fi
     shared="$here/tests/kafka_clients/go/checked/checked.go"
-    for program in franz sarama segmentio; do
+    for program in franz registry sarama segmentio; do
         source="$here/tests/kafka_clients/go/$program/main.go"
         [ -x "$kept/$program" ] && [ ! "$source" -nt "$kept/$program" ] && [ ! "$shared" -nt "$kept/$program" ] && continue
         (cd "$here/tests/kafka_clients/go" && go build -o "$kept/$program" "./$program")

@@ -25,6 +25,8 @@ class Options:
     body: str
     values: Sequence[str]
     beside_rabbitmq: bool
+    beside_registry: str
+    """URL of another registry, which is empty."""
     waiting: int
     rate: int
     commits: int
@@ -55,6 +57,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--values", nargs="+", choices=CONTENTS, default=CONTENTS, help="history: what is read")
     parser.add_argument(
         "--beside-rabbitmq", action="store_true", help="queues: measure RabbitMQ, too (needs rabbitmq-server and pika)"
+    )
+    parser.add_argument(
+        "--beside-registry",
+        default="",
+        metavar="URL",
+        help="registry: measure the empty one there, too (Karapace's, Apicurio's)",
     )
     parser.add_argument("--waiting", type=int, default=200_000, help="delays: records that wait (default 200000)")
     parser.add_argument("--rate", type=int, default=5_000, help="delays: records due a second (default 5000)")

@@ -6,12 +6,14 @@ import http.client
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from benchmarks.harness import processes
 from benchmarks.harness.options import Options
@@ -35,6 +37,7 @@ READS_MIN: Final = 2_000
 REGISTRATIONS_MIN: Final = 100
 MANY_MIB_MAX: Final = 200
 SETTINGS: Final = ("--log-requests", "failures", "--schemas-bytes-max", str(1 << 30))
+_Call = tuple[str, str, Any]
 _TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 
@@ -61,10 +64,33 @@ class _Many:
         )
 
 
+class _Asked(NamedTuple):
+    """A registry on this machine."""
+
+    port: int
+    path: str
+
+
 def measure(options: Options) -> Iterator[Table]:
-    """Yield two tables."""
+    """Yield two tables; before them one of another registry, if there is one beside."""
+    if options.beside_registry:
+        yield _beside(options.beside_registry, options.seconds)
     yield _requests(options.seconds)
     yield _memory()
+
+
+def _beside(url: str, seconds: float) -> Table:
+    """Measure the same calls at another registry on this machine, which has to be empty."""
+    place = urlsplit(url)
+    asked = _Asked(place.port or 80, place.path.rstrip("/"))
+    with ThreadPoolExecutor(1) as one_after_another:  # so that ids are from 1
+        list(one_after_another.map(partial(_register, asked), range(KNOWN)))
+    table = Table(f"another registry, {CONNECTIONS} connections", ["call", "a second", "p50 ms", "p99 ms"])
+    for name, call, _ in _calls():
+        _load(asked, call, 0.5)
+        spent = _load(asked, call, seconds)
+        table.add(name, f"{len(spent) / seconds:,.0f}", *_percentiles(spent))
+    return table
 
 
 def _requests(seconds: float) -> Table:
@@ -75,51 +101,66 @@ def _requests(seconds: float) -> Table:
     with tempfile.TemporaryDirectory() as place:
         _fill(Path(place), KNOWN)
         with processes.gateway(place, settings=SETTINGS) as server:
-            numbers = count()
-            calls: tuple[tuple[str, Callable[[], tuple[str, str, Any]], int], ...] = (
-                ("schema by id", lambda: ("GET", f"/schemas/ids/{next(numbers) % KNOWN + 1}", None), READS_MIN),
-                ("latest version", lambda: ("GET", f"{_subject(next(numbers) % KNOWN)}/versions/latest", None), 0),
-                (
-                    "lookup of a schema",
-                    lambda: ("POST", _subject(one := next(numbers) % KNOWN), {"schema": _text(f"Order{one}")}),
-                    0,
-                ),
-                (
-                    "registration, subjects of their own",
-                    lambda: (
-                        "POST",
-                        f"/subjects/new-{next(numbers)}/versions",
-                        {"schema": _text(f"New{next(numbers)}")},
-                    ),
-                    REGISTRATIONS_MIN,
-                ),
-            )
-            for name, call, least in calls:
-                _load(server, call, 0.5)
+            asked = _Asked(server.port, "/registry")
+            for name, call, least in _calls():
+                _load(asked, call, 0.5)
                 began_cpu = server.cpu_seconds()
-                spent = _load(server, call, seconds)
+                spent = _load(asked, call, seconds)
                 cpu_us = (server.cpu_seconds() - began_cpu) / len(spent) * 1e6
                 rate = len(spent) / seconds
                 bound = f"≥ {least:,}: {held(rate >= least)}" if least else ""
-                p50, p99 = (percentile_text([one * 1e3 for one in spent], part) for part in (0.5, 0.99))
-                table.add(name, f"{rate:,.0f}", p50, p99, f"{cpu_us:,.0f}", bound)
+                table.add(name, f"{rate:,.0f}", *_percentiles(spent), f"{cpu_us:,.0f}", bound)
     return table
 
 
-def _load(server: processes.Server, call: Callable[[], tuple[str, str, Any]], seconds: float) -> list[float]:
+def _calls() -> tuple[tuple[str, Callable[[], _Call], int], ...]:
+    """Return the calls, each with the rate that it has to reach at least."""
+    numbers = count()
+    return (
+        ("schema by id", lambda: ("GET", f"/schemas/ids/{next(numbers) % KNOWN + 1}", None), READS_MIN),
+        ("latest version", lambda: ("GET", f"{_subject(next(numbers) % KNOWN)}/versions/latest", None), 0),
+        (
+            "lookup of a schema",
+            lambda: ("POST", _subject(one := next(numbers) % KNOWN), {"schema": _text(f"Order{one}")}),
+            0,
+        ),
+        (
+            "registration, subjects of their own",
+            lambda: ("POST", f"/subjects/new-{next(numbers)}/versions", {"schema": _text(f"New{next(numbers)}")}),
+            REGISTRATIONS_MIN,
+        ),
+    )
+
+
+def _percentiles(spent: Sequence[float]) -> tuple[str, str]:
+    p50, p99 = (percentile_text([one * 1e3 for one in spent], part) for part in (0.5, 0.99))
+    return p50, p99
+
+
+def _register(asked: _Asked, number: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", asked.port, timeout=60)
+    _answered(connection, asked, ("POST", f"{_subject(number)}/versions", {"schema": _text(f"Order{number}")}))
+    connection.close()
+
+
+def _answered(connection: http.client.HTTPConnection, asked: _Asked, call: _Call) -> None:
+    method, path, body = call
+    data = None if body is None else json.dumps(body)
+    connection.request(method, f"{asked.path}{path}", data, {"Content-Type": _TYPE})
+    answer = connection.getresponse()
+    text = answer.read()
+    assert answer.status == 200, text
+
+
+def _load(asked: _Asked, call: Callable[[], _Call], seconds: float) -> list[float]:
     """Return the duration of each call that all connections make in so many seconds."""
     until = time.perf_counter() + seconds
 
     def client(_: int) -> list[float]:
         spent = []
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", asked.port, timeout=60)
         while (began := time.perf_counter()) < until:
-            method, path, body = call()
-            data = None if body is None else json.dumps(body)
-            connection.request(method, f"/registry{path}", data, {"Content-Type": _TYPE})
-            answer = connection.getresponse()
-            text = answer.read()
-            assert answer.status == 200, text
+            _answered(connection, asked, call())
             spent.append(time.perf_counter() - began)
         connection.close()
         return spent

@@ -52,7 +52,7 @@ class ParsedSchemas:
         try:
             parsed = parse(schema, references, is_new=is_new)
         except InvalidSchema as problem:
-            raise invalid_schema(problem.detail) from problem
+            raise invalid_schema(f"Invalid schema: {problem.detail}") from problem
         except ImportError as problem:
             raise RegistryRefused(
                 RegistryCode.STORE_ERROR,

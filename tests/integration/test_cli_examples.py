@@ -185,8 +185,8 @@ def _prepare(shell: Shell, example: str) -> str:
             example = example.replace("https://registry:8081", url).replace("http://registry:8081", url)
             token = Path(shell.environment["TIDELOG_TOKEN_FILE"]).read_text().strip()
             (shell.directory / "secret.txt").write_text(f"any:{token}\n")
-            if "--credentials" not in example:
-                example += " --credentials secret.txt"
+            if "--credentials-file" not in example:
+                example += " --credentials-file secret.txt"
         if "acl test" in example:
             admin.add_acls(
                 [

@@ -26,6 +26,7 @@ from tests.kafka_clients.tried import (
     other_languages,
     python_programs,
     registries,
+    typed_clients,
 )
 from tests.kafka_clients.tried.programs import Failed, Missing
 from tests.support.kafka_gateway import kafka_gateway
@@ -68,6 +69,12 @@ CLIENTS: Final[Mapping[str, Attempt]] = {
     "MirrorMaker 2": connect.mirror,
     "Kafka Streams: exactly-once v2": java_programs.streams,
     "Apicurio Registry (kafkasql)": registries.apicurio,
+    "Registry: Flink's avro-confluent, Confluent's Java client": typed_clients.flink_avro,
+    "Registry: franz-go's sr": typed_clients.franz_registry,
+    "Registry: clients in JavaScript": typed_clients.javascript,
+    "Registry: python-schema-registry-client": typed_clients.python_client,
+    "Registry: Quix Streams": typed_clients.quix,
+    "Registry: import from Apicurio": typed_clients.imported,
     "Flink: exactly-once sink": flink.moved,
     "Spark: Kafka source and sink": other_clients.spark,
 }
@@ -108,6 +115,7 @@ def main() -> int:
             results = _all(wanted, given.servers, Path(kept))
         else:
             with kafka_gateway(Path(kept) / "store", Path(kept) / "log") as gateway:
+                typed_clients.GATEWAYS[gateway.kafka] = f"{gateway.url}/registry"
                 results = _all(wanted, gateway.kafka, Path(kept))
         if given.beside:
             directory = Path(kept) / "beside"

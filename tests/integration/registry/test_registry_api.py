@@ -80,7 +80,8 @@ def test_what_is_not_there(registry: Registry, name: str) -> None:
 def test_what_is_no_schema(registry: Registry, name: str, body: dict[str, object]) -> None:
     """42201, wherever a schema is given."""
     for path in (f"/subjects/{name}/versions", f"/subjects/{name}", f"/compatibility/subjects/{name}/versions"):
-        registry.refused(42201, "POST", path, body)
+        said = registry.refused(42201, "POST", path, body)
+        assert said.startswith("Invalid schema: ") == bool(body.get("schema")), "as Confluent's clients look for it"
     registry.refused(42201, "POST", f"/subjects/{name}/versions", {"schema": INT, "schemaType": "XML"})
 
 

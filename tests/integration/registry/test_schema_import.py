@@ -167,7 +167,7 @@ def test_what_is_no_registry(run: Run, tmp_path: Path, status: int, said: str) -
     secret.write_text("me:pass\n")
     with ThreadingHTTPServer(("127.0.0.1", 0), _Answering) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        done = run("schema", "import", f"http://127.0.0.1:{server.server_port}", "--credentials", secret)
+        done = run("schema", "import", f"http://127.0.0.1:{server.server_port}", "--credentials-file", secret)
         server.shutdown()
     assert done.exit_code == ExitCode.FAILED
     assert said in done.stderr

@@ -54,6 +54,7 @@ SUITES: Final = (
     kafka_python.SUITE,
     kafkajs.SUITE,
     confluent_kafka.SUITE,
+    confluent_kafka.REGISTRY,
     *librdkafka.SUITES,
     karapace.SUITE,
 )

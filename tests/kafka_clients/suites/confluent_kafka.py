@@ -1,4 +1,5 @@
-"""confluent-kafka-python: its integration tests of administrator, consumer, producer and share consumer.
+"""confluent-kafka-python: its integration tests of administrator, consumer, producer and share consumer, and of the registry's
+client and serializers.
 
 From a checkout, with the package of the checkout's version.
 """
@@ -10,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,14 +21,16 @@ from tests.kafka_clients.tried.programs import kept
 _SECONDS_MAX: Final = 2400
 _TEST_SECONDS_MAX: Final = 180
 _PARTS: Final = ("admin", "consumer", "producer", "share_consumer")
+_OF_REGISTRY: Final = ("schema_registry/_sync", "serialization")
+"""Those of asyncio start brokers of their own."""
 _OUTCOME: Final = re.compile(r"^tests/integration/\S*?(\w+)\.py::(.+?) (PASSED|FAILED|ERROR|SKIPPED)\b", re.MULTILINE)
 _WORDS: Final = {"PASSED": "pass", "FAILED": "fail", "ERROR": "fail", "SKIPPED": "skip"}
 _NEEDED: Final = ("pytest", "pytest-timeout", "pytest-asyncio", "async-timeout", "psutil", "requests-mock", "respx")
 _VERSION: Final = re.compile(r'^version\s*=\s*"([^"]+)"', re.MULTILINE)
 
 
-def _run(place: Place) -> Outcomes:
-    environment = {**os.environ, "BROKERS": place.servers}
+def _run(place: Place, wanted: Sequence[str] = _PARTS) -> Outcomes:
+    environment = {**os.environ, "BROKERS": place.servers, "SR_URL": place.registry}
     environment.pop("PYTHONPATH", None)
     options = [
         "-v",
@@ -37,7 +41,7 @@ def _run(place: Place) -> Outcomes:
         "no:cacheprovider",
     ]
     chosen = [] if place.chosen is None else ["-k", place.chosen]
-    parts = [f"tests/integration/{part}" for part in _PARTS]
+    parts = [f"tests/integration/{part}" for part in wanted]
     command = [str(_python(place.sources)), "-m", "pytest", *options, *chosen, *parts]
     told = output_of(command, place.sources, environment, place.directory / "log", seconds=_SECONDS_MAX)
     found = {f"{file}::{name}": _WORDS[word] for file, name, word in _OUTCOME.findall(told)}
@@ -68,3 +72,10 @@ def _choosing(tests: Sequence[str]) -> str:
 
 
 SUITE: Final = Suite(name="confluent-kafka", run=_run, choosing=_choosing, needs_checkout=True)
+REGISTRY: Final = Suite(
+    name="confluent-kafka-registry",
+    run=partial(_run, wanted=_OF_REGISTRY),
+    choosing=_choosing,
+    needs_checkout=True,
+    is_of_registry=True,
+)

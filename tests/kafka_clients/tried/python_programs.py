@@ -16,7 +16,7 @@ _DONE = "all is as it should be"
 _KEYS = 7
 
 
-def _python(program: str, *arguments: object) -> list[str]:
+def python_program(program: str, *arguments: object) -> list[str]:
     """The command of a program in tests/kafka_clients/python, with the libraries that the script has fetched."""
     venv = kept() / "python"
     if not (venv / "requirements.txt").exists():
@@ -28,13 +28,13 @@ def _python(program: str, *arguments: object) -> list[str]:
 def faststream(servers: str, directory: Path) -> None:
     """FastStream on aiokafka: groups that stop and go on, manual acknowledgement, again what failed, batches."""
     del directory
-    expect_in(_DONE, run(_python("fast_stream", servers, "faststream.aiokafka", "aiokafka")))
+    expect_in(_DONE, run(python_program("fast_stream", servers, "faststream.aiokafka", "aiokafka")))
 
 
 def faststream_confluent(servers: str, directory: Path) -> None:
     """FastStream on confluent-kafka: groups that stop and go on, manual acknowledgement, again what failed, batches."""
     del directory
-    expect_in(_DONE, run(_python("fast_stream", servers, "faststream.confluent", "confluent")))
+    expect_in(_DONE, run(python_program("fast_stream", servers, "faststream.confluent", "confluent")))
 
 
 def _records(start: int, end: int) -> list[tuple[str, str]]:
@@ -56,7 +56,7 @@ def _quix(servers: str, directory: Path, guarantee: str, *, kill: bool) -> None:
     given, counts, windows = (f"{prefix}.{name}" for name in ("in", "counts", "windows"))
     topics.create(servers, given, counts, windows)
     topics.produce(servers, given, _records(0, 100))
-    command = _python("quix", servers, prefix, directory / "state", guarantee)
+    command = python_program("quix", servers, prefix, directory / "state", guarantee)
     log = directory / "quix.log"
 
     def come(topic: str, count: int) -> bool:
@@ -100,7 +100,7 @@ def _faust(servers: str, directory: Path, guarantee: str, *, kill: bool) -> None
     prefix = f"faust.{guarantee}"
     given, changelog = f"{prefix}.in", f"{prefix}.faust-counts-changelog"
     topics.create(servers, given)
-    command = _python("faust_table", servers, prefix, directory / "state", guarantee)
+    command = python_program("faust_table", servers, prefix, directory / "state", guarantee)
     log = directory / "faust.log"
 
     def counted(run_number: int, start: int, end: int) -> None:
@@ -121,7 +121,7 @@ def _faust(servers: str, directory: Path, guarantee: str, *, kill: bool) -> None
 def kombu(servers: str, directory: Path) -> None:
     """kombu: a queue by its confluentkafka: put, get, acknowledge, reject, requeue; a connection that ends and another."""
     del directory
-    expect_in(_DONE, run(_python("kombu_queue", servers, "kombu")))
+    expect_in(_DONE, run(python_program("kombu_queue", servers, "kombu")))
 
 
 def celery(servers: str, directory: Path) -> None:
@@ -129,8 +129,8 @@ def celery(servers: str, directory: Path) -> None:
     done, log = directory / "done", directory / "celery.log"
     done.touch()
     for start, end in ((0, 30), (30, 45)):
-        run(_python("celery_tasks", servers, "celery", "send", start, end))
-        with Running(_python("celery_tasks", servers, "celery", "work", done), log) as worker:
+        run(python_program("celery_tasks", servers, "celery", "send", start, end))
+        with Running(python_program("celery_tasks", servers, "celery", "work", done), log) as worker:
             until(partial(_has_lines, done, end), "all tasks", worker)
             time.sleep(3)  # none comes twice
     expect(sorted(map(int, done.read_text().split())), [*range(45)], "tasks")
@@ -144,7 +144,7 @@ def bytewax(servers: str, directory: Path) -> None:
     topics.create(servers, given, taken)
     for start, end in ((0, 100), (100, 150)):
         topics.produce(servers, given, _records(start, end))
-        run(_python("bytewax_flow", servers, "bytewax", directory / "recovery"))
+        run(python_program("bytewax_flow", servers, "bytewax", directory / "recovery"))
     rows = [(key, json.loads(value)) for key, value in topics.read(servers, taken)]
     wanted = [(key, value, 1 + number // _KEYS) for number, (key, value) in enumerate(_records(0, 150))]
     expect(sorted((key, row["value"], row["count"]) for key, row in rows), sorted(wanted), "counts")

@@ -15,7 +15,8 @@ from tests.kafka_clients.tried.programs import Failed, Missing, Running, expect,
 from tests.support.server_process import free_port
 
 _SUBJECTS: Final = 20
-_SCHEMAS: Final = "/apis/ccompat/v7"
+SCHEMAS: Final = "/apis/ccompat/v7"
+"""Where Apicurio answers as Confluent's registry."""
 
 
 def apicurio(servers: str, directory: Path) -> str:
@@ -56,15 +57,15 @@ class Registry:
 
     def __init__(self, port: int, running: Running) -> None:
         self.running = running
-        self._address = f"http://127.0.0.1:{port}"
+        self.address = f"http://127.0.0.1:{port}"
 
     def is_up(self) -> bool:
         """Whether it has read its topic."""
-        return self._asked(self._address + "/health/ready")[0] == 200
+        return self._asked(self.address + "/health/ready")[0] == 200
 
     def answer(self, path: str, given: object = None, method: str | None = None) -> tuple[int, object]:
         """Status and answer; the status is 0 where there is none."""
-        return self._asked(self._address + _SCHEMAS + path, given, method)
+        return self._asked(self.address + SCHEMAS + path, given, method)
 
     def done(self, path: str, given: object = None, method: str | None = None) -> object:
         """The answer. Raises ``Failed`` where the request is refused."""

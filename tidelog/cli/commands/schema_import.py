@@ -49,7 +49,7 @@ def import_(
     registry: Annotated[str, typer.Argument(metavar="URL", help="The other registry, as its clients name it.")],
     *,
     prefix: Annotated[str, typer.Option(help="Only subjects whose name begins so.")] = "",
-    credentials: Annotated[
+    credentials_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="File with NAME:PASSWORD for the other registry, sent as Basic."),
     ] = None,
@@ -64,10 +64,10 @@ def import_(
     \b
     Examples:
       tidelog schema import http://registry:8081
-      tidelog schema import https://registry:8081 --credentials secret.txt --prefix orders --json
+      tidelog schema import https://registry:8081 --credentials-file secret.txt --prefix orders --json
     """
     with call.admin() as admin:
-        named = None if credentials is None else credentials.read_text().strip()
+        named = None if credentials_file is None else credentials_file.read_text().strip()
         source = OtherRegistry(registry, named, call.timeout)
         with (
             ThreadPoolExecutor(_THREADS) as pool,
