@@ -7,11 +7,13 @@ import io
 import json
 from decimal import Decimal
 from typing import Any
+from urllib.parse import quote
 
 import fastavro
 import pytest
 from playwright.sync_api import expect
 
+from tests.support.accessibility import overflow
 from tests.support.browser import Visits
 from tests.support.console import Console, Tab, done, row, settled
 from tests.support.gateway_process import GatewayProcess
@@ -236,3 +238,20 @@ def test_a_subject_is_changed_by_those_who_may(visits: Visits, secured: Secured)
     expect(page.get_by_role("button", name="Register", exact=True)).to_have_count(0)
     expect(page.get_by_role("button", name="Delete…")).to_have_count(0)
     expect(page.get_by_role("button", name="Save")).to_be_disabled()
+
+
+@pytest.mark.parametrize(
+    "subject", ["a/b %2F?#&", "<img src=x onerror=alert(1)>", ":.shop:orders", "\u202egpj.exe", "s" * 200]
+)
+def test_odd_subjects_and_texts_are_shown_as_they_are(tab: Tab, gateway: GatewayProcess, subject: str) -> None:
+    """Each has a page, which a link of the list leads to; nothing of a schema runs, and nothing is wider than the screen."""
+    markup = '{"title": "<script>alert(1)</script></pre><img src=x onerror=alert(1)>", "type": "object"}'
+    body = {"schema": markup, "schemaType": "JSON"}
+    answer = gateway.http.post(f"/registry/subjects/{quote(subject, '')}/versions", json=body)
+    assert answer.status_code == 200, answer.text
+    page = tab.open("/schemas", width=320)
+    page.get_by_role("link", name=subject, exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(subject)
+    expect(page.get_by_label("Schema", exact=True)).to_contain_text("<script>alert(1)</script>")
+    assert page.locator("main :is(script, img, iframe, [onerror])").count() == 0
+    assert overflow(page) == []
