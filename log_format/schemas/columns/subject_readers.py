@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,7 @@ from log_format.records.typed_columns import DATA, TypeConflict
 from log_format.schemas.columns.codec import RecordReaders, SchemaReader, SubjectReader
 from log_format.schemas.columns.given_columns import spelled
 from log_format.schemas.columns.shape import LibraryNeeded, Untypable
+from log_format.schemas.schema import Schema, SchemaType
 from log_format.schemas.state import SchemasState, schemas_table
 from log_format.schemas.subjects import split
 from log_format.store import ObjectStore
@@ -87,6 +89,24 @@ def documents_of(readers: RecordReaders, typed: pa.Table, given: pa.StructArray,
     return pc.coalesce(found, render(spelled(given), bytes_max=bytes_max))
 
 
+def schema_reader(schema: Schema, references: tuple[tuple[str, str], ...]) -> SchemaReader:
+    """Return the reader of a schema: the same one for all states of the registry, as long as any of them has it in use.
+
+    Raises ``Untypable``, ``LibraryNeeded``.
+    """
+    key = schema.type, schema.text, references
+    found = _SHARED.get(key)
+    if found is None:
+        found = _SHARED[key] = SchemaReader(schema, references)
+    return found
+
+
+_SHARED: Final[WeakValueDictionary[tuple[SchemaType, str, tuple[tuple[str, str], ...]], SchemaReader]] = (
+    WeakValueDictionary()
+)
+"""Readers in use: a subject with many versions has many states, and each state has readers of all versions."""
+
+
 def _reader(subject: str, state: SchemasState) -> SubjectReader:
     newest = state.latest(subject)
     if newest is None:
@@ -95,7 +115,7 @@ def _reader(subject: str, state: SchemasState) -> SubjectReader:
     try:
         for version in state.versions(subject, deleted=True):
             references = state.resolved(version.schema, split(subject)[0])
-            versions.append((version.schema_id, SchemaReader(version.schema, references)))
+            versions.append((version.schema_id, schema_reader(version.schema, references)))
         return SubjectReader(
             subject,
             [one for one in versions if one[0] != newest.schema_id]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 from log_format.clock import SystemClock
 from log_format.errors import RequestRefused
+from log_format.schemas.columns.codec import SchemaReader
 from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.stores.local import LocalStore
 from log_format.topic.config import Subjects
@@ -36,3 +38,16 @@ def test_a_version_registered_since_is_known_at_the_next_look(tmp_path: Path) ->
     assert typed is not None
     assert typed.column("data").to_pylist() == [{"id": 1, "note": "n"}, None]
     assert typed.column("data_error").to_pylist() == [None, "value.id: it is missing"]
+
+
+def test_a_version_is_read_by_one_reader_in_each_state_of_its_subject(tmp_path: Path) -> None:
+    """Ten states of a subject with ten versions take ten readers, and not one for each version of each state."""
+    readers = StoredReaders(LocalStore(tmp_path), SystemClock())
+    kept = []
+    gc.collect()
+    before = sum(isinstance(one, SchemaReader) for one in gc.get_objects())
+    for number in range(10):
+        register_schema(str(tmp_path), SUBJECTS.value, record("Order", id="long", **{f"n{number}": ("int", 0)}))
+        kept.append(readers.newest(SUBJECTS))
+    assert len(set(map(id, kept))) == 10
+    assert sum(isinstance(one, SchemaReader) for one in gc.get_objects()) - before == 10
