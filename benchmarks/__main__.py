@@ -50,7 +50,8 @@ BENCHMARKS: Final = {
     "maintenance-memory": ("maintenance.memory",),
     "manifests": ("maintenance.manifests",),
     "registry": ("registry.registry",),
-    "typed": ("typed.produce",),
+    "typed": ("typed.produce", "typed.spark"),
+    "typed-spark": ("typed.spark",),
     "collect": ("collect.collect",),
 }
 """The modules of each benchmark, whose ``measure(options)`` yields tables. One is imported when it is asked for."""

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from log_format.clock import SystemClock
 from log_format.errors import BackOff
+from log_format.records.left_out import with_values_stored
 from log_format.records.typed_columns import (
     DATA,
     DATA_ERROR,
@@ -76,7 +77,8 @@ def fill_columns(records: pa.Table, readers: RecordReaders, judged: Collection[s
 
 
 def _judge(records: pa.Table, readers: RecordReaders) -> pa.Table:
-    """Return the records with the typed columns that the readers give."""
+    """Return the records with the typed columns that the readers give, and with values that were left out."""
+    records = with_values_stored(records)
     typed, misfits = readers.typed(records)
     for name in typed.schema.names:
         at = records.schema.get_field_index(name)

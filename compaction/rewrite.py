@@ -21,6 +21,7 @@ from compaction.fill_columns import fill_columns, open_readers, typed_names
 from compaction.merge_plan import RewriteReason
 from log_format.errors import CorruptData
 from log_format.layout import compacted_path, topic_root
+from log_format.records.left_out import are_tombstones
 from log_format.records.typed_columns import DATA, KEY_DATA, NO_TYPED_COLUMNS, TypedColumns
 from log_format.segments.scan import scan_segment
 from log_format.segments.writer import SegmentWriter
@@ -108,7 +109,7 @@ def rewrite(store: ObjectStore, task: RewriteTask, newest: Offsets | None = None
                 if partition not in writers:
                     writers[partition] = SegmentWriter(compression=task.compression, columns=columns)
                 writers[partition].add(part)
-                tombstones[partition] = tombstones.get(partition, 0) + part.column("value").null_count
+                tombstones[partition] = tombstones.get(partition, 0) + pc.sum(are_tombstones(part)).as_py()
             _limit_waiting(writers)
     was_clean = all(source.rewritten.keys_compacted_at_ms is not None for source in task.sources)
     if task.reason is RewriteReason.KEYS and was_clean and len(task.sources) == 1 and kept_count == task.record_count:
@@ -146,7 +147,7 @@ def _scan(store: ObjectStore, task: RewriteTask, source: LiveSegment) -> Iterato
 def _drop_older_records(table: pa.Table, newest: Offsets, *, tombstones_go: bool) -> pa.Table:
     stays = pc.or_(pc.is_null(table.column("key")), pa.array(np.isin(table.column("offset").to_numpy(), newest)))
     if tombstones_go:
-        is_tombstone = pc.and_(pc.is_valid(table.column("key")), pc.is_null(table.column("value")))
+        is_tombstone = pc.and_(pc.is_valid(table.column("key")), are_tombstones(table))
         stays = pc.and_(stays, pc.invert(is_tombstone))
     return table.filter(stays)
 

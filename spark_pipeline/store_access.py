@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import functools
 import gc
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.journal.reader import JournalReader
-from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.segments.reader import SegmentReader
 from log_format.store import ObjectStore
 from log_format.stores import open_store
 from spark_pipeline.vended import VendedStore, open_vended
+
+if TYPE_CHECKING:
+    from log_format.schemas.columns.subject_readers import StoredReaders
 
 _STORES_MAX = 16
 """Stores cached in one process, and topic logs cached on executors; a pipeline uses two or three."""
@@ -53,6 +55,9 @@ def journal_reader(uri: str | VendedStore) -> JournalReader:
 @functools.lru_cache(maxsize=_STORES_MAX)
 def stored_readers(uri: str | VendedStore) -> StoredReaders:
     """Return the readers of the schemas of the store's topics. Raises as ``cached_store``."""
+    # Most processes need none of this, and every query starts at least one.
+    from log_format.schemas.columns.subject_readers import StoredReaders  # noqa: PLC0415
+
     return StoredReaders(cached_store(uri), SystemClock())
 
 

@@ -32,6 +32,7 @@ class Options:
     commits: int
     gibibytes: float
     megabytes: int
+    records: int
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -72,5 +73,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=1,
         help="maintenance-memory: of the topic (default 1); of much less no keys are compacted",
+    )
+    parser.add_argument(
+        "--records",
+        type=int,
+        default=500_000,
+        help="typed: that Spark reads (default 500000; decision 101 has 5000000)",
     )
     parser.add_argument("--megabytes", type=int, default=400, help="collect: log lines (default 400)")

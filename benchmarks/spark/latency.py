@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.query import StreamingQuery
@@ -45,15 +46,18 @@ def measure(stream: DataFrame, checkpoint: Path, send: Send, records: int) -> tu
     return [percentile(waits, fraction) for fraction in (0.5, 0.9, 0.99)], parts
 
 
-def by_gateway(port: int, topic: str) -> Send:
-    """Send to a gateway: one record a request, from four clients in turn, so that a flush does not set the pace."""
+def by_gateway(port: int, topic: str, value_of: Callable[[int], Any] = str) -> Send:
+    """Send to a gateway: one record a request, from four clients in turn, so that a flush does not set the pace.
+
+    ``value_of``: makes the value of a number, as JSON has it.
+    """
 
     def send(count: int) -> Mapping[int, int]:
         acknowledged: dict[int, int] = {}
 
         def of_one(first: int) -> None:
             for number in range(first, count, 4):
-                body = {"records": [{"value": str(number)}]}
+                body = {"records": [{"value": value_of(number)}]}
                 call(port, "POST", f"/v1/topics/{topic}/records", body)
                 acknowledged[number] = time.time_ns()
                 time.sleep(PAUSE_SECONDS)

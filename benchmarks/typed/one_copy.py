@@ -4,7 +4,7 @@ The same client sends the same JSON documents to both, by Kafka's protocol. Meas
 acknowledgement to its typed row in the table's log, the bytes that are stored and moved, and the query. Dollars are those of
 ``infra/cost.py``, with the measured bytes. Spark's Kafka source and Delta sink make the copy; Kafka Connect is not measured.
 
-``python -m benchmarks one-copy [--svg FILE] [--json]``
+``python -m benchmarks one-copy [--svg FILE] [--json] [--figures FILE]``
 """
 
 from __future__ import annotations
@@ -41,15 +41,10 @@ from benchmarks.harness.report import Table, printed
 from benchmarks.harness.stores import directory
 from benchmarks.kafka.broker import Broker, broker
 from benchmarks.spark.sources import started
-from benchmarks.typed.one_copy_picture import Figures, draw
+from benchmarks.typed.one_copy_picture import SQL, Figures, draw
 from spark_pipeline.read import table_path
 
 TOPIC: Final = "orders"
-SQL: Final = """select {0}city, count(*) as orders, round(sum({0}amount), 2) as revenue
-from {1}
-where {0}amount > 100 and {0}is_paid
-group by {0}city
-order by revenue desc"""
 _DDL: Final = (
     "id BIGINT, amount DOUBLE, name STRING, at TIMESTAMP, quantity INT, is_paid BOOLEAN, parent BIGINT, city STRING"
 )
@@ -77,10 +72,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--records", type=int, default=200_000, help="sent at once, for the bytes and the query")
     parser.add_argument("--seconds", type=int, default=40, help="in which single records are sent, for the lag")
     parser.add_argument("--svg", type=Path, help="draw the picture into this file")
+    parser.add_argument("--figures", type=Path, help="measure nothing: take what --json has written")
     parser.add_argument("--json", action="store_true", help="the figures as JSON on standard output")
     chosen = parser.parse_args(arguments)
     with printed(as_json=chosen.json):
-        figures = _measured(chosen.records, chosen.seconds)
+        kept = None if chosen.figures is None else json.loads(chosen.figures.read_text())
+        figures = _measured(chosen.records, chosen.seconds) if kept is None else Figures(**kept)
         _print(figures)
     if chosen.svg is not None:
         chosen.svg.write_text(draw(figures))
@@ -144,7 +141,7 @@ def _make_typed(server: Server) -> None:
     fields = [{"name": name, "type": kind} for name, kind in _AVRO]
     schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
     call(server.port, "POST", f"/registry/subjects/{TOPIC}-value/versions", {"schema": schema})
-    make_topic(server.port, TOPIC, partitions=1, config={"value.schema": f"{TOPIC}-value"})
+    make_topic(server.port, TOPIC, partitions=1, config={"value.schema": f"{TOPIC}-value", "commit.mode": "own"})
 
 
 def _order(number: int) -> bytes:

@@ -12,9 +12,11 @@ import statistics
 import struct
 import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
+import pyarrow as pa
 from confluent_kafka import KafkaError, Producer
 from google.protobuf import descriptor_pool, json_format, message_factory
 
@@ -32,6 +34,9 @@ CONNECTIONS: Final = 2
 KAFKA_RECORDS: Final = 200_000
 ROUNDS: Final = 5
 JSON_RATIO_MAX: Final = 2.0
+ARROW_RECORDS: Final = (1_000, 20_000)
+ARROW_RATIO_MAX: Final = 1.1
+STORED_RATIO_MAX: Final = 0.85
 AVRO_RATIO_MAX: Final = 1.4
 PROTOBUF_RATIO_MAX: Final = 1.4
 _FIELDS: Final = (
@@ -82,6 +87,7 @@ def measure(_options: Options) -> Iterator[Table]:
         }
         rounds = in_turns(written, ROUNDS, warms_up=True)
         _add(table, "Protobuf by confluent-kafka", len(messages[0]), rounds, PROTOBUF_RATIO_MAX)
+        _add_columns(table, server, documents)
     yield table
 
 
@@ -147,6 +153,50 @@ def _by_http(server: Server, topic: str, documents: Sequence[str]) -> tuple[floa
     one = request("POST", f"/v1/topics/{topic}/records", body, {"Content-Type": "application/json"})
     done = priced(server, [one], connections=CONNECTIONS, seconds=2)
     return done.cpu_us / RECORDS, done.load.answers * RECORDS / done.load.seconds
+
+
+def _add_columns(table: Table, server: Server, documents: Sequence[str]) -> None:
+    """Add rows of Arrow bodies: the columns, of which no value is stored, beside the documents in an untyped topic."""
+    config: dict[str, str | int] = {"value.schema": "orders-value", "value.keep": "false"}
+    make_topic(server.port, "columns", partitions=4, config=config)
+    make_topic(server.port, "documents", partitions=4, config={})
+    topics = {"untyped": "documents", "typed": "columns"}
+    for count in ARROW_RECORDS:
+        orders = [_order(number) for number in range(count)]
+        keys = pa.array([f"k{number % 100}" for number in range(count)])
+        values = pa.table({"key": keys, "value": pa.array(map(json.dumps, orders), pa.string())})
+        members = pa.array([order | {"at": datetime.fromisoformat(order["at"])} for order in orders])
+        bodies = {"untyped": values, "typed": pa.table({"key": keys, "data": members})}
+        loads = {name: partial(_by_arrow, server, topic, bodies[name]) for name, topic in topics.items()}
+        rounds = in_turns(loads, ROUNDS, warms_up=True)
+        _add(table, f"Arrow x {count:,} with the columns, value.keep=false", len(documents[0]), rounds, ARROW_RATIO_MAX)
+    stored = {name: _stored_bytes(server, topic) for name, topic in topics.items()}
+    table.add(
+        "the same: bytes stored a record",
+        len(documents[0]),
+        "",
+        f"{stored['untyped']:.1f} B",
+        f"{stored['typed']:.1f} B",
+        f"{stored['typed'] / stored['untyped']:.2f}",
+        f"{STORED_RATIO_MAX}",
+    )
+
+
+def _by_arrow(server: Server, topic: str, records: pa.Table) -> tuple[float, float]:
+    """Send for two seconds; return CPU µs a record, and records a second."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, records.schema) as writer:
+        writer.write_table(records)
+    headers = {"Content-Type": "application/vnd.apache.arrow.stream"}
+    one = request("POST", f"/v1/topics/{topic}/records", sink.getvalue().to_pybytes(), headers)
+    done = priced(server, [one], connections=CONNECTIONS, seconds=2)
+    return done.cpu_us / len(records), done.load.answers * len(records) / done.load.seconds
+
+
+def _stored_bytes(server: Server, topic: str) -> float:
+    partitions = call(server.port, "GET", f"/v1/topics/{topic}")["partitions"]
+    count = sum(one["high_watermark"] for one in partitions)
+    return float(sum(one["size_bytes"] for one in partitions) / count)
 
 
 def _by_kafka(server: Server, address: str, topic: str, values: Sequence[bytes]) -> tuple[float, float]:

@@ -141,7 +141,7 @@ class Administration:
         bytes_max = self._bounds.request_bytes_max
         before = topic.require_state().config
         altered = before.altered(config, request_bytes_max=bytes_max)
-        mode = altered.choice("commit.mode")
+        mode = altered.commit_mode
         columns = (
             NO_TYPED_COLUMNS if altered.subjects == before.subjects else await self._columns_of(altered.subjects, name)
         )
@@ -276,7 +276,7 @@ class Administration:
         self._made.append(now_ms)
         while now_ms - self._made[0] > _MADE_MS:
             self._made.popleft()
-        mode = config.choice("commit.mode")
+        mode = config.commit_mode
         may_be_own = len(self._made) <= _MADE_OWN_MAX or self._journals.refusal_reason is not None
         if mode == "own" or (mode == "auto" and may_be_own):
             return None

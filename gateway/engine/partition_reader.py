@@ -159,7 +159,8 @@ class PartitionReader:
         raise BackOff(f"Finding timestamp {timestamp_ms} in {topic.name}/{partition} takes too many reads.")
 
     def _take_from_memory(self, state: TopicState, partition: int, found: Records, limits: ReadLimits) -> bool | None:
-        """Take what fits and is in memory; return False when the next record is in the store, None after one step of a filter."""
+        """Take what fits and is in memory; return False when the next record is in the store, or its value has to be made; None
+        after one step of a filter."""
         end, compacted_end = state.high_watermark(partition), state.keys_compacted[partition]
         step_end = found.looked_bytes + LOOK_STEP_BYTES
         while (offset := found.next_offset) < end:
@@ -169,6 +170,8 @@ class PartitionReader:
                 return True
             run = self._tail.find(state.existing_id, partition, offset) if offset >= compacted_end else None
             if run is not None:
+                if not run.flush.is_complete:
+                    return False
                 fits = self._take_from_tail(run, found, limits)
             else:
                 piece = self._ahead.find(state.existing_id, partition, offset)
@@ -213,6 +216,10 @@ class PartitionReader:
         """Take what fits of the next run in the store; return False when not even the next record fits."""
         end = state.high_watermark(partition)
         offset = found.next_offset
+        run = self._tail.find(state.existing_id, partition, offset)
+        if run is not None and not run.flush.is_complete and offset >= state.keys_compacted[partition]:
+            await self._pool.run(run.flush.complete)
+            return True
         located = state.manifest.find(partition, offset)
         if located is None or located.base_offset > offset:
             await topic.fresh(self._clock.monotonic_ms())

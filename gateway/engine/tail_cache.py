@@ -25,8 +25,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from log_format.records.document_schemas import SchemaRows
+from log_format.records.left_out import with_values
 from log_format.records.single import RecordAtOffset
 from log_format.records.size import record_bytes
+from log_format.records.typed_columns import DATA
 from log_format.topic.append_outcome import AppendedRange
 
 _FLUSH_OVERHEAD_BYTES = 2048
@@ -52,7 +54,8 @@ _NONE: Originals = MappingProxyType({})
 
 @dataclass(slots=True, eq=False)
 class CachedFlush:
-    """One flush: its records (``RECORD_SCHEMA``, run by run). A single record becomes a table when a reader asks for it."""
+    """One flush: its records (``RECORD_SCHEMA``, run by run). A single record becomes a table when a reader asks for it; values
+    that are left out are made before (``complete``)."""
 
     _records: pa.Table | RecordAtOffset
     size_bytes: int
@@ -67,7 +70,18 @@ class CachedFlush:
         """Records of the flush as a table of ``RECORD_SCHEMA``, run by run."""
         if isinstance(self._records, RecordAtOffset):
             self._records = self._records.table()
+        assert self.is_complete
         return self._records
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no value is left out."""
+        return isinstance(self._records, RecordAtOffset) or DATA not in self._records.column_names
+
+    def complete(self) -> None:
+        """Make the values that are left out, which may take some milliseconds. Called in any thread."""
+        if isinstance(self._records, pa.Table):
+            self._records = with_values(self._records)
 
     def size_sums(self) -> npt.NDArray[np.int64]:
         """Return the bytes of all records before row i, for i from 0 to the number of rows: keys, values and headers."""
@@ -126,7 +140,7 @@ class TailCache:
         """Add a committed flush of one topic, newer than all before it.
 
         Args:
-            records: records of the flush, run by run; not slices of something larger.
+            records: records of the flush, run by run, with ``data`` if values are left out; not slices of something larger.
             runs: where each run's records are, in the order of ``records``.
             nbytes: bytes of memory that ``records`` take.
             originals: records as their producers encoded them.

@@ -164,7 +164,7 @@ class CommitModes:
     def _may_move(self, topic: OpenTopic) -> bool:
         state = topic.log.state
         is_long_ago = state.last_move is None or self._clock.now_ms() - state.last_move.at_ms >= MOVED_AGAIN_MS
-        return state.config.choice("commit.mode") == "auto" and is_long_ago
+        return state.config.commit_mode == "auto" and is_long_ago
 
     async def _move_all(self, topics: Sequence[OpenTopic], *, joins: bool, reason: str) -> None:
         waiting = iter(topics)

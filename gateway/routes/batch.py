@@ -22,13 +22,13 @@ from gateway.codec.record_checks import refuse_keyless, refuse_large, refuse_unt
 from gateway.codec.route import route
 from gateway.engine.open_topic import OpenTopic
 from gateway.log_engine import LogEngine
-from gateway.typed_topics.typed_records import KnownReaders, MisfitRecords, typed_records
+from gateway.typed_topics.typed_records import KnownReaders, MisfitRecords, TypedRecords, typed_records
 from log_format.errors import ErrorCode, RequestRefused, UnknownPartition
+from log_format.records.left_out import without_values
 from log_format.records.partitioner import partition_for_key
 from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP_MS_MAX
 from log_format.records.single import SingleRecord
 from log_format.records.size import largest_record_bytes
-from log_format.records.typed_columns import DATA_ERROR
 from log_format.scheduled.delayed_records import DelayedRecords
 from log_format.topic.append import Batch
 from log_format.topic.append_outcome import Duplicate
@@ -96,6 +96,8 @@ class Routing(NamedTuple):
     arrived_at_ms: int
     stamp: ProducerStamp | None = None
     expected_offset: int | None = None
+    is_staged: bool = False
+    """Whether the records wait for their transaction, so that they are kept as they are."""
 
 
 class RoutedRecords(NamedTuple):
@@ -142,6 +144,7 @@ def with_records(batch: Batch, records: DelayedRecords) -> Batch | None:
         expected_offset=batch.expected_offset,
         typed=None if batch.typed is None else batch.typed.take(pa.array(records.indices)),
         subjects=batch.subjects,
+        has_left_out=batch.has_left_out,
     )
 
 
@@ -236,7 +239,11 @@ def batch_of(
     if not len(incoming):
         # The sequence is used up by an empty request, too.
         return RoutedRecords(None if routing.stamp is None else _empty_batch(state.existing_id, routing.stamp))
-    typed, incoming = (None, incoming) if is_stored else typed_records(incoming, readers, state.config)
+    typed = TypedRecords(incoming)
+    if not is_stored:
+        is_kept = routing.is_staged or incoming.delays is not None
+        typed = typed_records(incoming, readers, state.config, is_kept=is_kept)
+        incoming = typed.incoming
     largest_bytes = largest_record_bytes(incoming.records)
     if not is_stored:
         if largest_bytes > state.config.integer("max.message.bytes"):
@@ -262,6 +269,9 @@ def batch_of(
         now_ms=routing.arrived_at_ms,
         log_append_time=state.config.choice("message.timestamp.type") == "LogAppendTime",
     )
+    has_left_out = False
+    if typed.left_out is not None and typed.left_out.any():
+        records, has_left_out = without_values(records, typed.left_out), True
     batch = Batch(
         topic_id=state.existing_id,
         records=records,
@@ -270,15 +280,16 @@ def batch_of(
         partition_count=state.partition_count if routing.partition is None else None,
         stamp=routing.stamp,
         expected_offset=routing.expected_offset,
-        typed=typed,
+        typed=typed.typed,
         subjects=UNTYPED if readers is None else state.config.subjects,
+        has_left_out=has_left_out,
     )
-    # Delayed records were promised, and an expected offset counts all records: there they are marked.
-    may_leave = (
-        state.config.choice("data.on.error") == "dead-letter" and deliver_at is None and routing.expected_offset is None
-    )
-    has_letters = may_leave and typed is not None and typed.column(DATA_ERROR).null_count < typed.num_rows
-    return RoutedRecords(batch, deliver_at, has_letters)
+    return RoutedRecords(batch, deliver_at, has_letters=deliver_at is None and _has_letters(batch, state))
+
+
+def _has_letters(batch: Batch, state: TopicState) -> bool:
+    """Return whether records are to go to the topic's dead letters. Where an offset is expected they are marked."""
+    return state.config.choice("data.on.error") == "dead-letter" and batch.expected_offset is None and batch.has_marks
 
 
 def _batch_of_single(record: SingleRecord, state: TopicState, routing: Routing, *, is_stored: bool) -> Batch | None:

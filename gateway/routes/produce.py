@@ -138,7 +138,8 @@ class _ProduceParameters(NamedTuple):
 
     def routing(self, turn: int, arrived_at_ms: int) -> Routing:
         """Return what decides the records' partitions."""
-        return Routing(self.partition, turn, arrived_at_ms, self.headers.stamp, self.expected_offset)
+        is_staged = self.headers.transaction_id is not None
+        return Routing(self.partition, turn, arrived_at_ms, self.headers.stamp, self.expected_offset, is_staged)
 
     @property
     def waits(self) -> bool:

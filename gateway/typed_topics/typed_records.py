@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from gateway.codec.incoming import IncomingRecords
+from gateway.codec.incoming import GivenColumns, IncomingRecords
 from gateway.codec.refusal import BadRecords, too_large
 from log_format.errors import RequestRefused
-from log_format.records.canonical_json import DocumentsTooLarge
+from log_format.records.canonical_json import DocumentsTooLarge, bytes_at_most, largest_at_most
+from log_format.records.size import largest_record_bytes
 from log_format.records.typed_columns import DATA
 from log_format.schemas.columns.codec import Misfit, RecordReaders
 from log_format.schemas.columns.cursor import Fault
 from log_format.schemas.columns.given_columns import UnfitType
 from log_format.schemas.columns.subject_readers import documents_of
 from log_format.topic.config import TopicConfig
+
+_LEFT_OUT_RATIO: Final = 8
+"""Ratio of documents that are not made, by an upper bound, to the largest request: numbers take several times their bytes."""
 
 
 class KnownReaders(NamedTuple):
@@ -39,34 +45,67 @@ class MisfitRecords(Exception):
         self.is_marked = is_marked
 
 
-def typed_records(
-    incoming: IncomingRecords, known: KnownReaders | None, config: TopicConfig
-) -> tuple[pa.Table | None, IncomingRecords]:
-    """Return the typed columns of the records, and the records with their values; None: the topic has no schemas.
+class TypedRecords(NamedTuple):
+    """Records that were judged.
 
     Args:
-        incoming: the records of a request. Values that came as columns become documents.
+        incoming: the records. Values that came as columns are documents.
+        typed: their typed columns; None: the topic has no schemas.
+        left_out: which values the topic's table leaves out, though ``incoming`` may have them; None: none.
+    """
+
+    incoming: IncomingRecords
+    typed: pa.Table | None = None
+    left_out: npt.NDArray[np.bool_] | None = None
+
+
+def typed_records(
+    incoming: IncomingRecords, known: KnownReaders | None, config: TopicConfig, *, is_kept: bool = True
+) -> TypedRecords:
+    """Return the records with their typed columns.
+
+    Args:
+        incoming: the records of a request.
         known: readers of the topic's schemas; None: it has none.
         config: the topic's settings; by ``data.on.error`` ``mark`` and ``dead-letter``, records that don't fit get the reason in
             ``data_error``.
+        is_kept: no value is left out, whatever ``value.keep`` says.
 
     Raises:
         MisfitRecords: a record does not fit, and is not to be marked, or may be of a schema that is not known here yet.
         RequestRefused: values came as columns, and the topic has no schema of values, or they are too large as documents.
     """
-    data = incoming.data
-    if data is None:
-        if known is None:
-            return None, incoming
-        return _judged(incoming, known, config, known.readers.typed(incoming.records)), incoming
+    is_kept = is_kept or config.choice("value.keep") == "true"
+    if incoming.data is not None:
+        return _of_columns(incoming, incoming.data, known, config, is_kept=is_kept)
+    if known is None:
+        return TypedRecords(incoming)
+    typed = _judged(incoming, known, config, known.readers.typed(incoming.records))
+    if is_kept or known.readers.value is None:
+        return TypedRecords(incoming, typed)
+    values, column = incoming.records.column("value").combine_chunks(), typed.column(DATA).combine_chunks()
+    return TypedRecords(incoming, typed, known.readers.value.told(column, values))
+
+
+def _of_columns(
+    incoming: IncomingRecords, data: GivenColumns, known: KnownReaders | None, config: TopicConfig, *, is_kept: bool
+) -> TypedRecords:
     if known is None or known.readers.value is None:
         bad = BadRecords()
         bad.add("/data", "is for topics with a schema of their values (value.schema); send the column value instead")
         raise bad.refusal()
+    reader = known.readers.value
     try:
-        found = known.readers.typed(incoming.records, data.values, data.bytes_max)
-        typed = _judged(incoming, known, config, found)
-        return typed, incoming.with_values(documents_of(known.readers, typed, data.values, data.bytes_max))
+        typed = _judged(incoming, known, config, known.readers.typed(incoming.records, data.values, data.bytes_max))
+        left_out = None
+        if not is_kept:
+            column = typed.column(DATA).combine_chunks()
+            left_out = reader.told(column, None)
+            if not column.null_count and left_out.all() and _are_small(incoming, column, data, config):
+                return TypedRecords(incoming, typed, left_out)
+        return TypedRecords(
+            incoming.with_values(documents_of(known.readers, typed, data.values, data.bytes_max)), typed, left_out
+        )
     except UnfitType as unfit:
         bad = BadRecords()
         bad.add("/".join(["/data", *_tokens(unfit.path)]), unfit.what)
@@ -75,6 +114,13 @@ def typed_records(
     except DocumentsTooLarge:
         what = f"The records have more than {data.bytes_max} bytes as JSON documents: send fewer at once."
         raise too_large(what, data.bytes_max) from None
+
+
+def _are_small(incoming: IncomingRecords, column: pa.Array, data: GivenColumns, config: TopicConfig) -> bool:
+    """Return whether no document has to be made to know that it is not too large."""
+    largest_bytes = largest_at_most(column) + largest_record_bytes(incoming.records)
+    is_large = largest_bytes > config.integer("max.message.bytes")
+    return not is_large and bytes_at_most(column) <= _LEFT_OUT_RATIO * data.bytes_max
 
 
 def _judged(

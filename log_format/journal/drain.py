@@ -40,8 +40,8 @@ from log_format.topic.segment_tags import TAG_FORGOTTEN, TAG_PRODUCERS, TAG_SPEN
 from log_format.topic.state import Offsets, TopicState
 
 REGISTRY_WAIT_MS_MAX: Final = 900_000
-"""Longest time in ms that a drain of a typed topic waits for a registry that can't be read. Then records get no columns, and the
-reason: a journal that isn't drained refuses the records of all its topics in the end."""
+"""Longest time in ms that a gateway's drain of a typed topic waits for a registry that can't be read. Then records get no
+columns, and the reason: a journal that isn't drained refuses the records of all its topics in the end."""
 DRAIN_BYTES_MAX: Final = 32 * 1024 * 1024
 """Stored bytes of journal objects after which a drain takes no further commit."""
 
@@ -97,6 +97,7 @@ class Drain:
         ends: offsets at which a commit of the journal ends, by partition.
         new_id: source of unique ids.
         type_records: gives records of a typed topic their columns; None: they are marked as not judged.
+        wait_ms_max: age of the oldest record up to which records wait for a registry that can't be read; None: they always do.
 
     The result is whether the table has the records now; False means that the topic has left the journal.
     """
@@ -108,6 +109,8 @@ class Drain:
         ends: Offsets,
         new_id: NewId,
         type_records: TypeRecords | None = None,
+        *,
+        wait_ms_max: int | None = REGISTRY_WAIT_MS_MAX,
     ) -> None:
         self._topic = topic
         self._records = records
@@ -116,6 +119,7 @@ class Drain:
         self._staged: StagedSegment | None = None
         self._staged_for: tuple[object, ...] | None = None
         self._type_records = type_records
+        self._wait_ms_max = wait_ms_max
         self._columns = NO_TYPED_COLUMNS
         """Typed columns of the table with the staged segment."""
 
@@ -189,7 +193,7 @@ class Drain:
         try:
             typed = late_columns(records, subjects, state.columns, self._type_records)
         except BackOff:
-            if abs(now_ms - since_ms) <= REGISTRY_WAIT_MS_MAX:
+            if self._wait_ms_max is None or abs(now_ms - since_ms) <= self._wait_ms_max:
                 raise
             typed = late_columns(records, subjects, state.columns, None)
         self._columns = state.columns.merged_with(typed_columns(typed.schema))

@@ -5,7 +5,8 @@ All calls block.
 1. A batch goes to the topic's own log or to its journal. If the topic moves meanwhile, the batch follows.
 2. If another program has closed the topic's number and does not finish its change, this one goes on without waiting for it, like
    a gateway.
-3. A large batch does not go to a journal, since the gateway that drains it would need all of it in memory. Instead the topic gets
+3. A typed topic's records wait in the journal while the registry can't be read: gateways, which fill journals, bound that time.
+4. A large batch does not go to a journal, since the gateway that drains it would need all of it in memory. Instead the topic gets
    its own commits for that time. A program that dies meanwhile leaves it that way.
 """
 
@@ -109,7 +110,7 @@ class TopicWriter:
             ends, parts = plan_drain(known, undrained, own.next_offsets, bytes_max=self._drain_bytes_max)
             read = self._reader.read_judged if own.config.subjects.are_set else self._reader.read
             records = self._records(here.journal, known.topic_id, parts, read)
-            drain = Drain(known, records, ends, self._new_id, self._type_records)
+            drain = Drain(known, records, ends, self._new_id, self._type_records, wait_ms_max=None)
             if not self._committer(log).commit(drain).result:
                 return None
             if (ends == known.next_offsets).all():

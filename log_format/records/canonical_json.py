@@ -106,6 +106,17 @@ def bytes_at_most(values: pa.Array) -> int:
     return count * most
 
 
+def largest_at_most(values: pa.Array) -> int:
+    """Return an upper bound of the bytes of the largest of the documents, without rendering them."""
+    arrow = values.type
+    if pa.types.is_struct(arrow):
+        return bytes_at_most(pa.nulls(1, arrow)) + sum(map(largest_at_most, values.flatten()))
+    if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
+        longest = pc.max(pc.binary_length(values)).as_py() or 0
+        return bytes_at_most(values.slice(0, 1)) + _ESCAPE_BYTES_MAX * longest
+    return bytes_at_most(values if pa.types.is_nested(arrow) else values.slice(0, 1))
+
+
 def _slices(values: pa.StructArray) -> Iterator[pa.StructArray]:
     bound = bytes_at_most(values)
     if bound <= SLICE_BYTES or len(values) <= 1:

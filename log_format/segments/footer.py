@@ -4,6 +4,9 @@ The bytes are Parquet's own footer, so any Parquet reader opens the segment. Tid
 reader needs to choose, fetch and verify each row group. (Parquet's statistics are for other readers. Tidelog does not read them:
 pyarrow is slower at that, and damaged ones crash its process.)
 
+A segment of a typed topic may leave values out (``log_format/records/left_out.py``). Then the key ``tidelog.left_out`` has an
+upper bound of their bytes for each row group, and readers make them of the columns.
+
 A footer is checked against the CRC-32 in the log before anything in it is used, and then for contradictions. Row groups follow
 each other without a gap from byte 4 to the footer. Each has records of one partition. They are sorted by partition and offset.
 """
@@ -12,8 +15,9 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import msgspec
 import pyarrow as pa
@@ -25,6 +29,7 @@ from log_format.segments.run import SegmentRef
 
 MAGIC: Final = b"PAR1"
 ROW_GROUPS_KEY: Final = b"tidelog.row_groups"
+LEFT_OUT_KEY: Final = b"tidelog.left_out"
 TRAILER_BYTES: Final = 8
 """Size of the object's last bytes: the length of the metadata, 4 bytes little-endian, and the magic."""
 
@@ -35,6 +40,7 @@ PARQUET_ERRORS: Final = (pa.ArrowException, OSError, ValueError)
 _Row = tuple[int, int, int, int, int, int, int, int, int]
 """A row group in ``tidelog.row_groups``: the fields of ``RowGroup`` in order, except the last."""
 _decode_rows: Final = msgspec.json.Decoder(list[_Row]).decode
+_decode_sizes: Final = msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=0)]]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ class RowGroup:
     min_timestamp_ms: int
     max_timestamp_ms: int
     uncompressed_bytes: int
-    """Size after encoding, before compression."""
+    """Size after encoding, before compression; with an upper bound of the values that are left out."""
 
     @property
     def end(self) -> int:
@@ -73,6 +79,8 @@ class Footer:
     """pyarrow's ``FileMetaData``, which decoding needs together with the row groups' bytes."""
     typed_columns: TypedColumns = NO_TYPED_COLUMNS
     """Typed columns that the segment has."""
+    has_left_out: bool = False
+    """Whether values are left out, so that they are made of the column ``data`` (``log_format/records/left_out.py``)."""
 
     @property
     def memory_bytes(self) -> int:
@@ -106,10 +114,24 @@ def decode_footer(footer_bytes: bytes | memoryview, ref: SegmentRef) -> Footer:
         columns = typed_columns(schema)
         if not schema.equals(record_schema(columns)):
             raise_corrupt(ref, "its columns are not those of a topic")
-        row_groups = _row_groups(metadata, ref)
+        left_out = _left_out(metadata, ref)
+        row_groups = _row_groups(metadata, ref, left_out)
     except PARQUET_ERRORS as problem:
         raise corrupt_error(ref, f"its footer can't be decoded: {problem}") from problem
-    return Footer(segment=ref, row_groups=row_groups, metadata=metadata, typed_columns=columns)
+    return Footer(
+        segment=ref, row_groups=row_groups, metadata=metadata, typed_columns=columns, has_left_out=any(left_out)
+    )
+
+
+def row_groups_metadata(rows: Sequence[Sequence[int]], left_out: Sequence[int]) -> dict[bytes, bytes]:
+    """Return what a footer says besides Parquet's own metadata.
+
+    Args:
+        rows: the fields of each ``RowGroup`` in order, except the last.
+        left_out: an upper bound of the bytes of each row group's values that are left out.
+    """
+    found = {ROW_GROUPS_KEY: msgspec.json.encode(rows)}
+    return found | {LEFT_OUT_KEY: msgspec.json.encode(left_out)} if any(left_out) else found
 
 
 def check_magic(head: bytes | memoryview, ref: SegmentRef) -> None:
@@ -128,7 +150,19 @@ def raise_corrupt(ref: SegmentRef, what: str) -> NoReturn:
     raise corrupt_error(ref, what)
 
 
-def _row_groups(metadata: Any, ref: SegmentRef) -> tuple[RowGroup, ...]:
+def _left_out(metadata: Any, ref: SegmentRef) -> list[int]:
+    """Return an upper bound of the bytes of each row group's values that are left out."""
+    encoded = (metadata.metadata or {}).get(LEFT_OUT_KEY)
+    try:
+        sizes = [0] * metadata.num_row_groups if encoded is None else _decode_sizes(encoded)
+    except msgspec.DecodeError as problem:
+        raise corrupt_error(ref, f"its footer has no sizes of values that are left out: {problem}") from problem
+    if len(sizes) != metadata.num_row_groups:
+        raise_corrupt(ref, f"its footer has {metadata.num_row_groups} row groups and {len(sizes)} sizes of values")
+    return sizes
+
+
+def _row_groups(metadata: Any, ref: SegmentRef, left_out: Sequence[int]) -> tuple[RowGroup, ...]:
     try:
         rows = _decode_rows((metadata.metadata or {}).get(ROW_GROUPS_KEY, b""))
     except msgspec.DecodeError as problem:
@@ -138,7 +172,7 @@ def _row_groups(metadata: Any, ref: SegmentRef) -> tuple[RowGroup, ...]:
     groups = []
     position, before = len(MAGIC), (-1, 0)
     for index, row in enumerate(rows):
-        group = RowGroup(*row, uncompressed_bytes=metadata.row_group(index).total_byte_size)
+        group = RowGroup(*row, uncompressed_bytes=metadata.row_group(index).total_byte_size + left_out[index])
         if not _is_plausible(group) or group.start != position or (group.partition, group.base_offset) < before:
             raise_corrupt(ref, f"its footer contradicts itself in row group {index}")
         position, before = group.end, (group.partition, group.end_offset)

@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from log_format.records.left_out import with_values
 from log_format.records.schema import RECORD_SCHEMA
+from log_format.records.typed_columns import DATA
 from log_format.segments.footer import PARQUET_ERRORS, Footer, RowGroup, corrupt_error, raise_corrupt
-from log_format.segments.segment import verified_file
+from log_format.segments.segment import makes_values_of, verified_file
 
 DECODED_BYTES_MAX: Final = 32 * 1024 * 1024
 """Largest row group, in decoded bytes, that is decoded as a whole: twice 4 MiB of records and a record of the largest size."""
@@ -47,9 +49,12 @@ def decode_parts(footer: Footer, index: int, data: bytes | memoryview, part_byte
     count, next_offset = 0, group.base_offset
     try:
         source = pq.ParquetFile(file, metadata=footer.metadata)
-        names = RECORD_SCHEMA.names
+        makes_values = makes_values_of(footer, RECORD_SCHEMA)
+        names = [*RECORD_SCHEMA.names, *([DATA] if makes_values else [])]
         for batch in source.iter_batches(batch_size=rows, row_groups=[index], columns=names, use_threads=False):
-            part = pa.Table.from_arrays(batch.columns, schema=RECORD_SCHEMA)
+            part = pa.Table.from_arrays(batch.columns[: len(RECORD_SCHEMA)], schema=RECORD_SCHEMA)
+            if makes_values:
+                part = with_values(part.append_column(DATA, pa.chunked_array([batch.column(DATA)])))
             part.column("headers").validate(full=True)
             next_offset = _check_part(footer, group, part, next_offset)
             count += part.num_rows

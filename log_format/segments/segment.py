@@ -26,27 +26,27 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from log_format.limits import ROW_GROUP_BYTES_MAX
+from log_format.records.left_out import left_out_bytes, with_values
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.size import record_bytes
-from log_format.records.typed_columns import conform, members_to_read, record_schema, typed_columns
+from log_format.records.typed_columns import DATA, conform, members_to_read, record_schema, typed_columns
 from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistics, collect_statistics
 from log_format.segments.encoding_options import CODECS, has_headers, leaves_of, typed_leaves, writer_options
 from log_format.segments.footer import (
     MAGIC,
     PARQUET_ERRORS,
-    ROW_GROUPS_KEY,
     Footer,
     RowGroup,
     corrupt_error,
     decode_footer,
     raise_corrupt,
+    row_groups_metadata,
 )
 from log_format.segments.run import Run, SegmentRef
 
@@ -83,7 +83,7 @@ class EncodedSegment:
     footer_start: int
     footer_crc32: int
     nbytes: int
-    """Size of the records as an Arrow table, in bytes."""
+    """Size of the records as an Arrow table, in bytes; with an upper bound of the values that are left out."""
     statistics: ColumnStatistics = NO_STATISTICS
     """Statistics of the typed columns."""
 
@@ -109,9 +109,12 @@ def encode_segment(
     places = _record_positions(records)
     if records.column("value").num_chunks * _CHUNK_RECORDS_MIN > records.num_rows:
         records = records.combine_chunks()
-    nbytes = records.nbytes
+    left_out = left_out_bytes(records)
+    nbytes = records.nbytes + left_out
     run_starts = places.run_starts
-    group_starts = _row_group_starts(records, nbytes, run_starts, row_group_bytes_max)
+    group_starts = _row_group_starts(
+        records, nbytes, run_starts, row_group_bytes_max, FIXED_RECORD_BYTES + left_out // records.num_rows
+    )
     run_spans = places.spans(run_starts)
     group_spans = run_spans if group_starts is run_starts else places.spans(group_starts)
     statistics = collect_statistics(records)
@@ -156,7 +159,8 @@ def decode_row_groups(
     ``indices`` has at least one, with step 1. ``data`` is ``[start of the first, end of the last)`` of the object, or ``[0, end
     of the last)``, which saves a copy. ``columns`` are those to decode in addition to ``partition``, ``offset`` and
     ``timestamp``; None for all. ``typed``: typed columns to decode, too, with these types, of which only the members are decoded;
-    null where the segment has none. ``with_typed``: the typed columns of the segment, as they are.
+    null where the segment has none. ``with_typed``: the typed columns of the segment, as they are, and values only as far as they
+    are stored.
     """
     ref = footer.segment
     groups = footer.row_groups[indices.start : indices.stop]
@@ -165,11 +169,14 @@ def decode_row_groups(
     if with_typed:
         schema = record_schema(footer.typed_columns)
     stored = _parts_to_read(footer, typed)
+    makes_values = not with_typed and makes_values_of(footer, schema)
     try:
         source = pq.ParquetFile(file, metadata=footer.metadata)
-        names = [*schema.names, *(path for path, _ in leaves_of(stored))]
+        names = [*schema.names, *(path for path, _ in leaves_of(stored)), *([DATA] if makes_values else [])]
         decoded = source.read_row_groups(list(indices), columns=names, use_threads=False)
         table = pa.Table.from_arrays(decoded.columns[: len(schema)], schema=schema)
+        if makes_values:
+            table = with_values(table.append_column(DATA, decoded.column(DATA)))
         if "headers" in schema.names:
             table.column("headers").validate(full=True)
     except PARQUET_ERRORS as problem:
@@ -197,6 +204,11 @@ def verified_file(footer: Footer, indices: range, data: bytes | memoryview) -> p
         if zlib.crc32(view[group.start - origin : group.end - origin]) != group.crc32:
             raise_corrupt(ref, f"bytes [{group.start}, {group.end}) of it do not match their checksum")
     return sparse_file(view, start) if origin else pa.BufferReader(data)
+
+
+def makes_values_of(footer: Footer, schema: pa.Schema) -> bool:
+    """Return whether the column ``data`` has to be read for the columns of ``schema``, since values are left out."""
+    return footer.has_left_out and "value" in schema.names and footer.typed_columns.data is not None
 
 
 def _parts_to_read(footer: Footer, typed: Sequence[pa.Field]) -> list[pa.Field]:
@@ -278,15 +290,18 @@ def _record_positions(records: pa.Table) -> _RecordPositions:
 
 
 def _row_group_starts(
-    records: pa.Table, nbytes: int, run_starts: npt.NDArray[np.intp], row_group_bytes_max: int
+    records: pa.Table, nbytes: int, run_starts: npt.NDArray[np.intp], row_group_bytes_max: int, fixed_bytes: int
 ) -> npt.NDArray[np.intp]:
-    """Return the index of each row group's first record: each run's start, and where the row group before is full."""
+    """Return the index of each row group's first record: each run's start, and where the row group before is full.
+
+    ``fixed_bytes``: bytes of a record besides its key, value and headers.
+    """
     if nbytes <= row_group_bytes_max:
         return run_starts
     run_lengths = np.diff(run_starts, append=records.num_rows)
-    if _largest_run_bytes(records, run_starts, run_lengths) <= row_group_bytes_max:
+    if _largest_run_bytes(records, run_starts, run_lengths, fixed_bytes) <= row_group_bytes_max:
         return run_starts
-    ends = np.cumsum(record_bytes(records) + FIXED_RECORD_BYTES)
+    ends = np.cumsum(record_bytes(records) + fixed_bytes)
     bytes_before_run = np.where(run_starts > 0, ends[run_starts - 1], 0)
     groups_in_run = (ends - 1 - np.repeat(bytes_before_run, run_lengths)) // row_group_bytes_max
     changes = np.diff(groups_in_run, prepend=-1) != 0
@@ -294,12 +309,14 @@ def _row_group_starts(
     return np.flatnonzero(changes)
 
 
-def _largest_run_bytes(records: pa.Table, run_starts: npt.NDArray[np.intp], run_lengths: npt.NDArray[np.intp]) -> float:
+def _largest_run_bytes(
+    records: pa.Table, run_starts: npt.NDArray[np.intp], run_lengths: npt.NDArray[np.intp], fixed_bytes: int
+) -> float:
     """Return an upper bound of the largest run's bytes without reading each record; infinity without a cheap one."""
     columns = [records.column(name) for name in ("key", "value")]
     if has_headers(records) or any(column.num_chunks != 1 for column in columns):
         return float("inf")
-    sizes = run_lengths * FIXED_RECORD_BYTES
+    sizes = run_lengths * fixed_bytes
     for chunk in (column.chunk(0) for column in columns):
         ends = np.frombuffer(chunk.buffers()[1], dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
         sizes += ends[run_starts + run_lengths] - ends[run_starts]
@@ -320,6 +337,7 @@ def _write(
     view = memoryview(buffer)
     positions = [len(MAGIC)]
     rows: list[tuple[int, ...]] = []
+    left_out: list[int] = []
     with pq.ParquetWriter(sink, records.schema, **options) as writer:
         first = 0
         for span in spans:
@@ -329,8 +347,9 @@ def _write(
             end = sink.tell()
             rows.append((position, end - position, zlib.crc32(view[position:end]), *span))
             positions.append(end)
+            left_out.append(left_out_bytes(group))
             first += record_count
-        writer.add_key_value_metadata({ROW_GROUPS_KEY: msgspec.json.encode(rows)})
+        writer.add_key_value_metadata(row_groups_metadata(rows, left_out))
     return view[: sink.tell()].tobytes(), positions
 
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 import io
 import zlib
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from log_format.limits import ROW_GROUP_BYTES_MAX
+from log_format.records.left_out import left_out_bytes
 from log_format.records.size import record_bytes
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns, with_typed_columns
 from log_format.segments.column_statistics import ColumnStatistics, collect_statistics, merge_statistics
 from log_format.segments.encoding_options import streaming_options
-from log_format.segments.footer import MAGIC, ROW_GROUPS_KEY
+from log_format.segments.footer import MAGIC, row_groups_metadata
 from log_format.segments.run import Run
 from log_format.segments.segment import FIXED_RECORD_BYTES, EncodedSegment
 
@@ -52,6 +52,7 @@ class SegmentWriter:
         self._sink = io.BytesIO()
         self._writer: pq.ParquetWriter | None = None
         self._rows: list[tuple[int, ...]] = []
+        self._left_out: list[int] = []
         self._nbytes = 0
 
     @property
@@ -62,7 +63,8 @@ class SegmentWriter:
     def add(self, records: pa.Table) -> None:
         """Add records (``RECORD_SCHEMA``, and any of the typed columns) that follow the earlier ones."""
         records = with_typed_columns(records, self._columns)
-        ends = np.cumsum(record_bytes(records) + FIXED_RECORD_BYTES)
+        fixed_bytes = FIXED_RECORD_BYTES + left_out_bytes(records) // max(1, records.num_rows)
+        ends = np.cumsum(record_bytes(records) + fixed_bytes)
         start, bytes_before = 0, 0
         while start < records.num_rows:
             room = self._row_group_bytes_max - self.waiting_bytes
@@ -91,6 +93,7 @@ class SegmentWriter:
         with self._sink.getbuffer() as view:
             crc32 = zlib.crc32(view[start:end])
         self._rows.append((start, end - start, crc32, *_span(records)))
+        self._left_out.append(left_out_bytes(records))
         self._statistics.append(collect_statistics(records))
 
     def finish(self) -> EncodedSegment | None:
@@ -99,7 +102,7 @@ class SegmentWriter:
         if self._writer is None:
             return None
         footer_start = self._sink.tell()
-        self._writer.add_key_value_metadata({ROW_GROUPS_KEY: msgspec.json.encode(self._rows)})
+        self._writer.add_key_value_metadata(row_groups_metadata(self._rows, self._left_out))
         self._writer.close()
         data = self._sink.getvalue()
         self._sink.close()

@@ -26,13 +26,13 @@ from log_format.delta.change import Proposal
 from log_format.errors import ErrorCode, RequestRefused, TidelogError, TopicReplaced
 from log_format.ids import NewId
 from log_format.layout import segment_path
+from log_format.records.left_out import readable
 from log_format.records.single import RecordAtOffset
 from log_format.records.typed_columns import (
     NO_TYPED_COLUMNS,
     TypeConflict,
     TypedColumns,
     record_schema,
-    without_typed_columns,
 )
 from log_format.segments.segment import encode_segment
 from log_format.segments.single_record_encoding import ONE_RECORD_BYTES_MAX, encode_single_record
@@ -118,7 +118,8 @@ class Append:
 
     @property
     def records(self) -> pa.Table | None:
-        """Records of the newest staged segment, sorted by partition and offset: ``RECORD_SCHEMA``."""
+        """Records of the newest staged segment, sorted by partition and offset: ``RECORD_SCHEMA``, and ``data`` if values are
+        left out."""
         return self.staged_records.table() if isinstance(self.staged_records, RecordAtOffset) else self.staged_records
 
     @property
@@ -255,7 +256,7 @@ class Append:
             else:
                 records = assign_offsets(batches, next_offsets, log_append_time=log_append_time, columns=columns)
                 encoded = encode_segment(records, compression=compression)
-                self.staged_records = without_typed_columns(records)
+                self.staged_records = readable(records)
             self._staged = StagedSegment(segment_path(self._new_id()), encoded)
             self._staged_for = wanted
         return self._staged

@@ -11,9 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from log_format.records.document_schemas import DocumentSchemas, read_note
+from log_format.records.left_out import with_values
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.records.single import SingleRecord, records_to_table
 from log_format.records.typed_columns import (
+    DATA,
     DATA_ERROR,
     NO_TYPED_COLUMNS,
     TypedColumns,
@@ -44,6 +46,7 @@ class Batch:
         append_time_ms: timestamp for the records of a topic with ``LogAppendTime``; None if they already have it.
         typed: the records' typed columns, where the records were checked by schemas.
         subjects: the subjects of these schemas.
+        has_left_out: whether ``records`` have no value where the topic's table leaves it out (``left_out``).
         original: the records of the batch's one partition as their producer encoded them, kept for readers of that encoding.
     """
 
@@ -54,6 +57,7 @@ class Batch:
         "append_time_ms",
         "counts",
         "expected_offset",
+        "has_left_out",
         "original",
         "partition_count",
         "record_bytes_max",
@@ -80,6 +84,7 @@ class Batch:
         original: bytes | memoryview | None = None,
         typed: pa.Table | None = None,
         subjects: Subjects = UNTYPED,
+        has_left_out: bool = False,
     ) -> None:
         self.topic_id = topic_id
         self.single: SingleRecord | None = None
@@ -113,14 +118,23 @@ class Batch:
         assert (typed is not None) == subjects.are_set
         self.typed = typed
         self.subjects = subjects
+        self.has_left_out = has_left_out
 
     @property
-    def records(self) -> pa.Table:
-        """Records as a table. The table of a single record is made at the first use."""
+    def stored(self) -> pa.Table:
+        """Records as the topic's table has them besides the typed columns. The table of a single record is made at the first
+        use."""
         if self._records is None:
             assert self.single is not None
             self._records = records_to_table([self.single])
         return self._records
+
+    @property
+    def records(self) -> pa.Table:
+        """Records as a table, with all values: those that are left out are made, which takes a moment."""
+        if not self.has_left_out or self.typed is None:
+            return self.stored
+        return with_values(self.stored.append_column(DATA, self.typed.column(DATA)))
 
     def with_typed(self, typed: pa.Table, subjects: Subjects) -> Batch:
         """Return the same batch with these typed columns of its records."""
@@ -150,7 +164,7 @@ class Batch:
     def nbytes(self) -> int:
         """Size of the records as an Arrow table, in bytes; an estimate for a single record."""
         if self._nbytes is None:
-            plain = self.records.nbytes if self.single is None else self.single.nbytes
+            plain = self.stored.nbytes if self.single is None else self.single.nbytes
             self._nbytes = plain + (0 if self.typed is None else self.typed.nbytes)
         return self._nbytes
 
@@ -164,7 +178,7 @@ class Batch:
         """Whether at least one record has no key."""
         if self.single is not None:
             return self.single.key is None
-        return bool(self.records.column("key").null_count)
+        return bool(self.stored.column("key").null_count)
 
     @property
     def is_publication(self) -> bool:
@@ -205,7 +219,9 @@ def concatenate_records(
             partitions.append(np.array([batch.counts[0][0] for batch in singles], np.int32))
         else:
             for batch in some:
-                table = records_at_append_time(batch) if batch.topic_id in log_append_time else batch.records
+                table = batch.stored if columns else batch.records
+                if batch.topic_id in log_append_time:
+                    table = _at_append_time(table, batch.append_time_ms)
                 tables.append(table if not columns else with_typed(table, batch.typed, columns))
                 partitions.append(batch.partitions)
     if len(tables) == 1:
@@ -223,11 +239,15 @@ def with_typed(records: pa.Table, typed: pa.Table | None, columns: TypedColumns)
 
 def records_at_append_time(batch: Batch) -> pa.Table:
     """Return the batch's records; if the batch has an append time, that is the timestamp of each."""
-    if batch.append_time_ms is None:
-        return batch.records
+    return _at_append_time(batch.records, batch.append_time_ms)
+
+
+def _at_append_time(records: pa.Table, time_ms: int | None) -> pa.Table:
+    if time_ms is None:
+        return records
     field = BATCH_SCHEMA.field("timestamp")
-    time = pa.scalar(batch.append_time_ms * 1000, pa.int64()).cast(field.type)
-    return batch.records.set_column(0, field, pa.repeat(time, batch.records.num_rows))
+    time = pa.scalar(time_ms * 1000, pa.int64()).cast(field.type)
+    return records.set_column(0, field, pa.repeat(time, records.num_rows))
 
 
 def _counts(partitions: Partitions) -> tuple[tuple[int, int], ...]:

@@ -123,6 +123,7 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting | SubjectSetting]] =
         "key.schema": SubjectSetting(),
         "data.on.error": ChoiceSetting("reject", ("dead-letter", "mark", "reject")),
         "data.backfill": ChoiceSetting("off", ("off", "on")),
+        "value.keep": ChoiceSetting("true", ("false", "true")),
     }
 )
 
@@ -137,6 +138,7 @@ OWN_SETTINGS: Final = frozenset(
         "key.schema",
         "data.on.error",
         "data.backfill",
+        "value.keep",
     }
 )
 """Settings that only Tidelog has, and Kafka does not."""
@@ -244,6 +246,9 @@ class TopicConfig:
         if isinstance(largest, int) and largest > request_bytes_max:
             what = f"must not be above {request_bytes_max}, the largest request body"
             errors.append({"where": "/config/max.message.bytes", "what": what})
+        if overrides.get("value.keep") == "false" and not overrides.get("value.schema"):
+            what = "must not be false without value.schema: the values would be lost"
+            errors.append({"where": "/config/value.keep", "what": what})
         if errors:
             first = errors[0]
             raise RequestRefused(
@@ -294,6 +299,12 @@ class TopicConfig:
         if "value.schema" not in self.overrides and "key.schema" not in self.overrides:
             return UNTYPED  # asked for with each batch
         return Subjects(self.choice("value.schema"), self.choice("key.schema"))
+
+    @property
+    def commit_mode(self) -> str:
+        """Where the topic's appends are committed: ``commit.mode``, but a topic that leaves values out has its own commits, since
+        a journal has no columns that stand for them."""
+        return "own" if self.choice("value.keep") == "false" else self.choice("commit.mode")
 
     @property
     def deletes_old(self) -> bool:

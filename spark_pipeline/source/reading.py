@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +14,14 @@ from log_format.journal.reader import JournalReader, JournalRunRef
 from log_format.manifest.manifest import LocatedRun
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.typed_columns import conform
-from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.segments.reader import OffsetRange, SegmentReader
 from log_format.topic.state import TopicState
 from spark_pipeline.source.plan import SegmentPart
 from spark_pipeline.store_access import journal_reader, segment_reader, stored_readers
 from spark_pipeline.vended import VendedStore
+
+if TYPE_CHECKING:
+    from log_format.schemas.columns.subject_readers import StoredReaders
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,8 @@ class PartReader:
 
     segments: SegmentReader
     journals: JournalReader
-    readers: StoredReaders
+    readers: Callable[[], StoredReaders]
+    """Readers of topics' schemas, for records in journals' objects."""
 
     def scan(
         self,
@@ -50,7 +55,7 @@ class PartReader:
 
     def _with_columns(self, records: pa.Table, part: SegmentPart, typed: Sequence[pa.Field]) -> pa.Table:
         """Return a journal's records with typed columns, which they get in the topic's table when they are drained."""
-        found = self.readers.type_records(part.subjects, records) if part.subjects.are_set else None
+        found = self.readers().type_records(part.subjects, records) if part.subjects.are_set else None
         records = records.select(RECORD_SCHEMA.names)
         decoded = {} if found is None else dict(zip(found.schema.names, found.columns, strict=True))
         for field in typed:
@@ -74,4 +79,4 @@ class PartReader:
 
 def part_reader(uri: str | VendedStore) -> PartReader:
     """Return the process's reader for this store."""
-    return PartReader(segment_reader(uri), journal_reader(uri), stored_readers(uri))
+    return PartReader(segment_reader(uri), journal_reader(uri), functools.partial(stored_readers, uri))

@@ -45,6 +45,8 @@ OF_REGISTRY = tuple(
     for name in (
         *("parsing_json", "json_nodes", "json_members", "json_schema"),
         *("parsing_protobuf", "proto_options", "proto_parser", "proto_text", "protobuf"),
+        *("protobuf_alone", "protobuf_messages", "protobuf_documents", "protobuf_counting"),
+        *("protobuf_schema", "protobuf_values"),
     )
 )
 """Ends of the names of modules of ``log_format.schemas`` that need the extra ``registry``."""

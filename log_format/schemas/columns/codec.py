@@ -46,6 +46,7 @@ from log_format.schemas.columns.documents import Documents
 from log_format.schemas.columns.given_columns import UnfitType, document_form, fitted
 from log_format.schemas.columns.json_schema import json_documents
 from log_format.schemas.columns.shape import LibraryNeeded
+from log_format.schemas.columns.told_values import columns_told, documents_told
 from log_format.schemas.schema import Schema, SchemaType
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ class SchemaReader:
                 self._documents = _protobuf(schema.text, references)
                 self.names = self._documents.names
         self.type = self._documents.type
-        self.form = document_form(self._documents.shape)
+        self.shape = self._documents.shape
+        self.form = document_form(self.shape)
 
     def framed(self, values: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of values with Confluent's header, and the fault of each that is not of the schema."""
@@ -97,12 +99,17 @@ class SchemaReader:
             return self._documents.documents(texts)
         return self._documents.column_of(texts)
 
+    @property
+    def has_plain_documents(self) -> bool:
+        """Whether a document has the names and values of its columns; Protobuf's JSON has several forms of each."""
+        return isinstance(self._documents, Documents)
+
     def given(self, values: pa.StructArray, bytes_max: int) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of values that came as columns, as ``SubjectReader.given``; none is null."""
         if not isinstance(self._documents, Documents) and not self._documents.takes_columns:
             what = "has a oneof, a Duration, a FieldMask or an Any, whose columns say no document: send values of the message"
             raise UnfitType("", what)
-        column, faults = fitted(self._documents.shape, values)
+        column, faults = fitted(self.shape, values)
         if isinstance(self._documents, Documents) and self._documents.has_check:
             rows = np.setdiff1d(np.arange(len(values)), list(faults))
             faults |= self._documents.faults(render(column, self.form, bytes_max=bytes_max), rows)
@@ -177,6 +184,27 @@ class SubjectReader:
             return conform(column, self.type), faults
 
         return _of_present(values, newest)
+
+    def told(self, column: pa.Array, values: pa.BinaryArray | None) -> npt.NDArray[np.bool_]:
+        """Return which values need not be kept, since the document that is made of their columns alone stands for them.
+
+        Args:
+            column: the values' column.
+            values: the values; those with Confluent's header are kept. None: they came as columns.
+        """
+        shape = self._newest.shape
+        if not self._newest.has_plain_documents and values is not None:
+            return np.zeros(len(values), np.bool_)
+        own = conform(column, self._newest.type) if self._newest.type != self.type else column
+        if values is None:
+            return columns_told(shape, own)
+        told: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False).copy()
+        told[told] = _schema_ids(values.filter(pa.array(told))) == _DOCUMENT
+        rows = np.flatnonzero(told)
+        if len(rows):
+            places = pa.array(rows)
+            told[rows] = documents_told(shape, values.take(places), own.take(places))
+        return told
 
     def documents(self, column: pa.Array, bytes_max: int) -> pa.BinaryArray:
         """Return the documents of a column as ``given`` returns it. Raises ``DocumentsTooLarge``."""

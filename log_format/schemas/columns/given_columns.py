@@ -33,7 +33,7 @@ from log_format.schemas.columns.shape import (
     arrow_type,
 )
 
-__all__ = ["CELLS_MAX", "UnfitType", "document_form", "fitted", "spelled"]
+__all__ = ["CELLS_MAX", "UnfitType", "document_form", "fitted", "is_null_written", "spelled"]
 
 CELLS_MAX: Final = 16 * 1024 * 1024
 """Most values of all columns together, unless the columns came with as many bytes: members that are absent take no bytes of
@@ -75,8 +75,8 @@ def fitted(shape: Shape, values: pa.StructArray) -> tuple[pa.Array, dict[int, Fa
 
 
 def document_form(shape: Shape) -> DocumentForm:
-    """Return the form in which columns of the shape are documents of it: members that may be null are written as null, others
-    left out."""
+    """Return the form in which columns of the shape are documents of it: null members are left out, unless a document must have
+    them."""
     nulls: set[str] = set()
     unions: set[str] = set()
     _add_form(shape, "", nulls, unions)
@@ -93,7 +93,7 @@ def _add_form(shape: Shape, path: str, nulls: set[str], unions: set[str]) -> Non
             unions.add(path)
         for member in shape.members:
             where = _within(path, member.name)
-            if member.is_nullable:
+            if is_null_written(member):
                 nulls.add(where)
             _add_form(member.shape, where, nulls, unions)
 
@@ -123,6 +123,11 @@ def spelled(values: pa.Array) -> pa.Array:
     if pa.types.is_list(arrow):
         return pa.ListArray.from_arrays(values.offsets, spelled(values.values), mask=mask)
     return values
+
+
+def is_null_written(member: Member) -> bool:
+    """Return whether a null member is part of a document: it may be null, and to leave it out is wrong or means its default."""
+    return member.is_nullable and (member.is_required or member.default not in (ABSENT, None))
 
 
 class _Fitting:

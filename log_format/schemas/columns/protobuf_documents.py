@@ -14,12 +14,10 @@ import base64
 import binascii
 import math
 import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
-
-import numpy as np
-import pyarrow as pa
 
 from log_format.schemas.columns.document_values import Refused, kind_of, within
 from log_format.schemas.columns.protobuf_messages import Field, Form, Message, Moment, Wrapper
@@ -42,8 +40,9 @@ _DURATION: Final = re.compile(r"(-?)(\d{1,12})(?:\.(\d{1,9}))?s", re.ASCII)
 _DURATION_SECONDS_MAX: Final = 315_576_000_000
 _MASK: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9]*(?:[.,][a-zA-Z][a-zA-Z0-9]*)*)?")
 _UPPER: Final = re.compile(r"[A-Z]")
+_SINGLE_END: Final = float(2**128 - 2**103)
+"""Least number that is rounded to infinity as a ``float``."""
 _SPECIAL: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_UNSIGNED: Final = (0, 2**64 - 1)
 
 
 DOCUMENTS_OF_THEIR_OWN: Final = frozenset(f"google.protobuf.{name}" for name in ("Duration", "FieldMask", "Any"))
@@ -52,17 +51,12 @@ DOCUMENTS_OF_THEIR_OWN: Final = frozenset(f"google.protobuf.{name}" for name in 
 
 def message_value(node: Message, value: Any, path: str, budget: Budget) -> Any:
     """Return a parsed document, or a part of it, as ``pa.array`` takes it. Raises ``Refused``."""
-    if isinstance(node, Moment):
+    if type(node) is Moment:
         return _moment(value, path)
-    if isinstance(node, Wrapper):
+    if type(node) is Wrapper:
         return _value(node.fields[0].node, value, path, budget)
-    match node.name:
-        case "google.protobuf.Duration":
-            return _duration(value, path)
-        case "google.protobuf.FieldMask":
-            return _mask(value, path)
-        case "google.protobuf.Any":
-            raise Refused(path, "an Any can't be part of a document; send the value as bytes")
+    if node.name in DOCUMENTS_OF_THEIR_OWN:
+        return _of_its_own(node.name, value, path)
     if not isinstance(value, dict):
         raise Refused(path, f"it must be an object, not {kind_of(value)}")
     given: dict[int, Any] = {}
@@ -74,6 +68,12 @@ def message_value(node: Message, value: Any, path: str, budget: Budget) -> Any:
             raise Refused(within(path, name), "there are two members of this field")
         given[field.number] = one
     return _fields(node, given, path, budget)
+
+
+def _of_its_own(name: str, value: Any, path: str) -> Any:
+    if name.endswith("Any"):
+        raise Refused(path, "an Any can't be part of a document; send the value as bytes")
+    return _duration(value, path) if name.endswith("Duration") else _mask(value, path)
 
 
 def _fields(node: Message, given: dict[int, Any], path: str, budget: Budget) -> dict[str, Any]:
@@ -132,40 +132,38 @@ def _key(node: Node, name: str, path: str) -> str:
         if name not in ("true", "false"):
             raise Refused(path, "its name must be true or false")
         return name
-    return str(_text(name, path) if isinstance(node, Text) else _integer(node, name, path))
+    return str(_text(node, name, path) if isinstance(node, Text) else _integer(node, name, path))
 
 
 def _value(node: Node, value: Any, path: str, budget: Budget) -> Any:
-    if isinstance(node, Message):
-        return message_value(node, value, path, budget)
-    if isinstance(node, Flag):
-        if not isinstance(value, bool):
-            raise Refused(path, f"it must be a boolean, not {kind_of(value)}")
-        return value
-    if isinstance(node, Symbol):
-        return _symbol(node, value, path)
-    if isinstance(node, Text):
-        return _text(value, path)
-    if isinstance(node, Binary):
-        return _binary(value, path)
-    return _real(node, value, path) if pa.types.is_floating(node.type) else _integer(node, value, path)
+    read = _READERS.get(type(node))
+    return message_value(node, value, path, budget) if read is None else read(node, value, path)  # type: ignore[arg-type]
 
 
-def _integer(node: Node, value: Any, path: str) -> int:
+def _flag(_node: Node, value: Any, path: str) -> bool:
+    if not isinstance(value, bool):
+        raise Refused(path, f"it must be a boolean, not {kind_of(value)}")
+    return value
+
+
+def _fixed(node: Any, value: Any, path: str) -> float:
+    return _real(node, value, path) if node.is_real else _integer(node, value, path)
+
+
+def _integer(node: Any, value: Any, path: str) -> int:
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
     if type(value) is not int:
         raise Refused(
             path, f"it must be an integer without fraction and exponent, or a text of one, not {kind_of(value)}"
         )
-    assert isinstance(node, Varint | Fixed | Unsigned)
-    low, high = _UNSIGNED if isinstance(node, Unsigned) else node.bounds
+    low, high = node.bounds
     if not low <= value <= high:
         raise Refused(path, f"it must be from {low} to {high}")
     return value
 
 
-def _real(node: Node, value: Any, path: str) -> float:
+def _real(node: Any, value: Any, path: str) -> float:
     if isinstance(value, str):
         if value in _SPECIAL:
             return _SPECIAL[value]
@@ -177,9 +175,8 @@ def _real(node: Node, value: Any, path: str) -> float:
         found = float(value)
     except OverflowError:
         found = math.inf
-    with np.errstate(over="ignore"):
-        if not math.isfinite(node.type.to_pandas_dtype()(found)):
-            raise Refused(path, "it is beyond the largest number of its type")
+    if not math.isfinite(found) or (node.is_single and abs(found) >= _SINGLE_END):
+        raise Refused(path, "it is beyond the largest number of its type")
     return found
 
 
@@ -196,7 +193,7 @@ def _symbol(node: Symbol, value: Any, path: str) -> Any:
 _NO_LISTS: Final = Budget(0)
 
 
-def _text(value: Any, path: str) -> str:
+def _text(_node: Node, value: Any, path: str) -> str:
     if not isinstance(value, str):
         raise Refused(path, f"it must be a string, not {kind_of(value)}")
     try:
@@ -206,7 +203,7 @@ def _text(value: Any, path: str) -> str:
     return value
 
 
-def _binary(value: Any, path: str) -> bytes:
+def _binary(_node: Node, value: Any, path: str) -> bytes:
     if not isinstance(value, str):
         raise Refused(path, f"it must be a string, not {kind_of(value)}")
     text = value.replace("-", "+").replace("_", "/").rstrip("=")
@@ -214,6 +211,18 @@ def _binary(value: Any, path: str) -> bytes:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
         raise Refused(path, "it must be base64") from error
+
+
+_READERS: Final[Mapping[type, Callable[[Any, Any, str], Any]]] = {
+    Varint: _integer,
+    Unsigned: _integer,
+    Flag: _flag,
+    Fixed: _fixed,
+    Symbol: _symbol,
+    Text: _text,
+    Binary: _binary,
+}
+"""How a value of each type without parts is read."""
 
 
 def _moment(value: Any, path: str) -> int:

@@ -17,7 +17,10 @@ _ROWS_MIN: Final = 8
 
 
 def repeated(view: View, node: Node, tag: int, tag_bytes: int) -> tuple[Roots, Any]:
-    """Return the items of a field: the message of each, in order, and what was found."""
+    """Return the items of a field: the message of each, in order, and what was found.
+
+    More items than a value's lists may have are not read: the value is doubtful.
+    """
     rows = np.flatnonzero(view.has(ALL, tag, tag_bytes))
     if node.wire == GROUP:
         view.move(rows, view.at[rows], np.ones(len(rows), np.bool_))
@@ -30,6 +33,9 @@ def repeated(view: View, node: Node, tag: int, tag_bytes: int) -> tuple[Roots, A
             break
         values, behind, bad = node.found(view, view.at[rows] + tag_bytes, view.ends[rows])
         view.move(rows, behind, bad)
+        over = view.budget[view.roots[rows]] < node.leaves * len(found)
+        if over.any():
+            view.doubt(rows, over)
         owners.append(rows)
         found.append(values)
         rows = rows[view.has(rows, tag, tag_bytes)]

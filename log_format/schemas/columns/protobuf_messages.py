@@ -104,8 +104,12 @@ class Message(Sized):
         self.fields = tuple(fields)
         self.wire = GROUP if is_group else LENGTH
         self.leaves = sum(field.node.leaves for field in fields)
+        lists = [field.node for field in fields if field.is_list and isinstance(field.node, Message)]
+        parts_of = [field.node.widest_item for field in fields if isinstance(field.node, Message)]
+        self.widest_item: int = max([*(node.leaves for node in lists), *parts_of], default=0)
+        """Most columns of an item of a list in it."""
         self._ordered = [(field, *field.tag) for field in sorted(fields, key=lambda field: field.number)]
-        self._numbers = {field.number: field for field in fields}
+        self.by_number = {field.number: field for field in fields}
         self.by_document_name = {field.document_name: field for field in fields} | {
             field.name: field for field in fields
         }
@@ -221,7 +225,7 @@ class Message(Sized):
     def value(self, raw: Any, path: str, budget: Budget) -> Any:
         """Return the fields. Raises ``Refused``."""
         for unknown in UnknownFieldSet(raw):
-            field = self._numbers.get(unknown.field_number)
+            field = self.by_number.get(unknown.field_number)
             if field is not None:
                 raise Refused(_joined(path, field), "its bytes are not of its type")
         found: dict[str, Any] = {}

@@ -41,7 +41,7 @@ class Budget:
     """How many more cells the lists of one value may have. ``size``: its bytes."""
 
     def __init__(self, size: int) -> None:
-        self.cells = self.most = int(cells_most(np.array([size]))[0])
+        self.cells = self.most = min(CELLS_MIN + CELLS_PER_BYTE * size, CELLS_MAX)
 
     def spend(self, cells: int, path: str) -> None:
         """Take cells. Raises ``Refused`` when they are too many."""
@@ -130,6 +130,7 @@ class Unsigned(Node):
 
     shape = Scalar(UINT64)
     default = 0
+    bounds = (0, 2**64 - 1)
 
     def __init__(self, wire: int) -> None:
         self.wire = wire
@@ -177,6 +178,8 @@ class Fixed(Node):
             (0, 2**32 - 1) if layout == "<u4" else (-(2 ** (arrow.bit_width - 1)), 2 ** (arrow.bit_width - 1) - 1)
         )
         """Least and largest integer."""
+        self.is_real = pa.types.is_floating(arrow)
+        self.is_single = arrow == pa.float32()
         self._layout = layout
 
     def found(self, view: View, at: Int64s, _ends: Int64s) -> Found:

@@ -20,6 +20,7 @@ from log_format.schemas import message_indexes
 from log_format.schemas.columns.cursor import Cursor, Fault
 from log_format.schemas.columns.document_values import Refused, parsed
 from log_format.schemas.columns.protobuf_alone import lossless_class, message_class
+from log_format.schemas.columns.protobuf_counting import count_items
 from log_format.schemas.columns.protobuf_documents import message_value
 from log_format.schemas.columns.protobuf_scalars import CELLS_MAX, Budget, cells_most
 from log_format.schemas.columns.protobuf_schema import column_names, takes_columns, topic_message
@@ -31,6 +32,8 @@ from log_format.schemas.parsing_protobuf import ProtobufSchema, parse_protobuf
 _BULK_MIN: Final = 16
 """Number of values below which numpy's calls cost more than to read each alone."""
 _HEADER_BYTES: Final = 5
+_UNCOUNTED_CELLS_MAX: Final = 256 * 1024
+"""Cells that the items of a value's lists may take in the library's memory, twice over, without being counted before."""
 
 
 class ProtobufValues:
@@ -124,6 +127,8 @@ class ProtobufValues:
     def _one(self, value: bytes) -> tuple[dict[str, Any], int]:
         """Return the fields of one value, and how many cells its lists take. Raises ``Refused``."""
         body = value[self._behind_indexes(value, _HEADER_BYTES) :]
+        if len(body) * self._message.widest_item > _UNCOUNTED_CELLS_MAX:
+            count_items(self._message, body, Budget(len(body)))
         try:
             raw = self._lossless.FromString(body)
         except DecodeError as error:

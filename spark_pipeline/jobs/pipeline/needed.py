@@ -33,7 +33,7 @@ def advice(settings: Settings, config: TopicConfig) -> str | None:
     if not extras:
         return (
             f"This pipeline only makes columns of JSON. A schema of topic {topic} does that without a second table: 'tidelog "
-            f"schema register {topic}-value FILE', then 'tidelog topic alter {topic} -c value.schema={topic}-value'. It checks "
-            "records from then on before they are acknowledged. See docs/typed-topics.md."
+            f"schema register {topic}-value FILE', then 'tidelog topic alter {topic} --value-schema {topic}-value --backfill'. "
+            "New records are checked before they are acknowledged, and older ones get columns, too. See docs/typed-topics.md."
         )
     return None

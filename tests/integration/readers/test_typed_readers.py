@@ -20,10 +20,12 @@ import polars
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.functions import expr, lit
 
 from spark_pipeline import Way, read_topic
 from tests.support.gateway_process import running_gateway
+from tests.support.spark_avro import spark_avro_jar
 from tests.support.typed_topic import TypedWriter
 from tidelog import Consumer
 
@@ -219,6 +221,16 @@ def test_spark_skips_files_by_members_and_reads_only_those_asked_for(spark: Spar
     assert counts == SKIPPING
     whole, member = (bytes_read(spark, records.select(name)) for name in ("value", "data.id"))
     assert whole - member > 0.8 * ROWS * SEGMENTS * CODE_BYTES
+
+
+def test_sparks_from_avro_reads_the_values_as_the_columns(spark: SparkSession, orders: Orders) -> None:
+    """Behind the five bytes of Confluent's header."""
+    spark.sql(f"ADD JAR '{spark_avro_jar()}'")
+    records = read_topic(spark, orders.store, "orders", way=Way.PARQUET).where("data is not null")
+    decoded = records.select("data", from_avro(expr("substr(value, 6)"), json.dumps(SCHEMA)).alias("decoded")).collect()
+    assert len(decoded) == SEGMENTS * ROWS
+    for row in decoded:
+        assert plain(row["decoded"].asDict(recursive=True)) == plain(row["data"].asDict(recursive=True))
 
 
 def bytes_read(spark: SparkSession, records: DataFrame) -> int:

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
 from tests.support.registry import Registry, record
+from tests.support.waiting import until
 
 ORDER = record("Order", id="long", amount="double")
 LATER = record("Order", id="long", amount="double", note=(["null", "string"], None))
@@ -274,3 +275,31 @@ def test_deleting_versions_changes_what_documents_are_judged_by(typed: Typed) ->
     typed.registry.refused(409, "POST", "/subjects/gone-value/versions", {"schema": changed})
     typed.registry.register("gone-value", ORDER)
     assert typed.produce("gone", {"id": 2, "amount": 1}).status_code == 200
+
+
+def test_a_typed_topic_at_a_journal_gets_its_columns_by_the_drain(typed: Typed) -> None:
+    """By HTTP and by a Kafka client: the door refuses what is wrong, and the drain judges as the door did, over two versions."""
+    first = typed.registry.register("shared-value", ORDER)
+    typed.create("shared", value_schema="shared-value", commit_mode="shared", drain_ms="1000")
+    newer = record("Order", id="long", amount="double", note=("string", "none"))
+
+    def send(number: int) -> None:
+        order = {"id": number, "amount": 1.0}
+        assert typed.produce("shared", order).status_code == 200
+        errors = typed.sent("shared", json.dumps(order).encode(), framed(first, ORDER, order), b"{}")
+        assert [None if error is None else error.code() for error in errors] == [None, None, KafkaError.INVALID_RECORD]
+        assert typed.produce("shared", {"id": "x"}).status_code == 400
+
+    send(1)
+    typed.registry.register("shared-value", newer)
+    assert until(lambda: typed.produce("shared", {"id": 2, "amount": 1.0, "note": "n"}).status_code == 200)
+    send(3)
+    table = until(lambda: found if (found := typed.table("shared")).num_rows == 7 else None)
+    data = table.column("data").to_pylist()
+    assert [one["id"] for one in data] == [1, 1, 1, 2, 3, 3, 3]
+    assert [one["note"] for one in data] == [None, None, None, "n", "none", "none", None]
+    assert table.column("data_error").null_count == 7
+    answer = typed.http.patch("/v1/topics/shared", json={"config": {"commit.mode": "own"}})
+    assert answer.status_code == 200, answer.text
+    assert typed.produce("shared", {"id": 4, "amount": 1.0}).status_code == 200
+    assert typed.table("shared").column("data").to_pylist()[-1] == {"id": 4, "amount": 1.0, "note": "none"}

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from compaction.policy import Policy
 from log_format.records.typed_columns import DATA, DATA_ERROR, TypedColumns
+from log_format.segments.reader import OffsetRange, SegmentReader
 from log_format.topic.append import Append, Batch
 from log_format.topic.changes import AlterTopic
 from log_format.topic.config import Subjects
@@ -21,10 +22,10 @@ LATER = pa.struct([*ORDER, pa.field("note", pa.string())])
 SUBJECTS = Subjects("orders-value")
 
 
-def append(bench: MaintenanceBench, data: pa.DataType, *rows: tuple[bytes, Any]) -> None:
-    """One flush of typed records: key, and the value's members; None: a tombstone."""
+def append(bench: MaintenanceBench, data: pa.DataType, *rows: tuple[bytes, Any], has_left_out: bool = False) -> None:
+    """One flush of typed records: key, and the value's members; None: a tombstone. ``has_left_out``: no value is stored."""
     bench.log.refresh()
-    values = [None if row is None else json.dumps(row).encode() for _, row in rows]
+    values = [None if row is None or has_left_out else json.dumps(row).encode() for _, row in rows]
     plain = batch_of(
         bench.log.state.topic_id or "none", values, 0, keys=[key for key, _ in rows], timestamps_ms=bench.clock.now_ms()
     )
@@ -36,6 +37,7 @@ def append(bench: MaintenanceBench, data: pa.DataType, *rows: tuple[bytes, Any])
         record_bytes_max=plain.record_bytes_max,
         typed=pa.table(columns),
         subjects=SUBJECTS,
+        has_left_out=has_left_out,
     )
     (outcome,) = bench.commit(Append([batch], bench.new_id))
     assert isinstance(outcome, tuple)
@@ -88,4 +90,25 @@ def test_key_compaction_keeps_the_columns_of_the_newest_records(bench: Maintenan
     bench.job(Policy(flushed_min=2, sources_max=4, fan_in=2)).run_round(collect=False)
     rows = [row for segment in bench.log.refresh().manifest.segments() for row in data_of(bench, segment.path)]
     assert sorted(row["id"] for row in rows) == [2, 3, 4, 5]
+    bench.assert_whole()
+
+
+def test_key_compaction_tells_tombstones_from_values_that_are_left_out(bench: MaintenanceBench) -> None:
+    """A value that is left out stays as it is, without its bytes; a tombstone goes in its time, and readers get the documents."""
+    bench.create(1)
+    bench.commit(AlterTopic(partition_count=None, config={"value.schema": SUBJECTS.value}, columns=TypedColumns(ORDER)))
+    for key, row in ((b"a", {"id": 1}), (b"b", {"id": 2}), (b"b", None), (b"c", {"id": 4}), (b"d", {"id": 5})):
+        append(bench, ORDER, (key, row), has_left_out=True)
+    bench.commit(AlterTopic(partition_count=None, config={"cleanup.policy": "compact", "delete.retention.ms": 0}))
+    policy = Policy(flushed_min=2, sources_max=4, fan_in=2)
+    for _ in range(3):
+        bench.job(policy).run_round(collect=False)
+        bench.clock.pass_ms(120_000)
+    found = []
+    for segment in bench.log.refresh().manifest.segments():
+        for table in SegmentReader(bench.store).scan("t", segment, [OffsetRange(0, 0, 100)]):
+            found += table.column("value").to_pylist()
+        stored = pq.read_table(pa.BufferReader(bench.store.get(f"topics/t/{segment.path}")), columns=["value"])
+        assert stored.column("value").null_count == stored.num_rows
+    assert sorted(found) == [b'{"id":1}', b'{"id":4}', b'{"id":5}']
     bench.assert_whole()

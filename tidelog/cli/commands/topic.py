@@ -276,6 +276,10 @@ def _show(topic: Topic, as_json: bool, schemas: Iterable[str] = ()) -> None:
             columns.add_row(column.name, column.type)
         console.print()
         console.print(columns)
+        if topic.config.get("value.keep") == "false":
+            console.print(
+                "Values are not stored where the columns say them: readers get JSON documents made of the columns."
+            )
     console.print()
     console.print(settings)
     console.print()

@@ -281,14 +281,14 @@ async def test_another_gateway_commits_the_object() -> None:
 
 
 async def test_maintenance_drains_with_columns() -> None:
-    """No gateway runs any more; what it can't judge it leaves at the journal."""
+    """No gateway runs any more; what it can't judge it leaves at the journal, for as long as it takes."""
     gateway = make_gateway()
     topic = await typed_topic(gateway, drain_ms=1_000)
     await send(gateway, topic, {"id": 1})
     register_in(gateway.store, SUBJECT, LATER)
     await send(gateway, topic, {"id": 2})
     late = LaterClock()
-    late.ahead_ms = 10_000
+    late.ahead_ms = 2 * REGISTRY_WAIT_MS_MAX
     upkeep = JournalUpkeep(gateway.store, 0, clock=late, new_id=random_id, report=LogReporter())
     fail_registry(gateway.store)
     upkeep.run(failed := Totals(), collect=False)

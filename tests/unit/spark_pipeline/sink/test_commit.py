@@ -124,7 +124,7 @@ def staged(number: int | None, topics: tuple[str, ...] = TOPICS, what: str = "")
 
 def values(store: DyingStore, topic: str) -> list[str]:
     bench = SharedBench(store)
-    reader = PartReader(SegmentReader(store), bench.reader, StoredReaders(store, SystemClock()))
+    reader = PartReader(SegmentReader(store), bench.reader, lambda: StoredReaders(store, SystemClock()))
     state = bench.look(topic)
     ranges = [OffsetRange(partition, 0, int(end)) for partition, end in enumerate(state.next_offsets) if end]
     found = []

@@ -36,7 +36,7 @@ def test_columns_alone_need_no_pipeline() -> None:
     assert "/log/topics/flights" in said
     said = told(typed=False)
     assert said is not None
-    assert "'tidelog topic alter flights -c value.schema=flights-value'" in said
+    assert "'tidelog topic alter flights --value-schema flights-value --backfill'" in said
 
 
 @pytest.mark.parametrize(
