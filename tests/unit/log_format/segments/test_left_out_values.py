@@ -71,6 +71,10 @@ def test_every_reader_makes_the_values() -> None:
     assert record_bytes(some).sum() <= 500 < record_bytes(some).sum() + len(wanted[99 + some.num_rows] or b"") + 1
     scanned = pa.concat_tables(reader.scan("t", ref, [OffsetRange(0, 0, COUNT)], columns=["value"]))
     assert scanned.column("value").to_pylist() == wanted
+    part = pa.field("data", pa.struct([("text", pa.string())]))
+    both = pa.concat_tables(reader.scan("t", ref, [OffsetRange(0, 0, COUNT)], columns=["value"], typed=[part]))
+    assert both.column("value").to_pylist() == wanted
+    assert both.column("data").to_pylist()[:3] == [{"text": ""}, {"text": "x"}, None]
     rewritten = pa.concat_tables(scan_segment(store, "t", ref))
     assert rewritten.column("value").null_count == _records().column("value").null_count
     assert are_tombstones(rewritten).to_pylist() == [index % 3 == 2 for index in range(COUNT)]
