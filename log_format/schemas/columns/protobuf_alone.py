@@ -4,6 +4,8 @@ that it would cut off or judge without a path.
 1. On the wire they are the same, so the library's rules for order, repetition, merging and ``oneof`` hold.
 2. Integers, enums and booleans have 64 bits, strings are bytes, maps are lists of their entries, and nothing is required.
    Extensions are unknown fields.
+3. No name of a schema is a name here, since the library's methods are attributes beside the fields: a field is ``f`` and its
+   number (``attribute``).
 """
 
 from __future__ import annotations
@@ -32,9 +34,34 @@ def lossless_class(files: Iterable[Any], name: str) -> Any:
         name: full name of the message.
     """
     pool = descriptor_pool.DescriptorPool()
+    names = _Names()
     for file in files:
-        pool.AddSerializedFile(_widened(file).SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+        pool.AddSerializedFile(_widened(file, names).SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(names.of(f".{name}")[1:]))
+
+
+def attribute(number: int) -> str:
+    """Return the name of a field by its number."""
+    return f"f{number}"
+
+
+class _Names:
+    """Names of messages in place of their own, by full name; each is declared before it is used."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def declare(self, message: Any, scope: str, new_scope: str) -> None:
+        """Rename a message and those within it."""
+        old = f"{scope}.{message.name}"
+        message.name = f"m{len(self._names)}"
+        self._names[old] = f"{new_scope}.{message.name}"
+        for nested in message.nested_type:
+            self.declare(nested, old, self._names[old])
+
+    def of(self, name: str) -> str:
+        """Return the new name of a message."""
+        return self._names[name]
 
 
 def message_class(files: Iterable[Any], name: str) -> Any:
@@ -45,22 +72,28 @@ def message_class(files: Iterable[Any], name: str) -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
 
 
-def _widened(file: Any) -> Any:
+def _widened(file: Any, names: _Names) -> Any:
     found = descriptor_pb2.FileDescriptorProto()
     found.CopyFrom(file)
-    for part in ("extension", "service", "options"):
+    for part in ("extension", "service", "options", "package", "enum_type"):
         found.ClearField(part)
+    for message in found.message_type:
+        names.declare(message, f".{file.package}".rstrip("."), "")
     waiting = list(found.message_type)
     for message in waiting:  # grows
         waiting.extend(message.nested_type)
-        for part in ("extension", "options"):
+        for part in ("extension", "options", "enum_type", "reserved_name"):
             message.ClearField(part)
+        for index, oneof in enumerate(message.oneof_decl):
+            oneof.Clear()
+            oneof.name = f"o{index}"
         for field in message.field:
-            _widen(field)
+            _widen(field, names)
     return found
 
 
-def _widen(field: Any) -> None:
+def _widen(field: Any, names: _Names) -> None:
+    field.name = attribute(field.number)
     packed = field.options.packed if field.options.HasField("packed") else None
     for part in ("default_value", "options", "json_name"):
         field.ClearField(part)
@@ -68,7 +101,8 @@ def _widen(field: Any) -> None:
         field.options.packed = packed
     if field.type in _WIDER:
         field.type = _WIDER[field.type]
-        if field.type == FieldDescriptorProto.TYPE_INT64:
-            field.ClearField("type_name")
+        field.ClearField("type_name")
+    elif field.type_name:
+        field.type_name = names.of(field.type_name)
     if field.label == FieldDescriptorProto.LABEL_REQUIRED:
         field.label = FieldDescriptorProto.LABEL_OPTIONAL

@@ -20,6 +20,7 @@ from log_format.records.schema import TIMESTAMP
 from log_format.records.varints import Int64s
 from log_format.schemas.columns.cursor import ALL, Rows, spread
 from log_format.schemas.columns.document_values import Refused
+from log_format.schemas.columns.protobuf_alone import attribute
 from log_format.schemas.columns.protobuf_lists import doubt_absent, doubt_twins, packed, repeated, within_budget
 from log_format.schemas.columns.protobuf_scalars import GROUP, LENGTH, Budget, Node, Roots, Sized
 from log_format.schemas.columns.protobuf_view import Flags, View
@@ -58,6 +59,11 @@ class Field:
     node: Node
     form: Form
     oneof: str | None = None
+
+    @property
+    def attribute(self) -> str:
+        """Its name in a message that is read alone."""
+        return attribute(self.number)
 
     @property
     def is_list(self) -> bool:
@@ -234,25 +240,25 @@ class Message(Sized):
             value = self._one(raw, field, where, budget)
             if field.has_column and field.oneof is None:
                 found[field.name] = value
-            elif field.has_column and raw.HasField(field.name):
+            elif field.has_column and raw.HasField(field.attribute):
                 found[field.oneof or ""] = {field.name: value}
         return found
 
     def _one(self, raw: Any, field: Field, path: str, budget: Budget) -> Any:
         node = field.node
         if field.form is Form.MAP:
-            entries = getattr(raw, field.name)
+            entries = getattr(raw, field.attribute)
             budget.spend(len(entries) * node.leaves, path)
             return list(_entries(node, entries, path, budget).items())
         if field.is_list:
-            items = getattr(raw, field.name)
+            items = getattr(raw, field.attribute)
             if isinstance(node, Message):
                 budget.spend(len(items) * node.leaves, path)
             return [node.value(item, f"{path}[{index}]", budget) for index, item in enumerate(items)]
         if field.form is Form.IMPLICIT:
-            return node.value(getattr(raw, field.name), path, budget)
-        if raw.HasField(field.name):
-            return node.value(getattr(raw, field.name), path, budget)
+            return node.value(getattr(raw, field.attribute), path, budget)
+        if raw.HasField(field.attribute):
+            return node.value(getattr(raw, field.attribute), path, budget)
         if field.form is Form.REQUIRED:
             raise Refused(path, "it is missing")
         return None
@@ -343,7 +349,7 @@ def _entries(node: Any, entries: Any, path: str, budget: Budget) -> dict[str, An
         for unknown in UnknownFieldSet(entry):
             if unknown.field_number in (1, 2):
                 raise Refused(path, "the bytes of an entry are not of its type")
-        key = key_field.node.value(entry.key, path, budget)
+        key = key_field.node.value(entry.f1, path, budget)
         name = ("true" if key else "false") if isinstance(key, bool) else str(key)
-        found[name] = value_field.node.value(entry.value, f"{path}.{name[:80]}", budget)
+        found[name] = value_field.node.value(entry.f2, f"{path}.{name[:80]}", budget)
     return found

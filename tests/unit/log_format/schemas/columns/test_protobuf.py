@@ -146,6 +146,22 @@ def test_forms_that_serializers_do_not_write_are_read_as_the_library_reads_them(
         assert _one(reader, body) == (absent | wanted, None)
 
 
+def test_fields_may_have_the_names_of_the_librarys_methods() -> None:
+    """And of anything else: a name of a schema is never one of the program's."""
+    names = ("HasField", "Clear", "FromString", "DESCRIPTOR", "__class__", "class", "None", "WhichOneof", "f2", "mro")
+    fields = " ".join(f"optional int32 {name} = {number};" for number, name in enumerate(names, 1))
+    text = f'syntax = "proto2"; message M {{ {fields} repeated f2 Add = 11; map<int32, f2> m0 = 12; extensions 100 to 200; '
+    reader = protobuf_values(text + "message f2 { optional int32 HasField = 1; enum f1 { o0 = 0; } } }", [])
+    body = b"".join(bytes([number << 3, number]) for number in range(1, 11))
+    wanted = {name: number for number, name in enumerate(names, 1)} | {
+        "Add": [{"HasField": 7}],
+        "m0": [("5", {"HasField": 6})],
+    }
+    more = b"\x5a\x02\x08\x07\x62\x06\x08\x05\x12\x02\x08\x06"
+    assert _one(reader, body + more) == (wanted, None)
+    assert _one(reader, more + body) == (wanted, None)
+
+
 def test_a_program_without_the_library_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no fault of the schema: what needs it waits for a program that has it."""
     monkeypatch.setitem(sys.modules, "log_format.schemas.columns.protobuf_values", None)
