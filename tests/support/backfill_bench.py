@@ -40,7 +40,7 @@ class BackfillBench(MaintenanceBench):
     def alter(self, subjects: Subjects = SUBJECTS, *, backfill: bool = True) -> None:
         """Give the topic its schemas, as a gateway does, and let maintenance give columns to what is there."""
         config = {"value.schema": subjects.value or None, "key.schema": subjects.key or None}
-        config |= {"data.backfill": "on" if backfill else "off"}
+        config |= {"data.backfill": "on" if backfill else "off", "data.on.error": "mark"}
         self.commit(AlterTopic(partition_count=None, config=config, columns=self.readers(subjects).columns))
 
     def produce(self, *values: Any, partition: int = 0, keys: Sequence[bytes | None] | None = None) -> None:

@@ -188,3 +188,21 @@ def test_the_sdk_tells_each_record_its_place(lettered: Lettered) -> None:
     said = run("produce", "sdk", "--json", given="\n".join(values) + "\n")
     assert said.exit_code == 0, said.stderr
     assert json.loads(said.stdout)["dead_letter_count"] == 2
+
+
+def test_letters_of_a_topic_that_leaves_values_out_have_theirs(lettered: Lettered) -> None:
+    """The values of the other records are rendered from their columns; a letter has what was sent."""
+    lettered.create("left-out", value_keep="false")
+    answer = lettered.produce("left-out", {"id": 1}, "x", {"id": 2})
+    assert [one["index"] for one in answer.json()["dead_letters"]] == [1]
+    assert lettered.values("left-out") == [{"id": 1}, {"id": 2}]
+    assert lettered.values("left-out.dead-letters") == ["x"]
+    sink = pa.BufferOutputStream()
+    table = pa.table({"value": pa.array([b'{"id":3}', b"y", b'{"id":4}'], pa.binary())})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    headers = {"Content-Type": "application/vnd.apache.arrow.stream"}
+    sent = lettered.http.post("/v1/topics/left-out/records", content=sink.getvalue().to_pybytes(), headers=headers)
+    assert [one["index"] for one in sent.json()["dead_letters"]] == [1]
+    assert lettered.values("left-out") == [{"id": number} for number in (1, 2, 3, 4)]
+    assert lettered.values("left-out.dead-letters") == ["x", "y"]
