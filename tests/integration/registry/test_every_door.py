@@ -40,6 +40,14 @@ NO_DOOR: Final = {
     "PUT /v1/queues/{queue}": "names the topic of dead letters; `:settle` puts them there",
     "DELETE /v1/topics/{topic}/scheduled/{scheduled}": "takes a record away",
     "kafka add_partitions_to_txn": "names what the transaction will write to",
+    **dict.fromkeys(
+        (
+            "POST /v1/topics",
+            "PATCH /v1/topics/{topic}",
+            *("kafka create_topics", "kafka alter_configs", "kafka incremental_alter_configs"),
+        ),
+        "names the topic of dead letters; producing puts them there",
+    ),
     "kafka share_group_heartbeat": "makes a queue",
     "kafka alter_share_group_offsets": "makes a queue",
 }
