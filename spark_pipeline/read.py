@@ -70,6 +70,8 @@ def read_topic(
     ``way``: the reader; by default the one expected to be faster for the whole topic. Only Delta's can read a version. Log
     starts are those of this call or later ones. The session must come from ``session``, or have been given to ``register``.
 
+    With ``value.keep=false`` ``Way.TIDELOG`` is the default, since values that are not stored are null by the others.
+
     ``Way.PARQUET`` is the fastest: Spark's Parquet reader on the segments that the log names at this call, with no table log to
     replay for a query. A later query gives the records of this call, as long as the segments exist: for
     ``deleted.file.retention.ms``, in a busy topic for an hour at least (``deleted.file.retention.count``).
@@ -96,6 +98,7 @@ def read_topic(
             commit_count=max(state.version - log.first_kept_version(), 0),
             segment_count=state.manifest.segment_count(),
             record_count=record_count,
+            leaves_out_values=state.config.choice("value.keep") == "false",
         )
     if way is Way.TIDELOG:
         return _by_tidelog(spark, store).option("subscribe", topic).load()

@@ -48,9 +48,13 @@ COSTS: Final[Mapping[Way, Cost]] = MappingProxyType(
 )
 
 
-def faster_way(*, commit_count: int, segment_count: int, record_count: int) -> Way:
+def faster_way(*, commit_count: int, segment_count: int, record_count: int, leaves_out_values: bool = False) -> Way:
     """Return the reader expected to be faster for a batch of all columns; ``format("tidelog")`` if they are equal.
+
+    With ``leaves_out_values`` (``value.keep=false``) it is always ``format("tidelog")``, which alone makes values of the columns.
 
     Never ``PARQUET``: it does not read the state at the query's time.
     """
+    if leaves_out_values:
+        return Way.TIDELOG
     return min(COSTS, key=lambda way: COSTS[way].of(commit_count, segment_count, record_count))

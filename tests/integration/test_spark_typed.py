@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from spark_pipeline import Way, read_topic
 from tests.support.drained_stream import drain
 from tests.support.gateway_process import running_gateway
 from tests.support.registry import record
@@ -99,3 +101,22 @@ def test_columns_go_from_topic_to_topic(
         with pytest.raises(PySparkException, match=message):
             wrong.write.format("tidelog").mode("append").options(topic=topic, **option).save()
     assert spark.read.format("tidelog").options(store=store, subscribe="to").load().count() == 5
+
+
+def test_values_that_are_not_stored_are_read_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """``read_topic`` takes the reader that makes them of the columns; Delta's has the columns."""
+    store = str(tmp_path / "store")
+    with (
+        running_gateway(store, tmp_path / "gateway.log") as gateway,
+        httpx.Client(base_url=gateway.url, timeout=60, trust_env=False) as http,
+    ):
+        schema = {"schema": record("Order", id="long")}
+        assert http.post("/registry/subjects/orders-value/versions", json=schema).status_code == 200
+        config = {"value.schema": "orders-value", "value.keep": "false"}
+        assert http.post("/v1/topics", json={"name": "orders", "config": config}).status_code == 201
+        body = {"records": [{"value": {"id": 7}}]}
+        assert http.post("/v1/topics/orders/records", json=body).status_code == 200
+    (row,) = read_topic(spark, store, "orders").select("value", "data").collect()
+    assert (bytes(row["value"]), row["data"]["id"]) == (b'{"id":7}', 7)
+    (row,) = read_topic(spark, store, "orders", way=Way.DELTA).select("value", "data").collect()
+    assert (row["value"], row["data"]["id"]) == (None, 7)

@@ -32,3 +32,9 @@ def test_more_records_never_speak_for_python() -> None:
     ]
     assert ways == sorted(ways, key=[Way.TIDELOG, Way.DELTA].index)
     assert {*ways} == {Way.TIDELOG, Way.DELTA}
+
+
+def test_values_that_are_not_stored_have_one_reader() -> None:
+    """Whatever the sizes are: the others would give null."""
+    assert faster_way(commit_count=0, segment_count=1, record_count=10**7) is Way.DELTA
+    assert faster_way(commit_count=0, segment_count=1, record_count=10**7, leaves_out_values=True) is Way.TIDELOG
