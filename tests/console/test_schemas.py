@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import fastavro
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 from playwright.sync_api import expect
 
 from tests.support.accessibility import overflow
@@ -188,6 +189,62 @@ def test_values_are_shown_as_their_schemas_mean_them(tab: Tab, gateway: GatewayP
     expect(page.get_by_text(f"Schema {schema_id} (AVRO)")).to_be_visible()
     page.get_by_role("button", name="Hex").click()
     expect(page.get_by_label("Value", exact=True)).to_contain_text("00000000  00 00")
+
+
+PROTO = """syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+message Other { int32 n = 1; }
+message Order {
+  message Line { string sku = 1; sint64 count = 2; }
+  enum Kind { NONE = 0; SALE = 1; }
+  int64 id = 1; uint64 big = 2; double amount = 3; bool is_paid = 4; Kind kind = 5; repeated Line lines = 6;
+  map<string, int32> counts = 7; repeated int32 packed = 8; bytes raw = 9; google.protobuf.Timestamp at = 10;
+  fixed64 wide = 11; float ratio = 12; oneof way { string road = 13; string rail = 14; }
+  sfixed32 less = 15; repeated float many = 16;
+}
+"""
+
+
+def proto_order(gateway: GatewayProcess, schema_id: int) -> bytes:
+    """An order of ``PROTO`` with every member, as Google's library writes it, behind the index of its message."""
+    answer = gateway.http.get(f"/registry/schemas/ids/{schema_id}", params={"format": "serialized"})
+    file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(answer.json()["schema"]))
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(file.SerializeToString())
+    made = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))(
+        id=-(2**60) - 1, big=2**64 - 1, amount=2.5, is_paid=True, kind=1, packed=[1, -2, 300], raw=b"\xff", wide=2**53 + 1,
+        ratio=0.5, rail="ä", less=-7, counts={"n": 2}, lines=[{"sku": "</script>", "count": -3}, {}], many=[0.25, 1.5],
+        at={"seconds": 1_769_817_600, "nanos": 500_000_000},
+    )  # fmt: skip
+    written: bytes = made.SerializeToString()
+    return b"\x02\x02" + written
+
+
+def test_values_of_protobuf_are_shown_by_their_descriptor(tab: Tab, gateway: GatewayProcess) -> None:
+    """Every kind of member that is set, by its declared name; whole numbers keep their digits; damaged bytes stay bytes."""
+    schema_id = register(gateway, "proto-value", PROTO, schemaType="PROTOBUF")
+    header = b"\0" + schema_id.to_bytes(4, "big")
+    good = header + proto_order(gateway, schema_id)
+    values = [good, header + b"\0\x08\x05", good[:-1], header + b"\x02\x12\x08\x01"]
+    gateway.topic("proto")
+    records = {"records": [{"value_base64": base64.b64encode(value).decode()} for value in values]}
+    assert gateway.http.post("/v1/topics/proto/records", json=records).status_code == 200
+    page = tab.open("/topics/proto/messages")
+    expect(page.get_by_text('{"id":-1152921504606846977,"big":18446744073709551615,"amount":2.5')).to_be_visible()
+    expect(page.get_by_role("cell", name='{"n":5}')).to_be_visible()
+    for offset, why in ((2, "ends too early"), (3, "names no message")):
+        page.get_by_role("button", name=f"0:{offset}").click()
+        expect(page.get_by_role("dialog").get_by_text(why)).to_be_visible()
+        page.keyboard.press("Escape")
+    page.get_by_role("button", name="0:0").click()
+    assert json.loads(page.get_by_label("Value", exact=True).inner_text()) == {
+        "id": -1152921504606846977, "big": 18446744073709551615, "amount": 2.5, "is_paid": True, "kind": "SALE",
+        "lines": [{"sku": "</script>", "count": -3}, {}], "counts": {"n": 2}, "packed": [1, -2, 300], "raw": "/w==",
+        "at": "2026-01-31T00:00:00.500000000Z", "wide": 9007199254740993, "ratio": 0.5, "rail": "ä", "less": -7,
+        "many": [0.25, 1.5],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 // Schemas of the registry, and values that name one: a zero byte, the id of the schema in four bytes, and the value. They become JSON
-// text, so that long integers keep their digits: Avro by its schema, JSON as it is. Protobuf is not decoded.
+// text, so that long integers keep their digits: Avro by its schema, JSON as it is, Protobuf by its descriptor (protobuf.js).
 
 import { get, path } from "./api.js";
+import { protobufReader } from "./protobuf.js";
 import { bytesOf } from "./record.js";
 
 const HEADER = 5, BYTES_MAX = 200000, STEPS_MAX = 200000, IDS_MAX = 200, UNKNOWN_MAX = 10;
@@ -101,9 +102,9 @@ function reader(schema, named, space) {
   return read;
 }
 
-// From the bytes of a value with header to JSON text; null for a schema of Protobuf.
-export function decoder({ schema, schemaType: type = "AVRO" }) {
-  if (type === "PROTOBUF") return null;
+// From the bytes of a value with header to JSON text. `serialized`: the descriptor of a schema of Protobuf.
+export function decoder({ schema, schemaType: type = "AVRO" }, serialized) {
+  if (type === "PROTOBUF") { const read = protobufReader(serialized); return (bytes) => read(bytes.subarray(HEADER)); }
   if (type === "JSON") return (bytes) => new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(HEADER));
   const read = reader(JSON.parse(schema), new Map(), "");
   return (bytes) => {
@@ -113,6 +114,12 @@ export function decoder({ schema, schemaType: type = "AVRO" }) {
   };
 }
 
+async function learnt(id) {
+  const one = await get(registry`/schemas/ids/${id}`, { query: { format: "resolved" } });
+  const serialized = one.schemaType === "PROTOBUF" ? (await get(registry`/schemas/ids/${id}`, { query: { format: "serialized" } })).schema : null;
+  return { type: one.schemaType || "AVRO", read: decoder(one, serialized) };
+}
+
 // Any binary value may begin like one that names a schema, so after `UNKNOWN_MAX` unknown ids no other is asked for.
 const known = new Map();
 let unknown = 0;
@@ -120,7 +127,7 @@ function found(id) {
   if (!known.has(id) && unknown >= UNKNOWN_MAX) return { why: "it was not looked up, since other ids were unknown" };
   if (!known.has(id)) {
     if (known.size >= IDS_MAX) known.delete(known.keys().next().value);
-    known.set(id, get(registry`/schemas/ids/${id}`, { query: { format: "resolved" } }).then((one) => ({ type: one.schemaType || "AVRO", read: decoder(one) })).catch((problem) => { unknown += 1; return { why: problem.message }; }));
+    known.set(id, learnt(id).catch((problem) => { unknown += 1; return { why: problem.message }; }));
   }
   return known.get(id);
 }
@@ -134,7 +141,7 @@ export async function decode(records) {
     const bytes = bytesOf(record, name), id = idOf(bytes);
     if (id === null) return;
     const { type, read, why } = await found(id);
-    let shown = { id, type, why: why || (read ? "" : `values of type ${type} are not decoded here`) };
+    let shown = { id, type, why };
     try { if (read) shown = { id, type, text: read(bytes) }; } catch (problem) { shown.why = `the value is not of the schema: ${problem.message}`; }
     record[`${name}_decoded`] = shown;
   })));
