@@ -1,7 +1,7 @@
 """What a pipeline is needed for: a topic with a schema has typed columns without one.
 
-Checks in SQL, aggregates and a topic of dead letters are a pipeline's. Columns made of JSON alone are the topic's own, in the
-commit that acknowledges the record, and in no second table.
+Checks in SQL and aggregates are a pipeline's. Columns made of JSON alone are the topic's own, in the commit that acknowledges
+the record, and in no second table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def advice(settings: Settings, config: TopicConfig) -> str | None:
         return (
             f"This pipeline is not needed: topic {topic} has the schema {subject}, so its own table has typed columns as soon as "
             f"a record is acknowledged (select data.* of {settings.store}/topics/{topic}). Stop it and query that table; "
-            "data.on.error=mark keeps invalid records there, with the reason in data_error. See docs/typed-topics.md."
+            "data.on.error says what becomes of invalid records (reject, mark, dead-letter). See docs/typed-topics.md."
         )
     if subject:
         return (
