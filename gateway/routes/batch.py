@@ -201,10 +201,11 @@ async def _routed(
             is_quick = readers is None or len(incoming) <= INLINE_TYPED_MAX
             return await (codec if is_quick else codec._replace(is_inline=False)).do(work)
         except MisfitRecords as misfit:
-            newer_readers = await engine.schema_readers.newer(subjects, misfit.misfits, arrival_ms)
+            assert readers is not None
+            newer_readers = await engine.schema_readers.newer(subjects, misfit.misfits, readers.readers, arrival_ms)
             if newer_readers is not None:
                 readers = KnownReaders(newer_readers)
-            elif misfit.is_marked and readers is not None:
+            elif misfit.is_marked:
                 readers = readers._replace(is_newest=True)
             else:
                 raise misfit.refusal from None

@@ -73,18 +73,17 @@ class ReaderCache:
         return (await self._of(subjects, self._schemas.state)).columns
 
     async def newer(
-        self, subjects: Subjects, misfits: Sequence[Misfit], arrival_ms: int | None = None
+        self, subjects: Subjects, misfits: Sequence[Misfit], known: RecordReaders, arrival_ms: int | None = None
     ) -> RecordReaders | None:
         """Return the readers after a look at the registry that began after ``arrival_ms`` (monotonic), and which others share;
-        None if it knows no more.
+        None if these are ``known``, which found the misfits.
 
         Raises the same errors as ``of``: while the registry can't be read, nobody is refused by what is known.
         """
         if not misfits:
             return None
-        before = _key(subjects, self._schemas.state)
-        state = await self._schemas.fresh(arrival_ms)
-        return None if _key(subjects, state) == before else await self._of(subjects, state)
+        found = await self._of(subjects, await self._schemas.fresh(arrival_ms))
+        return None if found is known else found
 
     async def know(self, subjects: Subjects) -> None:
         """Look at the registry before ``type_records`` judges records that another gateway may have accepted.

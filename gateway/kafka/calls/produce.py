@@ -85,7 +85,7 @@ async def produce(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
     else:
         decoded = decode_all(call, admitted)
     if has_schemas:
-        decoded = await judged_by_newer(call, decoded)
+        decoded = await judged_by_newer(call, decoded, readers)
     del admitted
     submitted = await _submit_all(call, decoded)
     call.spend(PRODUCE_BYTES, sum(part.size_bytes for part in decoded if isinstance(part, DecodedBatch)))

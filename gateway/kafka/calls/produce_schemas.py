@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gateway.kafka.call import KafkaCall, yield_to_loop
 from gateway.kafka.calls.batch_origin import produce_error
@@ -41,9 +41,9 @@ async def with_readers(call: KafkaCall, parts: Admitted) -> tuple[Admitted, dict
 
 
 async def judged_by_newer(
-    call: KafkaCall, parts: list[DecodedBatch | PartitionAnswer]
+    call: KafkaCall, parts: list[DecodedBatch | PartitionAnswer], known: Mapping[Subjects, RecordReaders]
 ) -> list[DecodedBatch | PartitionAnswer]:
-    """Return the batches, those with records of unknown schemas judged again if the registry knows more by now."""
+    """Return the batches, those with records that don't fit judged again if the registry knows more than ``known`` by now."""
     found: list[DecodedBatch | PartitionAnswer] = []
     readers: dict[Subjects, RecordReaders] = {}
     arrival_ms = call.engine.clock.monotonic_ms()
@@ -51,7 +51,7 @@ async def judged_by_newer(
         if isinstance(part, DecodedBatch) and part.misfits:
             subjects = part.admitted.state.config.subjects
             try:
-                reader = await call.engine.schema_readers.newer(subjects, part.misfits, arrival_ms)
+                reader = await call.engine.schema_readers.newer(subjects, part.misfits, known[subjects], arrival_ms)
             except TidelogError as error:
                 found.append(PartitionAnswer(part.admitted.partition, produce_error(error)))
                 continue
