@@ -113,7 +113,9 @@ def imported(servers: str, directory: Path) -> str:
             text = json.dumps({"type": "record", "name": f"Imported{number}", "fields": fields})
             source.register(f"imported-{number}", text)
         ids = {
-            name: source.call("GET", f"/subjects/{name}/versions/1")["id"] for name in source.call("GET", "/subjects")
+            name: source.call("GET", f"/subjects/{name}/versions/1")["id"]
+            for name in source.call("GET", "/subjects")
+            if name.startswith("imported-")
         }
         options = ("--url", GATEWAYS[servers].removesuffix("/registry"), "--prefix", "imported-", "--json")
         command = [sys.executable, "-m", "tidelog", "schema", "import", other.address + SCHEMAS, *options]
