@@ -37,6 +37,7 @@ from tidelog.cli.app import app
 from tidelog.errors import UnknownSchema
 
 ORDER = '{"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}'
+SALE = ORDER.replace("Order", "Sale").replace("]", ', {"name": "amount", "type": "double"}]')
 ENDLESS = ("serve --", "--follow", "--watch", "tail orders", "--every")
 ELSEWHERE = (
     "s3://",
@@ -158,8 +159,13 @@ def _fill(url: str, token_file: Path, directory: Path) -> None:
                 producer.send("orders", f"order {number}", key=f"user-{number}", partition=partition)
         admin.create_topic("quiet", 1, {"flush.ms": 0, "commit.mode": "shared"})
         producer.send("quiet", "at a journal")
+        admin.schemas().register("sales-value", SALE)
+        admin.create_topic("sales", 1, {"flush.ms": 0, "value.schema": "sales-value"})
+        producer.send("sales", '{"id": 1, "amount": 3.5}')
     (directory / "access.log").write_text("GET / 200\nGET /orders 200\n")
     (directory / "order.avsc").write_text(ORDER)
+    with pa.OSFile(str(directory / "schema.arrow"), "wb") as file:
+        file.write(pa.schema([("id", pa.int64())]).serialize())
     (directory / "order.json").write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
     (directory / "cart.avsc").write_text(
         '{"type": "record", "name": "Cart", "fields": [{"name": "order", "type": "shop.Order"}]}'
@@ -223,13 +229,17 @@ def _prepare(shell: Shell, example: str) -> str:
 
 
 def _prepare_schemas(admin: Admin, example: str) -> None:
-    """The subject has one version, unless the example registers it."""
+    """The subject has one version, or three to compare, unless the example registers it."""
     schemas = admin.schemas()
     for subject in ("cart-value", "orders-value"):
         with contextlib.suppress(UnknownSchema):
             schemas.delete(subject, permanent=True)
     if "register orders-value" not in example:
         schemas.register("orders-value", ORDER)
+    if "schema diff" in example:
+        for name in ("note", "place"):
+            member = f', {{"name": "{name}", "type": ["null", "string"], "default": null}}]'
+            schemas.register("orders-value", ORDER.replace("]", member))
 
 
 def _restore(shell: Shell, example: str) -> None:

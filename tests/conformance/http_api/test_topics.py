@@ -267,7 +267,7 @@ def test_a_typed_topic_names_its_columns(api: Api) -> None:
     schema = json.dumps({"type": "record", "name": "Order", "fields": members})
     made = api.http.post(f"/registry/subjects/{subject}/versions", json={"schema": schema})
     assert made.status_code == 200, made.text
-    config = {"value.schema": subject, "data.on.error": "mark", "flush.ms": 0}
+    config = {"value.schema": subject, "data.on.error": "mark", "flush.ms": 0, "commit.mode": "own"}
     assert api.http.post("/v1/topics", json={"name": name, "config": config}).status_code == 201
     value = {"id": 1, "place": {"city": "Rome"}, "items": [{"sku": "a"}], "counts": {"a": 1}}
     assert api.produce(name, {"value": value}, {"value": {"id": "one"}}, {"value": None}).status_code == 200

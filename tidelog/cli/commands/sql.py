@@ -67,7 +67,7 @@ def sql(
     \b
     Examples:
       tidelog sql 'select count(*), max(timestamp) from orders'
-      tidelog sql 'select data.id, sum(data.amount) from orders group by 1'
+      tidelog sql 'select data.id, sum(data.amount) from sales group by 1'
       tidelog sql "select try_cast(value as json)->>'amount' as amount, count(*) from orders group by 1" --from 1h
       tidelog sql 'select "key", count(*) as records from orders group by 1 order by 2 desc limit 10' --json
     """

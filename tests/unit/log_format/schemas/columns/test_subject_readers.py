@@ -45,9 +45,9 @@ def test_a_version_is_read_by_one_reader_in_each_state_of_its_subject(tmp_path: 
     readers = StoredReaders(LocalStore(tmp_path), SystemClock())
     kept = []
     gc.collect()
-    before = sum(isinstance(one, SchemaReader) for one in gc.get_objects())
+    before = sum(type(one) is SchemaReader for one in gc.get_objects())
     for number in range(10):
         register_schema(str(tmp_path), SUBJECTS.value, record("Order", id="long", **{f"n{number}": ("int", 0)}))
         kept.append(readers.newest(SUBJECTS))
     assert len(set(map(id, kept))) == 10
-    assert sum(isinstance(one, SchemaReader) for one in gc.get_objects()) - before == 10
+    assert sum(type(one) is SchemaReader for one in gc.get_objects()) - before == 10
