@@ -12,16 +12,14 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from deltalake import DeltaTable
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
-from tests.support.registry import Registry
+from tests.support.typed_gateway import TypedGateway, typed_gateway
 
 ORDER = """syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";
 message Order { int64 id = 1; double amount = 2; Kind kind = 3; google.protobuf.Timestamp at_time = 4; repeated string tags = 5;
@@ -29,53 +27,21 @@ message Order { int64 id = 1; double amount = 2; Kind kind = 3; google.protobuf.
 LATER = ORDER.replace("repeated string tags = 5;", "repeated string tags = 5; optional string note = 6;")
 
 
-class Typed:
-    """A gateway with a registry and a listener for Kafka's clients."""
+def register(typed: TypedGateway, subject: str, schema: str) -> int:
+    """Register a schema."""
+    return typed.registry.register(subject, schema, schemaType="PROTOBUF")
 
-    def __init__(self, gateway: KafkaGateway) -> None:
-        self.gateway = gateway
-        self.http = httpx.Client(base_url=gateway.url, timeout=60, trust_env=False)
-        self.registry = Registry(f"{gateway.url}/registry")
 
-    def register(self, subject: str, schema: str) -> int:
-        """Register a schema."""
-        return self.registry.register(subject, schema, schemaType="PROTOBUF")
-
-    def create(self, topic: str, **config: str) -> None:
-        """Create a topic whose values are of its subject."""
-        settings = {"value.schema": f"{topic}-value"} | {
-            name.replace("_", "."): value for name, value in config.items()
-        }
-        answer = self.http.post("/v1/topics", json={"name": topic, "config": settings})
-        assert answer.status_code == 201, answer.text
-
-    def produce(self, topic: str, *values: Any) -> httpx.Response:
-        """Append JSON values in one request."""
-        return self.http.post(f"/v1/topics/{topic}/records", json={"records": [{"value": value} for value in values]})
-
-    def sent(self, topic: str, *values: bytes | None) -> list[KafkaError | None]:
-        """Send each value by a Kafka client, one after the other; the error of each."""
-        producer = Producer({"bootstrap.servers": self.gateway.kafka})
-        found: list[KafkaError | None] = []
-        for value in values:
-            producer.produce(topic, value, on_delivery=lambda error, _: found.append(error))
-            assert producer.flush(30) == 0
-        return found
-
-    def table(self, topic: str) -> pa.Table:
-        """The topic's table as a Delta reader reads it, by offset."""
-        return DeltaTable(f"{self.gateway.store}/topics/{topic}").to_pyarrow_table().sort_by("offset")
+def create(typed: TypedGateway, topic: str, **config: str) -> None:
+    """Create a topic whose values are of its subject."""
+    typed.create(topic, **{"value_schema": f"{topic}-value", **config})
 
 
 @pytest.fixture(scope="module")
-def typed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TypedGateway]:
     """One gateway for all tests here; each has its own topic and subject."""
-    folder = tmp_path_factory.mktemp("protobuf")
-    with kafka_gateway(folder / "store", folder / "log") as gateway:
-        made = Typed(gateway)
+    with typed_gateway(tmp_path_factory.mktemp("protobuf")) as made:
         yield made
-        made.http.close()
-        made.registry.close()
 
 
 @pytest.fixture
@@ -113,7 +79,7 @@ def _class(name: str) -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
 
 
-def test_confluents_serializer_with_references_and_nested_messages(typed: Typed, topic: str) -> None:
+def test_confluents_serializer_with_references_and_nested_messages(typed: TypedGateway, topic: str) -> None:
     """Its values are stored as they are and are columns; its deserializer reads them again; damaged ones are refused alone."""
     kind = _class("tests.shop.Shop.Order")
     context = SerializationContext(topic, MessageField.VALUE)
@@ -125,7 +91,7 @@ def test_confluents_serializer_with_references_and_nested_messages(typed: Typed,
         serializer = ProtobufSerializer(kind, client)
         written = [serializer(value, context) for value in values]
         assert written[0][5:8] == b"\x04\x00\x02"
-        typed.create(topic)
+        create(typed, topic)
         first, second = written
         errors = typed.sent(
             topic, first, second, None, first[:-1], first + b"\0", first[:5], b"\0\0\0\xff\xff\0", first[:5] + b"\0"
@@ -144,11 +110,11 @@ def test_confluents_serializer_with_references_and_nested_messages(typed: Typed,
     assert three is None
 
 
-def test_documents_in_protobufs_json(typed: Typed, topic: str) -> None:
+def test_documents_in_protobufs_json(typed: TypedGateway, topic: str) -> None:
     """By HTTP as JSON and as lines: both names of a field, integers as text; a wrong one is refused by its path, and nothing is
     stored."""
-    typed.register(f"{topic}-value", ORDER)
-    typed.create(topic)
+    register(typed, f"{topic}-value", ORDER)
+    create(typed, topic)
     order = {"id": "9007199254740993", "amount": 1, "kind": "PAID", "atTime": "2026-01-31T00:00:00.5Z"}
     assert typed.produce(topic, order, None).status_code == 200
     lines = json.dumps({"value": {"at_time": None, "tags": ["a"]}})
@@ -172,10 +138,10 @@ def test_documents_in_protobufs_json(typed: Typed, topic: str) -> None:
     assert last == {"id": 0, "amount": 0.0, "kind": "NEW", "at_time": None, "tags": ["a"]}
 
 
-def test_an_arrow_body_of_serialized_values(typed: Typed, topic: str) -> None:
+def test_an_arrow_body_of_serialized_values(typed: TypedGateway, topic: str) -> None:
     """A column of Confluent's bytes; one that is damaged refuses the request by its row."""
-    schema_id = typed.register(f"{topic}-value", ORDER)
-    typed.create(topic)
+    schema_id = register(typed, f"{topic}-value", ORDER)
+    create(typed, topic)
     framed = b"\0" + schema_id.to_bytes(4, "big") + b"\0"
 
     def send(*values: bytes) -> httpx.Response:
@@ -195,10 +161,10 @@ def test_an_arrow_body_of_serialized_values(typed: Typed, topic: str) -> None:
     assert {(one["id"], one["kind"]) for one in data} == {(7, "PAID")}
 
 
-def test_what_is_wrong_can_be_marked(typed: Typed, topic: str) -> None:
+def test_what_is_wrong_can_be_marked(typed: TypedGateway, topic: str) -> None:
     """It keeps its offset and its bytes, and says why it has no columns."""
-    schema_id = typed.register(f"{topic}-value", ORDER)
-    typed.create(topic, data_on_error="mark")
+    schema_id = register(typed, f"{topic}-value", ORDER)
+    create(typed, topic, data_on_error="mark")
     framed = b"\0" + schema_id.to_bytes(4, "big") + b"\0"
     assert typed.sent(topic, framed + b"\x18\x05", framed + b"\x08") == [None, None]
     assert typed.produce(topic, {"id": 1}, {"id": "one"}).status_code == 200
@@ -211,11 +177,11 @@ def test_what_is_wrong_can_be_marked(typed: Typed, topic: str) -> None:
     assert reasons[3].startswith("value.id: it must be an integer")
 
 
-def test_versions_widen_and_what_columns_cant_take_is_refused(typed: Typed, topic: str) -> None:
+def test_versions_widen_and_what_columns_cant_take_is_refused(typed: TypedGateway, topic: str) -> None:
     """A new field widens the table; another type of a number, and another name of one, are 409 with the way out."""
-    old = typed.register(f"{topic}-value", ORDER)
-    typed.create(topic)
-    new = typed.register(f"{topic}-value", LATER)
+    old = register(typed, f"{topic}-value", ORDER)
+    create(typed, topic)
+    new = register(typed, f"{topic}-value", LATER)
     values = [b"\0" + number.to_bytes(4, "big") + b"\0\x08\x05" for number in (old, new)]
     assert typed.sent(topic, values[0], values[1] + b"\x32\x01n") == [None, None]
     data = typed.table(topic).column("data").to_pylist()
@@ -233,7 +199,7 @@ def test_versions_widen_and_what_columns_cant_take_is_refused(typed: Typed, topi
         message = typed.registry.refused(409, "POST", f"/subjects/{topic}-value/versions", body)
         assert reason in message
         assert "use a new field, or a new subject and topic" in message
-    typed.register(f"{topic}-value", LATER.replace("repeated string tags = 5;", ""))
+    register(typed, f"{topic}-value", LATER.replace("repeated string tags = 5;", ""))
 
 
 @pytest.mark.parametrize(
@@ -248,22 +214,22 @@ def test_versions_widen_and_what_columns_cant_take_is_refused(typed: Typed, topi
     ],
 )
 def test_a_schema_that_columns_cant_have_is_refused_by_its_member(
-    typed: Typed, topic: str, schema: str, reason: str
+    typed: TypedGateway, topic: str, schema: str, reason: str
 ) -> None:
     """The topic is not made, and the answer says what is wrong with the schema."""
-    typed.register(f"{topic}-value", schema)
+    register(typed, f"{topic}-value", schema)
     answer = typed.http.post("/v1/topics", json={"name": topic, "config": {"value.schema": f"{topic}-value"}})
     assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_CONFIG")
     assert reason in answer.json()["detail"]
 
 
-def test_hostile_values_take_no_gateway_down(typed: Typed, topic: str) -> None:
+def test_hostile_values_take_no_gateway_down(typed: TypedGateway, topic: str) -> None:
     """Items without bytes of many columns, groups that never end, fields in another order: answered soon, and others go on."""
     fields = " ".join(f"int64 f{number} = {number};" for number in range(1, 500))
-    schema_id = typed.register(
-        f"{topic}-value", f'syntax = "proto3"; message M {{ repeated N a = 1; }} message N {{ {fields} }}'
+    schema_id = register(
+        typed, f"{topic}-value", f'syntax = "proto3"; message M {{ repeated N a = 1; }} message N {{ {fields} }}'
     )
-    typed.create(topic)
+    create(typed, topic)
     framed = b"\0" + schema_id.to_bytes(4, "big") + b"\0"
     values = (
         framed + b"\x0a\0" * 300_000,

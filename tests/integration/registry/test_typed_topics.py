@@ -9,13 +9,11 @@ from typing import Any
 
 import fastavro
 import httpx
-import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, Producer
-from deltalake import DeltaTable
 
-from tests.support.kafka_gateway import KafkaGateway, kafka_gateway
-from tests.support.registry import Registry, record
+from tests.support.registry import record
+from tests.support.typed_gateway import TypedGateway, typed_gateway
 from tests.support.waiting import until
 
 ORDER = record("Order", id="long", amount="double")
@@ -30,47 +28,11 @@ DOCUMENT = json.dumps(
 )
 
 
-class Typed:
-    """A gateway with a registry and a listener for Kafka's clients."""
-
-    def __init__(self, gateway: KafkaGateway) -> None:
-        self.gateway = gateway
-        self.http = httpx.Client(base_url=gateway.url, timeout=60, trust_env=False)
-        self.registry = Registry(f"{gateway.url}/registry")
-
-    def create(self, topic: str, **config: str) -> None:
-        """Create a topic with these settings; names have underscores for dots."""
-        settings = {name.replace("_", "."): value for name, value in config.items()}
-        answer = self.http.post("/v1/topics", json={"name": topic, "config": settings})
-        assert answer.status_code == 201, answer.text
-
-    def produce(self, topic: str, *values: Any) -> httpx.Response:
-        """Append JSON values in one request."""
-        return self.http.post(f"/v1/topics/{topic}/records", json={"records": [{"value": value} for value in values]})
-
-    def sent(self, topic: str, *values: bytes) -> list[KafkaError | None]:
-        """Send each value by a Kafka client, one after the other; the error of each."""
-        producer = Producer({"bootstrap.servers": self.gateway.kafka})
-        found: list[KafkaError | None] = []
-        for value in values:
-            producer.produce(topic, value, on_delivery=lambda error, _: found.append(error))
-            assert producer.flush(30) == 0
-        return found
-
-    def table(self, topic: str) -> pa.Table:
-        """The topic's table as a Delta reader reads it, by offset."""
-        return DeltaTable(f"{self.gateway.store}/topics/{topic}").to_pyarrow_table().sort_by("offset")
-
-
 @pytest.fixture(scope="module")
-def typed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TypedGateway]:
     """One gateway for all tests here; each has its own topic and subject."""
-    folder = tmp_path_factory.mktemp("typed")
-    with kafka_gateway(folder / "store", folder / "log") as gateway:
-        made = Typed(gateway)
+    with typed_gateway(tmp_path_factory.mktemp("typed")) as made:
         yield made
-        made.http.close()
-        made.registry.close()
 
 
 def framed(schema_id: int, schema: str, value: Any) -> bytes:
@@ -80,7 +42,7 @@ def framed(schema_id: int, schema: str, value: Any) -> bytes:
     return b"\0" + schema_id.to_bytes(4, "big") + stream.getvalue()
 
 
-def test_documents_become_columns_at_the_acknowledgement(typed: Typed) -> None:
+def test_documents_become_columns_at_the_acknowledgement(typed: TypedGateway) -> None:
     """What was acknowledged is there for the next query, with types; the value is what was sent."""
     typed.registry.register("documents-value", ORDER)
     typed.create("documents", value_schema="documents-value")
@@ -91,7 +53,7 @@ def test_documents_become_columns_at_the_acknowledgement(typed: Typed) -> None:
     assert table.column("data_error").null_count == 2
 
 
-def test_a_wrong_document_refuses_the_request_by_its_path(typed: Typed) -> None:
+def test_a_wrong_document_refuses_the_request_by_its_path(typed: TypedGateway) -> None:
     """Nothing of the request is stored; the answer names the record, the member and what was expected."""
     typed.registry.register("strict-value", ORDER)
     typed.create("strict", value_schema="strict-value")
@@ -102,7 +64,7 @@ def test_a_wrong_document_refuses_the_request_by_its_path(typed: Typed) -> None:
     assert typed.table("strict").num_rows == 0
 
 
-def test_values_of_kafkas_serializers_are_read_by_their_schema(typed: Typed) -> None:
+def test_values_of_kafkas_serializers_are_read_by_their_schema(typed: TypedGateway) -> None:
     """Two versions side by side; a version that was registered a moment ago widens the table; wrong bytes are refused alone."""
     first = typed.registry.register("kafka-value", ORDER)
     typed.create("kafka", value_schema="kafka-value")
@@ -119,7 +81,7 @@ def test_values_of_kafkas_serializers_are_read_by_their_schema(typed: Typed) -> 
     ]
 
 
-def test_a_wrong_record_can_be_marked_instead(typed: Typed) -> None:
+def test_a_wrong_record_can_be_marked_instead(typed: TypedGateway) -> None:
     """It keeps its offset and its bytes, and says why it has no columns."""
     typed.registry.register("marked-value", DOCUMENT, schemaType="JSON")
     typed.create("marked", value_schema="marked-value", data_on_error="mark")
@@ -134,7 +96,7 @@ def test_a_wrong_record_can_be_marked_instead(typed: Typed) -> None:
     assert table.column("value")[3].as_py() == b"no JSON"
 
 
-def test_sql_at_the_gateway_has_the_columns(typed: Typed) -> None:
+def test_sql_at_the_gateway_has_the_columns(typed: TypedGateway) -> None:
     """Documents and values of serializers alike, reasons of marked records, and a topic that has no records yet."""
     schema_id = typed.registry.register("queried-value", ORDER)
     typed.create("queried", value_schema="queried-value", data_on_error="mark")
@@ -156,7 +118,7 @@ def test_sql_at_the_gateway_has_the_columns(typed: Typed) -> None:
     assert typed.http.post("/v1/sql", json={"sql": "select data from plain"}).status_code == 400
 
 
-def test_keys_have_schemas_too(typed: Typed) -> None:
+def test_keys_have_schemas_too(typed: TypedGateway) -> None:
     """A key's schema may be a primitive type."""
     typed.registry.register("keyed-key", '"long"')
     typed.create("keyed", key_schema="keyed-key")
@@ -167,7 +129,7 @@ def test_keys_have_schemas_too(typed: Typed) -> None:
     assert typed.table("keyed").column("key_data").to_pylist() == [77]
 
 
-def test_records_of_a_transaction_have_columns(typed: Typed) -> None:
+def test_records_of_a_transaction_have_columns(typed: TypedGateway) -> None:
     """They are judged when they are sent, and get their columns when the transaction's records are appended."""
     typed.registry.register("transacted-value", ORDER)
     typed.create("transacted", value_schema="transacted-value")
@@ -182,7 +144,7 @@ def test_records_of_a_transaction_have_columns(typed: Typed) -> None:
     assert typed.table("transacted").column("data").to_pylist() == [{"id": 5, "amount": 1.0}]
 
 
-def test_a_stored_request_is_answered_again_whatever_schema_came_since(typed: Typed) -> None:
+def test_a_stored_request_is_answered_again_whatever_schema_came_since(typed: TypedGateway) -> None:
     """A repeat is told where its records are, and is not refused as if they were nowhere; the next request is judged."""
     typed.registry.register("repeated-value", ORDER)
     typed.create("repeated")
@@ -214,7 +176,9 @@ def test_a_stored_request_is_answered_again_whatever_schema_came_since(typed: Ty
         (record("A", a="int", A="int"), "upper and lower case"),
     ],
 )
-def test_a_schema_that_columns_cant_have_is_refused_by_its_member(typed: Typed, schema: str, reason: str) -> None:
+def test_a_schema_that_columns_cant_have_is_refused_by_its_member(
+    typed: TypedGateway, schema: str, reason: str
+) -> None:
     """The topic is not made, and the answer says what is wrong with the schema."""
     typed.registry.register(f"unfit {reason}", schema)
     answer = typed.http.post("/v1/topics", json={"name": "unfit", "config": {"value.schema": f"unfit {reason}"}})
@@ -222,13 +186,13 @@ def test_a_schema_that_columns_cant_have_is_refused_by_its_member(typed: Typed, 
     assert reason in answer.json()["detail"]
 
 
-def test_a_subject_without_schemas_types_no_topic(typed: Typed) -> None:
+def test_a_subject_without_schemas_types_no_topic(typed: TypedGateway) -> None:
     """A mistyped name is found when it is set."""
     answer = typed.http.post("/v1/topics", json={"name": "unnamed", "config": {"value.schema": "nowhere"}})
     assert (answer.status_code, answer.json()["error_code"]) == (400, "INVALID_CONFIG")
 
 
-def test_a_topic_becomes_typed_while_it_is_used(typed: Typed) -> None:
+def test_a_topic_becomes_typed_while_it_is_used(typed: TypedGateway) -> None:
     """Records from then on are judged; those of before have null columns."""
     typed.registry.register("online-value", ORDER)
     typed.create("online")
@@ -239,7 +203,7 @@ def test_a_topic_becomes_typed_while_it_is_used(typed: Typed) -> None:
     assert typed.table("online").column("data").to_pylist() == [None, {"id": 1, "amount": 2.0}]
 
 
-def test_a_version_that_the_columns_cant_take_is_refused_when_it_is_registered(typed: Typed) -> None:
+def test_a_version_that_the_columns_cant_take_is_refused_when_it_is_registered(typed: TypedGateway) -> None:
     """The answer names the field and the way out, whatever the compatibility; without a topic it is taken."""
     typed.registry.register("kept-value", ORDER)
     typed.registry.call("PUT", "/config/kept-value", {"compatibility": "NONE"})
@@ -261,7 +225,7 @@ def test_a_version_that_the_columns_cant_take_is_refused_when_it_is_registered(t
     typed.registry.register("free-value", changed)
 
 
-def test_deleting_versions_changes_what_documents_are_judged_by(typed: Typed) -> None:
+def test_deleting_versions_changes_what_documents_are_judged_by(typed: TypedGateway) -> None:
     """The newest version that is left judges; without any nothing is taken; columns keep their types for what comes later."""
     typed.registry.register("gone-value", ORDER)
     typed.create("gone", value_schema="gone-value")
@@ -277,7 +241,7 @@ def test_deleting_versions_changes_what_documents_are_judged_by(typed: Typed) ->
     assert typed.produce("gone", {"id": 2, "amount": 1}).status_code == 200
 
 
-def test_a_typed_topic_at_a_journal_gets_its_columns_by_the_drain(typed: Typed) -> None:
+def test_a_typed_topic_at_a_journal_gets_its_columns_by_the_drain(typed: TypedGateway) -> None:
     """By HTTP and by a Kafka client: the door refuses what is wrong, and the drain judges as the door did, over two versions."""
     first = typed.registry.register("shared-value", ORDER)
     typed.create("shared", value_schema="shared-value", commit_mode="shared", drain_ms="1000")
