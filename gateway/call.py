@@ -24,7 +24,7 @@ class Call:
     """State of one call.
 
     ``sender``: connection that it came by. ``is_committed``: whether its change is committed. ``missing_count``: number of its
-    looks at names of missing topics; ``listed``: all names of topics, once these looks are many (``gateway.engine.registry``).
+    looks at names of missing topics; ``listed``: all names of topics, once these looks are many (``gateway.engine.open_topics``).
     """
 
     __slots__ = ("has_second_part", "is_committed", "listed", "missing_count", "sender", "task")

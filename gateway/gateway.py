@@ -13,17 +13,17 @@ from gateway.access.admission_check import AdmissionCheck
 from gateway.access.authentication import Authentication
 from gateway.access.caller import caller_of
 from gateway.access.rights import Rights
-from gateway.activity.activity import Activity
 from gateway.audit.recorder import AuditRecorder
+from gateway.catch_up_reads.lane import HistoryLane
 from gateway.cluster.membership import Membership
 from gateway.cluster.peers import Peers
 from gateway.forwarding.forwarder import Forwarder
 from gateway.forwarding.hop import Hops
 from gateway.forwarding.peer_queues import PeerQueues
-from gateway.history.lane import HistoryLane
 from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, MemoryBudget
+from gateway.monitoring.activity import Activity
 from gateway.network.certificate import Certificate, PeerTrust
 from gateway.quotas.quotas import Quotas
 from gateway.settings.settings import Settings

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from gateway.access.rights import OPEN, Rights
 from gateway.access.watch import AccessWatch
+from gateway.applied_transactions.finishing_parts import FinishingParts
 from gateway.cluster.ownership import Ownership
 from gateway.engine.administration import Administration
 from gateway.engine.bounds import (
@@ -34,18 +35,17 @@ from gateway.engine.metrics import EngineMetrics
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic, TopicParts
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.partition_streams import PartitionStreams
 from gateway.engine.pool import Pool
 from gateway.engine.producer_ids import ProducerIds
-from gateway.engine.registry import TopicRegistry
 from gateway.engine.single_journal_append import SingleJournalAppend
 from gateway.engine.start_resolver import StartResolver
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.topic_mover import TopicMoverParts
 from gateway.engine.waiters import DrainFlag, WaiterSlots
 from gateway.engine_parts import EngineParts, EngineSettings
-from gateway.finishing.finishing_parts import FinishingParts
 from gateway.groups.calls.groups import Groups
 from gateway.journals import lag
 from gateway.journals.commit_modes import CommitModes
@@ -55,8 +55,8 @@ from gateway.memory_budget import MemoryBudget, Reservation
 from gateway.queues.queues import Queues, QueueSources
 from gateway.scheduled.delayed import DelayedRecordService
 from gateway.schemas.schema_registry import SchemaRegistry
-from gateway.tables.access import AccessTable
-from gateway.tables.schemas import SchemasTable
+from gateway.system_tables.access import AccessTable
+from gateway.system_tables.schemas import SchemasTable
 from gateway.transactions.check_back import CheckBack
 from gateway.transactions.kafka_transactions import KafkaTransactions
 from gateway.transactions.one_request import OneRequestTransactions
@@ -190,7 +190,7 @@ class LogEngine:
         self.journals = _journals(self._access, self._tail, given.journal_peers, ownership, topics)
         cold = JournalReader(cold_store, cache_bytes=bounds.journal_cache_bytes_max), self._cold_pool
         parts = _topic_parts(self._access, self.journals, cold, ownership=ownership, draining=self._draining)
-        self.topics = TopicRegistry(parts, topics)
+        self.topics = OpenTopics(parts, topics)
         self.foreign = parts.foreign
         self._read_by(parts, cold_store)
         self.administration = Administration(
@@ -303,7 +303,7 @@ class LogEngine:
     async def open_topic(self, name: str, partition: int | None = None) -> OpenTopic:
         """Return the topic as it is known here, to append records to it, or to one of its partitions.
 
-        Raises ``UnknownPartition``, and what ``TopicRegistry.for_append`` raises.
+        Raises ``UnknownPartition``, and what ``OpenTopics.for_append`` raises.
         """
         topic = await self.topics.for_append(name, self.clock.monotonic_ms())
         if partition is not None and partition >= topic.log.state.partition_count:

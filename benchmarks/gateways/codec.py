@@ -24,7 +24,7 @@ from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_answer import Positions, json_pieces, ndjson_pieces
 from gateway.codec.json_body import decode_json
 from gateway.codec.ndjson_body import decode_ndjson
-from gateway.codec.route import route
+from gateway.codec.partitioning import route
 from log_format.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 
 BYTES_MAX = 64 * 1024 * 1024

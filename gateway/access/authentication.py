@@ -20,7 +20,7 @@ from gateway.access.caller import Caller, InvalidCredential
 from gateway.access.rights import BOOTSTRAP, REMEMBERED_MAX, Rights
 from gateway.access.token import BOOTSTRAP_ID, TOKEN_BEGINS, Token, parse_token
 from gateway.network.certificate import ClientCertificate
-from gateway.tables.access import AccessTable
+from gateway.system_tables.access import AccessTable
 from log_format.access.row import CredentialRow, Secret
 from log_format.clock import Clock
 from log_format.errors import ErrorCode, RequestRefused

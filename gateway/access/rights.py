@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from gateway.access.caller import Caller
-from gateway.tables.access import AccessTable
+from gateway.system_tables.access import AccessTable
 from log_format.access.acls import EVERY, Acl, Operation, ResourceType
 from log_format.access.state import AccessState
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Final
 
 from gateway.engine.waiters import WaiterSlots
-from gateway.tables.access import AccessTable
+from gateway.system_tables.access import AccessTable
 from gateway.tasks.supervised import run_supervised
 from log_format.delta.table import NO_LOG
 from log_format.errors import TidelogError

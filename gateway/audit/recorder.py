@@ -23,8 +23,8 @@ from gateway.audit.topic import CONFIG
 from gateway.audit.trail import AuditTrail, QueuedEvent
 from gateway.engine.administration import Administration
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.producer_ids import PLAIN_EPOCH, ProducerIds
-from gateway.engine.registry import TopicRegistry
 from gateway.tasks.supervised import run_supervised
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreError, TidelogError, UnknownTopic
@@ -53,7 +53,7 @@ class AuditRecorder:
     def __init__(
         self,
         trail: AuditTrail,
-        topics: TopicRegistry,
+        topics: OpenTopics,
         administration: Administration,
         producer_ids: ProducerIds,
         *,

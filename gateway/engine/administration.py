@@ -16,8 +16,8 @@ from gateway.engine.bounds import PARALLEL_LIST_LOADS_MAX
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.pool import Pool
-from gateway.engine.registry import TopicRegistry
 from log_format import layout
 from log_format.checkpoints.repair import repair_topic
 from log_format.errors import (
@@ -81,7 +81,7 @@ class Administration:
 
     def __init__(
         self,
-        registry: TopicRegistry,
+        registry: OpenTopics,
         access: TableAccess,
         journals: Journals,
         *,
@@ -247,7 +247,7 @@ class Administration:
         return _page(found[:limit], found[limit - 1].topic)
 
     async def names(self) -> list[str]:
-        """Return the names of all topics (``TopicRegistry.names``)."""
+        """Return the names of all topics (``OpenTopics.names``)."""
         return await self._registry.names()
 
     async def _recent_names(self, age_ms_max: int) -> Sequence[str]:

@@ -26,7 +26,7 @@ from log_format.ids import NewId
 DECISIONS_WAITING_MAX = 4_096
 """Number of decisions that wait for the next commit; each is a request."""
 
-_log = logging.getLogger("gateway.tables")
+_log = logging.getLogger("gateway.system_tables")
 
 StateT = TypeVar("StateT", bound=SystemTableState)
 DecisionT = TypeVar("DecisionT")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from gateway.engine.bounds import PARALLEL_TOPIC_LOOKS_MAX, PARTITIONS_PER_STEP
 from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topics import OpenTopics, is_topic_name
 from gateway.engine.partition_reader import PartitionReader
-from gateway.engine.registry import TopicRegistry, is_topic_name
 from log_format import limits
 from log_format.errors import OffsetOutOfRange, TidelogError, UnknownTopic
 from log_format.records.filter import RecordFilter
@@ -49,7 +49,7 @@ class ReadPosition:
 class StartResolver:
     """Finder of the offsets where fetches begin. An error is in the place of its result. Used on the event loop only."""
 
-    def __init__(self, registry: TopicRegistry, reading: PartitionReader) -> None:
+    def __init__(self, registry: OpenTopics, reading: PartitionReader) -> None:
         self._registry = registry
         self._reading = reading
 

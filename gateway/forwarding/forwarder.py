@@ -42,7 +42,7 @@ from gateway.asgi.auditing import client_address
 from gateway.asgi.compression import NO_COMPRESSION
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peer
-from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.engine.open_topics import OpenTopics, is_topic_name
 from gateway.forwarding.arrival import hop_of, is_refusal, sealed
 from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import (
@@ -101,7 +101,7 @@ class Forwarder:
         ownership: Ownership,
         connections: PeerConnections,
         breaker: Breaker,
-        topics: TopicRegistry,
+        topics: OpenTopics,
         hops: Hops,
         *,
         store_answers: Callable[[], Awaitable[None]],

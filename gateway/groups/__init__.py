@@ -12,7 +12,7 @@
 ================  ==========================================================================================
 
 A join: the route parses it. ``Groups.join`` has the group claimed (``membership.coordinator``). The group's next row takes the
-member in (``membership.live_group``) and is committed (``gateway.tables.groups``). The committed row is the answer.
+member in (``membership.live_group``) and is committed (``gateway.system_tables.groups``). The committed row is the answer.
 
 No HTTP is known here, nor how transactions are decided.
 """

@@ -26,7 +26,7 @@ from gateway.call import detached_from_call
 from gateway.engine.open_journal import Journals
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.registry import TopicRegistry
+from gateway.engine.open_topics import OpenTopics
 from gateway.tasks.supervised import run_supervised
 from log_format.errors import TidelogError
 from log_format.topic.attachment import TopicMove
@@ -69,7 +69,7 @@ class _FlushDemand:
 class CommitModes:
     """Moves between own commits and journals, for the ``topics`` and ``journals`` of this gateway."""
 
-    def __init__(self, journals: Journals, topics: TopicRegistry, access: TableAccess) -> None:
+    def __init__(self, journals: Journals, topics: OpenTopics, access: TableAccess) -> None:
         self._journals = journals
         self._topics = topics
         self._clock = access.clock

@@ -20,7 +20,7 @@ from typing import Final
 from gateway.cluster.ownership import Ownership
 from gateway.engine.open_journal import Journals, OpenJournal
 from gateway.engine.open_table import TableAccess
-from gateway.engine.registry import TopicRegistry
+from gateway.engine.open_topics import OpenTopics
 from gateway.journals.future_times import FutureTimes
 from gateway.tasks.supervised import run_supervised
 from log_format.checkpoints.journal_log import list_journals
@@ -51,7 +51,7 @@ _LEFT_ROUNDS: Final = 60
 class JournalUpkeep:
     """Upkeep of the ``journals`` and ``topics`` of this gateway."""
 
-    def __init__(self, journals: Journals, topics: TopicRegistry, access: TableAccess, ownership: Ownership) -> None:
+    def __init__(self, journals: Journals, topics: OpenTopics, access: TableAccess, ownership: Ownership) -> None:
         self._journals = journals
         self._topics = topics
         self._access = access

@@ -21,10 +21,11 @@ import pyarrow as pa
 
 from gateway.access.authentication import Authentication
 from gateway.access.bootstrap import read_bootstrap_token
-from gateway.activity.activity import Activity
 from gateway.audit.event import foreign_commit_event
 from gateway.audit.recorder import AuditRecorder
 from gateway.audit.trail import AuditTrail
+from gateway.catch_up_reads.lane import HistoryLane
+from gateway.catch_up_reads.readers import Readers, reader_command
 from gateway.cluster.keys import read_key_file
 from gateway.cluster.membership import HeartbeatSettings, Identity, Membership
 from gateway.cluster.ownership import Mode, Ownership
@@ -39,11 +40,10 @@ from gateway.forwarding.peer_journals import PeerJournals
 from gateway.forwarding.peer_message import PeerMessages
 from gateway.forwarding.peer_queues import PeerQueues
 from gateway.gateway import Gateway
-from gateway.history.lane import HistoryLane
-from gateway.history.readers import Readers, reader_command
 from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
+from gateway.monitoring.activity import Activity
 from gateway.network.certificate import Certificate, PeerTrust
 from gateway.process.allocator import configure_allocator
 from gateway.process.sql_offer import make_statements

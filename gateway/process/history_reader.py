@@ -1,8 +1,8 @@
 """A reader of history as a process: ``python -m gateway.process.history_reader CONTROL STORE LOG_LEVEL LOG_FORMAT``.
 
-A gateway starts the reader and sends it tasks over ``CONTROL``, a descriptor of a socket (``gateway.history``). The reader ends
-when that socket closes, because the gateway stops it or has ended. So it ignores SIGTERM and SIGINT, which a service manager or a
-terminal sends to all processes of a service, and finishes the tasks of a draining gateway.
+A gateway starts the reader and sends it tasks over ``CONTROL``, a descriptor of a socket (``gateway.catch_up_reads``). The reader
+ends when that socket closes, because the gateway stops it or has ended. So it ignores SIGTERM and SIGINT, which a service manager
+or a terminal sends to all processes of a service, and finishes the tasks of a draining gateway.
 
 It has a lower priority than all other processes (``gateway.process.priority``).
 """
@@ -18,8 +18,8 @@ from typing import Final, cast
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
-from gateway.history.old_records import OldRecords
-from gateway.history.service import PARALLEL_TASKS_MAX, Service
+from gateway.catch_up_reads.old_records import OldRecords
+from gateway.catch_up_reads.service import PARALLEL_TASKS_MAX, Service
 from gateway.process.allocator import configure_allocator, resident_bytes, trim
 from gateway.process.priority import lower_priority
 from gateway.process.stores import open_for_old_records

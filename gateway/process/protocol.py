@@ -36,7 +36,7 @@ from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
 from gateway.asgi.throttling import CONNECTION
-from gateway.history.client_socket import CLIENT_SOCKET
+from gateway.catch_up_reads.client_socket import CLIENT_SOCKET
 from gateway.http.disconnect import IS_GONE
 from gateway.network.client_addresses import address_key
 from gateway.process.answer_pace import AnswerPace

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from gateway.call import detached_from_call
 from gateway.queues.bounds import PARALLEL_QUEUES_MAX
 from gateway.queues.live_queue import LiveQueue, QueueParts
-from gateway.tables.claims import Claims
+from gateway.system_tables.claims import Claims
 from gateway.tasks.parallel import run_parallel
 from log_format.errors import BackOff, TidelogError
 from log_format.queues.changes import AllowLocks, ClaimQueue, CoordinatorFenced, unknown_queue_error

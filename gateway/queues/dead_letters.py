@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from gateway.call import detached_from_call
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.read_records import ReadLimits
-from gateway.engine.registry import TopicRegistry
 from gateway.queues.bounds import PUBLISHED_BYTES_MAX, PUBLISHED_RECORDS_MAX
 from gateway.queues.letter_proofs import PREFIX, PURPOSE, Headers, LetterProofs
 from gateway.queues.live_queue import LiveQueue, QueueParts
@@ -47,7 +47,7 @@ class DeadLetters:
         self,
         parts: QueueParts,
         publishing: QueuePublisher,
-        topics: TopicRegistry,
+        topics: OpenTopics,
         reading: PartitionReader,
         producer_ids: ProducerIds,
     ) -> None:

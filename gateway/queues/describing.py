@@ -14,9 +14,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
-from gateway.engine.registry import TopicRegistry
 from gateway.queues.bounds import LAG_RECORDS_MAX, SCANNED_BYTES_MAX, SERIES_MAX
 from gateway.queues.coordinator import Coordinator
 from gateway.queues.live_queue import LiveQueue
@@ -48,7 +48,7 @@ class QueueDescriber(Collector):
 
     def __init__(
         self,
-        topics: TopicRegistry,
+        topics: OpenTopics,
         reading: PartitionReader,
         clock: Clock,
         registry: CollectorRegistry,

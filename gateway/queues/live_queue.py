@@ -27,7 +27,7 @@ from gateway.queues.promise import LockPromise
 from gateway.queues.queue_partition import BUSY, HeldRange, Lease, QueuePartition
 from gateway.queues.settled_leases import SettledLeases
 from gateway.queues.settlement import EXPIRED, SETTLED, Result, Settlement, settled_as
-from gateway.tables.queues import QueuesTable
+from gateway.system_tables.queues import QueuesTable
 from gateway.tasks.deadlines import Deadlines
 from log_format.clock import Clock
 from log_format.errors import OutcomeUnknown, TidelogError

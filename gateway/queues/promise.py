@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from gateway.call import detached_from_call
 from gateway.queues.queue_partition import HeldRange
-from gateway.tables.queues import QueuesTable
+from gateway.system_tables.queues import QueuesTable
 from log_format.queues.changes import AllowLocks
 from log_format.queues.row import QueueRow
 

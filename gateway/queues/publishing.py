@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gateway.applied_transactions.finishing_parts import FinishingParts
+from gateway.applied_transactions.staging import Staged, StagedListing
 from gateway.call import detached_from_call
 from gateway.engine.producer_ids import ProducerIds
-from gateway.finishing.finishing_parts import FinishingParts
-from gateway.finishing.staging import Staged, StagedListing
 from gateway.queues.live_queue import LiveQueue
 from log_format.clock import Clock
 from log_format.errors import BackOff, OutcomeUnknown, TidelogError

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from gateway.applied_transactions.finishing_parts import FinishingParts
 from gateway.cluster.ownership import Ownership
 from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topics import OpenTopics, is_topic_name
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.producer_ids import ProducerIds
-from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.engine.start_resolver import ReadPosition, StartResolver
 from gateway.engine.waiters import DrainFlag, WaiterSlots
-from gateway.finishing.finishing_parts import FinishingParts
 from gateway.memory_budget import Memory
 from gateway.problem import overloaded
 from gateway.queues.bounds import QUEUES_MAX, SETTLED_LEASES_MAX, QueueBounds
@@ -57,7 +57,7 @@ class QueueDescription:
 class QueueSources:
     """Topics and readers that queues read from, and the places where their callers wait."""
 
-    topics: TopicRegistry
+    topics: OpenTopics
     locating: StartResolver
     reading: PartitionReader
     places: WaiterSlots

@@ -23,9 +23,9 @@ import pyarrow as pa
 from gateway.engine.answer_memory import read_bytes_max, reserve_for_store, reserve_for_tail
 from gateway.engine.bounds import PARTITIONS_PER_STEP, SMALL_ANSWER_BYTES
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits, Records
-from gateway.engine.registry import TopicRegistry
 from gateway.engine.waiters import DrainFlag, WaiterSlots, Wakeup
 from gateway.memory_budget import Memory
 from gateway.problem import overloaded
@@ -37,7 +37,7 @@ from gateway.queues.outcomes import MAX_DELIVERIES, dead_run, dropped_report, ex
 from gateway.queues.queue_partition import HeldRange, QueuePartition
 from gateway.queues.received import Delivered, ReadTarget, Received, ReceiveRequest, TakeAttempt
 from gateway.queues.selection import SelectedRecords, filter_of, left_out_run, select_records
-from gateway.tables.queues import LEASE_BYTES
+from gateway.system_tables.queues import LEASE_BYTES
 from log_format import limits
 from log_format.errors import OffsetOutOfRange, TidelogError, UnknownTopic
 from log_format.queues.changes import CoordinatorFenced
@@ -54,7 +54,7 @@ class QueueReceiver:
         self,
         coordinator: Coordinator,
         parts: QueueParts,
-        topics: TopicRegistry,
+        topics: OpenTopics,
         reading: PartitionReader,
         *,
         places: WaiterSlots,

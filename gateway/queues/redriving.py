@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from gateway.call import second_part
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topics import OpenTopics, is_topic_name
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
-from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.queues.bounds import PUBLISHED_BYTES_MAX, PUBLISHED_RECORDS_MAX
 from gateway.queues.dead_letters import QUEUE_HEADER, DeadLetters, headers_of, route_records, with_headers
 from gateway.queues.letter_proofs import PREFIX, Headers, LetterProofs
@@ -72,7 +72,7 @@ class Redriver:
     parts: QueueParts
     publishing: QueuePublisher
     dead_letters: DeadLetters
-    topics: TopicRegistry
+    topics: OpenTopics
     reading: PartitionReader
 
     async def redrive(self, queue: LiveQueue, wanted: RedriveRequest) -> int:

@@ -19,7 +19,7 @@ from gateway.queues.coordinator import Coordinator
 from gateway.queues.dead_letters import DeadLetters
 from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.queues.watch import TopicWatch, look_logged
-from gateway.tables.look_backoff import LookBackoff
+from gateway.system_tables.look_backoff import LookBackoff
 from gateway.tasks.parallel import run_parallel
 from gateway.tasks.supervised import SupervisedTasks
 from log_format.errors import RequestRefused, TidelogError

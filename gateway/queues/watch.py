@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
-from gateway.engine.registry import TopicRegistry
 from gateway.queues.live_queue import LiveQueue, QueueParts
 from gateway.queues.outcomes import expired_run
 from gateway.queues.queue_partition import QueuePartition
@@ -47,7 +47,7 @@ class _Expiring:
 class TopicWatch:
     """Watch of queues' topics. Call ``look`` every few seconds while a queue is in use."""
 
-    def __init__(self, parts: QueueParts, topics: TopicRegistry, reading: PartitionReader) -> None:
+    def __init__(self, parts: QueueParts, topics: OpenTopics, reading: PartitionReader) -> None:
         self._parts = parts
         self._topics = topics
         self._reading = reading

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from gateway.access.needs import Need, needs
-from gateway.activity.activity import INTERVAL_MS, Point
 from gateway.gateway import gateway_of
 from gateway.http import fields
+from gateway.monitoring.activity import INTERVAL_MS, Point
 from gateway.routes.typed_route import TypedRoute
 
 router = APIRouter(route_class=TypedRoute, tags=["operations"])

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from gateway.codec.delays import refuse_late, with_due_timestamps
 from gateway.codec.incoming import IncomingRecords, Milliseconds
+from gateway.codec.partitioning import route
 from gateway.codec.record_checks import refuse_keyless, refuse_large, refuse_untimely
-from gateway.codec.route import route
 from gateway.engine.open_topic import OpenTopic
 from gateway.log_engine import LogEngine
 from gateway.typed_topics.typed_records import KnownReaders, MisfitRecords, TypedRecords, typed_records

@@ -13,15 +13,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.asgi.compression import NO_COMPRESSION
 from gateway.asgi.observation import SENT_BYTES
+from gateway.catch_up_reads.client_socket import CLIENT_SOCKET, ClientSocket
+from gateway.catch_up_reads.lane import ANSWER_BYTES_MAX, Answer, HistoryLane
+from gateway.catch_up_reads.task import PlannedRun, Task
 from gateway.codec.answer_compression import choose_encoding_for
 from gateway.codec.media_type import PARQUET
 from gateway.engine.fetch_answer import FetchFrom, FetchLimits
 from gateway.engine.history_plans import is_far_behind, old_runs
 from gateway.engine.start_resolver import ReadPosition
 from gateway.gateway import answer_memory, engine_of, standing_of
-from gateway.history.client_socket import CLIENT_SOCKET, ClientSocket
-from gateway.history.lane import ANSWER_BYTES_MAX, Answer, HistoryLane
-from gateway.history.task import PlannedRun, Task
 from gateway.log_engine import LogEngine
 from gateway.routes import quota_charges
 from log_format.errors import BackOff, CorruptData

@@ -18,7 +18,7 @@ from gateway.codec.json_body import check_utf8, decode_json, object_members
 from gateway.codec.json_structure import elements, elements_exceed
 from gateway.codec.media_type import JSON, content_type
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.registry import is_topic_name
+from gateway.engine.open_topics import is_topic_name
 from gateway.engine.single_journal_append import RangesByTopic
 from gateway.gateway import check_member, engine_of, gateway_of, owner_of, request_memory, require
 from gateway.http import fields

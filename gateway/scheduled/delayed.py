@@ -7,14 +7,14 @@ from prometheus_client import CollectorRegistry
 from gateway.cluster.ownership import Ownership
 from gateway.engine.bounds import SCHEDULED_THREADS
 from gateway.engine.open_table import TableAccess
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.pool import MakeExecutor, Pool
-from gateway.engine.registry import TopicRegistry
 from gateway.memory_budget import MemoryBudget
 from gateway.scheduled.calendars import Calendars
 from gateway.scheduled.filing import Filing
 from gateway.scheduled.metrics import ScheduledMetrics
 from gateway.scheduled.publishing import DelayedPublisher
-from gateway.tables.transactions import TransactionsTable
+from gateway.system_tables.transactions import TransactionsTable
 
 
 class DelayedRecordService:
@@ -23,7 +23,7 @@ class DelayedRecordService:
     def __init__(
         self,
         access: TableAccess,
-        topics: TopicRegistry,
+        topics: OpenTopics,
         ownership: Ownership,
         transactions: TransactionsTable,
         make_executor: MakeExecutor,

@@ -23,13 +23,13 @@ from typing import Final, TypeVar
 from gateway.cluster.ownership import Ownership
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.pool import Pool
-from gateway.engine.registry import TopicRegistry
 from gateway.memory_budget import MemoryBudget
 from gateway.scheduled.calendars import Calendars
 from gateway.scheduled.metrics import ScheduledMetrics
 from gateway.scheduled.object_cache import ObjectCache
-from gateway.tables.transactions import TransactionsTable
+from gateway.system_tables.transactions import TransactionsTable
 from gateway.tasks.supervised import run_supervised
 from log_format import limits
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
@@ -76,7 +76,7 @@ class DelayedPublisher:
     def __init__(
         self,
         access: TableAccess,
-        topics: TopicRegistry,
+        topics: OpenTopics,
         calendars: Calendars,
         ownership: Ownership,
         transactions: TransactionsTable,

@@ -25,7 +25,7 @@ from gateway.engine.bounds import SCHEMA_THREADS
 from gateway.engine.open_table import TableAccess
 from gateway.engine.pool import MakeExecutor, Pool
 from gateway.schemas.parsed_schemas import ParsedSchemas
-from gateway.tables.schemas import SchemasTable
+from gateway.system_tables.schemas import SchemasTable
 from log_format.errors import CorruptData
 from log_format.records.typed_columns import TypeConflict
 from log_format.schemas.changes import Compared, Recheck, Register, ReleaseColumns, compared

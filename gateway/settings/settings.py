@@ -45,9 +45,9 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from gateway.access.settings import AccessSettings
 from gateway.audit.trail import AUDIT_BYTES_MAX
+from gateway.catch_up_reads.settings import HELD_BYTES, HistorySettings
 from gateway.console.settings import ConsoleSettings
 from gateway.engine import bounds
-from gateway.history.settings import HELD_BYTES, HistorySettings
 from gateway.network.hosts import HOST_NAMES_PATTERN, URL_PATTERN, is_loopback, reachable
 from gateway.quotas.quotas import QUOTAS_BYTES_MAX
 from gateway.schemas.settings import RegistrySettings

@@ -5,5 +5,5 @@
 ``workers_page``    the metrics of all workers behind one port
 ``structured_log``  the log, a line for each event
 
-Metrics of one part are in that part's folder. What an operator sees of the last hour is ``gateway.activity``.
+Metrics of one part are in that part's folder. What an operator sees of the last hour is ``gateway.monitoring``.
 """

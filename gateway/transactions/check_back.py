@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from gateway.applied_transactions.finishing_parts import FinishingParts
 from gateway.engine.waiters import DrainFlag
-from gateway.finishing.finishing_parts import FinishingParts
 from log_format.clock import Clock
 from log_format.errors import TidelogError
 from log_format.transactions.check_back import NotDue, OfferForCheck, due_rows

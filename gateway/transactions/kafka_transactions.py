@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from gateway.applied_transactions.finishing_parts import FinishingParts
 from gateway.engine.bounds import PARALLEL_PUTS_MAX
 from gateway.engine.producer_ids import ProducerIds
-from gateway.finishing.finishing_parts import FinishingParts
 from gateway.tasks.parallel import run_parallel
 from gateway.transactions.needed_rights import Require
 from gateway.transactions.transactions import Transactions

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
-from gateway.finishing.staging import Staged
+from gateway.applied_transactions.staging import Staged
 from log_format.queues.row import PendingSettlement
 
 Need = tuple[Literal["Read", "Write"], Literal["topic", "group"], str]

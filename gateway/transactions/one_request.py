@@ -11,11 +11,11 @@ import contextlib
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
+from gateway.applied_transactions.finishing_parts import FinishingParts
+from gateway.applied_transactions.staging import Staged, StagedListing
 from gateway.call import detached_from_call, second_part
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
-from gateway.finishing.finishing_parts import FinishingParts
-from gateway.finishing.staging import Staged, StagedListing
 from gateway.transactions.preparing import TransactionPreparer
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, TidelogError

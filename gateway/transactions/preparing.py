@@ -1,15 +1,15 @@
 """Conditions of a commit: the transaction's topics still exist, its groups accept its offsets, its leases hold.
 
-The offsets are judged like any commit of the group, and made pending (``gateway.finishing.pending_offsets``). Offsets of
-Kafka's clients, and settlements of queues, were made pending when they came: they hold while they are pending.
+The offsets are judged like any commit of the group, and made pending (``gateway.applied_transactions.pending_offsets``). Offsets
+of Kafka's clients, and settlements of queues, were made pending when they came: they hold while they are pending.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
-from gateway.engine.registry import TopicRegistry
-from gateway.finishing.finishing_parts import FinishingParts
+from gateway.applied_transactions.finishing_parts import FinishingParts
+from gateway.engine.open_topics import OpenTopics
 from gateway.groups.offsets.committed import CommittedOffsets, NextOffset
 from log_format.clock import Clock
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused
@@ -24,7 +24,7 @@ class TransactionPreparer:
     """Checks and preparations before a transaction's decision. Used on the event loop only."""
 
     def __init__(
-        self, committed: CommittedOffsets, finishing: FinishingParts, topics: TopicRegistry, *, clock: Clock
+        self, committed: CommittedOffsets, finishing: FinishingParts, topics: OpenTopics, *, clock: Clock
     ) -> None:
         self._committed = committed
         self._groups = finishing.groups

@@ -10,10 +10,10 @@ import asyncio
 import logging
 from typing import Final
 
+from gateway.applied_transactions.finishing_parts import FinishingParts
 from gateway.cluster.ownership import Ownership
 from gateway.engine.bounds import EngineBounds
-from gateway.finishing.finishing_parts import FinishingParts
-from gateway.tables.look_backoff import LookBackoff
+from gateway.system_tables.look_backoff import LookBackoff
 from gateway.tasks.supervised import run_supervised
 from log_format import limits
 from log_format.clock import Clock

@@ -1,7 +1,7 @@
 """One gateway's transactions (decision 007). The gateway keeps nothing of a transaction: any gateway serves the next call.
 
 1. One row decides a commit; it names the exact staged objects. Before it nothing of the transaction is in a topic. After it
-   each gateway that looks at the transaction finishes it (``gateway.finishing``).
+   each gateway that looks at the transaction finishes it (``gateway.applied_transactions``).
 2. The client hears of the commit once each topic has its records, each group its offsets, and the last row says where. Offsets
    of groups are made pending before the decision, a Kafka client's when they come, and settled after it.
 3. A transactional id's next transaction begins once the previous one has ended, so that their records keep their order.
@@ -13,11 +13,11 @@ import asyncio
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 
+from gateway.applied_transactions.finishing_parts import FinishingParts
+from gateway.applied_transactions.staging import Staged, StagedListing
 from gateway.call import detached_from_call, second_part
 from gateway.engine.bounds import SEQUENCE_AHEAD_MAX, SEQUENCE_WAIT_MS_MAX
 from gateway.engine.producer_ids import ProducerIds
-from gateway.finishing.finishing_parts import FinishingParts
-from gateway.finishing.staging import Staged, StagedListing
 from gateway.queues.coordinator import Coordinator
 from gateway.queues.settlement import Result, Settlement
 from gateway.transactions.needed_rights import Require, needed_rights

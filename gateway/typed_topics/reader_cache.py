@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gateway.call import detached_from_call
 from gateway.engine.pool import Pool
-from gateway.tables.schemas import SchemasTable
+from gateway.system_tables.schemas import SchemasTable
 from log_format.errors import RequestRefused
 from log_format.records.document_schemas import are_judged
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns

@@ -63,6 +63,8 @@ class LocalStore:
     def __init__(self, directory: str | os.PathLike[str], *, fsync: bool = True) -> None:
         if sys.getfilesystemencoding().lower() != "utf-8":
             raise ValueError("file names must be UTF-8: set PYTHONUTF8=1")
+        if str(directory).startswith("file:"):
+            raise ValueError(f"{directory} is a URI, not a directory: open_store takes URIs")
         self._root = Path(directory).absolute()
         if self._root.exists() and not self._root.is_dir():
             raise ValueError(f"{self._root} is not a directory")

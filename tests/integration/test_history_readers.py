@@ -20,7 +20,7 @@ from typing import BinaryIO
 import httpx
 import pytest
 
-from gateway.history.settings import READER_BYTES
+from gateway.catch_up_reads.settings import READER_BYTES
 from tests.support.gateway_process import GatewayProcess, running_gateway
 from tests.support.history_readers import (
     COUNT,

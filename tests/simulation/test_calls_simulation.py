@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gateway.app import ROUTERS
-from gateway.finishing.staging import Staging
+from gateway.applied_transactions.staging import Staging
 from gateway.groups.offsets.committed import CommittedOffsets
 from gateway.transactions.transactions import Transactions
 from log_format.errors import BackOff, StoreUnavailable
@@ -113,7 +113,7 @@ PLANTED: dict[str, Planted] = {
         (("gateway.groups.calls.polling._fail_all_partitions", _refused_all_the_same), *UNGUARDED),
     ),
     "takes the lost answer of a staging put for a refusal": Planted(
-        STAGE, (("gateway.finishing.staging.Staging._stored", _believes_a_lost_answer),)
+        STAGE, (("gateway.applied_transactions.staging.Staging._stored", _believes_a_lost_answer),)
     ),
     "refuses what is staged when it can't look again": Planted(
         STAGE, (("gateway.transactions.transactions.Transactions._check_still_open", _refuses_what_is_staged),)

@@ -138,7 +138,7 @@ PLANTED: dict[str, Planted] = {
         "gateway.groups.offsets.incarnations.offsets_of_incarnations", _counts_those_of_the_topic_before, RENEWED
     ),
     "leaves out a batch of a large transaction": Planted(
-        "gateway.finishing.staging.decode_index", _but_the_last, CALM, bounds=LARGE
+        "gateway.applied_transactions.staging.decode_index", _but_the_last, CALM, bounds=LARGE
     ),
     "does not see that a large transaction was overtaken": Planted(
         "log_format.topic.append_uploaded.AppendUploadedSegments._refusal",

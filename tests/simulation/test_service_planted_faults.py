@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from gateway.applied_transactions import finisher
 from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.group_commit import GroupCommit
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.writer import Writer
-from gateway.finishing import finisher
 from log_format.delta.committer import Committer, _Holder
 from log_format.errors import BackOff
 from log_format.topic.append import Append, Batch
@@ -167,7 +167,7 @@ PLANTED: dict[str, Planted] = {
     ),
     "commits into whatever has the name": Planted(
         "G6",
-        "gateway.finishing.finisher._FinishingOperations.append",
+        "gateway.applied_transactions.finisher._FinishingOperations.append",
         _appends_to_whatever_has_the_name,
         ASLEEP,
         first_seed=61,

@@ -293,6 +293,11 @@ def test_nothing_is_bound_to_one_machine() -> None:
     _assert_none(_lines_with(MACHINE_PATHS.search))
 
 
+def test_no_file_was_left_by_a_program() -> None:
+    """A name has letters, digits and ``._-`` only: a program that takes a URI for a path makes others, such as ``file:``."""
+    _assert_none([name for name in tracked_files() if not re.fullmatch(r"[\w./-]+", name)])
+
+
 def test_the_patterns_find_what_they_are_for() -> None:
     """The two patterns above are not so narrow that they let through what they should find."""
     hosts = ["https://files.pythonhosted", "pypi", "https://repo1.maven", "repo.maven.apache", "proxy.golang"]

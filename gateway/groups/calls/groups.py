@@ -10,14 +10,14 @@ from typing import TypeVar
 from prometheus_client import CollectorRegistry
 
 from gateway.access.rights import Rights
+from gateway.applied_transactions.finishing_parts import FinishingParts
 from gateway.cluster.ownership import Ownership
 from gateway.engine.administration import Administration
 from gateway.engine.fetcher import Fetcher
 from gateway.engine.open_table import TableAccess
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.producer_ids import ProducerIds
-from gateway.engine.registry import TopicRegistry
-from gateway.finishing.finishing_parts import FinishingParts
 from gateway.groups.bounds import HEARTBEAT_MS_MAX, GroupBounds
 from gateway.groups.calls.classic import ClassicCalls, Sender
 from gateway.groups.calls.epochs import MemberEpochs
@@ -89,7 +89,7 @@ class Groups:
         self,
         access: TableAccess,
         finishing: FinishingParts,
-        topics: TopicRegistry,
+        topics: OpenTopics,
         *,
         administration: Administration,
         reading: PartitionReader,

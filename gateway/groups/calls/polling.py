@@ -18,7 +18,7 @@ from gateway.call import second_part
 from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.fetch_answer import FetchAnswer, Fetched, FetchFrom, FetchLimits
 from gateway.engine.fetcher import Fetcher
-from gateway.engine.registry import TopicRegistry
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.waiters import Wakeup
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.membership.live_group import HeartbeatResult, LiveGroup
@@ -109,7 +109,7 @@ class Polling:
         coordinator: Coordinator,
         committed: CommittedOffsets,
         fetching: Fetcher,
-        topics: TopicRegistry,
+        topics: OpenTopics,
         *,
         clock: Clock,
     ) -> None:

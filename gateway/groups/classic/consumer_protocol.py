@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.engine.registry import is_topic_name
+from gateway.engine.open_topics import is_topic_name
 from log_format.groups.row import Partitions
 
 PROTOCOL_TYPE: Final = "consumer"

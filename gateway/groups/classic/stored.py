@@ -10,7 +10,7 @@ from gateway.call import detached_from_call
 from gateway.groups.bounds import GroupBounds
 from gateway.groups.classic.consumer_protocol import PROTOCOL_TYPE
 from gateway.groups.metrics import GroupMetrics
-from gateway.tables.groups import GroupsTable
+from gateway.system_tables.groups import GroupsTable
 from gateway.tasks.deadlines import Deadlines
 from log_format.clock import Clock
 from log_format.groups.changes import PutGroup

@@ -21,7 +21,7 @@ from gateway.groups.classic.stored import ClassicParts
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
 from gateway.groups.membership.regrouping import RequestedChanges
 from gateway.problem import overloaded
-from gateway.tables.claims import Claims
+from gateway.system_tables.claims import Claims
 from log_format.errors import BackOff
 from log_format.groups.changes import ClaimGroup, CoordinatorFenced, DeleteGroup
 

@@ -25,7 +25,7 @@ from gateway.groups.membership.session import Session, inherit_session, new_sess
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.subscription.subscribed_topics import SeenTopics, SubscribedTopics
 from gateway.problem import overloaded
-from gateway.tables.groups import GroupsTable
+from gateway.system_tables.groups import GroupsTable
 from gateway.tasks.deadlines import Deadlines
 from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 
 from gateway.engine.producer_ids import ProducerIds
-from gateway.tables.groups import GroupsTable
+from gateway.system_tables.groups import GroupsTable
 from log_format.clock import Clock
 from log_format.cluster.proof import NOBODY
 from log_format.groups.changes import unknown_member_error

@@ -14,7 +14,7 @@ from gateway.cluster.ownership import Ownership
 from gateway.groups.bounds import OFFSETS_RETENTION_MS, PARALLEL_GROUPS_MAX
 from gateway.groups.membership.coordinator import Coordinated, Coordinator
 from gateway.groups.membership.live_group import GroupParts, LiveGroup
-from gateway.tables.look_backoff import LookBackoff
+from gateway.system_tables.look_backoff import LookBackoff
 from gateway.tasks.supervised import SupervisedTasks
 from log_format.errors import TidelogError
 

@@ -13,14 +13,14 @@ from typing import Annotated
 
 import msgspec
 
+from gateway.applied_transactions.pending_offsets import PendingOffsets
 from gateway.call import detached_from_call
 from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.open_topic import OpenTopic
-from gateway.finishing.pending_offsets import PendingOffsets
 from gateway.groups.membership.coordinator import Coordinator
 from gateway.groups.metrics import GroupMetrics
 from gateway.groups.offsets.incarnations import Incarnations, Key, known_ids
-from gateway.tables.groups import GroupsTable
+from gateway.system_tables.groups import GroupsTable
 from log_format.errors import ErrorCode, RequestRefused, TidelogError, UnknownPartition
 from log_format.groups.changes import CommitOffsets
 from log_format.groups.row import NO_EPOCH, NO_GENERATION, OffsetRow

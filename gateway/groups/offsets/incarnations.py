@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.engine.open_topics import OpenTopics, is_topic_name
 from gateway.groups.bounds import PARALLEL_LOOKUPS_MAX
 from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
@@ -21,7 +21,7 @@ Key = tuple[str, int]
 class Incarnations:
     """The present incarnations of topics. Used on the event loop only."""
 
-    def __init__(self, topics: TopicRegistry, *, clock: Clock) -> None:
+    def __init__(self, topics: OpenTopics, *, clock: Clock) -> None:
         self._topics = topics
         self._clock = clock
 

@@ -8,9 +8,9 @@ from functools import partial
 
 from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topics import OpenTopics, is_topic_name
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
-from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.groups.bounds import PARALLEL_LOOKUPS_MAX
 from gateway.groups.offsets.committed import CommittedOffsets
 from gateway.groups.offsets.incarnations import Incarnations
@@ -38,7 +38,7 @@ class Lag:
         self,
         committed: CommittedOffsets,
         incarnations: Incarnations,
-        topics: TopicRegistry,
+        topics: OpenTopics,
         reading: PartitionReader,
         *,
         clock: Clock,

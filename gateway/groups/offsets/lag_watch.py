@@ -26,8 +26,8 @@ from prometheus_client.registry import Collector
 
 from gateway.cluster.ownership import Ownership
 from gateway.engine.open_topic import OpenTopic
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.partition_reader import PartitionReader
-from gateway.engine.registry import TopicRegistry
 from gateway.groups.bounds import (
     LAG_GROUPS_PER_STEP,
     LAG_REFRESH_MS,
@@ -37,7 +37,7 @@ from gateway.groups.bounds import (
     GroupBounds,
 )
 from gateway.groups.offsets.lag import written_ms
-from gateway.tables.groups import GroupsTable
+from gateway.system_tables.groups import GroupsTable
 from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
 from log_format.errors import TidelogError
@@ -83,7 +83,7 @@ class LagWatch(Collector):
         self,
         table: GroupsTable,
         ownership: Ownership,
-        topics: TopicRegistry,
+        topics: OpenTopics,
         reading: PartitionReader,
         *,
         clock: Clock,

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.engine.registry import TopicRegistry, is_topic_name
+from gateway.engine.open_topics import OpenTopics, is_topic_name
 from gateway.groups.bounds import LAG_GROUPS_PER_STEP, PARALLEL_LOOKUPS_MAX, GroupBounds
-from gateway.tables.groups import GroupsTable
+from gateway.system_tables.groups import GroupsTable
 from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
 from log_format.errors import CorruptData
@@ -55,7 +55,7 @@ class _ReadingGroup:
 class Readers:
     """Lists of the groups that read topics. Used on the event loop only."""
 
-    def __init__(self, table: GroupsTable, topics: TopicRegistry, *, clock: Clock, bounds: GroupBounds) -> None:
+    def __init__(self, table: GroupsTable, topics: OpenTopics, *, clock: Clock, bounds: GroupBounds) -> None:
         self._table = table
         self._topics = topics
         self._clock = clock

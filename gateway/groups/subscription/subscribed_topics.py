@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from gateway.access.caller import ANONYMOUS, Caller
 from gateway.access.rights import Rights
 from gateway.engine.administration import Administration
+from gateway.engine.open_topics import OpenTopics, is_topic_name
 from gateway.engine.pool import Pool
-from gateway.engine.registry import TopicRegistry, is_topic_name
 from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import CACHED_MATCHES_MAX, PARALLEL_LOOKUPS_MAX
 from gateway.groups.subscription.topic_pattern import compile_pattern, match_names
@@ -74,7 +74,7 @@ class SubscribedTopics:
     """Finder of the topics that members subscribe to. Used on the event loop only."""
 
     def __init__(
-        self, topics: TopicRegistry, administration: Administration, *, rights: Rights, clock: Clock, pool: Pool
+        self, topics: OpenTopics, administration: Administration, *, rights: Rights, clock: Clock, pool: Pool
     ) -> None:
         self._rights = rights
         self._topics = topics

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class ShareMemory(Protocol):
-    """A memory budget, such as ``gateway.tables.queues.QueuesTable``."""
+    """A memory budget, such as ``gateway.system_tables.queues.QueuesTable``."""
 
     def has_room(self, more: int) -> bool:
         """Return whether so many more bytes are within the budget."""

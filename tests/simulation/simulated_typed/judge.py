@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow.parquet as pq
 
-from gateway.tables.schemas import SEEN_MS_MAX
+from gateway.system_tables.schemas import SEEN_MS_MAX
 from log_format import layout
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.log import TableLog

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gateway.history.settings import READER_BYTES
+from gateway.catch_up_reads.settings import READER_BYTES
 from gateway.settings.settings import PROCESS_BYTES_MAX, Settings
 
 INFRA = Path(__file__).resolve().parents[3] / "infra"

@@ -8,9 +8,9 @@ import pytest
 from gateway.codec.incoming import IncomingRecords
 from gateway.codec.json_body import decode_json
 from gateway.codec.ndjson_body import decode_ndjson
+from gateway.codec.partitioning import route
 from gateway.codec.raw_body import decode_raw
 from gateway.codec.record_checks import refuse_large
-from gateway.codec.route import route
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.records.partitioner import partition_for_key
 from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP_MS_MAX

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.call import begin_call
 from gateway.engine.fetch_answer import FetchFrom
-from gateway.engine.registry import MISSING_LOOKS_MAX
+from gateway.engine.open_topics import MISSING_LOOKS_MAX
 from log_format.errors import UnknownTopic
 from log_format.store import ObjectInfo
 from log_format.stores.memory import MemoryStore

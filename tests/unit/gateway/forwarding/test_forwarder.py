@@ -13,7 +13,7 @@ from gateway.access.rights import OPEN
 from gateway.cluster.keys import ClusterKeys
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peer, Peers
-from gateway.engine.registry import TopicRegistry
+from gateway.engine.open_topics import OpenTopics
 from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import PeerConnections
 from gateway.forwarding.forwarder import Forwarder, _Outcome
@@ -32,7 +32,7 @@ class LivePeers(Peers):
 
 
 def _forwarding() -> Forwarder:
-    clock, topics = SystemClock(), cast("TopicRegistry", None)
+    clock, topics = SystemClock(), cast("OpenTopics", None)
     peers = LivePeers(clock)
     peers.keys = ClusterKeys("c", (b"k" * 32,))
     connections = PeerConnections(5)

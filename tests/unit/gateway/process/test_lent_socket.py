@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.history.client_socket import GONE, REPORTED_BYTES, WAITS, DirectBodyWriter
-from gateway.history.task import LENGTH
+from gateway.catch_up_reads.client_socket import GONE, REPORTED_BYTES, WAITS, DirectBodyWriter
+from gateway.catch_up_reads.task import LENGTH
 from gateway.process.gentle_transport import GentleTransport
 from gateway.process.lent_socket import LentSocket
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode as KafkaError
 
-from gateway.finishing import staged_sizes
-from gateway.finishing.staged_sizes import StagedSizes
+from gateway.applied_transactions import staged_sizes
+from gateway.applied_transactions.staged_sizes import StagedSizes
 from gateway.kafka.calls.batch_origin import staging_error
 from log_format.errors import ErrorCode
 from tests.support.all_allowed import all_allowed

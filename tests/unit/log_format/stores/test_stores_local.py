@@ -203,3 +203,11 @@ def test_a_long_log_is_not_read_for_the_names_of_topics(tmp_path: Path, monkeypa
     monkeypatch.setattr(local_list, "_key", noted)
     assert list(LocalStore(tmp_path).list_directories("topics/")) == ["t"]
     assert len(looked_at) < 10
+
+
+def test_a_uri_is_no_directory() -> None:
+    """A URI in place of a path is refused: it would make a directory ``file:`` where the program was started."""
+    with pytest.raises(ValueError, match="is a URI"):
+        LocalStore("file:///somewhere")
+    with pytest.raises(ValueError, match="is a URI"):
+        LocalStore(Path("file:/somewhere"))
