@@ -58,15 +58,21 @@ def records(draw: st.DrawFn, depth: int = 0) -> Record:
     return Record(tuple(members), is_open=draw(st.booleans()))
 
 
+ODD_TEXTS = (
+    *("2024-W01-1", "20240101", "2024-001", "2024-01-01T23", "2024-01-01T23:59", "2024-01-01T23:59:59+01"),
+    *("2024-01-01T23:59:59", "2024-01-01T23:59:59,5Z", "2024-01-01t23:59:59z", "2024-01-01T24:00:00Z"),
+    *("2024-01-01T23:59:59+0100", "2024-01-01_23:59:59Z", "2024-01-01 23:59:59-01:00", "\uff12024-01-01"),
+    *("1_0", "+1", ".5", "1.", "01", "1.e1", "-", "-0", "-01", " 1", "1e1", "\uff11", "NaN", "Infinity", "true", ""),
+)
+"""Texts that some parser takes for a date, a timestamp or a decimal."""
 _WILD = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**70), 2**70)
     | st.floats()
     | st.text(max_size=5)
-    | st.sampled_from(
-        ["A", "2024-01-01", "2024-01-01T00:00:00Z", "2024-01-01T00:00:00.123456789Z", "1.25", "YQ==", "Infinity"]
-    ),
+    | st.sampled_from(["A", "2024-01-01", "2024-01-01T00:00:00Z", "2024-01-01T00:00:00.123456789Z", "1.25", "YQ=="])
+    | st.sampled_from(ODD_TEXTS),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["m0", "m1", "x", "null"]), inner, max_size=3)
     ),

@@ -17,6 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from log_format.schemas.columns.cursor import Fault
+from log_format.schemas.columns.document_texts import (
+    has_decimals,
+    has_its_digits,
+    has_odd_number,
+    parsed_type,
+    with_times,
+)
 from log_format.schemas.columns.document_values import Refused, converted, parsed, plain
 from log_format.schemas.columns.shape import (
     ABSENT,
@@ -60,11 +67,12 @@ class Documents:
         self._in_bulk = isinstance(shape, Record) and _in_bulk(shape)
         is_closed = isinstance(shape, Record) and _is_closed(shape)
         self._options = pj.ParseOptions(
-            explicit_schema=pa.schema(list(_parsed_type(self.type))) if self._in_bulk else None,
+            explicit_schema=pa.schema(list(parsed_type(self.type))) if self._in_bulk else None,
             unexpected_field_behavior="error" if is_closed else "ignore",
             newlines_in_values=False,
         )
         self._is_closed = is_closed
+        self._has_decimals = has_decimals(self.type)
 
     def column_of(self, texts: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of the documents, and the fault of each that is refused, whose row is null.
@@ -154,7 +162,7 @@ class Documents:
         columns = [column.combine_chunks() for column in table.select(self.type.names).columns]
         parsed_column = pa.StructArray.from_arrays(columns, names=self.type.names)
         try:
-            return parsed_column if parsed_column.type == self.type else parsed_column.cast(self.type)
+            return with_times(parsed_column, self.type)
         except pa.ArrowInvalid:
             return None
 
@@ -166,21 +174,12 @@ class Documents:
         nulls = pc.match_substring(texts, "null")
         if pc.any(nulls).as_py() and not _takes_all_nulls(self.shape):
             doubtful |= nulls.to_numpy(zero_copy_only=False)
+        if self._has_decimals:
+            doubtful |= has_odd_number(texts)
         if not self._is_closed:
             # Arrow reads NaN and Infinity, which are no JSON, also in members that have no column.
             doubtful |= pc.match_substring_regex(texts, r"[:\[,]\s*-?(NaN|Inf)").to_numpy(zero_copy_only=False)
         return doubtful
-
-
-def _parsed_type(arrow: pa.DataType) -> pa.DataType:
-    """Return the type with texts for dates, since Arrow's parser also takes numbers for them."""
-    if pa.types.is_date(arrow):
-        return pa.string()
-    if pa.types.is_list(arrow):
-        return pa.list_(pa.field("element", _parsed_type(arrow.value_type)))
-    return (
-        pa.struct([(field.name, _parsed_type(field.type)) for field in arrow]) if pa.types.is_struct(arrow) else arrow
-    )
 
 
 def _are_objects(texts: pa.BinaryArray) -> npt.NDArray[np.bool_]:
@@ -250,6 +249,8 @@ def _suspect(
         elif isinstance(member.shape, Scalar) and member.shape.symbols is not None:
             known = pc.is_in(values, pa.array(member.shape.symbols, pa.string())).to_numpy(zero_copy_only=False)
             doubtful |= present & valid & ~known
+        elif pa.types.is_decimal(values.type):
+            doubtful |= not has_its_digits(values)
         elif pa.types.is_floating(values.type):
             finite = pc.fill_null(pc.is_finite(values), True).to_numpy(zero_copy_only=False)
             doubtful |= ~finite

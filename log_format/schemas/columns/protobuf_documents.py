@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from log_format.schemas.columns.document_values import Refused, kind_of, within
+from log_format.schemas.columns.document_values import NUMBER, Refused, kind_of, within
 from log_format.schemas.columns.protobuf_messages import Field, Form, Message, Moment, Wrapper
 from log_format.schemas.columns.protobuf_scalars import (
     Binary,
@@ -34,7 +34,6 @@ from log_format.schemas.columns.protobuf_scalars import (
 )
 
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,30})")
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _DURATION: Final = re.compile(r"(-?)(\d{1,12})(?:\.(\d{1,9}))?s", re.ASCII)
 _DURATION_SECONDS_MAX: Final = 315_576_000_000
@@ -167,7 +166,7 @@ def _real(node: Any, value: Any, path: str) -> float:
     if isinstance(value, str):
         if value in _SPECIAL:
             return _SPECIAL[value]
-        if _NUMBER.fullmatch(value):
+        if NUMBER.fullmatch(value):
             value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise Refused(path, f"it must be a number, or a text of one, not {kind_of(value)}")

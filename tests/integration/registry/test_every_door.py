@@ -26,7 +26,8 @@ from tests.support.registry import Registry, record
 from tests.support.rights import http_rows, kafka_rows, registry_rows
 from tests.support.waiting import until
 
-ORDER: Final = record("Order", id="long")
+DAY: Final = ["null", {"type": "int", "logicalType": "date"}]
+ORDER: Final = record("Order", id="long", day=(DAY, None))
 FIT: Final = b'{"id": 7}'
 UNFIT: Final = {
     "text": b"of no schema",
@@ -34,6 +35,7 @@ UNFIT: Final = {
     "unknown id": b"\0\0\1\1\1\2",
     "cut off": b"\0\0\0\0\1",
     "a second document": b'{"id": 7}{"id": 7}',
+    "a week for a date": b'{"id": 7, "day": "2026-W01-1"}',
 }
 NO_DOOR: Final = {
     "POST /v1/credentials": "who has them puts objects that no commit names (gateway/vending/policy.py)",
@@ -300,5 +302,5 @@ def test_no_unfit_record_comes_in_unjudged(house: House, door: Door, mode: str) 
             assert house.rows(topic) == []
             continue
         (row,) = until(lambda topic=topic: house.rows(topic))  # type: ignore[misc]
-        assert (row["value"], row["data"]) == ((FIT, {"id": 7}) if name == "fit" else (UNFIT[name], None))
+        assert (row["value"], row["data"]) == ((FIT, {"id": 7, "day": None}) if name == "fit" else (UNFIT[name], None))
         assert (row["data_error"] is None) == (name == "fit"), row
