@@ -54,7 +54,7 @@ def _ends_ms(batch: Batch) -> int | None:
     """Return the later of the first and the last record's timestamps, in milliseconds; None for no records."""
     if batch.single is not None:
         return batch.single.timestamp_ms
-    times = batch.records.column("timestamp")
+    times = batch.stored.column("timestamp")
     if not len(times):
         return None
     newest: int = max(times[0].value, times[-1].value) // 1000
