@@ -65,6 +65,12 @@ class ObjectStore(ObjectReader, Protocol):
     def put_if_absent(self, key: str, data: bytes) -> None:
         """Write the object if there is none. Raises ``ObjectExists``, ``StoreUnavailable``."""
 
+    def copy_if_absent(self, source: str, target: str) -> None:
+        """Write the object ``target`` with the bytes of ``source`` if there is no ``target``, by the store itself where it can.
+
+        The copy may have the source's time. Raises ``ObjectMissing`` without a source, ``ObjectExists``, ``StoreUnavailable``.
+        """
+
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield objects whose key starts with ``prefix`` and is above ``start_after``, in key order; pages are read as consumed.
 

@@ -93,6 +93,11 @@ class CountedStore(WrappedStore):
         self._requests.count("PUT", key, len(data))
         self._store.put_if_absent(key, data)
 
+    def copy_if_absent(self, source: str, target: str) -> None:
+        """Copy an object if the target is absent, counted as one PUT (``ObjectStore.copy_if_absent``)."""
+        self._requests.count("PUT", target)
+        self._store.copy_if_absent(source, target)
+
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """List objects, counted (``ObjectStore.list``)."""
         self._requests.count("LIST", prefix)

@@ -1,7 +1,8 @@
 """A store that first proves that it honours put-if-absent.
 
-1. No ``put_if_absent`` reaches the store before the proof: one object under ``system/probes/`` is put if absent twice, and the
-   store must refuse the second put. The object is deleted afterwards; one left behind by a crash or a lost answer is harmless.
+1. No ``put_if_absent`` or ``copy_if_absent`` reaches the store before the proof: one object under ``system/probes/`` is put if
+   absent twice, and the store must refuse the second put. The object is deleted afterwards; one left behind by a crash or a lost
+   answer is harmless.
 2. The proof is made once, by several threads concurrently if need be: none waits for another's. A store that is down,
    read-only or full proves nothing. Then the caller's ``put_if_absent`` fails with that error, and the next one tries the
    proof again.
@@ -50,13 +51,22 @@ class ProvenStore(WrappedStore):
     def put_if_absent(self, key: str, data: bytes) -> None:
         """Put an object if it is absent (``ObjectStore.put_if_absent``). Raises ``StoreUnavailable`` for a store that fails the
         proof, too."""
+        self._prove_for(key)
+        self._store.put_if_absent(key, data)
+
+    def copy_if_absent(self, source: str, target: str) -> None:
+        """Copy an object if the target is absent (``ObjectStore.copy_if_absent``), with the same proof."""
+        self._prove_for(target)
+        self._store.copy_if_absent(source, target)
+
+    def _prove_for(self, key: str) -> None:
+        """Prove it before ``key`` is written. Raises ``StoreUnavailable`` that says that it was not."""
         try:
             self.prove()
         except UnsafeStore as error:
             raise StoreUnavailable(key, str(error), may_have_happened=False) from error
         except StoreUnavailable as error:
             raise StoreUnavailable(key, error.detail, may_have_happened=False) from error
-        self._store.put_if_absent(key, data)
 
     def _probe(self, key: str) -> None:
         is_safe = False

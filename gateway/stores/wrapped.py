@@ -39,6 +39,10 @@ class WrappedStore:
         """Put an object if it is absent (``ObjectStore.put_if_absent``)."""
         self._store.put_if_absent(key, data)
 
+    def copy_if_absent(self, source: str, target: str) -> None:
+        """Copy an object if the target is absent (``ObjectStore.copy_if_absent``)."""
+        self._store.copy_if_absent(source, target)
+
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """List objects (``ObjectStore.list``)."""
         return self._store.list(prefix, start_after=start_after)

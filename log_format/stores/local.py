@@ -41,6 +41,9 @@ _OUTCOME_UNKNOWN: Final = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT}
 _FOR_GOOD: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
 """Errors that last until a person corrects the cause."""
 
+_NO_LINK: Final = {errno.EMLINK, errno.EPERM, errno.EXDEV}
+"""Errors with which the system refuses a link that it could do without: too many names, another's file, another file system."""
+
 _LOOKED_FOR_BYTES: Final = 64 * 1024
 """Size above which ``put_if_absent`` looks for an existing object before it writes. For a commit that would cost more than it
 saves."""
@@ -55,6 +58,10 @@ _HINTS: Final = {
     errno.EISDIR: "a directory has this name",
     errno.ENOTDIR: "a file stands where a directory must be",
 }
+
+
+class _NoLink(Exception):
+    """The system gives this file no second name."""
 
 
 class LocalStore:
@@ -140,12 +147,19 @@ class LocalStore:
                     raise self._exists(key, path)
         try:
             self._write(key, data, replace=False)
-        except FileExistsError as error:
-            if Path(path).is_symlink():
-                raise _refused(key, link_error(path)) from error
-            if Path(path).is_dir():
-                raise _refused(key, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))) from error
-            raise self._exists(key, path) from None
+        except FileExistsError:
+            raise self._taken(key, path) from None
+
+    def copy_if_absent(self, source: str, target: str) -> None:
+        """Give the source's file a second name, as ``ObjectStore.copy_if_absent`` specifies; where the system refuses that, copy
+        its bytes. A file is never changed in place, so neither name can change the other's object."""
+        path = self._path(target)
+        try:
+            self._link(source, target)
+        except _NoLink:
+            self.put_if_absent(target, self.get(source))
+        except FileExistsError:
+            raise self._taken(target, path) from None
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield objects, as ``ObjectStore.list`` specifies. Each directory is read as a whole when the listing reaches it."""
@@ -209,7 +223,6 @@ class LocalStore:
     def _write(self, key: str, data: bytes, *, replace: bool) -> None:
         """Write ``data`` to a temporary file and publish it. Raises ``FileExistsError`` if the name is taken and ``replace`` is
         false."""
-        above = _above(self._path(key))
         temporary = f"{self._temporary}/{os.getpid()}-{self._nonce}-{next(self._numbers)}"
         is_moved = False
         try:
@@ -217,24 +230,15 @@ class LocalStore:
                 self._write_temporary(temporary, data)
             except OSError as error:
                 raise _refused(key, error) from error
-            try:
-                parent = self._publish(key, above, temporary, replace=replace)
-            except FileExistsError:
-                raise
-            except OSError as error:
-                raise StoreUnavailable(
-                    key,
-                    _describe(error),
-                    may_have_happened=error.errno in _OUTCOME_UNKNOWN,
-                    may_pass=error.errno not in _FOR_GOOD,
-                ) from error
+
+            def give_name(name: str, parent: int) -> None:
+                if replace:
+                    os.rename(temporary, name, dst_dir_fd=parent)
+                else:
+                    os.link(temporary, name, dst_dir_fd=parent)
+
+            self._publish(key, temporary, give_name)
             is_moved = replace
-            try:
-                self._directories.sync(above, parent)
-            except OSError as error:
-                raise StoreUnavailable(key, _describe(error), may_have_happened=True) from error
-            finally:
-                os.close(parent)
         finally:
             if not is_moved:
                 with suppress(OSError):
@@ -254,22 +258,67 @@ class LocalStore:
         finally:
             os.close(descriptor)
 
-    def _publish(self, key: str, above: str, temporary: str, *, replace: bool) -> int:
+    def _link(self, source: str, target: str) -> None:
+        """Give the file of ``source`` the name of ``target``, too. Raises ``FileExistsError``, ``_NoLink``."""
+        origin = self._path(source)
+        try:
+            with open_parent(self._base, source) as (directory, source_name):
+                if not stat.S_ISREG(os.stat(source_name, dir_fd=directory, follow_symlinks=False).st_mode):
+                    raise ObjectMissing(source)
+
+                def give_name(name: str, parent: int) -> None:
+                    try:
+                        os.link(source_name, name, src_dir_fd=directory, dst_dir_fd=parent, follow_symlinks=False)
+                    except FileNotFoundError:
+                        if not Path(origin).exists():
+                            raise ObjectMissing(source) from None
+                        raise
+                    except OSError as error:
+                        if error.errno in _NO_LINK:
+                            raise _NoLink from error
+                        raise
+
+                self._publish(target, origin, give_name)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise _reading_failed(source, error) from error
+
+    def _publish(self, key: str, origin: str, give_name: Callable[[str, int], None]) -> None:
+        """Give the file at ``origin`` its name in the object's directory, durably. ``give_name``: takes the name and the
+        directory's descriptor. Raises ``FileExistsError``, ``StoreUnavailable``."""
+        above = _above(self._path(key))
+        try:
+            parent = self._named(key, origin, above, give_name)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise StoreUnavailable(
+                key,
+                _describe(error),
+                may_have_happened=error.errno in _OUTCOME_UNKNOWN,
+                may_pass=error.errno not in _FOR_GOOD,
+            ) from error
+        try:
+            self._directories.sync(above, parent)
+        except OSError as error:
+            raise StoreUnavailable(key, _describe(error), may_have_happened=True) from error
+        finally:
+            os.close(parent)
+
+    def _named(self, key: str, origin: str, above: str, give_name: Callable[[str, int], None]) -> int:
         """Give the file its name; return its directory's descriptor, which the caller must close. Raises ``OSError``."""
         directory, _, name = key.rpartition("/")
         for attempt in range(DIRECTORY_ATTEMPTS_MAX):
             try:
                 parent = self._durable(directory, above)
                 try:
-                    if replace:
-                        os.rename(temporary, name, dst_dir_fd=parent)
-                    else:
-                        os.link(temporary, name, dst_dir_fd=parent)
+                    give_name(name, parent)
                 except BaseException:
                     os.close(parent)
                     raise
             except FileNotFoundError:  # a concurrent delete removed the directory
-                if attempt + 1 == DIRECTORY_ATTEMPTS_MAX or not Path(temporary).exists():
+                if attempt + 1 == DIRECTORY_ATTEMPTS_MAX or not Path(origin).exists():
                     raise
             else:
                 return parent
@@ -284,6 +333,14 @@ class LocalStore:
             os.close(parent)
         self._directories.make(path)
         return open_beneath(self._base, directory, to_sync=self._fsync)
+
+    def _taken(self, key: str, path: str) -> ObjectExists | StoreUnavailable:
+        """Return the error for a name that is taken, by an object or by something that is none."""
+        if Path(path).is_symlink():
+            return _refused(key, link_error(path))
+        if Path(path).is_dir():
+            return _refused(key, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
+        return self._exists(key, path)
 
     def _exists(self, key: str, path: str) -> ObjectExists | StoreUnavailable:
         try:

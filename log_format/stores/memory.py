@@ -71,6 +71,11 @@ class MemoryStore:
                 raise ObjectExists(key)
             self._write(raw, data)
 
+    def copy_if_absent(self, source: str, target: str) -> None:
+        """Copy the object, as ``ObjectStore.copy_if_absent`` specifies; both share their bytes."""
+        check_key(target)
+        self.put_if_absent(target, self._find(source)[0])
+
     def delete(self, key: str) -> None:
         """Delete the object, as ``ObjectStore.delete`` specifies."""
         raw = check_key(key).encode()

@@ -17,8 +17,8 @@ boto3 reads the settings, and sends rare requests and the first one. All other G
    there is read to its end, filtered and sorted here. Everything else is the same, and boto3 opens its sessions.
 
 Credentials, region, endpoint and profile come from the usual AWS sources (``AWS_*`` variables, files, instance roles). At any
-endpoint but Amazon's the bucket is part of the path, since few other servers resolve bucket names as host names. There are no
-multipart uploads: an object is one PUT, and segments are far below its limit of 5 GiB.
+endpoint but Amazon's the bucket is part of the path, since few other servers resolve bucket names as host names. An object is
+one PUT: segments are far below its limit of 5 GiB. Only a copy is a multipart upload (``s3_copy``).
 
 Source: Amazon S3 API reference (PutObject, GetObject, ListObjectsV2, "Conditional requests", "Error responses"), user guide
 ("Differences for directory buckets").
@@ -43,6 +43,7 @@ from log_format.store import ObjectInfo
 from log_format.stores.keys import check_directory, check_key, check_prefix, check_range, is_key
 from log_format.stores.retry import RequestFailed, Retry
 from log_format.stores.s3_client import new_client
+from log_format.stores.s3_copy import COPIED_HERE_BYTES_MAX, LargeCopy
 from log_format.stores.s3_wire import ReceivedObject, S3Wire
 
 if TYPE_CHECKING:
@@ -180,10 +181,9 @@ class S3Store:
 
     def read_url(self, key: str, valid_s: int) -> str:
         """Return a signed URL, as ``SignsReads`` specifies, by signature version 4, which objects encrypted by KMS need."""
-        full = self._full(key)
+        parameters = {"Bucket": self._bucket, "Key": self._full(key)}
 
         def request() -> str:
-            parameters = {"Bucket": self._bucket, "Key": full}
             return self._client.generate_presigned_url("get_object", Params=parameters, ExpiresIn=valid_s)
 
         return self._read(key, request)
@@ -194,13 +194,25 @@ class S3Store:
         self._change(key, lambda: self._put_object(full, data, {}), repeatable=True)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """Write the object unless it exists, as ``ObjectStore.put_if_absent`` specifies. Retried only if certainly not carried
-        out."""
+        """Write the object unless it exists, as ``ObjectStore.put_if_absent`` specifies."""
         full = self._full(key)
+        self._put_new(key, lambda: self._put_object(full, data, {"If-None-Match": "*"}))
 
+    def copy_if_absent(self, source: str, target: str) -> None:
+        """Copy the object, as ``ObjectStore.copy_if_absent`` specifies: a small one through this process."""
+        check_key(target)
+        try:
+            self.put_if_absent(target, self.get(source, bytes_max=COPIED_HERE_BYTES_MAX))
+        except ObjectTooLarge:
+            with LargeCopy(self._client, self._bucket, self._full(source), self._full(target)) as copy:
+                self._change(target, copy.begin, repeatable=True)
+                self._read(source, copy.copy)
+                self._put_new(target, copy.complete)
+
+    def _put_new(self, key: str, put: Callable[[], object]) -> None:
         def request() -> None:
             try:
-                self._put_object(full, data, {"If-None-Match": "*"})
+                put()
             except botocore.exceptions.ClientError as error:
                 if _status(error) == 412:
                     raise ObjectExists(key) from None

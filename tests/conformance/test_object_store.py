@@ -204,6 +204,8 @@ def test_what_is_no_key_is_a_mistake(any_store: ObjectStore, key: str) -> None:
     operations: list[Callable[[], object]] = [
         lambda: any_store.put(key, b"x"),
         lambda: any_store.put_if_absent(key, b"x"),
+        lambda: any_store.copy_if_absent(key, "b"),
+        lambda: any_store.copy_if_absent("b", key),
         lambda: any_store.get(key),
         lambda: any_store.get_range(key, 0, 1),
         lambda: any_store.head(key),

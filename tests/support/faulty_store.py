@@ -57,6 +57,9 @@ class FaultyStore:
     def put_if_absent(self, key: str, data: bytes) -> None:
         self._do("put_if_absent", self.objects.put_if_absent, key, data)
 
+    def copy_if_absent(self, source: str, target: str) -> None:
+        self._do("copy_if_absent", lambda target: self.objects.copy_if_absent(source, target), target)
+
     def delete(self, key: str) -> None:
         self._do("delete", self.objects.delete, key)
 

@@ -42,6 +42,9 @@ class Server:
         self.objects.put_if_absent(key, data)
         self.on_written(key, data)
 
+    def copy_if_absent(self, source: str, target: str) -> None:
+        self.put_if_absent(target, self.objects.get(source))
+
 
 class Client:
     """An ``ObjectStore`` on one machine."""
@@ -74,6 +77,9 @@ class Client:
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         self._request("put_if_absent", key, lambda: self._server.put_if_absent(key, data), writes=True)
+
+    def copy_if_absent(self, source: str, target: str) -> None:
+        self._request("copy_if_absent", target, lambda: self._server.copy_if_absent(source, target), writes=True)
 
     def delete(self, key: str) -> None:
         self._request("delete", key, lambda: self._server.objects.delete(key), writes=True)

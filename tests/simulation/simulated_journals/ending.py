@@ -116,6 +116,7 @@ class Direct:
         self.list_directories = server.objects.list_directories
         self.put = server.put
         self.put_if_absent = server.put_if_absent
+        self.copy_if_absent = server.copy_if_absent
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         return self._server.objects.list(prefix, start_after=start_after)

@@ -68,7 +68,10 @@ def test_a_store_that_ignores_the_condition_is_found_out() -> None:
         with pytest.raises(StoreUnavailable, match="If-None-Match") as refusal:
             store.put_if_absent("topics/a", b"1")
         assert not refusal.value.may_have_happened
-    assert list(careless.list("")) == []
+    careless.put("topics/a", b"1")
+    with pytest.raises(StoreUnavailable, match="If-None-Match"):
+        store.copy_if_absent("topics/a", "topics/b")
+    assert [info.key for info in careless.list("")] == ["topics/a"]
 
 
 @pytest.mark.parametrize("outcome_known", [True, False])
