@@ -69,10 +69,14 @@ class AuditTrail:
         self.came = asyncio.Event()
         """Set when an event waits."""
         self._dropped = Counter(
-            "tidelog_audit_events_dropped", "Audit events for which there was no room.", registry=registry
+            "tidelog_audit_events_dropped", "Audit events dropped because the buffer was full.", registry=registry
         )
         self._events = Counter("tidelog_audit_events", "Audit events, by kind.", ("kind",), registry=registry)
-        waiting = Gauge("tidelog_audit_waiting_bytes", "Audit events that wait to be written.", registry=registry)
+        waiting = Gauge(
+            "tidelog_audit_waiting_bytes",
+            "Bytes of audit events that are not yet written to __audit.",
+            registry=registry,
+        )
         waiting.set_function(lambda: self.size_bytes)
 
     def note(self, event: AuditEvent) -> QueuedEvent | None:

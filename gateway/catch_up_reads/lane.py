@@ -63,13 +63,18 @@ class HistoryLane:
         self._readers = readers
         self._requests = requests
         requests_given = Counter(
-            "tidelog_history_requests", "Fetches given to readers of history.", ("outcome",), registry=registry
+            "tidelog_history_requests",
+            "Fetches of old records passed to reader processes, by outcome.",
+            ("outcome",),
+            registry=registry,
         )
         self._answered, self._failed = requests_given.labels("answered"), requests_given.labels("failed")
-        self._bytes = Counter("tidelog_history_bytes", "Bytes of answers from readers of history.", registry=registry)
-        waiting = Gauge("tidelog_history_waiting", "Fetches that wait for a reader of history.", registry=registry)
+        self._bytes = Counter(
+            "tidelog_history_bytes", "Bytes of answers that reader processes sent.", registry=registry
+        )
+        waiting = Gauge("tidelog_history_waiting", "Fetches that wait for a free reader process.", registry=registry)
         waiting.set_function(lambda: self.memory.waiting_count)
-        live = Gauge("tidelog_history_readers", "Readers of history that take fetches.", registry=registry)
+        live = Gauge("tidelog_history_readers", "Reader processes that accept fetches.", registry=registry)
         live.set_function(lambda: readers.live_count)
 
     def wake(self) -> None:

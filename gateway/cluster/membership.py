@@ -129,11 +129,13 @@ class Membership:
         self._failing = False
         self._looping: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="heartbeat")
-        gauge = Gauge("tidelog_cluster_gateways", "Gateways taken to be alive, this one included.", registry=registry)
+        gauge = Gauge(
+            "tidelog_cluster_gateways", "Gateways believed to be alive, including this one.", registry=registry
+        )
         gauge.set_function(lambda: 1 + self._peers.count)
         ignored = Gauge(
             "tidelog_cluster_heartbeats_ignored",
-            "Objects in system/gateways/ that no gateway of this cluster signed of late.",
+            "Objects in system/gateways/ without a valid recent signature of a gateway of this cluster.",
             registry=registry,
         )
         ignored.set_function(lambda: self._ignored_count)

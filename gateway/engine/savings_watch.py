@@ -44,19 +44,19 @@ class SavingsWatch:
         self._open: dict[QueueKind, WeakSet[Savings]] = {kind: WeakSet() for kind in get_args(QueueKind)}
         self._flushes = Counter(
             "tidelog_flushes",
-            "Flushes by why they began; senders_wait and quiet are early ones, paid from savings.",
+            "Flushes by the reason for their start; senders_wait and quiet are early flushes, paid from savings.",
             ("reason",),
             registry=registry,
         )
         least = Gauge(
             "tidelog_flush_savings_seconds",
-            "What is saved for commits that begin early by the queue that has least.",
+            "Smallest savings, in seconds of flush.ms, among the queues that may flush early.",
             ("of",),
             registry=registry,
         )
         spent = Gauge(
             "tidelog_flush_savings_spent",
-            "Queues whose savings are spent: their commits wait for a timer.",
+            "Queues without savings: their commits wait for the timer.",
             ("of",),
             registry=registry,
         )

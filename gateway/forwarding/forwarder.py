@@ -125,13 +125,13 @@ class Forwarder:
         self._learning: dict[str, asyncio.Task[None]] = {}
         self._forwarded = Counter(
             "tidelog_forwarded_requests",
-            "Requests for another gateway: answered by it, or unreachable, silent, busy, draining, refused, replaced, lost.",
+            "Requests forwarded to another gateway, by outcome.",
             ("outcome",),
             registry=registry,
         )
         self._bytes = Counter(
             "tidelog_forwarded_bytes",
-            "Bodies of requests passed on and of their answers: to a gateway of the same zone, of another, or either says none.",
+            "Bytes of forwarded request bodies and their answers, by zone of the other gateway: same, other or unknown.",
             ("zone",),
             registry=registry,
         )

@@ -13,10 +13,10 @@ class GroupMetrics:
         self.groups = Gauge("tidelog_groups_coordinated", "Consumer groups coordinated here.", registry=registry)
         self.members = Gauge("tidelog_group_members", "Members of the groups coordinated here.", registry=registry)
         self.rebalances = Counter(
-            "tidelog_group_rebalances", "Generations given out to groups coordinated here.", registry=registry
+            "tidelog_group_rebalances", "Generations of groups coordinated here.", registry=registry
         )
         self.ended_sessions = Counter(
-            "tidelog_group_sessions_ended", "Members that were out because they were not heard of.", registry=registry
+            "tidelog_group_sessions_ended", "Members removed because their session timed out.", registry=registry
         )
         self.committed_offsets = Counter(
             "tidelog_group_offsets_committed", "Offsets committed through this gateway.", registry=registry

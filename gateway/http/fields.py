@@ -200,7 +200,7 @@ Timestamp = Annotated[int, Between(TIMESTAMP_MS_MIN, TIMESTAMP_MS_MAX)]
 
 LIST_LIMIT: Final = 1_000
 """The API's default of ``limit``."""
-Limit = Annotated[int, Between(1, 10_000), Digits, Field(description="The most entries of a page")]
+Limit = Annotated[int, Between(1, 10_000), Digits, Field(description="Maximum number of entries in a page")]
 
 
 class PartitionKey(Body):

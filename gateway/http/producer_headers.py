@@ -50,7 +50,7 @@ class ProducerHeaders(fields.Headers):
         fields.NotNull(),
         Field(
             alias=PRODUCER_SEQUENCE,
-            description="Numbers this producer's requests to this topic, from 0. A number sent again appends nothing",
+            description="Sequence number of this producer's request to this topic, from 0. A repeated number appends nothing",
         ),
     ] = None
 
@@ -83,7 +83,7 @@ class ProduceHeaders(ProducerHeaders):
         fields.NotNull(),
         Field(
             alias=TRANSACTION,
-            description="From `POST /v1/transactions`: the records wait beside the topic until it is committed",
+            description="From `POST /v1/transactions`: the records become visible when the transaction is committed",
         ),
     ] = None
 

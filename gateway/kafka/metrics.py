@@ -25,23 +25,27 @@ class KafkaMetrics:
     """Metrics of the listener. The label ``api`` is the request's name, such as ``produce``."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.requests = Counter("tidelog_kafka_requests", "Requests answered.", ("api",), registry=registry)
+        self.requests = Counter("tidelog_kafka_requests", "Kafka requests answered.", ("api",), registry=registry)
         self.seconds = Histogram(
             "tidelog_kafka_request_seconds",
-            "From the request's last byte to its answer.",
+            "Seconds from a Kafka request's last byte to its answer.",
             ("api",),
             buckets=SECONDS_BUCKETS,
             registry=registry,
         )
-        self.received_bytes = Counter("tidelog_kafka_received_bytes", "Frames received.", ("api",), registry=registry)
-        self.sent_bytes = Counter("tidelog_kafka_sent_bytes", "Frames sent.", ("api",), registry=registry)
+        self.received_bytes = Counter(
+            "tidelog_kafka_received_bytes", "Bytes of Kafka requests received.", ("api",), registry=registry
+        )
+        self.sent_bytes = Counter(
+            "tidelog_kafka_sent_bytes", "Bytes of Kafka answers sent.", ("api",), registry=registry
+        )
         self.refused = Counter(
             "tidelog_kafka_connections_refused",
-            "Connections closed for what came over them, or because there were too many.",
+            "Kafka connections closed because of invalid input or too many connections, by reason.",
             ("reason",),
             registry=registry,
         )
-        self.connections = Gauge("tidelog_kafka_connections", "Open connections.", registry=registry)
+        self.connections = Gauge("tidelog_kafka_connections", "Open Kafka connections.", registry=registry)
         self._of: dict[int, ApiMetrics] = {}
 
     def of(self, key: int) -> ApiMetrics:

@@ -46,7 +46,7 @@ class ConnectionMover:
         self._taking: set[asyncio.Task[None]] = set()
         self._moved = Counter(
             "tidelog_moved_connections",
-            "Connections handed to another worker of this port: moved to its owner, or handed back by one without room.",
+            "Connections passed to another worker of this port: moved to their owner, or returned by a full worker.",
             ("outcome",),
             registry=registry,
         )

@@ -112,10 +112,10 @@ class QueueDescriber(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the queues coordinated here, as far as their topics are known."""
         families = {
-            "in_flight": "Records of a queue that are locked.",
-            "delayed": "Records of a queue that wait for their time.",
-            "lag": "Records of a queue's topics that are not settled.",
-            "blocked_seconds": "How long a record has held back the start offset, with settled ones behind it.",
+            "in_flight": "Leased records of a queue's topic.",
+            "delayed": "Records of a queue's topic whose delivery is delayed.",
+            "lag": "Unsettled records of a queue's topic.",
+            "blocked_seconds": "Seconds for which one record has held back the start offset while later records are settled.",
         }
         gauges = {
             name: GaugeMetricFamily(f"tidelog_queue_{name}", text, labels=("queue", "topic"))
@@ -126,7 +126,9 @@ class QueueDescriber(Collector):
             if queue.is_current:
                 self._collect(queue, gauges)
         yield from gauges.values()
-        left_out = GaugeMetricFamily("tidelog_queues_left_out", "Queues coordinated here without series of their own.")
+        left_out = GaugeMetricFamily(
+            "tidelog_queues_left_out", "Queues coordinated here whose metrics are not reported."
+        )
         left_out.add_metric((), max(0, len(queues) - SERIES_MAX))
         yield left_out
 

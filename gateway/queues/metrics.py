@@ -10,18 +10,28 @@ class QueueMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.queues = Gauge("tidelog_queues_coordinated", "Queues coordinated here.", registry=registry)
-        self.leases = Gauge("tidelog_queue_leases", "Live leases given here.", registry=registry)
-        self.delivered = Counter("tidelog_queue_records_delivered", "Records delivered, each time.", registry=registry)
-        self.settled = Counter("tidelog_queue_records_settled", "Records that callers settled.", registry=registry)
-        self.settlements = Counter("tidelog_queue_settlements", "Settlements of callers.", registry=registry)
+        self.leases = Gauge(
+            "tidelog_queue_leases", "Leases held by consumers of queues coordinated here.", registry=registry
+        )
+        self.delivered = Counter(
+            "tidelog_queue_records_delivered", "Deliveries of records, including repeated ones.", registry=registry
+        )
+        self.settled = Counter("tidelog_queue_records_settled", "Records settled by consumers.", registry=registry)
+        self.settlements = Counter("tidelog_queue_settlements", "Settlement requests of consumers.", registry=registry)
         self.ended_locks = Counter(
-            "tidelog_queue_locks_ended", "Locks that ended before a settlement.", registry=registry
+            "tidelog_queue_locks_ended", "Leases that expired before a settlement.", registry=registry
         )
         self.left_out = Counter(
-            "tidelog_queue_records_left_out", "Records that a filter or their expiry kept back.", registry=registry
+            "tidelog_queue_records_left_out",
+            "Records skipped by a filter or because they had expired.",
+            registry=registry,
         )
         self.dropped = Counter(
-            "tidelog_queue_records_dropped", "Records given up without a dead letter topic.", registry=registry
+            "tidelog_queue_records_dropped",
+            "Records given up after their last delivery, in queues without a dead letter topic.",
+            registry=registry,
         )
-        self.dead = Counter("tidelog_queue_dead_letters", "Records put into dead letter topics.", registry=registry)
-        self.redriven = Counter("tidelog_queue_records_redriven", "Dead letters produced again.", registry=registry)
+        self.dead = Counter("tidelog_queue_dead_letters", "Records moved to dead letter topics.", registry=registry)
+        self.redriven = Counter(
+            "tidelog_queue_records_redriven", "Dead letters produced again to their topic.", registry=registry
+        )

@@ -67,15 +67,17 @@ class TokensQuery(fields.Parameters):
     """Filter and page of the list of tokens."""
 
     limit: fields.Limit = fields.LIST_LIMIT
-    after: Annotated[str, Field(max_length=1024, description="Begin after a page: its `next`")] = ""
-    principal: Annotated[access_fields.User | None, fields.NotNull(), Field(description="Only this one's")] = None
+    after: Annotated[str, Field(max_length=1024, description="`next` of the previous page")] = ""
+    principal: Annotated[
+        access_fields.User | None, fields.NotNull(), Field(description="Only tokens of this principal")
+    ] = None
 
 
 class RolesQuery(fields.Parameters):
     """Page of the list of roles."""
 
     limit: fields.Limit = fields.LIST_LIMIT
-    after: Annotated[str, Field(max_length=1024, description="Begin after a page: its `next`")] = ""
+    after: Annotated[str, Field(max_length=1024, description="`next` of the previous page")] = ""
 
 
 class Me(TypedDict):

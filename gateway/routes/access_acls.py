@@ -101,7 +101,7 @@ class AclsQuery(AclFilter):
     """Filter and page of the list of ACLs."""
 
     limit: fields.Limit = fields.LIST_LIMIT
-    after: Annotated[str, Field(max_length=2048, description="Begin after a page: its `next`")] = ""
+    after: Annotated[str, Field(max_length=2048, description="`next` of the previous page")] = ""
 
 
 class Question(

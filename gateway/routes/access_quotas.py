@@ -41,7 +41,7 @@ PrincipalPath = Annotated[
     str,
     AfterValidator(_principal),
     WithJsonSchema({"type": "string", "pattern": "^(User:.+|[*])$", "examples": ["User:alice", EVERY]}),
-    Path(description="The user, percent-encoded; `*`: each user that has no quota of its own"),
+    Path(description="User, percent-encoded; `*`: every user without a quota of its own"),
 ]
 Limit = Annotated[int, fields.Between(1, QUOTA_MAX)] | None
 
@@ -61,7 +61,7 @@ class QuotasQuery(fields.Parameters):
     """Page of the list of quotas."""
 
     limit: fields.Limit = fields.LIST_LIMIT
-    after: Annotated[str, Field(max_length=1024, description="Begin after a page: its `next`")] = ""
+    after: Annotated[str, Field(max_length=1024, description="`next` of the previous page")] = ""
 
 
 class Quota(TypedDict):

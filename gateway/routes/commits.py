@@ -27,7 +27,7 @@ COMMITS_MAX: Final = 50
 class CommitsQuery(fields.Parameters):
     """Page of the list of commits."""
 
-    before: Annotated[fields.Offset, Field(description="Only versions below; the last answer's `next`")] = (
+    before: Annotated[fields.Offset, Field(description="Only versions below this one: `next` of the previous page")] = (
         fields.INT64_MAX
     )
     limit: Annotated[int, fields.Between(1, COMMITS_MAX)] = COMMITS_DEFAULT

@@ -38,12 +38,18 @@ PARTITIONS_MAX: Final = 10_000
 class Limits(fields.Body):
     """Limits of the answer, and how long to wait for records."""
 
-    max_records: Annotated[int, fields.Between(1, RECORDS_MAX), Field(description="The most records")] = RECORDS_DEFAULT
+    max_records: Annotated[int, fields.Between(1, RECORDS_MAX), Field(description="Maximum number of records")] = (
+        RECORDS_DEFAULT
+    )
     max_bytes: Annotated[
-        int, fields.Between(1, BYTES_MAX), Field(description="The most bytes of keys, values and headers")
+        int,
+        fields.Between(1, BYTES_MAX),
+        Field(description="Maximum size of the records' keys, values and headers, in bytes"),
     ] = BYTES_DEFAULT
-    min_bytes: Annotated[int, fields.Between(0), Field(description="Wait until so many bytes are committed")] = 1
-    max_wait_ms: Annotated[int, fields.Between(0, WAIT_MS_MAX), Field(description="Wait at most so long")] = 0
+    min_bytes: Annotated[int, fields.Between(0), Field(description="Wait until this many bytes can be read")] = 1
+    max_wait_ms: Annotated[
+        int, fields.Between(0, WAIT_MS_MAX), Field(description="Maximum time to wait, in milliseconds")
+    ] = 0
 
     def limits(self) -> FetchLimits:
         """Return the limits for the engine."""
@@ -62,20 +68,22 @@ class FetchQuery(Limits, FilterQuery):
         fields.Offset | StartWord | None,
         fields.NotNull(),
         fields.ErrorMessage(f"must be an integer from 0 to {fields.INT64_MAX}, or one of earliest, latest"),
-        Field(description="Where to begin. Exactly one of `offset` and `timestamp` is given"),
+        Field(description="First offset to read. Exactly one of `offset` and `timestamp` must be given"),
     ] = None
     timestamp: Annotated[
         fields.Timestamp | None,
         fields.NotNull(),
-        Field(description="Begin with the first record, in offset order, of this time or later"),
+        Field(
+            description="Start at the first record, in offset order, with this timestamp (in milliseconds) or a later one"
+        ),
     ] = None
 
     topic_id: Annotated[
         fields.Opaque | None,
         fields.NotNull(),
         Field(
-            description="The topic that `offset` belongs to. One that was made anew under the name is read from its start. The "
-            "ids of an event stream name it, too"
+            description="Id of the topic that `offset` belongs to. A topic re-created under the name is read from its start. "
+            "The ids of an event stream contain it, too"
         ),
     ] = None
 
@@ -111,7 +119,9 @@ class FetchHeaders(fields.Headers):
         fields.NotNull(),
         AfterValidator(_event_id),
         WithJsonSchema({"type": "string", "pattern": f"^{_EVENT_ID.pattern}$"}),
-        Field(alias="Last-Event-ID", description="For event streams: where to go on. It wins over `offset`"),
+        Field(
+            alias="Last-Event-ID", description="For event streams: id of the last received event; overrides `offset`"
+        ),
     ] = None
 
     @property

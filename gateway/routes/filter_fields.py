@@ -38,9 +38,11 @@ _Condition = Annotated[
     WithJsonSchema({"type": "string", "pattern": "^[^:]*:", "examples": ["type:order", "trace:*"]}),
 ]
 _Conditions = Annotated[list[_Condition], Field(max_length=HEADERS_MAX)]
-_HEADERS_TEXT: Final = "Only records with a header of this name and value; `*`: any value, null too. All must hold"
+_HEADERS_TEXT: Final = (
+    "Only records with this header, as `name=value`; `*` matches any value, also null. Several must all match"
+)
 _KEY_TEXT: Final = "Only records with this key"
-_VALUE_TEXT: Final = "Only records whose value has this text somewhere, letter for letter"
+_VALUE_TEXT: Final = "Only records whose value contains this text, case-sensitively"
 CONTAINED_CHARACTERS_MAX: Final = 1_024
 """Most characters of the text that values are searched for."""
 

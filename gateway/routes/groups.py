@@ -143,7 +143,7 @@ class GroupsQuery(fields.Parameters):
     """Page of the list of groups."""
 
     limit: fields.Limit = fields.LIST_LIMIT
-    after: Annotated[str, Field(max_length=255, description="Begin after this name")] = ""
+    after: Annotated[str, Field(max_length=255, description="Only names after this one")] = ""
 
 
 class AssignedPartition(TypedDict):

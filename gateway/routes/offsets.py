@@ -26,7 +26,9 @@ class OffsetsQuery(fields.Parameters):
         fields.Timestamp | None,
         fields.NotNull(),
         fields.Digits,
-        Field(description="Adds `offset`: the first record, in offset order, with this time or later"),
+        Field(
+            description="Adds `offset`: the first record, in offset order, with this timestamp (in milliseconds) or a later one"
+        ),
     ] = None
 
 
@@ -48,7 +50,7 @@ class PartitionOffsets(TypedDict):
 async def partition_offsets(
     request: Request, topic: fields.TopicPath, partition: fields.PartitionPath, query: Annotated[OffsetsQuery, Query()]
 ) -> PartitionOffsets:
-    """Return where a partition's log starts and ends, and the first record of a time."""
+    """Return a partition's log start and high watermark, and the offset of a timestamp."""
     engine = engine_of(request)
     opened = await engine.topics.fresh(topic, engine.clock.monotonic_ms())
     state = opened.require_partition(partition)

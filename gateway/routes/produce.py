@@ -64,7 +64,7 @@ async def produce(
     query: Annotated[ProduceQuery, Query()],
     headers: Annotated[ProduceHeaders, Header()],
 ) -> JsonResponse:
-    """Append records. Each goes to the partition that it names, else to its key's, else to the next one, round-robin."""
+    """Append records. Without a partition a record goes to that of its key, or without a key to the next one."""
     return await _produce(request, _ProduceParameters(topic, None, query, headers))
 
 
@@ -78,7 +78,7 @@ async def produce_to_partition(
     query: Annotated[ProduceQuery, Query()],
     headers: Annotated[ConditionalHeaders, Header()],
 ) -> JsonResponse:
-    """Append records to one partition. It overrides a partition that a record names."""
+    """Append records to one partition, which overrides partitions named in records."""
     return await _produce(request, _ProduceParameters(topic, partition, query, headers, headers.expected_offset))
 
 

@@ -23,7 +23,9 @@ class ProduceQuery(fields.Parameters):
     acks: Annotated[
         str,
         fields.OneOf("all", "0"),
-        Field(description="all: answered once the records are stored. 0: answered at once; they may be lost"),
+        Field(
+            description="`all`: the answer is sent when the records are stored; `0`: immediately, and they may be lost"
+        ),
     ] = "all"
     key: Annotated[_Key | None, fields.NotNull(), Field(description="Raw bodies: the key, as text")] = None
     key_base64: Annotated[_Key | None, fields.NotNull(), Field(description="Raw bodies: the key, as base64")] = None
@@ -40,13 +42,13 @@ class ProduceQuery(fields.Parameters):
         fields.Timestamp | None,
         fields.NotNull(),
         fields.Digits,
-        Field(description="Raw bodies: the record appears at this time, in milliseconds"),
+        Field(description="Raw bodies: time at which the record is published, in milliseconds"),
     ] = None
     deliver_after_ms: Annotated[
         fields.Timestamp | None,
         fields.NotNull(),
         fields.Digits,
-        Field(description="Raw bodies: the record appears so long after its arrival"),
+        Field(description="Raw bodies: delay after which the record is published, in milliseconds"),
     ] = None
 
 

@@ -37,7 +37,7 @@ _WITHOUT_TRANSACTIONS: Final = NewProducer()
 @router.post("/v1/producers", status_code=201, responses=problems(*CHANGE_ERRORS))
 @needs(Need("Write", "transactional_id"))
 async def create_producer(request: Request, wanted: NewProducer = _WITHOUT_TRANSACTIONS) -> Producer:
-    """Get a producer id. A request that has it is in the log only once, however often it is sent.
+    """Get a producer id, with which requests are idempotent: a repeated request is appended once.
 
     Without a transactional id nothing is written: the id is signed. With one, older epochs are fenced.
     """

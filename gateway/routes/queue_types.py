@@ -240,7 +240,7 @@ class QueuesQuery(fields.Parameters):
     """Page of the list of queues."""
 
     limit: fields.Limit = fields.LIST_LIMIT
-    after: Annotated[str, Field(max_length=255, description="Begin after this name")] = ""
+    after: Annotated[str, Field(max_length=255, description="Only names after this one")] = ""
 
 
 class StartTimestamp(TypedDict):

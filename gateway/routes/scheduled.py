@@ -32,7 +32,7 @@ ScheduledPath = Annotated[
 class ScheduledQuery(fields.Parameters):
     """Page of the list."""
 
-    after: Annotated[str | None, fields.NotNull(), Field(description="`next` of the page before")] = None
+    after: Annotated[str | None, fields.NotNull(), Field(description="`next` of the previous page")] = None
     limit: fields.Limit = fields.LIST_LIMIT
 
 

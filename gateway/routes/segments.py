@@ -33,10 +33,12 @@ class PlanQuery(fields.Parameters):
     offset: Annotated[
         fields.Offset | StartWord,
         fields.ErrorMessage(f"must be an integer from 0 to {fields.INT64_MAX}, or one of earliest, latest"),
-        Field(description="Where to begin"),
+        Field(description="First offset"),
     ] = "earliest"
     max_bytes: Annotated[
-        int, fields.Between(1, PLAN_BYTES_MAX), Field(description="The most stored bytes; one segment at least")
+        int,
+        fields.Between(1, PLAN_BYTES_MAX),
+        Field(description="Maximum stored bytes; at least one segment is returned"),
     ] = PLAN_BYTES_DEFAULT
 
     _digits = field_validator("*", mode="before")(fields.parse_number)

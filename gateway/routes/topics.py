@@ -106,7 +106,7 @@ class TopicsQuery(fields.Parameters):
     """Filter and page of the list of topics."""
 
     limit: fields.Limit = fields.LIST_LIMIT
-    after: Annotated[str, Field(max_length=1024, description="Begin after a page: its `next`")] = ""
+    after: Annotated[str, Field(max_length=1024, description="`next` of the previous page")] = ""
     prefix: Annotated[
         str, Field(max_length=limits.TOPIC_NAME_CHARACTERS_MAX, description="Only names that begin with it")
     ] = ""
@@ -121,7 +121,7 @@ class TopicListQuery(TopicsQuery):
     max_age_ms: Annotated[
         int,
         fields.Between(0, LIST_AGE_MS_MAX),
-        Field(description="Topics as they were so long ago will do: fewer looks at the store"),
+        Field(description="Allowed staleness of the answer, in milliseconds; saves requests to the store"),
     ] = 0
     _digits = field_validator("max_age_ms", mode="before")(fields.parse_number)
 
@@ -131,7 +131,7 @@ class TopicQuery(fields.Parameters):
 
     include: Annotated[
         Literal["flush_savings"] | None,
-        Field(description="`flush_savings`: also what is saved for early flushes, which changes with the time"),
+        Field(description="`flush_savings`: also the savings for early flushes, which change with time"),
     ] = None
 
 

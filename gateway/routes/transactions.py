@@ -94,7 +94,7 @@ class TransactionsQuery(fields.Parameters):
         fields.OneOf("open", "committing", "committed", "aborted"),
     ] = None
     transactional_id_prefix: Annotated[str, AfterValidator(_prefix)] = ""
-    after: Annotated[str | None, fields.NotNull(), Field(description="`next` of the page before")] = None
+    after: Annotated[str | None, fields.NotNull(), Field(description="`next` of the previous page")] = None
     limit: fields.Limit = fields.LIST_LIMIT
 
 
@@ -269,7 +269,7 @@ async def list_transactions(request: Request, query: Annotated[TransactionsQuery
 @router.post("/v1/transactions:check", responses=problems(*CHANGE_ERRORS))
 @needs()
 async def check_transactions(request: Request, wanted: Checking) -> OfferedTransactions:
-    """Get open transactions whose client is silent, to commit or abort each. A transaction that stays open is offered again."""
+    """Get open transactions without recent requests, to commit or abort each. Transactions that stay open are returned again."""
     standing, allowed = standing_of(request), allowing(request, "Write", "transactional_id")
 
     def shown(transactional_id: str) -> bool:

@@ -10,13 +10,13 @@ class ScheduledMetrics:
     of lateness."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.scheduled = Counter("tidelog_scheduled_records", "Delayed records taken.", registry=registry)
+        self.scheduled = Counter("tidelog_scheduled_records", "Delayed records accepted.", registry=registry)
         self.published = Counter(
-            "tidelog_published_delayed_records", "Delayed records that this gateway has published.", registry=registry
+            "tidelog_published_delayed_records", "Delayed records published by this gateway.", registry=registry
         )
         self.late_seconds = Histogram(
             "tidelog_publication_late_seconds",
-            "How late the first record of a publication was, for each publication.",
+            "Seconds by which the first record of a publication was late.",
             registry=registry,
             buckets=(0.05, 0.1, 0.2, 0.4, 0.7, 1, 2, 5, 15, 60),
         )

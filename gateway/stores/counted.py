@@ -57,8 +57,14 @@ class StoreRequests(Collector):
         """Yield the metrics as they are now."""
         with self._lock:
             counts, sizes = dict(self._counts), dict(self._bytes)
-        requests = CounterMetricFamily("tidelog_store_requests", "Requests to the store.", labels=("kind", "of"))
-        moved = CounterMetricFamily("tidelog_store_bytes", "Bytes of these requests' objects.", labels=("kind", "of"))
+        requests = CounterMetricFamily(
+            "tidelog_store_requests", "Requests to the store, by kind and object.", labels=("kind", "of")
+        )
+        moved = CounterMetricFamily(
+            "tidelog_store_bytes",
+            "Bytes of objects read from and written to the store, by kind and object.",
+            labels=("kind", "of"),
+        )
         for (kind, of), count in sorted(counts.items()):
             requests.add_metric((kind, of), count)
             moved.add_metric((kind, of), sizes[kind, of])

@@ -17,7 +17,7 @@ class HedgedStore(WrappedStore):
         super().__init__(store)
         hedged = Counter(
             "tidelog_store_hedged_reads",
-            "Reads of old segments that were asked a second time, by the request that answered first.",
+            "Reads of old segments sent a second time, by the attempt that answered first.",
             ("first",),
             registry=registry,
         )

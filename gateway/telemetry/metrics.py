@@ -39,28 +39,34 @@ class _Requests(Collector):
 
     def describe(self) -> Iterator[Metric]:
         """Yield the metrics by name, so that some can be read without the others."""
-        yield CounterMetricFamily("tidelog_http_sent_bytes", "Answer bodies, as sent.")
+        yield CounterMetricFamily("tidelog_http_sent_bytes", "Bytes of HTTP answer bodies, as sent.")
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""
         answered = CounterMetricFamily(
-            "tidelog_http_requests", "Requests answered.", labels=("method", "route", "status")
+            "tidelog_http_requests", "HTTP requests answered.", labels=("method", "route", "status")
         )
         for (method, route, status), count in self.answered.items():
             answered.add_metric((method, route, str(status)), count)
         yield answered
         seconds = HistogramMetricFamily(
             "tidelog_http_request_seconds",
-            "From the request's head to the last byte handed to the connection.",
+            "Seconds from a request's head to the last byte passed to the connection.",
             labels=("method", "route"),
         )
         for key, observed in self.seconds.items():
             observed.add_to(seconds, key)
         yield seconds
-        yield CounterMetricFamily("tidelog_http_received_bytes", "Request bodies, as received.", self.received_bytes)
-        yield CounterMetricFamily("tidelog_http_sent_bytes", "Answer bodies, as sent.", self.sent_bytes)
-        yield GaugeMetricFamily("tidelog_http_requests_in_flight", "Requests not yet answered.", self.in_flight_count)
-        yield GaugeMetricFamily("tidelog_arrow_bytes", "Held by Arrow: records.", pa.total_allocated_bytes())
+        yield CounterMetricFamily(
+            "tidelog_http_received_bytes", "Bytes of HTTP request bodies, as received.", self.received_bytes
+        )
+        yield CounterMetricFamily("tidelog_http_sent_bytes", "Bytes of HTTP answer bodies, as sent.", self.sent_bytes)
+        yield GaugeMetricFamily(
+            "tidelog_http_requests_in_flight", "HTTP requests not yet answered.", self.in_flight_count
+        )
+        yield GaugeMetricFamily(
+            "tidelog_arrow_bytes", "Bytes of memory allocated by Arrow.", pa.total_allocated_bytes()
+        )
 
 
 class Metrics:
@@ -76,9 +82,11 @@ class Metrics:
         self.registry.register(self._requests)
         self.connections = Gauge("tidelog_http_connections", "Open client connections.", registry=self.registry)
         self.request_memory = Gauge(
-            "tidelog_request_memory_bytes", "Reserved for request bodies.", registry=self.registry
+            "tidelog_request_memory_bytes", "Bytes of memory reserved for request bodies.", registry=self.registry
         )
-        self.answer_memory = Gauge("tidelog_answer_memory_bytes", "Reserved for answers.", registry=self.registry)
+        self.answer_memory = Gauge(
+            "tidelog_answer_memory_bytes", "Bytes of memory reserved for answers.", registry=self.registry
+        )
 
     def begin_request(self) -> None:
         """Count a request as in flight."""

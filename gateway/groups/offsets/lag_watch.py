@@ -107,10 +107,12 @@ class LagWatch(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the last look."""
         records = GaugeMetricFamily(
-            "tidelog_group_lag_records", "Records after a group's committed offsets of a topic.", labels=_LABELS
+            "tidelog_group_lag_records", "Records of a topic after a group's committed offsets.", labels=_LABELS
         )
         seconds = GaugeMetricFamily(
-            "tidelog_group_lag_seconds", "Age of the oldest record that a group has not read.", labels=_LABELS
+            "tidelog_group_lag_seconds",
+            "Age of the oldest record of a topic that a group has not read.",
+            labels=_LABELS,
         )
         ages = [0.0]
         for one in self._found:
@@ -120,9 +122,11 @@ class LagWatch(Collector):
                 ages.append(one.age_seconds)
         yield records
         yield seconds
-        yield GaugeMetricFamily("tidelog_group_lag_seconds_max", "The largest of tidelog_group_lag_seconds.", max(ages))
+        yield GaugeMetricFamily("tidelog_group_lag_seconds_max", "Largest tidelog_group_lag_seconds.", max(ages))
         yield GaugeMetricFamily(
-            "tidelog_group_lag_left_out", "Pairs of group and topic without lag: too many, or not seen.", self._left_out
+            "tidelog_group_lag_left_out",
+            "Pairs of group and topic whose lag is not reported: too many pairs, or the topic is not loaded.",
+            self._left_out,
         )
 
     async def look(self) -> None:

@@ -51,7 +51,9 @@ def batch_origin(call: KafkaCall, transactional_id: str | None, partition: int, 
     if head.producer_id == NO_PRODUCER and not head.is_transactional:
         return NO_ORIGIN
     if head.producer_id < 0 or head.producer_epoch < 0 or head.base_sequence < 0:
-        raise RequestRefused("A batch of a producer has an id, an epoch and a sequence.", code=ErrorCode.INVALID_RECORD)
+        raise RequestRefused(
+            "A batch of an idempotent producer must have an id, an epoch and a sequence.", code=ErrorCode.INVALID_RECORD
+        )
     stamp = ProducerStamp(format_number(head.producer_id, partition), head.producer_epoch, head.base_sequence)
     call.engine.producer_ids.check_number(stamp)
     if not head.is_transactional or transactional_id is None:

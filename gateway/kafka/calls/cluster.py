@@ -114,7 +114,10 @@ async def _find_sizes(call: KafkaCall, wanted: Any) -> list[dict[str, Any]]:
         page = await call.engine.administration.page("", after, _TOPICS_PER_PAGE, shown)
         partitions += sum(state.partition_count for state in page.topics)
         if partitions > PARTITIONS_LISTED_MAX:
-            raise RequestRefused("There are too many partitions: name topics.", code=ErrorCode.INVALID_REQUEST)
+            raise RequestRefused(
+                "The topics have too many partitions for one answer: name topics in the request.",
+                code=ErrorCode.INVALID_REQUEST,
+            )
         found += [_sizes(state, range(state.partition_count)) for state in page.topics]
         after = page.next_after
     return found

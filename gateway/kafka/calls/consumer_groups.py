@@ -84,10 +84,10 @@ async def _parse_heartbeat(call: KafkaCall, request: Any, ids: TopicIds) -> Cons
     if not all(map(is_name, (member_id, *(() if instance_id is None else (instance_id,))))):
         raise RequestRefused("Member and instance ids have 1 to 255 bytes and no control characters.")
     if request.member_epoch == 0 and topics is None and pattern is None:
-        raise RequestRefused("A member that joins says what it subscribes to.")
+        raise RequestRefused("A joining member must name the topics that it subscribes to.")
     if (topics and len(topics) > SUBSCRIBED_TOPICS_MAX) or (pattern and len(pattern) > PATTERN_CHARACTERS_MAX):
         raise RequestRefused(
-            f"A member names at most {SUBSCRIBED_TOPICS_MAX} topics, and a pattern of {PATTERN_CHARACTERS_MAX} characters."
+            f"A member may name at most {SUBSCRIBED_TOPICS_MAX} topics, and a pattern of {PATTERN_CHARACTERS_MAX} characters."
         )
     for topic in topics or ():
         check_topic_name(topic)

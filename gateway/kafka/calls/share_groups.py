@@ -99,11 +99,13 @@ def _check_subscription(call: KafkaCall, request: Any) -> tuple[str, ...] | None
     if not is_name(request.member_id):
         raise RequestRefused("A member's id has 1 to 255 bytes and no control characters.")
     if request.member_epoch < LEAVE_EPOCH or (request.member_epoch == JOIN_EPOCH and not topics):
-        raise RequestRefused("A member that joins says what it subscribes to; only epoch -1 is below 0.")
+        raise RequestRefused(
+            "A joining member must name the topics that it subscribes to; -1 is the only epoch below 0."
+        )
     if topics is None:
         return None
     if len(topics) > SUBSCRIBED_TOPICS_MAX:
-        raise RequestRefused(f"A member names at most {SUBSCRIBED_TOPICS_MAX} topics.")
+        raise RequestRefused(f"A member may name at most {SUBSCRIBED_TOPICS_MAX} topics.")
     for topic in topics:
         check_topic_name(topic)
         call.require("Read", "topic", topic)

@@ -75,7 +75,7 @@ async def delete_topics(call: KafkaCall, request: Any) -> Answer:
         administration = call.engine.administration
         if name is not None:
             if topic_id is not None:
-                raise RequestRefused("A topic is named by its name or by its id.")
+                raise RequestRefused("A topic must be given by its name or by its id.")
             await administer(call, Right("Delete", "topic", name), lambda: administration.delete(name))
             return {"name": name}
         is_allowed = partial(call.allows, "Describe", "topic")
@@ -183,7 +183,7 @@ def _partition_count(topic: Any) -> int:
         indices = sorted(one.partition_index for one in topic.assignments)
         if count != _DEFAULT or indices != list(range(len(indices))):
             raise RequestRefused(
-                "A replica assignment names the partitions from 0, each once, and stands for their number."
+                "A replica assignment must have each partition from 0 once; their number is the partition count."
             )
         count = len(indices)
     if count == _DEFAULT:
