@@ -39,6 +39,7 @@ from log_format.store import ObjectStore, read_bounded
 from log_format.topic.attachment import NO_MOVE, Attachment, TopicMove, parse_attachment, parse_last_move
 from log_format.topic.changes import moved_metadata
 from log_format.topic.config import TopicConfig
+from log_format.topic.erasures import parse_erasures
 from log_format.topic.segment_tags import TAG_FORGOTTEN, remove_segment
 from log_format.topic.state import (
     DELETED_PROPERTY,
@@ -242,7 +243,9 @@ class _Plan:
             for segment in self._remains.left_out.values()
         ]
         actions: list[Action] = [
-            protocol_of(parse_typed_columns(self._metadata.schema_string)),
+            protocol_of(
+                parse_typed_columns(self._metadata.schema_string), has_table_feature=self._remains.has_table_feature
+            ),
             self._metadata,
             *self._txns(),
         ]
@@ -282,6 +285,7 @@ class _Plan:
             config=config,
             created_at_ms=self._now_ms if known is None else known.created_time or 0,
             last_move=parse_last_move(properties),
+            erasures=parse_erasures(self._topic, properties),
         )
         return moved_metadata(state, TopicMove(to=place))
 

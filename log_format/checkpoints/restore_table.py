@@ -66,7 +66,7 @@ class RestoreTable:
         """Propose the restoring actions, none if there is nothing to restore. Never raises; the log must not be empty."""
         actions: list[Action] = []
         if state.exists and needs_restore(state):
-            actions.append(protocol_of(state.columns))
+            actions.append(protocol_of(state.columns, has_table_feature=state.has_table_feature))
             if not state.foreign.is_reverted:
                 actions.append(moved_metadata(state, TopicMove(to=state.attachment)))
         files, size_bytes = 0, 0

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from log_format import layout, limits
 from log_format.checkpoints.checkpoint import OpenedCheckpoint, open_checkpoint
 from log_format.checkpoints.segments import decode_segments
-from log_format.checkpoints.state import decode_metadata, iterate_adds
+from log_format.checkpoints.state import decode_metadata, decode_protocols, iterate_adds
 from log_format.delta.actions import Commit, MetaData, decode_commit, plain_path
 from log_format.delta.checkpoint_schema import as_corrupt, select_actions
 from log_format.delta.table import NO_LOG
@@ -129,6 +129,8 @@ class SalvagedState:
 
     def __init__(self, topic: str, parts: LogParts) -> None:
         self.metadata: MetaData | None = None
+        self.has_table_feature = False
+        """Whether the table's protocol had the feature in any readable part."""
         self.is_recreated = False
         """Whether a lost commit created the topic again."""
         self.left_out: dict[str, SegmentRef] = {}
@@ -195,6 +197,7 @@ class SalvagedState:
     def _begin(self, topic: str, base: OpenedCheckpoint) -> None:
         with as_corrupt(layout.topic_root(topic), base.version, topic=topic):
             self.metadata = decode_metadata(base.head)
+            self.has_table_feature = any(protocol.has_table_feature for protocol in decode_protocols(base.head))
             for txn in select_actions(base.head, "txn").to_pylist():
                 self._note(txn["appId"], txn["version"])
             for adds in iterate_adds(base.file):
@@ -203,6 +206,8 @@ class SalvagedState:
                     self._raise(runs)
 
     def _take(self, commit: Commit) -> None:
+        if commit.protocol is not None:
+            self.has_table_feature = self.has_table_feature or commit.protocol.has_table_feature
         if commit.metadata is not None:
             known = self.metadata
             if self.is_deleted or (known is not None and known.id != commit.metadata.id):

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from log_format import layout
 from log_format.checkpoints.memory import decode_memory
 from log_format.checkpoints.segments import decode_segment_columns, decode_segments
-from log_format.delta.actions import MetaData
+from log_format.delta.actions import MetaData, Protocol
 from log_format.delta.checkpoint_file import CheckpointFile, large_checkpoint_lock
 from log_format.delta.checkpoint_schema import (
     SCHEMA,
@@ -24,7 +24,6 @@ from log_format.delta.checkpoint_schema import (
     refuse_features,
     select_actions,
 )
-from log_format.delta.features import FEATURE
 from log_format.errors import CorruptData
 from log_format.topic.state import TopicState
 
@@ -50,15 +49,10 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
         newest_ms = pc.max(pc.struct_field(select_actions(table, "add"), "modificationTime")).as_py() or 0
     if metadata is None:
         raise CorruptData(f"The checkpoint {version} of topic {topic!r} has no metaData.", topic=topic)
-    protocols = select_actions(table, "protocol").to_pylist()
-    state = TopicState.absent(topic, version).with_reconciled(
-        metadata,
-        txns,
-        newest_ms,
-        memory.producers,
-        memory.transactions,
-        is_guarded=any(FEATURE in (protocol["writerFeatures"] or ()) for protocol in protocols),
-    )
+    state = TopicState.absent(topic, version)
+    for protocol in decode_protocols(table):
+        state = state.with_protocol(protocol)
+    state = state.with_reconciled(metadata, txns, newest_ms, memory.producers, memory.transactions)
     pieces = iterate_adds(file)
     while True:
         with as_corrupt(root, version, topic=topic):
@@ -67,6 +61,16 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
             return state
         if state.exists:
             _take(state, adds)
+
+
+def decode_protocols(table: pa.Table) -> Iterator[Protocol]:
+    """Yield the ``protocol`` in a checkpoint's head."""
+    for row in select_actions(table, "protocol").to_pylist():
+        yield Protocol(
+            min_reader_version=row["minReaderVersion"] or 0,
+            min_writer_version=row["minWriterVersion"] or 0,
+            writer_features=row["writerFeatures"],
+        )
 
 
 def decode_metadata(table: pa.Table) -> MetaData | None:

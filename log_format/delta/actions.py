@@ -20,9 +20,9 @@ from urllib.parse import unquote
 import msgspec
 
 from log_format.delta.features import (
-    COLUMNS_FEATURE,
     FEATURE,
     READER_VERSION,
+    TABLE_FEATURE,
     WRITER_VERSION,
     refuse_metadata,
     refuse_protocol,
@@ -50,14 +50,16 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """Whether only Tidelog may write the table."""
         return FEATURE in (self.writer_features or ())
 
+    @property
+    def has_table_feature(self) -> bool:
+        """Whether the table has what only releases with ``TABLE_FEATURE`` preserve."""
+        return TABLE_FEATURE in (self.writer_features or ())
+
 
 PROTOCOL: Final = Protocol(
     min_reader_version=READER_VERSION, min_writer_version=WRITER_VERSION, writer_features=[FEATURE]
 )
 """Protocol of every new table: every Delta reader can read it, and only Tidelog writes it."""
-
-PROTOCOL_WITH_COLUMNS: Final = msgspec.structs.replace(PROTOCOL, writer_features=[FEATURE, COLUMNS_FEATURE])
-"""Protocol of a topic's table with typed columns: readers as before, releases without typed columns don't write it."""
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):

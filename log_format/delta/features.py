@@ -18,9 +18,11 @@ from log_format.errors import UnsupportedTable
 FEATURE: Final = "tidelog"
 COLUMNS_FEATURE: Final = "tidelog-columns"
 """Feature of a table with typed columns, so that releases that would drop them stop."""
+TABLE_FEATURE: Final = "tidelog-table"
+"""Feature of a topic's table with pins, so that releases that would delete what is pinned stop. It stays once a table has it."""
 READER_VERSION: Final = 1
 WRITER_VERSION: Final = 7
-_FEATURES: Final = frozenset({FEATURE, COLUMNS_FEATURE})
+_FEATURES: Final = frozenset({FEATURE, COLUMNS_FEATURE, TABLE_FEATURE})
 _LEGACY_WRITER_VERSION: Final = 3
 _COLUMN_MAPPING: Final = "delta.columnMapping.mode"
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from log_format import limits
-from log_format.delta.actions import Action, MetaData, Remove, Txn
+from log_format.delta.actions import Action, MetaData, Protocol, Remove, Txn
 from log_format.delta.change import Proposal
 from log_format.delta.foreign import FOREIGN_PROPERTY, ForeignCommit
 from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownPartition, UnknownTopic
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, TypedColumns
 from log_format.topic.attachment import NO_MOVE, Attachment, LastMove, TopicMove
 from log_format.topic.config import ConfigValue, TopicConfig, check_topic_name
+from log_format.topic.erasures import Erasure, encode_erasures
 from log_format.topic.segment_tags import remove_segment
 from log_format.topic.state import (
     DELETED_PROPERTY,
+    ERASED_APP_ID,
     KEYS_COMPACTED_APP_ID,
     LOG_START_APP_ID,
     PARTITION_COUNT_PROPERTY,
@@ -60,7 +62,8 @@ class CreateTopic:
             *(self.topic_id, self.name, self.partition_count, self.config, now_ms, self.attachment),
             columns=self.columns,
         )
-        return Proposal(operation="CREATE TOPIC", actions=[protocol_of(self.columns), metadata], result=True)
+        protocol = _protocol_with(state, self.columns)
+        return Proposal(operation="CREATE TOPIC", actions=[protocol, metadata], result=True)
 
     def _difference(self, state: TopicState) -> str:
         """Describe in what the existing topic differs, by setting."""
@@ -90,7 +93,7 @@ class AlterTopic:
         """Propose new metadata. Raises ``UnknownTopic``, ``Attached``, ``RequestRefused`` (``INVALID_CONFIG``,
         ``INVALID_REQUEST``)."""
         del now_ms
-        _check_incarnation(state, self.topic_id)
+        check_incarnation(state, self.topic_id)
         count = state.partition_count if self.partition_count is None else self.partition_count
         _check_partition_count(count)
         if count < state.partition_count:
@@ -104,7 +107,7 @@ class AlterTopic:
         self.move.check(state)
         altered = replace(state, partition_count=count, config=config, columns=columns)
         metadata = moved_metadata(altered, self.move)
-        protocol = _protocol(altered, self.move.to) if columns == state.columns else [protocol_of(columns)]
+        protocol = _protocol(altered, self.move.to) if columns == state.columns else [_protocol_with(state, columns)]
         return Proposal(operation="ALTER TOPIC", actions=[*protocol, metadata], result=None)
 
 
@@ -119,7 +122,7 @@ class MoveTopic:
         """Propose new metadata; no actions if the topic is there already. Raises ``UnknownTopic`` for another incarnation,
         ``Attached``."""
         del now_ms
-        _check_incarnation(state, self.topic_id)
+        check_incarnation(state, self.topic_id)
         if not self.move.changes(state):
             return Proposal(operation="MOVE TOPIC", actions=(), result=None)
         self.move.check(state)
@@ -144,9 +147,9 @@ class DeleteTopic:
     def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[str, ...]]:
         """Propose to remove all segments, mark the metadata, and reset the offsets' ``txn`` to 0. Raises ``UnknownTopic``,
         ``Attached``."""
-        _check_incarnation(state, self.topic_id)
+        check_incarnation(state, self.topic_id)
         self.move.check(state)
-        metadata = moved_metadata(state, NO_MOVE)
+        metadata = moved_metadata(replace(state, erasures=()), NO_MOVE)
         metadata.configuration[DELETED_PROPERTY] = "true"
         segments = state.manifest.segments()
         removes = [remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True) for segment in segments]
@@ -156,6 +159,7 @@ class DeleteTopic:
                 ("", state.next_offsets),
                 (LOG_START_APP_ID, state.log_starts),
                 (KEYS_COMPACTED_APP_ID, state.keys_compacted),
+                (ERASED_APP_ID, state.erased_ends),
             )
             for app_id in (f"{prefix}{partition}" for partition in offsets.nonzero()[0])
         ]
@@ -185,7 +189,7 @@ class DeleteRecords:
 
         Raises ``UnknownTopic``, ``Attached``, ``UnknownPartition``, ``OffsetOutOfRange`` (416).
         """
-        _check_incarnation(state, self.topic_id)
+        check_incarnation(state, self.topic_id)
         self.move.check(state)
         result: dict[int, int] = {}
         moved: dict[int, int] = {}
@@ -267,7 +271,7 @@ def log_start_actions(
     return starts, removes, tuple(segment.path for segment in segments)
 
 
-def _check_incarnation(state: TopicState, topic_id: str | None) -> None:
+def check_incarnation(state: TopicState, topic_id: str | None) -> None:
     """Raise ``UnknownTopic`` unless the topic exists and is the incarnation ``topic_id`` (None: any)."""
     if state.topic_id is None or topic_id not in (None, state.topic_id):
         raise UnknownTopic(state.topic)
@@ -297,7 +301,7 @@ def columns_actions(state: TopicState, columns: TypedColumns) -> list[Action]:
     if columns == state.columns:
         return []
     metadata = moved_metadata(replace(state, columns=columns), TopicMove(to=state.attachment))
-    return [metadata] if state.columns else [protocol_of(columns), metadata]
+    return [metadata] if state.columns else [_protocol_with(state, columns), metadata]
 
 
 def moved_metadata(state: TopicState, move: TopicMove) -> MetaData:
@@ -312,12 +316,17 @@ def moved_metadata(state: TopicState, move: TopicMove) -> MetaData:
         moved=move.moved or state.last_move,
         foreign=state.foreign.last,
         columns=state.columns,
+        erasures=state.erasures,
     )
 
 
 def _protocol(state: TopicState, attachment: Attachment | None) -> list[Action]:
     """Return the protocol for a topic at a journal, so that releases that do not know journals refuse the table; else nothing."""
-    return [] if attachment is None else [protocol_of(state.columns)]
+    return [] if attachment is None else [_protocol_with(state, state.columns)]
+
+
+def _protocol_with(state: TopicState, columns: TypedColumns) -> Protocol:
+    return protocol_of(columns, has_table_feature=state.has_table_feature)
 
 
 def _metadata(  # noqa: PLR0917
@@ -331,6 +340,7 @@ def _metadata(  # noqa: PLR0917
     moved: LastMove | None = None,
     foreign: ForeignCommit | None = None,
     columns: TypedColumns = NO_TYPED_COLUMNS,
+    erasures: Sequence[Erasure] = (),
 ) -> MetaData:
     return MetaData(
         id=topic_id,
@@ -344,6 +354,7 @@ def _metadata(  # noqa: PLR0917
             **({} if attachment is None else attachment.properties()),
             **({} if moved is None else moved.properties()),
             **({} if foreign is None else {FOREIGN_PROPERTY: msgspec.json.encode(foreign).decode()}),
+            **encode_erasures(erasures),
         },
         created_time=created_at_ms,
     )

@@ -79,6 +79,7 @@ class Rewrite:
         uploaded: uploads of ``added``; None if that is empty.
         columns: typed columns of ``added``.
         keys_compacted: partition -> offset below which all records lie that supersede the records left out of ``added``.
+        changes_records: whether ``added`` has other contents of the records than the sources, so that streams are to notice.
     """
 
     topic_id: str
@@ -88,6 +89,7 @@ class Rewrite:
     uploaded: UploadedFile | None
     columns: TypedColumns = NO_TYPED_COLUMNS
     keys_compacted: Mapping[int, int] = field(default_factory=lambda: _NOTHING)
+    changes_records: bool = False
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[RewriteOutcome]:
         """Propose removes, adds, and ``txn`` of compacted keys; no actions if it is too late. Never raises."""
@@ -100,7 +102,7 @@ class Rewrite:
         except TypeConflict:
             return Proposal(operation="OPTIMIZE", actions=(), result=RewriteOutcome.OVERTAKEN)
         kept = [new for new in self.added if new.run.end_offset > state.log_start(new.run.partition)]
-        loses = sum(new.run.record_count for new in kept) != self.source_record_count
+        loses = self.changes_records or sum(new.run.record_count for new in kept) != self.source_record_count
         actions = columns_actions(state, columns)
         actions += [remove_segment(source, deletion_timestamp_ms=now_ms, data_change=loses) for source in self.sources]
         actions += [

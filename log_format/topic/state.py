@@ -11,6 +11,7 @@ Contents of the ``txn`` actions, by ``appId`` (``applied_transactions`` has othe
 * ``<partition>``: the partition's next offset
 * ``log-start-<partition>``: its log start
 * ``keys-compacted-<partition>``: the offset below which key compaction may have left gaps
+* ``erased-<partition>``: the offset below which erasures may have changed records
 * ``empty-request-<producer id>-<epoch>``: the sequence of an idempotent request without records
 """
 
@@ -27,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from log_format import limits
-from log_format.delta.actions import Commit, MetaData, Txn, plain_path
+from log_format.delta.actions import Commit, MetaData, Protocol, Txn, plain_path
 from log_format.delta.foreign import NOTHING_FOREIGN, ForeignWrites
 from log_format.delta.table import NO_LOG
 from log_format.errors import CorruptData, TopicReplaced, UnknownTopic
@@ -36,6 +37,7 @@ from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns
 from log_format.topic.applied_transactions import NO_TRANSACTIONS, AppliedTransactions
 from log_format.topic.attachment import Attachment, LastMove, parse_attachment, parse_last_move
 from log_format.topic.config import PROPERTY_PREFIX, TopicConfig
+from log_format.topic.erasures import Erasure, parse_erasures
 from log_format.topic.producer_id import is_numbered
 from log_format.topic.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
 from log_format.topic.segment_tags import (
@@ -51,12 +53,19 @@ DELETED_PROPERTY: Final = PROPERTY_PREFIX + "deleted"
 LOG_START_APP_ID: Final = "log-start-"
 EMPTY_REQUEST_APP_ID: Final = "empty-request-"
 KEYS_COMPACTED_APP_ID: Final = "keys-compacted-"
+ERASED_APP_ID: Final = "erased-"
 TAG_REPAIRED: Final = "tidelog.repaired"
 """Tag of a commit (``commitInfo.tags``) that follows a damaged part of the log: the checkpoint of its version has
 what is left."""
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _TIME: Final = re.compile(r"[0-9]{1,18}")
-_OFFSETS: Final = ("next_offsets", "log_starts", "keys_compacted")
+_KINDS: Final = {
+    "": "next_offsets",
+    LOG_START_APP_ID: "log_starts",
+    KEYS_COMPACTED_APP_ID: "keys_compacted",
+    ERASED_APP_ID: "erased_ends",
+}
+"""Prefixes of the app ids of ``txn`` with an offset for each partition, and the attributes that have them."""
 
 Offsets = npt.NDArray[np.int64]
 
@@ -80,6 +89,8 @@ class TopicState:
     log_starts: Offsets
     keys_compacted: Offsets
     """Partition -> the offset below which key compaction may have left gaps."""
+    erased_ends: Offsets
+    """Partition -> the offset below which erasures may have changed records."""
     manifest: Manifest
     producers: Producers
     transactions: AppliedTransactions = NO_TRANSACTIONS
@@ -94,6 +105,10 @@ class TopicState:
     """Typed columns of the table."""
     is_guarded: bool = False
     """Whether the table's protocol keeps other writers away."""
+    has_table_feature: bool = False
+    """Whether the table's protocol keeps away releases that do not know erasures."""
+    erasures: tuple[Erasure, ...] = ()
+    """Requests to erase, in the order in which they came, until nothing of what they erased is in the store."""
     foreign: ForeignWrites = NOTHING_FOREIGN
     """Writes by other writers that are not put back yet."""
     undrained_count: int = 0
@@ -115,6 +130,7 @@ class TopicState:
             next_offsets=_zeros(0),
             log_starts=_zeros(0),
             keys_compacted=_zeros(0),
+            erased_ends=_zeros(0),
             manifest=Manifest(),
             producers=NO_PRODUCERS,
         )
@@ -144,6 +160,10 @@ class TopicState:
     def log_start(self, partition: int) -> int:
         """Return the first readable offset."""
         return int(self.log_starts[partition])
+
+    def table_end(self, partition: int) -> int:
+        """Return the offset below which records in memory count only if the table still has them: compaction and erasures."""
+        return max(int(self.keys_compacted[partition]), int(self.erased_ends[partition]))
 
     def check_gap(self, partition: int, offset: int, end: int) -> None:
         """Raise ``CorruptData`` if a reader that finds no run for ``[offset, end)`` would skip acknowledged records.
@@ -176,7 +196,7 @@ class TopicState:
             return replace(self, version=version, foreign=self.foreign.after_foreign(commit.foreign, version))
         state = replace(self, version=version)
         if commit.protocol is not None:
-            state = replace(state, is_guarded=commit.protocol.is_guarded)
+            state = state.with_protocol(commit.protocol)
         if commit.metadata is not None:
             state = state._with_metadata(commit.metadata)
         foreign = self.foreign
@@ -185,7 +205,8 @@ class TopicState:
             state = replace(state, foreign=state.foreign.after_own(commit.paths, says_table=says_table))
         if not state.exists:
             return state
-        next_offsets, log_starts, keys_compacted = state._offsets_after(commit.txns)
+        offsets = state._offsets_after(commit.txns)
+        next_offsets, log_starts = offsets["next_offsets"], offsets["log_starts"]
         newest = state.modification_time_ms
         expected = state.next_offsets.copy()
         added = []
@@ -211,13 +232,15 @@ class TopicState:
                 state.manifest.trim(int(partition), int(log_starts[partition]))
         return replace(
             state,
-            next_offsets=_frozen(next_offsets),
-            log_starts=_frozen(log_starts),
-            keys_compacted=_frozen(keys_compacted),
+            **offsets,
             modification_time_ms=newest,
             producers=producers_after(commit, state.producers, state.config),
             transactions=state.transactions.after(commit),
         )
+
+    def with_protocol(self, protocol: Protocol) -> Self:
+        """Return the state with this protocol of the table."""
+        return replace(self, is_guarded=protocol.is_guarded, has_table_feature=protocol.has_table_feature)
 
     def with_reconciled(
         self,
@@ -226,8 +249,6 @@ class TopicState:
         modification_time_ms: int,
         producers: Producers,
         transactions: AppliedTransactions,
-        *,
-        is_guarded: bool,
     ) -> Self:
         """Return the state from a checkpoint, without its manifest.
 
@@ -237,18 +258,14 @@ class TopicState:
             modification_time_ms: the largest of all segments.
             producers: memory of producers.
             transactions: memory of applied transactions.
-            is_guarded: whether the table's protocol keeps other writers away.
         """
-        state = replace(self, is_guarded=is_guarded)._with_metadata(metadata)
+        state = self._with_metadata(metadata)
         if not state.exists:
             return state
         txns = tuple(Txn(app_id=app_id, version=version) for app_id, version in offsets.items())
-        next_offsets, log_starts, keys_compacted = state._offsets_after(txns)
         return replace(
             state,
-            next_offsets=_frozen(next_offsets),
-            log_starts=_frozen(log_starts),
-            keys_compacted=_frozen(keys_compacted),
+            **state._offsets_after(txns),
             modification_time_ms=modification_time_ms,
             producers=producers,
             transactions=transactions,
@@ -265,8 +282,9 @@ class TopicState:
         changes["last_move"] = parse_last_move(properties)
         changes["foreign"] = self.foreign.after_properties(properties)
         changes["columns"] = self._columns_of(metadata.schema_string)
+        changes["erasures"] = () if deleted else parse_erasures(self.topic, properties)
         if deleted or metadata.id != self.topic_id:
-            changes |= dict.fromkeys(_OFFSETS, _zeros(0))
+            changes |= dict.fromkeys(_KINDS.values(), _zeros(0))
             changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id}
             changes |= {"created_at_ms": metadata.created_time or 0}
             changes |= {"producers": NO_PRODUCERS, "transactions": NO_TRANSACTIONS}
@@ -279,7 +297,7 @@ class TopicState:
             raise self._corrupt(f"its {PARTITION_COUNT_PROPERTY} is {count_text!r} after {old}")
         if count > old and not deleted:
             grown = _zeros(count - old)
-            for name in _OFFSETS:
+            for name in _KINDS.values():
                 known = changes.get(name, getattr(self, name))
                 changes[name] = _frozen(np.concatenate([known, grown])) if len(known) else grown
         return replace(self, partition_count=count, **changes)
@@ -290,15 +308,15 @@ class TopicState:
         except ValueError as problem:
             raise self._corrupt(f"its schema can't be read: {problem}") from problem
 
-    def _offsets_after(self, txns: tuple[Txn, ...]) -> tuple[Offsets, Offsets, Offsets]:
-        """Return next offsets, log starts, and the ends of key compaction after these ``txn``."""
-        by_kind = {"": self.next_offsets, LOG_START_APP_ID: self.log_starts, KEYS_COMPACTED_APP_ID: self.keys_compacted}
+    def _offsets_after(self, txns: tuple[Txn, ...]) -> dict[str, Any]:
+        """Return what these ``txn`` make of the offsets of each kind, by attribute."""
+        found: dict[str, Offsets] = {name: getattr(self, name) for name in _KINDS.values()}
         for txn in txns:
-            kind = next((kind for kind in (LOG_START_APP_ID, KEYS_COMPACTED_APP_ID) if txn.app_id.startswith(kind)), "")
+            kind = next((kind for kind in _KINDS if kind and txn.app_id.startswith(kind)), "")
             number = txn.app_id.removeprefix(kind)
             if not _NUMBER.fullmatch(number):
                 continue  # of another program
-            offsets = by_kind[kind]
+            offsets = found[_KINDS[kind]]
             partition = int(number)
             if partition >= self.partition_count and txn.version == 0:
                 continue  # left over from an earlier incarnation with more partitions
@@ -306,13 +324,13 @@ class TopicState:
             if txn.version < offsets[partition]:
                 raise self._corrupt(f"txn {txn.app_id} goes back from {offsets[partition]} to {txn.version}")
             if not offsets.flags.writeable:
-                offsets = by_kind[kind] = offsets.copy()
+                offsets = found[_KINDS[kind]] = offsets.copy()
             offsets[partition] = txn.version
-        next_offsets, log_starts, keys_compacted = by_kind.values()
-        are_limits_old = log_starts is self.log_starts and keys_compacted is self.keys_compacted
-        if not are_limits_old and ((log_starts > next_offsets).any() or (keys_compacted > next_offsets).any()):
-            raise self._corrupt("a log start, or where key compaction came to, is beyond its partition's next offset")
-        return next_offsets, log_starts, keys_compacted
+        next_offsets, *limited = found.values()
+        are_limits_old = all(found[name] is getattr(self, name) for name in _KINDS.values() if name != "next_offsets")
+        if not are_limits_old and any((offsets > next_offsets).any() for offsets in limited):
+            raise self._corrupt("a log start, or where compaction or erasure came to, is beyond the next offset")
+        return {name: _frozen(offsets) for name, offsets in found.items()}
 
     def _check_follows(self, commit: Commit, version: int) -> None:
         if version != self.version + 1:

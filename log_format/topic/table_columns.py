@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from log_format.delta.actions import PROTOCOL, PROTOCOL_WITH_COLUMNS, Protocol
+import msgspec
+
+from log_format.delta.actions import PROTOCOL, Protocol
+from log_format.delta.features import COLUMNS_FEATURE, FEATURE, TABLE_FEATURE
 from log_format.delta.table_schema import parse_column_types, schema_string
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.typed_columns import DATA, KEY_DATA, NO_TYPED_COLUMNS, TypedColumns, record_schema
@@ -26,6 +29,7 @@ def parse_typed_columns(schema: str) -> TypedColumns:
     return TypedColumns(types.get(DATA), types.get(KEY_DATA))
 
 
-def protocol_of(columns: TypedColumns) -> Protocol:
-    """Return the protocol of a table with these columns."""
-    return PROTOCOL_WITH_COLUMNS if columns else PROTOCOL
+def protocol_of(columns: TypedColumns, *, has_table_feature: bool) -> Protocol:
+    """Return the protocol of a table with these columns. ``has_table_feature``: as in ``TopicState``; it is never taken back."""
+    features = [FEATURE, *([COLUMNS_FEATURE] if columns else []), *([TABLE_FEATURE] if has_table_feature else [])]
+    return msgspec.structs.replace(PROTOCOL, writer_features=features)

@@ -1,0 +1,122 @@
+"""Requests to erase what a topic has of a person: as the topic's table keeps them, and what one does to records (docs/format).
+
+A request is in the table property ``tidelog.erasures`` until nothing of what it erased is in the store any more. The commit that
+puts it there orders it against appends: it is about records below the next offsets of that commit, and about no later ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from log_format.errors import CorruptData
+from log_format.records.erasing import Matcher, Rows, are_erased, find_matches, without_contents
+
+ERASURES_PROPERTY: Final = "tidelog.erasures"
+
+Keep = Literal["key", "nothing"]
+
+
+class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A request, and what has been done. Times in ms since the epoch; ``ends`` by partition."""
+
+    erasure_id: str
+    requested_ms: int
+    wanted: tuple[Matcher, ...]
+    ends: tuple[int, ...] = ()
+    """Next offsets when it was requested: records from there on are not touched."""
+    before_ms: int | None = None
+    """Only records with earlier timestamps; None: all of them."""
+    keep: Keep = "key"
+    """Whether erased records stay as keys without values, or leave gaps."""
+    record_count: int = 0
+    """Records that rewrites erased so far."""
+    size_bytes: int = 0
+    """Stored bytes of the segments that were replaced so far."""
+    rewritten_version: int | None = None
+    """Version of the log from which on no segment in the table has what was asked for; None: not all are rewritten."""
+    rewritten_ms: int | None = None
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether the table has nothing left of it."""
+        return self.rewritten_version is not None
+
+    def concerns(self, partition: int, base_offset: int) -> bool:
+        """Return whether records of a partition from ``base_offset`` on may be among those that are meant."""
+        return partition < len(self.ends) and base_offset < self.ends[partition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedRecords:
+    """Records after erasures, and how many records each erasure was about, by its id."""
+
+    records: pa.Table
+    counts: Mapping[str, int]
+
+
+def erase_records(records: pa.Table, erasures: Sequence[Erasure], secret: bytes) -> ErasedRecords:
+    """Return the records after these erasures; none that an erasure is not about changes.
+
+    Args:
+        records: ``RECORD_SCHEMA`` and any typed columns.
+        erasures: the requests.
+        secret: the cluster's key, by which they name keys.
+    """
+    emptied, dropped = np.zeros(records.num_rows, np.bool_), np.zeros(records.num_rows, np.bool_)
+    counts: dict[str, int] = {}
+    empty: Rows | None = None
+    for erasure in erasures:
+        found = _in_range(records, erasure)
+        if found.any():
+            found &= find_matches(records, erasure.wanted, secret)
+        if erasure.keep == "key" and found.any():
+            empty = are_erased(records) if empty is None else empty
+            found &= ~empty
+        if found.any():
+            counts[erasure.erasure_id] = int(found.sum())
+            target = emptied if erasure.keep == "key" else dropped
+            target |= found
+    if not counts:
+        return ErasedRecords(records=records, counts=counts)
+    records = without_contents(records, emptied)
+    return ErasedRecords(records=records.filter(pa.array(~dropped)) if dropped.any() else records, counts=counts)
+
+
+def encode_erasures(erasures: Iterable[Erasure]) -> dict[str, str]:
+    """Return the requests as table properties; none without requests."""
+    listed = tuple(erasures)
+    return {ERASURES_PROPERTY: msgspec.json.encode(listed).decode()} if listed else {}
+
+
+def parse_erasures(topic: str, properties: Mapping[str, str]) -> tuple[Erasure, ...]:
+    """Return the requests among a topic's table properties. Raises ``CorruptData``: to forget one would break a promise."""
+    text = properties.get(ERASURES_PROPERTY)
+    if text is None:
+        return ()
+    try:
+        return _parse(text)
+    except msgspec.DecodeError as problem:
+        raise CorruptData(
+            f"The {ERASURES_PROPERTY} of topic {topic!r} can't be used: {problem}.", topic=topic
+        ) from problem
+
+
+_decode: Final = msgspec.json.Decoder(tuple[Erasure, ...]).decode
+_parse: Final = lru_cache(maxsize=100)(_decode)
+
+
+def _in_range(records: pa.Table, erasure: Erasure) -> Rows:
+    partitions = records.column("partition").to_numpy()
+    ends = np.zeros(1 + max(len(erasure.ends), int(partitions.max(initial=0))), np.int64)
+    ends[: len(erasure.ends)] = erasure.ends
+    found = records.column("offset").to_numpy() < ends[partitions]
+    if erasure.before_ms is not None:
+        found &= records.column("timestamp").cast(pa.int64()).to_numpy() < erasure.before_ms * 1000
+    return np.asarray(found, np.bool_)
