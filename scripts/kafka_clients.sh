@@ -23,15 +23,21 @@ jars() {
     touch "$kept/jars.complete"
 }
 
-# Debezium's connector, a plugin of Connect, and Apicurio Registry.
+# Debezium's connector, a plugin of Connect, Confluent's converters and serializers, another, and Apicurio Registry.
 archives() {
     [ -f "$kept/jars.complete" ] || return 0
     listed="$here/tests/kafka_clients/archives/pom.xml"
     cmp -s "$listed" "$kept/archives.pom.xml" && return
-    echo "Fetching Debezium and Apicurio Registry into $kept (once)" >&2
-    rm -rf "$kept/archives" "$kept/plugins-debezium" "$kept/apicurio"
+    echo "Fetching Debezium, Confluent's converters and Apicurio Registry into $kept (once)" >&2
+    rm -rf "$kept/archives" "$kept/plugins-debezium" "$kept/plugins-confluent" "$kept/apicurio" "$kept/debezium-server"
     # Version 2: later ones also need the poms of all parents, some of which were never published.
     mvn -q -B -f "$listed" "-Dkept=$kept" org.apache.maven.plugins:maven-dependency-plugin:2.10:unpack
+    mkdir -p "$kept/plugins-confluent"
+    mv "$kept/debezium-server/connectors/debezium-connector-dse" "$kept/plugins-confluent/converters"
+    rm -r "$kept/debezium-server"
+    # Debezium's is too old for Confluent's Protobuf.
+    mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:2.10:copy \
+        -Dartifact=com.google.api.grpc:proto-google-common-protos:2.22.1 "-DoutputDirectory=$kept/plugins-confluent/converters"
     cp "$listed" "$kept/archives.pom.xml"
 }
 

@@ -97,7 +97,10 @@ def connector(database: Postgres, *, is_exactly_once: bool = True) -> dict[str, 
 class Worker:
     """Of distributed Connect. It is started any number of times."""
 
-    def __init__(self, servers: str, directory: Path, *, is_exactly_once: bool = True) -> None:
+    def __init__(
+        self, servers: str, directory: Path, *, is_exactly_once: bool = True, more: Mapping[str, object] | None = None
+    ) -> None:
+        """``more``: settings that go before its own."""
         self._address = f"http://127.0.0.1:{(port := free_port())}"
         self._log = directory / "connect.log"
         storage = {f"{kind}.storage.topic": f"connect-{kind}" for kind in ("config", "offset", "status")}
@@ -120,6 +123,7 @@ class Worker:
                 "session.timeout.ms": 6000,
                 "heartbeat.interval.ms": 2000,
                 "scheduled.rebalance.max.delay.ms": 1000,
+                **(more or {}),
             },
         )
 
@@ -131,17 +135,26 @@ class Worker:
             until(lambda: self._answer("/connectors") is not None, "Connect", running)
             yield running
 
-    def make(self, settings: Mapping[str, object], running: Running) -> None:
-        """Make the connector."""
-        given = json.dumps({"name": "orders", "config": settings}).encode()
-        until(partial(self._is_made, given), "the connector", running)
+    def make(self, settings: Mapping[str, object], running: Running, name: str = "orders") -> None:
+        """Make the connector, or give it these settings."""
+        given = json.dumps(settings).encode()
+        until(partial(self._is_made, f"/connectors/{name}/config", given), "the connector", running)
 
-    def _is_made(self, given: bytes) -> bool:
-        return self._answer("/connectors", given) is not None
+    def failure(self, name: str = "orders") -> str:
+        """Why the connector's task failed; nothing while it has not."""
+        told = self._answer(f"/connectors/{name}/status")
+        tasks = told["tasks"] if isinstance(told, dict) else []
+        return str(tasks[0].get("trace", "")) if tasks else ""
+
+    def _is_made(self, path: str, given: bytes) -> bool:
+        return self._answer(path, given) is not None
 
     def _answer(self, path: str, given: bytes | None = None) -> object:
         """None: none yet. Raises ``Failed`` where the request is refused for good."""
-        request = urllib.request.Request(self._address + path, given, {"Content-Type": "application/json"})
+        method = "GET" if given is None else "PUT"
+        request = urllib.request.Request(
+            self._address + path, given, {"Content-Type": "application/json"}, method=method
+        )
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)

@@ -38,7 +38,7 @@ GATEWAYS: Final[dict[str, str]] = {}
 
 
 @contextlib.contextmanager
-def _registry_of(servers: str, directory: Path) -> Iterator[str]:
+def registry_of(servers: str, directory: Path) -> Iterator[str]:
     """The URL of the gateway's registry, or of one beside that keeps its schemas in the broker."""
     if servers in GATEWAYS:
         yield GATEWAYS[servers]
@@ -50,7 +50,7 @@ def _registry_of(servers: str, directory: Path) -> Iterator[str]:
 def _through(servers: str, directory: Path, topic: str, command: Sequence[str]) -> str:
     """Run a program with the registry and a topic; of a gateway the topic becomes typed, and refuses another value then."""
     typed = ("typed",) if servers in GATEWAYS else ()
-    with _registry_of(servers, directory) as url:
+    with registry_of(servers, directory) as url:
         at = ("--bootstrap-server", servers)
         tool("TopicCommand", *at, "--create", "--topic", topic, "--partitions", 2)
         said = run([*command, servers, url, topic, str(_RECORDS), *typed], seconds=2 * SECONDS)
@@ -85,19 +85,19 @@ def javascript(servers: str, directory: Path) -> None:
     if not (modules / "@confluentinc").exists():
         raise Missing("no clients of registries: make kafka-clients gets them by npm")
     script = os.fspath(HERE / "javascript" / "registries.js")
-    with _registry_of(servers, directory) as url:
+    with registry_of(servers, directory) as url:
         expect_in(_DONE, run(["env", f"NODE_PATH={modules}", "node", script, servers, url, "typed.js"]))
 
 
 def python_client(servers: str, directory: Path) -> None:
     """python-schema-registry-client: its calls; Avro and JSON in records."""
-    with _registry_of(servers, directory) as url:
+    with registry_of(servers, directory) as url:
         expect_in(_DONE, run(python_program("registry_client", servers, url, "typed.python")))
 
 
 def quix(servers: str, directory: Path) -> None:
     """Quix Streams with Avro and the registry: from one topic to another, schemas registered on the way."""
-    with _registry_of(servers, directory) as url:
+    with registry_of(servers, directory) as url:
         expect_in(_DONE, run(python_program("quix_typed", servers, url, "typed.quix")))
 
 
