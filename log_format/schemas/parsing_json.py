@@ -17,6 +17,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 import jsonschema_rs
 
+from log_format.schemas.json_subschemas import LISTS, MAPS, ONE
 from log_format.schemas.json_text import decoded, encoded
 from log_format.schemas.parsed import InvalidSchema, ParsedSchema, Steps
 from log_format.schemas.schema import SchemaType
@@ -45,27 +46,6 @@ _HOPS_MAX: Final = 100
 PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1024 * 1024)
 _STEPS_OF_A_PATTERN: Final = 100
 """How many usual steps compiling a pattern takes, about."""
-
-_ONE: Final = frozenset(
-    {
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
-_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "items", "prefixItems"})
-_MAPS: Final = frozenset(
-    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"},
-)
 
 
 class JsonSchema(ParsedSchema):
@@ -251,9 +231,9 @@ def _patterns(value: Mapping[str, Any]) -> Iterator[str]:
 
 def _subschemas(value: Mapping[str, Any]) -> Iterator[Any]:
     for keyword, each in value.items():
-        if keyword in _ONE and isinstance(each, dict):
+        if keyword in ONE and isinstance(each, dict):
             yield each
-        elif keyword in _LISTS and isinstance(each, list):
+        elif keyword in LISTS and isinstance(each, list):
             yield from each
-        elif keyword in _MAPS and isinstance(each, dict):
+        elif keyword in MAPS and isinstance(each, dict):
             yield from each.values()

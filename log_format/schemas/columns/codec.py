@@ -46,7 +46,7 @@ from log_format.schemas.columns.documents import Documents
 from log_format.schemas.columns.given_columns import UnfitType, document_form, fitted
 from log_format.schemas.columns.json_schema import json_documents
 from log_format.schemas.columns.shape import LibraryNeeded
-from log_format.schemas.columns.told_values import columns_told, documents_told
+from log_format.schemas.columns.told_values import columns_told, documents_told, has_unions
 from log_format.schemas.schema import Schema, SchemaType
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ class SchemaReader:
         column, faults = fitted(self.shape, values)
         if isinstance(self._documents, Documents) and self._documents.has_check:
             rows = np.setdiff1d(np.arange(len(values)), list(faults))
-            faults |= self._documents.faults(render(column, self.form, bytes_max=bytes_max), rows)
+            texts = render(column, self.form, bytes_max=bytes_max)
+            faults |= self._documents.faults(texts, rows, column if has_unions(self.shape) else None)
         return column, faults
 
 

@@ -136,11 +136,16 @@ def _record(shape: Record, value: Any, path: str) -> dict[str, Any]:
 
 def _union(shape: Record, value: Any, path: str) -> dict[str, Any]:
     """Return a struct with the first member that takes the value."""
+    fault: Refused | None = None
     for member in shape.members:
+        if member.is_of is not None and not member.is_of(value):
+            continue
         try:
             return {member.name: converted(member.shape, value, path)}
-        except Refused:
-            continue
+        except Refused as refused:
+            fault = fault or refused if member.is_of is not None else None
+    if fault is not None:
+        raise fault
     raise Refused(path, f"it must be one of {', '.join(member.name for member in shape.members)}, not {kind_of(value)}")
 
 

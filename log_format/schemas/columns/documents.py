@@ -56,11 +56,20 @@ class Documents:
     Args:
         shape: the shape.
         check: applied to each document besides the shape; None: there is none.
+        document_bytes_max: size of the largest document that ``check`` is applied to; larger ones are refused. None: any.
         bulk_min: number of documents from which they are parsed in bulk.
     """
 
-    def __init__(self, shape: Shape, check: Check | None = None, *, bulk_min: int = _BULK_MIN) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        check: Check | None = None,
+        *,
+        document_bytes_max: int | None = None,
+        bulk_min: int = _BULK_MIN,
+    ) -> None:
         self._bulk_min = bulk_min
+        self._bytes_max = document_bytes_max
         self.shape = shape
         self._check = check
         self.type = arrow_type(shape)
@@ -93,9 +102,12 @@ class Documents:
 
     def value_of(self, text: bytes) -> Any:
         """Return one document as ``pa.array`` takes it. Raises ``Refused``."""
+        if self._bytes_max is not None and len(text) > self._bytes_max:
+            what = f"it has {len(text):,} bytes; a schema with so many rules (allOf, oneOf, anyOf, not) takes {self._bytes_max:,}"
+            raise Refused("", what)
         document = parsed(text)
-        value = converted(self.shape, document, "")
         try:
+            value = converted(self.shape, document, "")
             fault = None if self._check is None else self._check(plain(document))
         except (ValueError, ArithmeticError, RecursionError) as error:
             raise Refused("", "it is nested too deep, or has a number or a text that can't be checked") from error
@@ -108,14 +120,22 @@ class Documents:
         """Whether documents have rules that the shape does not say."""
         return self._check is not None
 
-    def faults(self, texts: pa.BinaryArray, rows: npt.NDArray[np.intp]) -> dict[int, Fault]:
-        """Return the faults of these rows' documents, each judged alone."""
+    def faults(
+        self, texts: pa.BinaryArray, rows: npt.NDArray[np.intp], column: pa.Array | None = None
+    ) -> dict[int, Fault]:
+        """Return the faults of these rows' documents, each judged alone.
+
+        ``column``: what the documents were made of, if another branch of a choice may take a document than the one that is set.
+        """
         found = {}
         for row in rows.tolist():
             try:
-                self.value_of(texts[row].as_py())
+                value = self.value_of(texts[row].as_py())
             except Refused as error:
                 found[row] = error.fault
+                continue
+            if column is not None and not pa.array([value], self.type).equals(column.slice(row, 1)):
+                found[row] = Fault("", "it has a choice whose member is not the first that takes its value")
         return found
 
     def _one_by_one(self, texts: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:

@@ -6,8 +6,9 @@ is a struct with one member set, and a type that Delta has no counterpart for is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -113,6 +114,7 @@ class Member:
         is_required: whether a JSON object must have the member.
         is_nullable: whether the value may be null.
         default: value of an absent member, as JSON has it; ``ABSENT``: none.
+        is_of: says of a union's member whether a parsed value is one of it; None: it is if the shape takes it.
     """
 
     name: str
@@ -120,6 +122,7 @@ class Member:
     is_required: bool = True
     is_nullable: bool = False
     default: object = ABSENT
+    is_of: Callable[[Any], bool] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

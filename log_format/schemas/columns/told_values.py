@@ -16,7 +16,7 @@ from log_format.records.canonical_json import render
 from log_format.schemas.columns.given_columns import is_null_written
 from log_format.schemas.columns.shape import ABSENT, ListOf, MapOf, Record, Scalar, Shape
 
-__all__ = ["columns_told", "documents_told"]
+__all__ = ["columns_told", "documents_told", "has_unions"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -28,7 +28,7 @@ _ESCAPED: Final = r"\\u00[23]"
 def columns_told(shape: Shape, column: pa.Array) -> Mask:
     """Return which rows of a shape's column have no null that their document must have."""
     told = np.zeros(len(column), np.bool_)
-    if isinstance(shape, Record) and not _has_unions(shape):
+    if isinstance(shape, Record) and not has_unions(shape):
         told |= _present(column)
         _mark(shape, column, np.arange(len(column)), told)
     return told
@@ -44,7 +44,7 @@ def documents_told(shape: Shape, texts: pa.BinaryArray, column: pa.Array) -> Mas
     """
     told = _present(column)
     has_nulls = pc.match_substring(texts, "null").to_numpy(zero_copy_only=False)
-    if not isinstance(shape, Record) or _has_unions(shape):
+    if not isinstance(shape, Record) or has_unions(shape):
         return np.zeros(len(texts), np.bool_)
     is_closed, has_defaults = _is_closed(shape), _has_defaults(shape)
     if is_closed and not has_defaults and not has_nulls.any():
@@ -89,8 +89,9 @@ def _parts(shape: Shape) -> list[Shape]:
     return [] if isinstance(shape, Scalar) else [shape.item if isinstance(shape, ListOf) else shape.value]
 
 
-def _has_unions(shape: Shape) -> bool:
-    return (isinstance(shape, Record) and shape.is_union) or any(map(_has_unions, _parts(shape)))
+def has_unions(shape: Shape) -> bool:
+    """Return whether a value of the shape may have a part of one of several types."""
+    return (isinstance(shape, Record) and shape.is_union) or any(map(has_unions, _parts(shape)))
 
 
 def _is_closed(shape: Shape) -> bool:

@@ -160,3 +160,34 @@ def test_a_bulk_of_each_kind_comes_back_equal_by_spark(typed: Typed, spark: Spar
     found = table.where("data_error is null").orderBy("offset").select("data").toArrow().column("data").to_pylist()
     assert [plain(one) for one in found] == drawn
     assert [plain(row["data"]) for row in typed.rows(topic)] == drawn
+
+
+def test_choices_of_json_schema_come_back_as_a_struct_with_one_member_set(typed: Typed) -> None:
+    """By deltalake; a document of no branch is refused by its path, a schema without a sound column with the way out."""
+    kinds = {
+        name: {"type": "object", "properties": {"kind": {"type": "string", "const": name}, "n": {"type": kind}}}
+        for name, kind in (("a", "integer"), ("b", "string"))
+    }
+    choice = {"oneOf": [{"$ref": f"#/$defs/{name}"} for name in kinds]}
+    schema = {"allOf": [{"type": "object", "properties": {"id": {"type": "integer"}}}, {"properties": {"of": choice}}]}
+    topic = f"t-{secrets.token_hex(6)}"
+    typed.registry.register(topic, json.dumps(schema | {"$defs": kinds}), schemaType="JSON")
+    typed.create(topic)
+    sent = [{"id": 1, "of": {"kind": "a", "n": 7}}, {"id": 2, "of": {"kind": "b", "n": "x"}}, {"id": 3}]
+    typed.produce(topic, [json.dumps(one).encode() for one in sent])
+    assert [row["data"] for row in typed.rows(topic)] == [
+        {"id": 1, "of": {"a": {"kind": "a", "n": 7}, "b": None}},
+        {"id": 2, "of": {"a": None, "b": {"kind": "b", "n": "x"}}},
+        {"id": 3, "of": None},
+    ]
+    body = {"records": [{"value": {"id": 4, "of": {"kind": "c"}}}]}
+    answer = typed.http.post(f"/v1/topics/{topic}/records", json=body)
+    assert answer.status_code == 400
+    assert "INVALID_RECORD" in answer.text
+    assert "/of" in answer.text
+    other = [{"type": "object", "properties": {name: {"type": "string"}}} for name in ("s", "t")]
+    unsound = {"type": "object", "properties": {"of": {"oneOf": other}}}
+    typed.registry.register(f"{topic}-2", json.dumps(unsound), schemaType="JSON")
+    refused = typed.http.post("/v1/topics", json={"name": f"{topic}-2", "config": {"value.schema": f"{topic}-2"}})
+    assert refused.status_code == 400
+    assert "of has a choice with two branches called 'object': give each a title" in refused.json()["detail"]
