@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -190,20 +188,3 @@ def test_a_wider_table_changes_no_document(kept: Kept) -> None:
     )
     kept.send("wider", [{"id": 2, "amount": 1.0, "more": 5}])
     assert kept.values("wider") == [*before, '{"id":2,"amount":1,"more":5}']
-
-
-def test_readers_of_every_kind_after_a_merge(kept: Kept) -> None:
-    """Merged segments have no values either; verify proves them, and readers get the same as before."""
-    kept.create("merged", ORDER)
-    for number in range(12):
-        kept.send("merged", [{"id": number, "amount": 1.0}, None])
-    before = kept.values("merged", max_records=100)
-    assert before[:3] == ['{"id":0,"amount":1}', None, '{"id":1,"amount":1}']
-    store = ["--store", f"file://{kept.gateway.store}"]
-    for command in (["compaction", *store, "--once", "--workers", "local"], ["tidelog", "verify", "merged", *store]):
-        done = subprocess.run(
-            [sys.executable, "-m", *command], capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode == 0, done.stderr
-    assert kept.stored("merged") == [None] * 24
-    assert kept.values("merged", max_records=100) == before

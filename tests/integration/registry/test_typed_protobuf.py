@@ -32,7 +32,7 @@ def register(typed: TypedGateway, subject: str, schema: str) -> int:
     return typed.registry.register(subject, schema, schemaType="PROTOBUF")
 
 
-def create(typed: TypedGateway, topic: str, **config: str) -> None:
+def create(typed: TypedGateway, topic: str, **config: Any) -> None:
     """Create a topic whose values are of its subject."""
     typed.create(topic, **{"value_schema": f"{topic}-value", **config})
 
