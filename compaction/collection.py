@@ -54,25 +54,6 @@ def is_stray(key: str, root: str) -> bool:
     return "/" not in key.removeprefix(root) and key.endswith(".parquet")
 
 
-def deletable_before(removed_at_ms: Iterable[int], *, retention_ms: int, files_kept: int, now_ms: int) -> int:
-    """Return the time before which a file must have left the table to be deleted now.
-
-    Args:
-        removed_at_ms: when the removed files left the table.
-        retention_ms: longest time for which a removed file is kept.
-        files_kept: number of newest removed files to keep, besides those of the last ``LOG_KEPT_MS_MIN``; -1 for no limit.
-        now_ms: present time, in ms since the epoch.
-    """
-    by_age_ms = now_ms - retention_ms
-    if files_kept < 0:
-        return by_age_ms
-    newest_first = sorted((removed_ms for removed_ms in removed_at_ms if removed_ms <= now_ms), reverse=True)
-    if len(newest_first) <= files_kept:
-        return by_age_ms
-    by_count_ms = newest_first[files_kept - 1] if files_kept else now_ms
-    return max(by_age_ms, min(by_count_ms, now_ms - limits.LOG_KEPT_MS_MIN))
-
-
 def all_deleted_before(
     stored: Iterable[ObjectInfo], root: str, *, removed_at_ms: Mapping[str, int], deletable_before_ms: int
 ) -> int:

@@ -1,21 +1,21 @@
 """The plan of which commits and checkpoints of a log to delete. Pure.
 
-A *keeper* is chosen: the newest checkpoint that was written at least ``LOG_KEPT_MS_MIN`` ago, and whose version was committed
-before every time to which readers may go back, or has as many commits after it as are kept for them. Everything below the keeper
-is deleted, oldest first. So a crash leaves no hole above the keeper, and below it only among the few objects that were being
-deleted concurrently. This follows the rules of docs/format.md, section 9.
+A *keeper* is chosen: the newest of the ``covering_checkpoints``. Everything below the keeper is deleted, oldest first, except
+pinned versions. So a crash leaves no hole above the keeper, and below it only around pinned versions and among the few objects
+that were being deleted concurrently. This follows the rules of docs/format.md, section 9.
 
 Nothing is deleted for the sake of a checkpoint that Tidelog does not load: another program's, or a damaged one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Final
 
 from compaction.collection import Deletion, DeletionReason
 from log_format import layout, limits
+from log_format.delta.log_retention import ListedLog, covering_checkpoints
 from log_format.store import ObjectInfo
 
 CHECKPOINTS_APART_MIN: Final = 5_000
@@ -29,6 +29,7 @@ def plan_log(
     commits_kept: int,
     now_ms: int,
     is_loadable: Callable[[int], bool],
+    pinned: Collection[int] = (),
 ) -> list[Deletion]:
     """Return the objects of a listed ``_delta_log`` to delete, in order of deletion.
 
@@ -40,32 +41,21 @@ def plan_log(
         now_ms: present time, in ms since the epoch.
         is_loadable: whether a version's checkpoint is whole and Tidelog's; asked only about those for which something would be
             deleted.
+        pinned: versions whose commit and checkpoint stay.
     """
-    entries: list[tuple[int, ObjectInfo]] = []
-    checkpoints: dict[int, int] = {}
-    committed_at_ms: dict[int, int] = {}
-    for info in stored:
-        commit, checkpoint = layout.commit_version(info.key), layout.checkpoint_version(info.key)
-        if commit is not None:
-            committed_at_ms[commit] = info.modified_at_ms
-            entries.append((commit, info))
-        elif checkpoint is not None:
-            checkpoints[checkpoint] = info.modified_at_ms
-            entries.append((checkpoint, info))
-    newest_deleted_ms = now_ms - limits.LOG_KEPT_MS_MIN
-    oldest_ms = min(now_ms - retention_ms, newest_deleted_ms)
-    counted_below = max(committed_at_ms, default=-1) - commits_kept if commits_kept >= 0 else -1
-
-    def may_keep(version: int, written_at_ms: int) -> bool:
-        committed_ms = committed_at_ms.get(version, written_at_ms)
-        is_past = committed_ms < oldest_ms or (committed_ms < newest_deleted_ms and version <= counted_below)
-        return is_past and written_at_ms < newest_deleted_ms
-
+    log = ListedLog.of(stored)
+    # A pin whose checkpoint is not there yet gets it from the commits below.
+    unfinished = min((version for version in pinned if version not in log.checkpoints), default=None)
+    keepers = [
+        version
+        for version in covering_checkpoints(log, retention_ms=retention_ms, commits_kept=commits_kept, now_ms=now_ms)
+        if unfinished is None or version <= unfinished
+    ]
     is_loadable = cache(is_loadable)
+    entries = [(version, info) for version, info in log.entries if version not in pinned]
     oldest = min((version for version, _ in entries), default=-1)
-    keepers = (version for version, written_at_ms in checkpoints.items() if may_keep(version, written_at_ms))
-    keeper = next((one for one in sorted(keepers, reverse=True) if one == oldest or is_loadable(one)), -1)
-    thinned = set(_thin_checkpoints(checkpoints, keeper, now_ms, is_loadable))
+    keeper = next((one for one in keepers if one == oldest or is_loadable(one)), -1)
+    thinned = set(_thin_checkpoints(log.connected, keeper, now_ms, is_loadable))
     return [
         Deletion(key=info.key, size_bytes=info.size_bytes, why=DeletionReason.SUPERSEDED)
         for version, info in sorted(entries, key=lambda entry: (entry[0], entry[1].key))

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -17,15 +17,16 @@ import pyarrow as pa
 
 from compaction import collection
 from compaction.backfill import Backfill
-from compaction.collection import Deletion, DeletionReason, deletable_before, plan_segments
+from compaction.collection import Deletion, DeletionReason, plan_segments
 from compaction.deletions import delete_all
 from compaction.key_plan import KeyCompaction, plan_key_compactions
 from compaction.log_cleanup import cleaned_below, plan_log
 from compaction.merge_plan import RewriteReason, plan_merges
+from compaction.pin_upkeep import PinUpkeep
 from compaction.policy import Policy
 from compaction.report import Reporter, Totals
 from compaction.rewrite import RewriteTask, TaskResult
-from compaction.workers import Workers
+from compaction.workers import Workers, task_batches
 from log_format import layout, limits
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.restore_table import RestoreTable, needs_restore
@@ -38,7 +39,7 @@ from log_format.delta.table import NO_LOG
 from log_format.errors import BackOff
 from log_format.ids import NewId
 from log_format.store import ObjectInfo, ObjectStore
-from log_format.topic.deleted_files import NoteDeletedFiles
+from log_format.topic.deleted_files import NoteDeletedFiles, deletable_before
 from log_format.topic.live_segments import LiveSegment, live_segments, removed_segments
 from log_format.topic.retention import ApplyRetention, expired_offsets, needs_retention
 from log_format.topic.rewrite import Rewrite, RewriteOutcome, UploadedFile
@@ -46,9 +47,6 @@ from log_format.topic.state import TopicState
 
 PASSES_MAX: Final = 4
 """Most merge passes per round, tier by tier: each makes further merges possible."""
-
-TASKS_PER_WORKER: Final = 4
-"""Tasks per worker in one wave of rewrites. Each takes some seconds, and its result is committed when the wave ends."""
 
 _NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
 
@@ -78,6 +76,7 @@ class TopicUpkeep:
         self._log = TopicLog(store, topic, clock)
         self._committer = Committer(self._log, new_id=new_id, engine="tidelog-maintenance")
         self._backfill = Backfill(store, topic, report)
+        self._pins = PinUpkeep(store, self._log, self._committer, report)
         self._settled: tuple[int, int] | None = None
         """Version at which nothing was left to rewrite, and the time then."""
 
@@ -101,6 +100,7 @@ class TopicUpkeep:
         state = self._restore_table()
         # The checkpoint first, so that the later steps replay little.
         self._write_checkpoint(totals)
+        self._pins.run(is_dry_run=self._is_dry_run)
         if state.exists:
             self._apply_retention(state, totals)
             self._rewrite(totals)
@@ -172,7 +172,7 @@ class TopicUpkeep:
             self._report_plan(tasks)
             return False
         committed = False
-        for some in _task_batches(tasks, lambda: self._workers.parallelism):
+        for some in task_batches(tasks, self._workers):
             started_ms = self._clock.monotonic_ms()
             for done in self._workers.rewrite(self._backfill.still_wanted(some, self._log.state)):
                 outcome = self._commit(state, tasks[done.number], done, started_ms, totals)
@@ -204,7 +204,7 @@ class TopicUpkeep:
         # From the first commit on, since records that supersede its own may be in segments that are committed later.
         compacted = {plan.partition: tasks[-1].end_offset}
         with self._workers.compact_keys(tasks) as compact:
-            for some in _task_batches(tasks, lambda: self._workers.parallelism):
+            for some in task_batches(tasks, self._workers):
                 started_ms = self._clock.monotonic_ms()
                 for done in sorted(compact(some), key=lambda each: each.number):
                     outcome = self._commit(
@@ -317,6 +317,7 @@ class TopicUpkeep:
             commits_kept=config.integer("commit.retention.count"),
             now_ms=now_ms,
             is_loadable=partial(checkpoint.is_loadable, self._store, root),
+            pinned={pin.version for pin in self._log.state.pins},
         )
         below = cleaned_below(commits)
         if below and not self._is_dry_run:
@@ -336,7 +337,12 @@ class TopicUpkeep:
         state, reconciled = self._look()
         retention_ms = state.config.integer("deleted.file.retention.ms")
         now_ms = self._clock.now_ms()
-        removed_at_ms = {removed.path: removed.removed_at_ms for removed in removed_segments(reconciled)}
+        pinned = self._pins.paths(state)
+        removed_at_ms = {
+            removed.path: removed.removed_at_ms
+            for removed in removed_segments(reconciled)
+            if removed.path not in pinned
+        }
         deletable_before_ms = deletable_before(
             removed_at_ms.values(),
             retention_ms=retention_ms,
@@ -348,7 +354,7 @@ class TopicUpkeep:
         return plan_segments(
             stored,
             layout.topic_root(self.topic),
-            live={live.segment.path for live in live_segments(reconciled)},
+            live=pinned.union(live.segment.path for live in live_segments(reconciled)),
             removed_at_ms=removed_at_ms,
             deletable_before_ms=deletable_before_ms,
             now_ms=now_ms if store_ms is None else min(now_ms, store_ms),
@@ -389,12 +395,3 @@ class TopicUpkeep:
 
 def _log_starts(state: TopicState) -> Mapping[int, int]:
     return {partition: state.log_start(partition) for partition in range(state.partition_count)}
-
-
-def _task_batches(tasks: Sequence[RewriteTask], size: Callable[[], int]) -> Iterator[Sequence[RewriteTask]]:
-    """Yield a few tasks per worker, since uploads must be committed before they are too old."""
-    if not tasks:
-        return
-    step = TASKS_PER_WORKER * size()
-    for first in range(0, len(tasks), step):
-        yield tasks[first : first + step]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from compaction.rewrite import RewriteTask, TaskResult, read_keys, rewrite
 from log_format.store import ObjectStore
+
+TASKS_PER_WORKER: Final = 4
+"""Tasks per worker in one wave of rewrites. Each takes some seconds, and its result is committed when the wave ends."""
 
 Compactor = Callable[[Sequence[RewriteTask]], Iterator[TaskResult]]
 """Function that does tasks whose newest keys are known; results come in any order."""
@@ -32,6 +35,15 @@ class Workers(Protocol):
         """Find the newest record of each key, by partition, in all tasks. The result does some of them. Raises the same as
         ``rewrite``."""
         ...
+
+
+def task_batches(tasks: Sequence[RewriteTask], workers: Workers) -> Iterator[Sequence[RewriteTask]]:
+    """Yield a few tasks per worker, since uploads must be committed before they are too old."""
+    first = 0
+    while first < len(tasks):
+        step = TASKS_PER_WORKER * workers.parallelism
+        yield tasks[first : first + step]
+        first += step
 
 
 class LocalWorkers:

@@ -35,6 +35,7 @@ class ErrorCode(StrEnum):
     UNKNOWN_SCHEDULED = "UNKNOWN_SCHEDULED"
     UNKNOWN_TOKEN = "UNKNOWN_TOKEN"  # noqa: S105 - the name of an error
     UNKNOWN_ROLE = "UNKNOWN_ROLE"
+    UNKNOWN_PIN = "UNKNOWN_PIN"
     METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
     NOT_ACCEPTABLE = "NOT_ACCEPTABLE"
     UNSUPPORTED_MEDIA_TYPE = "UNSUPPORTED_MEDIA_TYPE"
@@ -52,6 +53,9 @@ class ErrorCode(StrEnum):
     ALREADY_DELIVERED = "ALREADY_DELIVERED"
     AUTH_DISABLED = "AUTH_DISABLED"
     VENDING_UNAVAILABLE = "VENDING_UNAVAILABLE"
+    PIN_ALREADY_EXISTS = "PIN_ALREADY_EXISTS"
+    TOPIC_HAS_PINS = "TOPIC_HAS_PINS"
+    VERSION_GONE = "VERSION_GONE"
     SEQUENCE_OUT_OF_ORDER = "SEQUENCE_OUT_OF_ORDER"
     OFFSET_OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
     EXPECTED_OFFSET_MISMATCH = "EXPECTED_OFFSET_MISMATCH"
@@ -107,6 +111,7 @@ ANSWERS: Mapping[ErrorCode, Answers] = MappingProxyType(
         ErrorCode.UNKNOWN_SCHEDULED: _no(404, "The topic has no such delayed record"),
         ErrorCode.UNKNOWN_TOKEN: _no(404, "The token does not exist"),
         ErrorCode.UNKNOWN_ROLE: _no(404, "The role does not exist"),
+        ErrorCode.UNKNOWN_PIN: _no(404, "The topic has no such pin"),
         ErrorCode.METHOD_NOT_ALLOWED: _no(405, "The method is not allowed here"),
         ErrorCode.NOT_ACCEPTABLE: _no(406, "None of the accepted media types can be served"),
         ErrorCode.UNSUPPORTED_MEDIA_TYPE: _no(415, "The body's type or encoding is not supported"),
@@ -124,6 +129,9 @@ ANSWERS: Mapping[ErrorCode, Answers] = MappingProxyType(
         ErrorCode.ALREADY_DELIVERED: _no(409, "The delayed record is delivered"),
         ErrorCode.AUTH_DISABLED: _no(409, "The gateway runs without authentication"),
         ErrorCode.VENDING_UNAVAILABLE: _no(409, "There are no credentials to vend"),
+        ErrorCode.PIN_ALREADY_EXISTS: _no(409, "The pin exists with another version"),
+        ErrorCode.TOPIC_HAS_PINS: _no(409, "The topic has pins"),
+        ErrorCode.VERSION_GONE: _no(410, "The version can't be pinned any more"),
         ErrorCode.SEQUENCE_OUT_OF_ORDER: _no(409, "The producer's sequence is out of order"),
         ErrorCode.OFFSET_OUT_OF_RANGE: _no(416, "The offset is not in the log"),
         ErrorCode.EXPECTED_OFFSET_MISMATCH: _no(412, "The next offset is another one"),

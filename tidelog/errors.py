@@ -201,6 +201,22 @@ class InconsistentAssignor(RequestRefused, code=ErrorCode.INCONSISTENT_ASSIGNOR)
     """The group's members use a different assignor."""
 
 
+class UnknownPin(RequestRefused, code=ErrorCode.UNKNOWN_PIN):
+    """The topic has no pin of this name."""
+
+
+class PinAlreadyExists(RequestRefused, code=ErrorCode.PIN_ALREADY_EXISTS):
+    """The topic has a pin of this name, of another version."""
+
+
+class TopicHasPins(RequestRefused, code=ErrorCode.TOPIC_HAS_PINS):
+    """The topic has pins, which would end with it: delete them first, or delete the topic by force."""
+
+
+class VersionGone(RequestRefused, code=ErrorCode.VERSION_GONE):
+    """The version of the topic's table is deleted, or may be deleted soon: it can't be pinned any more."""
+
+
 class SchemaRefused(RequestRefused):
     """The schema registry refused the request: the schema or the subject is not valid, or the subject's mode forbids it."""
 

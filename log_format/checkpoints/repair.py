@@ -7,12 +7,12 @@ and deletable. It is a commit at the end of the log, and a checkpoint of that ve
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from log_format import layout, limits
-from log_format.checkpoints.checkpoint import advance_checkpoint, put_checkpoint
+from log_format.checkpoints.checkpoint import advance_checkpoint, is_loadable, put_checkpoint
 from log_format.checkpoints.journal_log import JournalLogs, list_journals
 from log_format.checkpoints.salvage import Gap, SalvagedState, read_parts
 from log_format.checkpoints.topic_log import TopicLog
@@ -40,6 +40,7 @@ from log_format.topic.attachment import NO_MOVE, Attachment, TopicMove, parse_at
 from log_format.topic.changes import moved_metadata
 from log_format.topic.config import TopicConfig
 from log_format.topic.erasures import parse_erasures
+from log_format.topic.pins import Pin, parse_pins
 from log_format.topic.segment_tags import TAG_FORGOTTEN, remove_segment
 from log_format.topic.state import (
     DELETED_PROPERTY,
@@ -286,8 +287,18 @@ class _Plan:
             created_at_ms=self._now_ms if known is None else known.created_time or 0,
             last_move=parse_last_move(properties),
             erasures=parse_erasures(self._topic, properties),
+            pins=self._readable_pins(properties),
         )
         return moved_metadata(state, TopicMove(to=place))
+
+    def _readable_pins(self, properties: Mapping[str, str]) -> tuple[Pin, ...]:
+        """Return the pins whose checkpoints are whole: what is left of the log can't give others."""
+        root = layout.topic_root(self._topic)
+        try:
+            pins = parse_pins(self._topic, properties)
+        except CorruptData:
+            return ()
+        return tuple(pin for pin in pins if is_loadable(self._store, root, pin.version))
 
     def _place(
         self, journals: JournalLogs, topic_id: str, here: Attachment | None, count: int

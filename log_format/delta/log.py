@@ -25,6 +25,7 @@ from log_format.delta.actions import Commit, decode_commit
 from log_format.delta.checkpoint_file import is_own_checkpoint
 from log_format.delta.checkpoint_hint import read_hinted_version
 from log_format.delta.cleaned_log import cleaned_below
+from log_format.delta.log_retention import ListedLog
 from log_format.delta.table import NO_LOG, StateT, TableDescription
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, UnsupportedTable
 from log_format.store import ObjectStore, read_bounded
@@ -122,16 +123,14 @@ class TableLog(Generic[StateT]):
         return self._is_covered(version)
 
     def first_kept_version(self) -> int:
-        """Return the first version whose commit the log keeps, as far as one request tells; 0 if clean-up left no note.
+        """Return the first version from which on the log has every commit, as far as one request tells; 0 if clean-up left no
+        note. Below it there may be single versions that are pinned.
 
         For callers that need the log's length. Raises ``StoreUnavailable``.
         """
         if not self.store.lists_from_key:
             return cleaned_below(self.store, self.table.root)
-        versions = (
-            layout.commit_version(info.key) for info in self.store.list(layout.table_log_prefix(self.table.root))
-        )
-        return next((version for version in versions if version is not None), 0)
+        return ListedLog.of(self.store.list(layout.table_log_prefix(self.table.root))).first
 
     def apply(self, commit: Commit, version: int) -> StateT:
         """Apply a commit that is in the store; applying it again does nothing. Raises ``CorruptData``."""

@@ -16,6 +16,7 @@ from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, Typ
 from log_format.topic.attachment import NO_MOVE, Attachment, LastMove, TopicMove
 from log_format.topic.config import ConfigValue, TopicConfig, check_topic_name
 from log_format.topic.erasures import Erasure, encode_erasures
+from log_format.topic.pins import Pin, pin_properties
 from log_format.topic.segment_tags import remove_segment
 from log_format.topic.state import (
     DELETED_PROPERTY,
@@ -138,18 +139,20 @@ class DeleteTopic:
     The commit names every remaining segment. So for a topic with more than ``REMOVES_PER_COMMIT_MAX`` segments the caller should
     first delete all records (``DeleteAllRecords``). The result is the paths of the segments.
 
-    ``topic_id``: incarnation to delete; None for the present one.
+    ``topic_id``: incarnation to delete; None for the present one. ``force``: also if it has pins, which end with it.
     """
 
     move: TopicMove = NO_MOVE
     topic_id: str | None = None
+    force: bool = False
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[str, ...]]:
         """Propose to remove all segments, mark the metadata, and reset the offsets' ``txn`` to 0. Raises ``UnknownTopic``,
-        ``Attached``."""
+        ``Attached``, ``RequestRefused`` (``TOPIC_HAS_PINS``)."""
         check_incarnation(state, self.topic_id)
         self.move.check(state)
-        metadata = moved_metadata(replace(state, erasures=()), NO_MOVE)
+        _refuse_pins(state, now_ms, self.force)
+        metadata = moved_metadata(replace(state, erasures=(), pins=()), NO_MOVE)
         metadata.configuration[DELETED_PROPERTY] = "true"
         segments = state.manifest.segments()
         removes = [remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True) for segment in segments]
@@ -236,11 +239,14 @@ class DeleteAllRecords:
     topic_id: str
     move: TopicMove = NO_MOVE
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
+    force: bool = False
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
-        """Propose the same actions as ``DeleteRecords``. Raises ``UnknownTopic`` for another incarnation, ``Attached``."""
+        """Propose the same actions as ``DeleteRecords``. Raises ``UnknownTopic`` for another incarnation, ``Attached``,
+        ``RequestRefused`` (``TOPIC_HAS_PINS``) unless ``force``."""
         if state.topic_id != self.topic_id:
             raise UnknownTopic(state.topic)
+        _refuse_pins(state, now_ms, self.force)
         self.move.check(state)
         partitions = (state.log_starts < state.next_offsets).nonzero()[0].tolist()
         moved = {partition: state.high_watermark(partition) for partition in partitions}
@@ -275,6 +281,19 @@ def check_incarnation(state: TopicState, topic_id: str | None) -> None:
     """Raise ``UnknownTopic`` unless the topic exists and is the incarnation ``topic_id`` (None: any)."""
     if state.topic_id is None or topic_id not in (None, state.topic_id):
         raise UnknownTopic(state.topic)
+
+
+def _refuse_pins(state: TopicState, now_ms: int, force: bool) -> None:
+    """Raise ``RequestRefused`` if the topic has pins that have not expired, unless ``force``."""
+    names = [pin.name for pin in state.pins if not pin.is_expired(now_ms)]
+    if names and not force:
+        shown = ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")
+        raise RequestRefused(
+            f"Topic {state.topic!r} has pins ({shown}), which would end with it. Delete them first, or delete the topic by "
+            f"'tidelog topic delete {state.topic} --force' (over HTTP: ?force=true).",
+            code=ErrorCode.TOPIC_HAS_PINS,
+            topic=state.topic,
+        )
 
 
 def _check_partition_count(count: object) -> None:
@@ -317,6 +336,7 @@ def moved_metadata(state: TopicState, move: TopicMove) -> MetaData:
         foreign=state.foreign.last,
         columns=state.columns,
         erasures=state.erasures,
+        pins=state.pins,
     )
 
 
@@ -341,6 +361,7 @@ def _metadata(  # noqa: PLR0917
     foreign: ForeignCommit | None = None,
     columns: TypedColumns = NO_TYPED_COLUMNS,
     erasures: Sequence[Erasure] = (),
+    pins: tuple[Pin, ...] = (),
 ) -> MetaData:
     return MetaData(
         id=topic_id,
@@ -355,6 +376,7 @@ def _metadata(  # noqa: PLR0917
             **({} if moved is None else moved.properties()),
             **({} if foreign is None else {FOREIGN_PROPERTY: msgspec.json.encode(foreign).decode()}),
             **encode_erasures(erasures),
+            **pin_properties(pins),
         },
         created_time=created_at_ms,
     )

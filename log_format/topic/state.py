@@ -38,6 +38,7 @@ from log_format.topic.applied_transactions import NO_TRANSACTIONS, AppliedTransa
 from log_format.topic.attachment import Attachment, LastMove, parse_attachment, parse_last_move
 from log_format.topic.config import PROPERTY_PREFIX, TopicConfig
 from log_format.topic.erasures import Erasure, parse_erasures
+from log_format.topic.pins import Pin, parse_pins
 from log_format.topic.producer_id import is_numbered
 from log_format.topic.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
 from log_format.topic.segment_tags import (
@@ -106,9 +107,11 @@ class TopicState:
     is_guarded: bool = False
     """Whether the table's protocol keeps other writers away."""
     has_table_feature: bool = False
-    """Whether the table's protocol keeps away releases that do not know erasures."""
+    """Whether the table's protocol keeps away releases that do not know erasures and pins."""
     erasures: tuple[Erasure, ...] = ()
     """Requests to erase, in the order in which they came, until nothing of what they erased is in the store."""
+    pins: tuple[Pin, ...] = ()
+    """Versions that stay readable, by name."""
     foreign: ForeignWrites = NOTHING_FOREIGN
     """Writes by other writers that are not put back yet."""
     undrained_count: int = 0
@@ -280,6 +283,7 @@ class TopicState:
         if changes["attachment"] != self.attachment:
             changes["moved_version"] = self.version
         changes["last_move"] = parse_last_move(properties)
+        changes["pins"] = () if deleted else parse_pins(self.topic, properties)
         changes["foreign"] = self.foreign.after_properties(properties)
         changes["columns"] = self._columns_of(metadata.schema_string)
         changes["erasures"] = () if deleted else parse_erasures(self.topic, properties)

@@ -11,7 +11,6 @@ from compaction.collection import (
     Deletion,
     DeletionReason,
     all_deleted_before,
-    deletable_before,
     plan_segments,
     plan_staged,
 )
@@ -22,6 +21,7 @@ from compaction.policy import Policy
 from log_format import layout, limits
 from log_format.segments.run import Run, SegmentRef
 from log_format.store import ObjectInfo
+from log_format.topic.deleted_files import deletable_before
 from log_format.topic.live_segments import LiveSegment
 from log_format.topic.segment_tags import Rewritten
 
@@ -287,7 +287,7 @@ def test_checkpoints_behind_us_are_thinned() -> None:
     stay.
     """
     versions = [0, 100, 4_999, 5_000, 9_999, 10_100, 10_150, 10_200, 10_300, 10_400]
-    stored = log_of(dict.fromkeys(versions, 5), dict.fromkeys(versions[:-2], 2) | {10_300: 1, 10_400: 0})
+    stored = log_of(dict.fromkeys(range(10_401), 5), dict.fromkeys(versions[:-2], 2) | {10_300: 1, 10_400: 0})
     gone = [layout.checkpoint_version(each.key) for each in planned(stored, retention_ms=24 * HOUR)]
     assert gone == [100, 4_999, 9_999, 10_150]
 
@@ -309,10 +309,36 @@ def test_nothing_is_deleted_for_a_checkpoint_that_is_not_loaded_from() -> None:
 def test_a_checkpoint_that_is_not_loaded_from_thins_no_other() -> None:
     """The next one counts in its place."""
     versions = [0, 100, 200, 300]
-    stored = log_of(dict.fromkeys(versions, 5), dict.fromkeys(versions, 2))
+    stored = log_of(dict.fromkeys(range(301), 5), dict.fromkeys(versions, 2))
     assert [each.key for each in planned(stored, retention_ms=24 * HOUR, unloadable=frozenset({0}))] == [
         layout.checkpoint_key("t", 200)
     ]
+
+
+def test_a_checkpoint_below_a_gap_thins_none_above_it() -> None:
+    """A version that was pinned stands alone: what is above the gap is not read from it, whatever the settings are now."""
+    stored = log_of({3: 200} | dict.fromkeys(range(100, 301), 5), {3: 200, 100: 5, 200: 4, 300: 3})
+    gone = [each.key for each in planned(stored, retention_ms=100 * HOUR)]
+    assert gone == [layout.checkpoint_key("t", 200)]
+
+
+def test_pinned_versions_stay_and_one_without_a_checkpoint_keeps_its_commits() -> None:
+    """The commit and the checkpoint of a pinned version, and below the first pin without a checkpoint nothing that makes it."""
+    stored = log_of({version: 10 - version for version in range(8)}, {2: 8, 4: 6, 6: 4})
+
+    def kept(*pinned: int) -> list[int]:
+        plan = plan_log(
+            stored, retention_ms=0, commits_kept=-1, now_ms=NOW, is_loadable=lambda version: version >= 0, pinned=pinned
+        )
+        gone = {each.key for each in plan}
+        versions = (layout.commit_version(each.key) for each in stored if each.key not in gone)
+        assert all(layout.checkpoint_key("t", version) not in gone for version in pinned)
+        return [version for version in versions if version is not None]
+
+    assert kept() == [6, 7]
+    assert kept(2) == [2, 6, 7]
+    assert kept(2, 5) == [2, 4, 5, 6, 7]
+    assert kept(1) == list(range(8))
 
 
 def test_a_round_that_deletes_nothing_reads_no_checkpoint() -> None:
