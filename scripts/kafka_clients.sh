@@ -46,7 +46,7 @@ java_programs() {
     newest=$(ls -t "$here"/tests/kafka_clients/java/*.java | head -1)
     [ -f "$kept/java.complete" ] && [ ! "$newest" -nt "$kept/java.complete" ] && return
     mkdir -p "$kept/classes"
-    javac -nowarn -cp "$kept/libs/*" -d "$kept/classes" "$here"/tests/kafka_clients/java/*.java
+    javac -nowarn -cp "$kept/libs/*:$kept/plugins-confluent/converters/*" -d "$kept/classes" "$here"/tests/kafka_clients/java/*.java
     touch "$kept/java.complete"
 }
 

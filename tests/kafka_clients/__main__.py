@@ -72,6 +72,7 @@ CLIENTS: Final[Mapping[str, Attempt]] = {
     "Kafka Streams: exactly-once v2": java_programs.streams,
     "Apicurio Registry (kafkasql)": registries.apicurio,
     "Registry: Flink's avro-confluent, Confluent's Java client": typed_clients.flink_avro,
+    "Registry: Confluent's serializers for Java": typed_clients.confluent_java,
     "Registry: franz-go's sr": typed_clients.franz_registry,
     "Registry: clients in JavaScript": typed_clients.javascript,
     "Registry: python-schema-registry-client": typed_clients.python_client,

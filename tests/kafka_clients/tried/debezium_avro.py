@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -16,7 +14,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from tests.kafka_clients.tried.debezium import Worker, connector
 from tests.kafka_clients.tried.postgres import Postgres, postgres
 from tests.kafka_clients.tried.programs import Missing, Running, expect, expect_in, kept, until
-from tests.kafka_clients.tried.typed_clients import GATEWAYS, registry_of
+from tests.kafka_clients.tried.typed_clients import GATEWAYS, columns, registry_of
 
 _ROWS: Final = 200
 _CONVERTER: Final = "io.confluent.connect.avro.AvroConverter"
@@ -135,9 +133,7 @@ class _Followed:
         # The columns that the topic of the changed type does not have.
         price = f"cast({row}.price as varchar)" if topic == _TOPIC else "null"
         members = f"data.op, key_data.id, {row}.amount, {price}, {row}.note, {row}.quantity"
-        asked = {"sql": f'select {members} from "{topic}" order by "offset"'}
-        gateway = self._url.removesuffix("/registry")
-        rows = _answer(f"{gateway}/v1/sql", asked)["rows"]
+        rows = columns(self._url, f'select {members} from "{topic}" order by "offset"')
         expect([Change(*one) for one in rows], wanted, f"columns of {topic}")
 
     def _is_read_by_a_sink(self, path: Path, count: int) -> None:
@@ -179,10 +175,3 @@ def _change(key: Mapping[str, int], value: Mapping[str, object] | None) -> Chang
     price = row.get("price")
     shown = None if price is None else str(price)
     return Change(str(value["op"]), key["id"], row["amount"], shown, row.get("note"), row.get("quantity"))
-
-
-def _answer(url: str, given: object) -> dict[str, list[list[Any]]]:
-    request = urllib.request.Request(url, json.dumps(given).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        told: dict[str, list[list[Any]]] = json.load(answer)
-    return told

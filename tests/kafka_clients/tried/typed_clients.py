@@ -9,9 +9,10 @@ import contextlib
 import json
 import os
 import sys
+import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.kafka_clients.tried.programs import (
     HERE,
@@ -69,6 +70,32 @@ def flink_avro(servers: str, directory: Path) -> str:
     opened = [f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in ("lang", "util")]
     command = java("Typed", options=("-Xmx512m", *opened), jars=f"{here}/libs/*:{here}/classes")
     return _through(servers, directory, "typed.flink", command)
+
+
+def confluent_java(servers: str, directory: Path) -> None:
+    """Confluent's serializers for Java, Avro and Protobuf: two versions, refusals, the newest version; through a typed topic."""
+    converters = kept() / "plugins-confluent" / "converters"
+    if not converters.exists():
+        raise Missing("no serializers: make kafka-clients gets them by Maven")
+    jars = f"{kept()}/libs/*:{converters}/*:{kept()}/classes"
+    for kind in ("avro", "protobuf"):
+        (directory / kind).mkdir()
+        topic = f"typed.java.{kind}"
+        _through(servers, directory / kind, topic, java("Serializers", kind, jars=jars))
+        if servers in GATEWAYS:
+            asked = f'select sum(data.amount), count(data.note), sum(data.more) from "{topic}"'
+            wanted = [sum(range(_RECORDS)) / 2, _RECORDS // 2, 7 * _RECORDS // 2]
+            expect(columns(GATEWAYS[servers], asked), [wanted], f"columns of {topic}")
+
+
+def columns(registry_url: str, asked: str) -> list[list[Any]]:
+    """The rows that a gateway answers to a statement."""
+    url = registry_url.removesuffix("/registry") + "/v1/sql"
+    given = json.dumps({"sql": asked}).encode()
+    request = urllib.request.Request(url, given, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+        rows: list[list[Any]] = json.load(answer)["rows"]
+    return rows
 
 
 def franz_registry(servers: str, directory: Path) -> str:
