@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from math import inf
 
 from gateway.call import check_may_ask_store
 
 
 class LogLook:
-    """Shared looks at one log. ``look`` makes one look; its errors reach every caller that waits for it."""
+    """Shared looks at one log.
 
-    __slots__ = ("_look", "_next", "_running")
+    Args:
+        look: makes one look; its errors reach every caller that waits for it.
+        pause_s: seconds between the beginnings of two looks at least, however many ask.
+    """
 
-    def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
+    __slots__ = ("_begun_s", "_look", "_next", "_pause_s", "_running")
+
+    def __init__(self, look: Callable[[], Awaitable[None]], pause_s: float = 0) -> None:
         self._look = look
+        self._pause_s = pause_s
+        self._begun_s = -inf
         self._running: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
 
@@ -38,6 +46,11 @@ class LogLook:
     async def _begin(self) -> None:
         if self._running is not None:
             await asyncio.wait((self._running,))
+        now_s = asyncio.get_running_loop().time()
+        if (wait_s := self._begun_s + self._pause_s - now_s) > 0:
+            await asyncio.sleep(wait_s)
+            now_s += wait_s
+        self._begun_s = now_s
         self._running, self._next = self._next, None
         try:
             await self._look()

@@ -124,16 +124,19 @@ class OpenTable(Generic[StateT]):
 
         Raises ``BackOff`` when the store can't be read, ``CorruptData``.
         """
-        observed_ms = self.log.observed_ms
-        # Equal is not enough: within that millisecond the look may have begun before the arrival.
-        is_old = arrival_ms is None or observed_ms is None or observed_ms <= arrival_ms
-        if is_old or self.log.state.version == NO_LOG:
+        if arrival_ms is None or not self.is_seen_after(arrival_ms):
             try:
                 async with asyncio.timeout(self._access.bounds.store_wait_ms_max / 1000):
                     await self.look()
             except TimeoutError:
                 raise self._back_off(f"The store did not return {self.label} in time.") from None
         return self.log.state
+
+    def is_seen_after(self, arrival_ms: int) -> bool:
+        """Return whether a look that began after ``arrival_ms`` (monotonic) has found the state."""
+        observed_ms = self.log.observed_ms
+        # Equal is not enough: within that millisecond the look may have begun before the arrival.
+        return observed_ms is not None and observed_ms > arrival_ms and self.log.state.version != NO_LOG
 
     async def look(self) -> None:
         """Look at the log now; concurrent callers share looks. Raises what ``fresh`` raises, but has no time limit."""

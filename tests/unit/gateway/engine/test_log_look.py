@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -54,3 +55,20 @@ async def test_an_error_reaches_everybody_and_the_next_look_is_a_new_one() -> No
     await asyncio.sleep(0.05)
     fail = False
     await looks.after_now()
+
+
+async def test_looks_begin_a_pause_apart() -> None:
+    """However many ask; those who ask during the pause share the look after it, and the first look waits for nothing."""
+    begun: list[float] = []
+
+    async def look() -> None:
+        begun.append(asyncio.get_running_loop().time())
+
+    looks = LogLook(look, 0.1)
+    asked = asyncio.get_running_loop().time()
+    await looks.after_now()
+    await asyncio.gather(*(looks.after_now() for _ in range(50)))
+    await asyncio.gather(*(looks.after_now() for _ in range(50)))
+    assert len(begun) == 3
+    assert begun[0] - asked < 0.1
+    assert all(later - earlier >= 0.09 for earlier, later in pairwise(begun))
