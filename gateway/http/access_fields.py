@@ -14,6 +14,7 @@ from gateway.http.validation import faults_error
 from gateway.problem import refused
 from log_format import limits
 from log_format.access.acls import CLUSTER, EVERY, OPERATIONS
+from log_format.schemas.subjects import SUBJECT_CHARACTERS_MAX, is_name
 
 USER: Final = "User:"
 GROUP: Final = "Group:"
@@ -68,6 +69,9 @@ def resource_fault(resource_type: str, resource: str, pattern: str = "literal") 
     if resource_type == "topic":
         named = f"must be {EVERY}, or 1 to {limits.TOPIC_NAME_CHARACTERS_MAX} of letters, digits, dot, _ and -"
         return None if _TOPIC.fullmatch(resource) else named
+    if resource_type == "subject":
+        named = f"must be 1 to {SUBJECT_CHARACTERS_MAX} characters without control characters"
+        return None if is_name(resource) else named
     return None if is_identifier(resource) else f"must be 1 to {IDENTIFIER_BYTES_MAX} bytes without control characters"
 
 

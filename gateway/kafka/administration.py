@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kio.schema.errors import ErrorCode as KafkaError
@@ -14,6 +14,7 @@ from gateway.kafka.call import Encoded, KafkaCall
 from gateway.kafka.errors import kafka_error
 from gateway.kafka.wire.messages import encode_body, encode_with_field
 from gateway.problem import as_tidelog_error
+from gateway.schemas.needed_rights import rights_of_settings
 from log_format.access.acls import Operation, ResourceType
 from log_format.errors import BackOff, TidelogError
 
@@ -30,6 +31,13 @@ class Right(NamedTuple):
     operation: Operation
     resource_type: ResourceType
     resource: str
+
+
+async def require_rights_of_settings(call: KafkaCall, topic: str, config: Mapping[str, object]) -> None:
+    """Raise ``Unauthorized`` unless the caller has the rights of ``rights_of_settings``."""
+    if call.gateway.rights.enforced:
+        for right in await rights_of_settings(call.engine.schemas, topic, config):
+            call.require(*right)
 
 
 async def administer(call: KafkaCall, right: Right, change: Callable[[], Awaitable[T]]) -> T:

@@ -1,4 +1,4 @@
-"""The rights that a topic's settings need beyond the right to set them, since they reach other resources."""
+"""The check of the rights that a topic's settings need beyond the right to set them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from starlette.requests import Request
 
-from gateway.gateway import require
-from log_format.topic.config import dead_letter_topics_named, subjects_named
+from gateway.gateway import engine_of, gateway_of, require
+from gateway.schemas.needed_rights import rights_of_settings
 
 
-def require_named(request: Request, topic: str, config: Mapping[str, object]) -> None:
-    """Raise ``Unauthorized`` unless the caller may write to what the settings name: subjects, and the topic of dead letters."""
-    require(request, "Write", "subject", *subjects_named(config))
-    require(request, "Write", "topic", *dead_letter_topics_named(topic, config))
+async def require_named(request: Request, topic: str, config: Mapping[str, object]) -> None:
+    """Raise ``Unauthorized`` unless the caller has the rights of ``rights_of_settings``."""
+    if gateway_of(request).rights.enforced:
+        for operation, kind, name in await rights_of_settings(engine_of(request).schemas, topic, config):
+            require(request, operation, kind, name)

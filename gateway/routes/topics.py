@@ -233,7 +233,7 @@ async def create_topic(request: Request, wanted: NewTopic) -> ASGIApp:
     administration = engine_of(request).administration
     require(request, "Create", "topic", wanted.name)
     config = administration.parse_config(wanted.config)
-    require_named(request, wanted.name, wanted.config)
+    await require_named(request, wanted.name, wanted.config)
     with await reserve_answer(request, _description_bytes(wanted.partition_count)) as room:
         state, made = await administration.create(wanted.name, wanted.partition_count, config)
         quota_charges.charge_partitions(request, wanted.partition_count if made else 0)
@@ -297,7 +297,7 @@ async def alter_topic(request: Request, topic: fields.TopicPath, change: TopicCh
     """Add partitions or change settings, all or nothing."""
     if topic == layout.AUDIT_TOPIC and gateway_of(request).rights.enforced:
         check_change(change.config)
-    require_named(request, topic, change.config)
+    await require_named(request, topic, change.config)
     administration = engine_of(request).administration
     before = await quota_charges.count_partitions_before(request, topic) if change.partition_count is not None else None
     # The new number of partitions is known only after the change.

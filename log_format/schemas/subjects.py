@@ -40,15 +40,15 @@ def plain(subject: str) -> str:
     return qualified(*split(subject))
 
 
+def is_name(subject: str) -> bool:
+    """Return whether a text is as long as a subject's name or its beginning may be, and has no control characters."""
+    return 0 < len(subject) <= SUBJECT_CHARACTERS_MAX and _CONTROL.search(subject) is None
+
+
 def is_valid(subject: str) -> bool:
     """Return whether schemas can be registered under the name."""
     name = split(subject)[1]
-    return (
-        bool(name)
-        and name not in RESERVED
-        and len(subject) <= SUBJECT_CHARACTERS_MAX
-        and _CONTROL.search(subject) is None
-    )
+    return bool(name) and name not in RESERVED and is_name(subject)
 
 
 def in_context(subject: str, context: str) -> str:

@@ -15,7 +15,7 @@ LEAST_RIGHTS = (
     *(Right(operation, "topic") for operation in ("Create", "Alter", "Delete", "Read", "Write")),
     *(Right(operation, "group") for operation in ("Read", "Alter", "Delete")),
     Right("Write", "transactional_id"),
-    Right("Write", "subject"),
+    *(Right(operation, "subject") for operation in ("Read", "Write")),
     Right("Describe", "cluster"),
 )
 """What the suite needs: no super user, and nothing of the cluster's administration."""

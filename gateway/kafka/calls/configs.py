@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from gateway.audit.topic import check_change
 from gateway.kafka import group_settings, topic_settings
-from gateway.kafka.administration import Right, administer, answer_each, encode_each
+from gateway.kafka.administration import Right, administer, answer_each, encode_each, require_rights_of_settings
 from gateway.kafka.brokers import node_id
 from gateway.kafka.call import Answer, KafkaCall
 from gateway.kafka.calls.coordinator import is_name
@@ -20,7 +20,7 @@ from log_format.access.acls import CLUSTER
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.layout import AUDIT_TOPIC
 from log_format.queues.row import QueueSettings
-from log_format.topic.config import SETTINGS, ConfigValue, dead_letter_topics_named, subjects_named
+from log_format.topic.config import SETTINGS, ConfigValue
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 """Kafka's numbers of the resource types that have settings."""
@@ -119,10 +119,7 @@ async def _alter(
     right = Right("Alter", "topic", resource.name)
     if resource.name == AUDIT_TOPIC and call.gateway.rights.enforced:
         check_change(given)
-    for subject in subjects_named(given):
-        call.require("Write", "subject", subject)
-    for letters in dead_letter_topics_named(resource.name, given):
-        call.require("Write", "topic", letters)
+    await require_rights_of_settings(call, resource.name, given)
     administration = call.engine.administration
     config: dict[str, ConfigValue | None] = dict(given)  # type: ignore[arg-type]
     if validate_only:

@@ -17,12 +17,12 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from gateway.gateway import Gateway
 from gateway.kafka import topic_settings
-from gateway.kafka.administration import Right, administer, answer_each, encode_each
+from gateway.kafka.administration import Right, administer, answer_each, encode_each, require_rights_of_settings
 from gateway.kafka.call import Answer, KafkaCall
 from gateway.quotas.limits import PARTITIONS
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
-from log_format.topic.config import TopicConfig, check_topic_name, dead_letter_topics_named
+from log_format.topic.config import TopicConfig, check_topic_name
 from log_format.topic.state import TopicState
 
 PARTITIONS_DEFAULT: Final = 1
@@ -43,11 +43,7 @@ async def create_topics(call: KafkaCall, request: Any) -> Answer:
             what = f"from 1 to {limits.PARTITION_COUNT_MAX} partitions, or -1 for {PARTITIONS_DEFAULT}"
             return _refuse(KafkaError.invalid_partitions, f"A topic has {what}.")
         right = Right("Create", "topic", topic.name)
-        for subject in config.subjects:
-            if subject:
-                call.require("Write", "subject", subject)
-        for letters in dead_letter_topics_named(topic.name, config.overrides):
-            call.require("Write", "topic", letters)
+        await require_rights_of_settings(call, topic.name, config.overrides)
         state: TopicState | None
         if request.validate_only:
             call.require(*right)

@@ -109,8 +109,9 @@ def test_deletions_and_denials_are_audited(secured: Secured, admin: Registry) ->
     assert not any(route == "/registry/subjects/{subject}/versions" for *_, route in events())
 
 
-def test_who_types_a_topic_needs_write_on_its_subject(secured: Secured, admin: Registry) -> None:
-    """The subject's further versions then have to fit the topic's columns: Read is not enough, to create or to alter."""
+def test_who_types_a_topic_needs_read_and_write_on_its_subject(secured: Secured, admin: Registry) -> None:
+    """Columns show the schema's members, and the subject's further versions have to fit them: neither right is enough, to create
+    or to alter (tests/support/rights has each alone, and Read on what the schema refers to)."""
     admin.register("bound-value", TEXT)
     principal = "User:typist"
     headers = {"authorization": f"Bearer {secured.token(principal)['token']}"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from functools import partial
@@ -16,6 +17,7 @@ from tests.support.rights.row import (
     DESCRIBE_GROUP,
     DESCRIBE_QUEUE,
     DESCRIBE_TRANSACTIONS,
+    OF_SUBJECT,
     READ,
     READ_GROUP,
     READ_OTHER,
@@ -154,6 +156,17 @@ def _typed(world: World) -> None:
     world.admin("PATCH", _TOPIC, {"config": {"value.schema": "{topic}-value"} | _LETTERS})
 
 
+def referring(world: World) -> None:
+    """A subject whose schema has a part of another subject."""
+    part = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}
+    whole = {"type": "record", "name": "W", "fields": [{"name": "r", "type": "R"}]}
+    world.admin("POST", "/registry/subjects/{topic}-referred/versions", {"schema": json.dumps(part)})
+    references = [{"name": "R", "subject": f"{world.names['topic']}-referred", "version": 1}]
+    body = {"schema": json.dumps(whole), "references": references}
+    world.admin("POST", "/registry/subjects/{topic}-value/versions", body)
+
+
+_SCHEMA: Final = {"value.schema": "{topic}-value"}
 _ONE: Final = [{"topic": "{topic}", "partition": 0, "offset": 0}, {"topic": "{other}", "partition": 0, "offset": 0}]
 IN_EFFECT: Final = (
     _row("GET /v1/topics", shows=((DESCRIBE, "{topic}"),)),
@@ -242,6 +255,10 @@ IN_EFFECT: Final = (
     _row("POST /v1/topics/{topic}/records", WRITE, what="a dead letter", body=_RECORDS, prepare=_typed),
     _row("POST /v1/topics", ("Create", "topic", "{topic}-new"), WRITE_LETTERS_OF_NEW, what="with dead letters",
          body={"name": "{topic}-new", "config": _LETTERS}),
+    _row("POST /v1/topics", ("Create", "topic", "{topic}-new"), *OF_SUBJECT, what="with a schema",
+         body={"name": "{topic}-new", "config": _SCHEMA}, prepare=referring),
+    _row("PATCH /v1/topics/{topic}", ("Alter", "topic", "{topic}"), *OF_SUBJECT, what="to a schema",
+         body={"config": _SCHEMA}, prepare=referring),
     _row("PATCH /v1/topics/{topic}", ("Alter", "topic", "{topic}"), WRITE_LETTERS, what="to dead letters",
          body={"config": _LETTERS}),
     *(

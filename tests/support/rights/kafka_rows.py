@@ -20,6 +20,7 @@ from tests.support.rights.row import (
     DESCRIBE_GROUP,
     DESCRIBE_QUEUE,
     DESCRIBE_TRANSACTIONS,
+    OF_SUBJECT,
     READ,
     READ_GROUP,
     READ_QUEUE,
@@ -217,6 +218,7 @@ _NEW: Final = {"name": "{topic}-new", "num_partitions": 1, "replication_factor":
 _OF_TOPIC: Final = {"resource_type": 2, "resource_name": "{topic}"}
 _OF_QUEUE: Final = {"resource_type": 32, "resource_name": "{queue}"}
 _OF_BROKER: Final = {"resource_type": 4, "resource_name": "", "configuration_keys": None}
+_OF_SCHEMA: Final = {"name": "tidelog.value.schema", "value": "{topic}-value"}
 _LETTERS: Final = {"name": "tidelog.data.on.error", "value": "dead-letter"}
 _SETTING: Final = {"name": "retention.ms", "value": "604800001"}
 _OF_SHARES: Final = {"name": "share.record.lock.duration.ms", "value": "20000", "config_operation": 0}
@@ -286,6 +288,8 @@ ROWS: Final = (
     _row("create_topics", 7, CREATE, values={"topics": [_NEW]}),
     _row("create_topics", 7, CREATE, WRITE_LETTERS_OF_NEW, what="with dead letters",
          values={"topics": [_NEW | {"configs": [_LETTERS]}]}),
+    _row("create_topics", 7, CREATE, *OF_SUBJECT, what="with a schema", prepare=http_rows.referring,
+         values={"topics": [_NEW | {"configs": [_OF_SCHEMA]}]}),
     _row("delete_topics", 6, DELETE, values={"topics": _NAMED, "timeout": 0}),
     _row("delete_topics", 6, DELETE, what="by id", prepare=_told, unknown=KafkaError.unknown_topic_id,
          values=lambda world: {"topics": [{"name": None, "topic_id": _id(world)}], "timeout": 0}),
@@ -302,6 +306,10 @@ ROWS: Final = (
          values={"resources": [_OF_TOPIC | {"configs": [_LETTERS]}], "validate_only": False}),
     _row("incremental_alter_configs", 1, ALTER, WRITE_LETTERS, what="to dead letters",
          values={"resources": [_OF_TOPIC | {"configs": [_LETTERS | {"config_operation": 0}]}], "validate_only": False}),
+    _row("alter_configs", 2, ALTER, *OF_SUBJECT, what="to a schema", prepare=http_rows.referring,
+         values={"resources": [_OF_TOPIC | {"configs": [_OF_SCHEMA]}], "validate_only": False}),
+    _row("incremental_alter_configs", 1, ALTER, *OF_SUBJECT, what="to a schema", prepare=http_rows.referring,
+         values={"resources": [_OF_TOPIC | {"configs": [_OF_SCHEMA | {"config_operation": 0}]}], "validate_only": False}),
     _row("incremental_alter_configs", 1, ALTER_QUEUE, what="of a queue", prepare=_made_queue,
          values={"resources": [_OF_QUEUE | {"configs": [_OF_SHARES]}], "validate_only": False}),
     _row("describe_log_dirs", 4, DESCRIBE_CLUSTER, values={"topics": None}, shows=((DESCRIBE, "{topic}"),)),

@@ -16,6 +16,12 @@ READ: Final = ("Read", "topic", "{topic}")
 WRITE: Final = ("Write", "topic", "{topic}")
 WRITE_LETTERS: Final = ("Write", "topic", "{topic}.dead-letters")
 WRITE_LETTERS_OF_NEW: Final = ("Write", "topic", "{topic}-new.dead-letters")
+OF_SUBJECT: Final = (
+    ("Read", "subject", "{topic}-value"),
+    ("Write", "subject", "{topic}-value"),
+    ("Read", "subject", "{topic}-referred"),
+)
+"""What a topic's schema needs, whose subject refers to another one."""
 DESCRIBE: Final = ("Describe", "topic", "{topic}")
 READ_OTHER: Final = ("Read", "topic", "{other}")
 READ_GROUP: Final = ("Read", "group", "{group}")

@@ -37,7 +37,7 @@ DENIED: Final[Mapping[str, KafkaError]] = {
     "group": KafkaError.group_authorization_failed,
     "cluster": KafkaError.cluster_authorization_failed,
     "transactional_id": KafkaError.transactional_id_authorization_failed,
-    "subject": KafkaError.delegation_token_authorization_failed,  # Kafka has no subjects: no request answers this
+    "subject": KafkaError.cluster_authorization_failed,  # Kafka has no subjects
 }
 JOURNALS: Final = "system/journals/"
 _UNCOUNTED: Final = ("topics/__audit/", "system/access/", "system/gateways/", "system/probes/", "system/cluster.json")

@@ -44,3 +44,21 @@ def test_a_caller_asks_for_its_own_rights(secured: Secured) -> None:
     ]
     for body in odd:
         api.refused(api.http.post("/v1/whoami:test", json=body), 400, "INVALID_REQUEST")
+
+
+def test_names_may_be_as_long_as_their_resources(secured: Secured) -> None:
+    """To ask for a right, one's own or another's, and to give it; one character more is 400."""
+    longest = {"topic": "t" * 249, "group": "g" * 255, "transactional_id": "i" * 255, "subject": "\u00e9" * 1000}
+    principal, api = secured.user()
+    for kind, name in longest.items():
+        right = {"operation": "Read", "resource_type": kind, "resource": name}
+        secured.allow(principal, "Read", kind, name)
+        answer = api.http.post("/v1/whoami:test", json={"rights": [right]})
+        assert answer.json() == {"allowed": [True]}, (kind, answer.text)
+        found = secured.admin.http.post("/v1/access:test", json={"principal": principal, **right})
+        assert found.json()["allowed"], (kind, found.text)
+        longer = right | {"resource": name + name[0]}
+        api.refused(api.http.post("/v1/whoami:test", json={"rights": [longer]}), 400, "INVALID_REQUEST")
+        wanted = {"principal": principal, **longer}
+        api.refused(secured.admin.http.post("/v1/access:test", json=wanted), 400, "INVALID_REQUEST")
+        api.refused(secured.admin.http.post("/v1/access/acls", json={"acls": [wanted]}), 400, "INVALID_REQUEST")
