@@ -87,23 +87,31 @@ def render(values: pa.StructArray, form: DocumentForm = NULLS_LEFT_OUT, *, bytes
 
 def bytes_at_most(values: pa.Array) -> int:
     """Return an upper bound of the bytes of all documents together, without rendering them."""
-    arrow, count = values.type, len(values)
+    return int(bytes_at_most_within(values, np.array([0, len(values)]))[0])
+
+
+def bytes_at_most_within(values: pa.Array, bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return an upper bound of the bytes of the documents from each of ``bounds`` to the next one, without rendering them."""
+    arrow, counts = values.type, np.diff(bounds)
     if pa.types.is_struct(arrow):
         names = sum(len(_literal(field.name)) + 1 for field in arrow)
-        return count * (4 + names) + sum(bytes_at_most(values.field(index)) for index in range(arrow.num_fields))
-    if pa.types.is_map(arrow):
-        names, items = values.keys, values.items
-        span = _span(values)
-        return 4 * count + sum(bytes_at_most(part.slice(*span)) + span[1] for part in (names, items))
-    if pa.types.is_list(arrow):
-        span = _span(values)
-        return 4 * count + span[1] + bytes_at_most(values.values.slice(*span))
+        children = [bytes_at_most_within(values.field(index), bounds) for index in range(arrow.num_fields)]
+        return sum(children, counts * (4 + names))
+    if pa.types.is_map(arrow) or pa.types.is_list(arrow):
+        first, count = _span(values)
+        within = np.asarray(values.offsets)[bounds] - first
+        parts = [values.keys, values.items] if pa.types.is_map(arrow) else [values.values]
+        items = [bytes_at_most_within(part.slice(first, count), within) + np.diff(within) for part in parts]
+        return sum(items, 4 * counts)
     if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
-        data = _data(values)
-        grown = 2 if pa.types.is_binary(arrow) else _ESCAPE_BYTES_MAX if _needs_escapes(data) else 1
-        return grown * len(data) + 6 * count
+        offsets = (
+            np.frombuffer(values.buffers()[1], np.int32)[values.offset :] if len(values) else np.zeros(1, np.int32)
+        )
+        grown = 2 if pa.types.is_binary(arrow) else _ESCAPE_BYTES_MAX if _needs_escapes(_data(values)) else 1
+        sizes: npt.NDArray[np.int64] = grown * np.diff(offsets[bounds]).astype(np.int64) + 6 * counts
+        return sizes
     most: int = arrow.precision + 6 if pa.types.is_decimal(arrow) else _MOMENT_BYTES + 4
-    return count * most
+    return most * counts
 
 
 def largest_at_most(values: pa.Array) -> int:

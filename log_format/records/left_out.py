@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from log_format.records.canonical_json import bytes_at_most, render
+from log_format.records.canonical_json import bytes_at_most_within, render
 from log_format.records.typed_columns import DATA, without_typed_columns
 
 
@@ -73,8 +73,16 @@ def readable(records: pa.Table) -> pa.Table:
 
 def left_out_bytes(records: pa.Table) -> int:
     """Return an upper bound of the bytes of all values that are left out."""
+    return int(left_out_bytes_within(records, np.zeros(1, np.int64))[0])
+
+
+def left_out_bytes_within(records: pa.Table, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return an upper bound of the bytes of the values that are left out of the records from each start to the next one."""
     left_out = are_left_out(records)
     if left_out is None:
-        return 0
-    data = records.column(DATA).combine_chunks()
-    return bytes_at_most(data if pc.all(left_out).as_py() else data.filter(left_out))
+        return np.zeros(len(starts), np.int64)
+    data, bounds = records.column(DATA).combine_chunks(), np.append(starts, records.num_rows)
+    if not pc.all(left_out).as_py():
+        data = data.filter(left_out)
+        bounds = np.append(0, np.cumsum(left_out.to_numpy(zero_copy_only=False)))[bounds]
+    return bytes_at_most_within(data, bounds)

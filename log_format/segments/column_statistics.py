@@ -10,15 +10,16 @@ Source: Delta protocol, "Per-file Statistics".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from log_format.records.typed_columns import DATA, DATA_ERROR, KEY_DATA, are_unjudged, typed_columns
+from log_format.records.typed_columns import DATA, DATA_ERROR, KEY_DATA, TYPED_NAMES, are_unjudged, typed_columns
 
 LEAVES_MAX: Final = 32
 TEXT_CHARACTERS: Final = 32
@@ -46,23 +47,67 @@ class ColumnStatistics:
 NO_STATISTICS: Final = ColumnStatistics()
 
 
-def collect_statistics(records: pa.Table) -> ColumnStatistics:
-    """Return the statistics of the typed columns of the records."""
+class Member(NamedTuple):
+    """A member that has statistics: the index of its column in the file, and its values."""
+
+    column: int
+    values: pa.ChunkedArray
+
+
+def struct_members(records: pa.Table) -> dict[Path, Member]:
+    """Return the members that have statistics, by path."""
+    found: dict[Path, Member] = {}
+    column = 0
+    for one in records.schema:
+        if one.name in TYPED_NAMES:
+            _add_members(found, (one.name,), column, records.column(one.name))
+        column += _column_count(one.type)
+    return found
+
+
+def collect_statistics(
+    records: pa.Table, members: Mapping[Path, Member] | None = None, *, has_texts: bool = True
+) -> ColumnStatistics:
+    """Return the statistics of the typed columns of the records.
+
+    Args:
+        records: the records.
+        members: ``struct_members`` of the records, if they are known.
+        has_texts: whether texts have bounds; if not, ``with_text_bounds`` adds them.
+    """
     columns = typed_columns(records.schema)
     if not columns:
         return NO_STATISTICS
-    nulls: dict[Path, int] = {}
-    bounds: dict[Path, tuple[Any, Any]] = {}
-    for one in columns.fields():
-        for path, values in _leaves((one.name,), records.column(one.name)):
-            if len(nulls) >= LEAVES_MAX and path != (DATA_ERROR,):
-                break
-            nulls[path] = values.null_count
-            bound = _bound(values)
-            if bound is not None:
-                bounds[path] = bound
+    members = struct_members(records) if members is None else members
+    nulls = {path: member.values.null_count for path, member in members.items()}
+    bounds = {}
+    for path, member in members.items():
+        bound = _bound(member.values) if has_texts or not pa.types.is_string(member.values.type) else None
+        if bound is not None:
+            bounds[path] = bound
     names = [one.name for one in columns.fields() if one.name != DATA_ERROR]
     return ColumnStatistics(nulls, bounds, tuple(name for name in names if are_unjudged(records, name) is None))
+
+
+def with_text_bounds(statistics: ColumnStatistics, members: Mapping[Path, Member], written: Any) -> ColumnStatistics:
+    """Return statistics with the bounds of texts, which Parquet's writer has found already: comparing texts takes long.
+
+    ``written``: pyarrow's ``FileMetaData`` of the segment. What it lacks, since a text is too long for it, is found here.
+    """
+    groups = [written.row_group(index) for index in range(written.num_row_groups)]
+    bounds = dict(statistics.bounds)
+    texts = {path: member for path, member in members.items() if pa.types.is_string(member.values.type)}
+    for path, (column, values) in texts.items():
+        found = [group.column(column).statistics for group in groups]
+        having = [one for one in found if one is None or one.num_values]
+        if having and all(one is not None and one.has_min_max for one in having):
+            low, high = min(one.min_raw for one in having), max(one.max_raw for one in having)
+            bounds[path] = low.decode(), high.decode()
+        elif having:
+            bound = _bound(values)
+            assert bound is not None
+            bounds[path] = bound
+    return replace(statistics, bounds=bounds)
 
 
 def merge_statistics(parts: Sequence[ColumnStatistics], counts: Sequence[int]) -> ColumnStatistics:
@@ -86,22 +131,37 @@ def merge_statistics(parts: Sequence[ColumnStatistics], counts: Sequence[int]) -
     return ColumnStatistics(nulls, bounds, tuple(judged))
 
 
-def _leaves(path: Path, values: pa.ChunkedArray) -> Iterator[tuple[Path, pa.ChunkedArray]]:
+def _add_members(found: dict[Path, Member], path: Path, column: int, values: pa.ChunkedArray) -> None:
     if pa.types.is_struct(values.type):
-        for index, one in enumerate(values.type):
-            yield from _leaves((*path, one.name), pc.struct_field(values, [index]))
-    elif not pa.types.is_nested(values.type):
-        yield path, values
+        for one, child in zip(values.type, values.flatten(), strict=True):
+            _add_members(found, (*path, one.name), column, child)
+            column += _column_count(one.type)
+    elif not pa.types.is_nested(values.type) and (len(found) < LEAVES_MAX or path == (DATA_ERROR,)):
+        found[path] = Member(column, values)
+
+
+def _column_count(arrow: pa.DataType) -> int:
+    """Return the number of Parquet columns of a type."""
+    return sum(_column_count(arrow.field(index).type) for index in range(arrow.num_fields)) or 1
 
 
 def _bound(values: pa.ChunkedArray) -> tuple[Any, Any] | None:
     arrow = values.type
     if pa.types.is_boolean(arrow) or pa.types.is_binary(arrow) or values.null_count == len(values):
         return None
-    if pa.types.is_floating(arrow) and pc.any(pc.is_nan(values)).as_py():
-        return None
+    if pa.types.is_floating(arrow):
+        return _real_bound(values)
     found = pc.min_max(values)
     return found["min"].as_py(), found["max"].as_py()
+
+
+def _real_bound(values: pa.ChunkedArray) -> tuple[float, float] | None:
+    """Return the bounds of real numbers, of which not all are null; None if NaN is among them."""
+    present = values.drop_null() if values.null_count else values
+    with np.errstate(invalid="ignore"):
+        chunks = [chunk.to_numpy() for chunk in present.chunks if len(chunk)]
+        low, high = np.min([chunk.min() for chunk in chunks]), np.max([chunk.max() for chunk in chunks])
+    return None if np.isnan(low) else (float(low), float(high))
 
 
 def _nested(values: Mapping[Path, Any]) -> dict[str, Any]:

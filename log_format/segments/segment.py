@@ -32,12 +32,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from log_format.limits import ROW_GROUP_BYTES_MAX
-from log_format.records.left_out import left_out_bytes, with_values
+from log_format.records.left_out import left_out_bytes_within, with_values
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.size import record_bytes
 from log_format.records.typed_columns import DATA, conform, members_to_read, record_schema, typed_columns
-from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistics, collect_statistics
-from log_format.segments.encoding_options import CODECS, has_headers, leaves_of, typed_leaves, writer_options
+from log_format.segments.column_statistics import (
+    NO_STATISTICS,
+    ColumnStatistics,
+    collect_statistics,
+    struct_members,
+    with_text_bounds,
+)
+from log_format.segments.encoding_options import (
+    CODECS,
+    has_headers,
+    is_small_segment,
+    leaves_of,
+    typed_leaves,
+    writer_options,
+)
 from log_format.segments.footer import (
     MAGIC,
     PARQUET_ERRORS,
@@ -109,17 +122,24 @@ def encode_segment(
     places = _record_positions(records)
     if records.column("value").num_chunks * _CHUNK_RECORDS_MIN > records.num_rows:
         records = records.combine_chunks()
-    left_out = left_out_bytes(records)
-    nbytes = records.nbytes + left_out
     run_starts = places.run_starts
+    left_out = left_out_bytes_within(records, run_starts)
+    left_out_total = int(left_out.sum())
+    nbytes = records.nbytes + left_out_total
     group_starts = _row_group_starts(
-        records, nbytes, run_starts, row_group_bytes_max, FIXED_RECORD_BYTES + left_out // records.num_rows
+        records, nbytes, run_starts, row_group_bytes_max, FIXED_RECORD_BYTES + left_out_total // records.num_rows
     )
     run_spans = places.spans(run_starts)
     group_spans = run_spans if group_starts is run_starts else places.spans(group_starts)
-    statistics = collect_statistics(records)
-    options = writer_options(records, run_starts, compression, statistics)
-    data, positions = _write(records, nbytes, group_spans, options)
+    members = struct_members(records)
+    is_small = is_small_segment(records.num_rows, run_starts)
+    statistics = collect_statistics(records, members, has_texts=is_small)
+    options = writer_options(records, run_starts, compression, statistics, members)
+    if group_starts is not run_starts:
+        left_out = left_out_bytes_within(records, group_starts)
+    data, positions, metadata = _write(records, left_out.tolist(), nbytes, group_spans, options)
+    if not is_small:
+        statistics = with_text_bounds(statistics, members, metadata)
     footer_start = positions[-1]
     if group_starts is not run_starts:
         first_groups = np.searchsorted(group_starts, np.append(run_starts, records.num_rows))
@@ -324,10 +344,12 @@ def _largest_run_bytes(
 
 
 def _write(
-    records: pa.Table, nbytes: int, spans: Sequence[_Span], options: Mapping[str, Any]
-) -> tuple[bytes, list[int]]:
-    """Return the object, and the positions of its row groups and, last, of its footer. ``nbytes``: size of the
-    records in Arrow."""
+    records: pa.Table, left_out: Sequence[int], nbytes: int, spans: Sequence[_Span], options: Mapping[str, Any]
+) -> tuple[bytes, list[int], Any]:
+    """Return the object, the positions of its row groups and, last, of its footer, and pyarrow's ``FileMetaData``.
+
+    ``left_out``: as for ``row_groups_metadata``; ``nbytes``: size of the records in Arrow.
+    """
     # Untouched memory costs nothing, so the bound is generous: no codec or encoding doubles its input, and a row group's page
     # headers and metadata take about 1 KiB. A native sink needs the interpreter's lock less often than one that Python writes
     # page by page, and a busy gateway's event loop would give the lock back late.
@@ -337,7 +359,6 @@ def _write(
     view = memoryview(buffer)
     positions = [len(MAGIC)]
     rows: list[tuple[int, ...]] = []
-    left_out: list[int] = []
     with pq.ParquetWriter(sink, records.schema, **options) as writer:
         first = 0
         for span in spans:
@@ -347,10 +368,9 @@ def _write(
             end = sink.tell()
             rows.append((position, end - position, zlib.crc32(view[position:end]), *span))
             positions.append(end)
-            left_out.append(left_out_bytes(group))
             first += record_count
         writer.add_key_value_metadata(row_groups_metadata(rows, left_out))
-    return view[: sink.tell()].tobytes(), positions
+    return view[: sink.tell()].tobytes(), positions, writer.writer.metadata
 
 
 def sparse_file(data: memoryview, start: int) -> pa.BufferReader:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log_format.records.canonical_json import NULLS_LEFT_OUT, NULLS_WRITTEN, bytes_at_most, render
+from log_format.records.canonical_json import (
+    NULLS_LEFT_OUT,
+    NULLS_WRITTEN,
+    bytes_at_most,
+    bytes_at_most_within,
+    render,
+)
 from log_format.schemas.columns.documents import Documents
 from log_format.schemas.columns.given_columns import document_form, fitted
 from log_format.schemas.columns.shape import Record
@@ -34,6 +41,21 @@ def test_documents_of_columns_are_read_back_as_the_same_columns(data: st.DataObj
     again, faults = Documents(shape, bulk_min=1).column_of(texts.drop_null())
     assert not faults
     assert again.equals(column.drop_null())
+
+
+@given(st.data())
+def test_the_bound_of_some_documents_holds_for_these(data: st.DataObject) -> None:
+    """Wherever the columns are cut, also columns that are a part of others, and however many pieces there are."""
+    shape = data.draw(records())
+    whole = _column(data, shape)
+    column = whole.slice(data.draw(st.integers(0, len(whole))))
+    sizes = [len(text.as_py() or b"") for text in render(column)]
+    cuts = data.draw(st.lists(st.integers(0, len(column)), max_size=4).map(sorted))
+    bounds = np.array([0, *cuts, len(column)])
+    found = bytes_at_most_within(column, bounds).tolist()
+    assert len(found) == len(cuts) + 1
+    for start, end, most in zip(bounds[:-1], bounds[1:], found, strict=True):
+        assert sum(sizes[start:end]) <= most
 
 
 @given(st.data())
