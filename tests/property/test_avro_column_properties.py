@@ -47,6 +47,10 @@ _LEAVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
         {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0},
         st.integers(-(10**38) + 1, 10**38 - 1).map(Decimal),
     ),
+    (
+        {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 2},
+        st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: Context(prec=50).scaleb(Decimal(n), -2)),
+    ),
 ]
 
 

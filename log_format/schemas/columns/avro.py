@@ -3,9 +3,9 @@
 Each reader reads one field of all values at once (``cursor``). Only arrays and maps take a step for each of their items.
 
 Columns: ``int`` and ``long``, ``float`` and ``double``, ``boolean``, string (also enums and uuid), binary (``bytes``, ``fixed``),
-decimal up to 38 digits, date, timestamp (of ms and µs). Times of day, nanoseconds and local timestamps are the integers that
-Avro stores. A union of a type with null is that type; any other union is a struct with a member for each type, of which one is
-set.
+decimal (38 digits where the schema says more), date, timestamp (of ms and µs). Times of day, nanoseconds and local timestamps are
+the integers that Avro stores. A union of a type with null is that type; any other union is a struct with a member for each type,
+of which one is set.
 
 Source: Apache Avro 1.12, Specification, "Binary Encoding", "Logical Types".
 """

@@ -221,6 +221,7 @@ def _decimal(schema: Mapping[str, Any], path: str, size: int | None) -> avro.Rea
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if not (isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision and precision > 0):
         return avro.Bytes(size)  # an invalid logical type is ignored (Specification, "Logical Types")
-    if precision > DECIMAL_DIGITS_MAX:
-        raise Untypable(path, f"is a decimal of {precision} digits; a column takes {DECIMAL_DIGITS_MAX}")
-    return avro.Exact(precision, scale, size)
+    if scale > DECIMAL_DIGITS_MAX:
+        raise Untypable(path, f"is a decimal with {scale} digits behind the point; a column takes {DECIMAL_DIGITS_MAX}")
+    # Connect's converter writes 64 digits where a source says none: few values have more than a column takes.
+    return avro.Exact(min(precision, DECIMAL_DIGITS_MAX), scale, size)

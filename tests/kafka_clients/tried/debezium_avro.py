@@ -41,7 +41,8 @@ def changes(servers: str, directory: Path) -> None:
     with postgres(directory) as database, registry_of(servers, directory) as url:
         database.do(
             "create schema shop",
-            "create table shop.orders (id bigint primary key, amount int not null, price numeric(10,2))",
+            # A money has no precision in Connect: its schema says 64 digits.
+            "create table shop.orders (id bigint primary key, amount int not null, price numeric(10,2), fee money)",
             "alter table shop.orders replica identity full",
             f"insert into shop.orders select n, n, n / 4.0 from generate_series(1, {_ROWS}) n",
         )
