@@ -19,6 +19,7 @@ from log_format.records.typed_columns import (
     DATA_ERROR,
     NO_TYPED_COLUMNS,
     TypedColumns,
+    batch_schema,
     typed_columns,
     with_typed_columns,
 )
@@ -210,23 +211,35 @@ def concatenate_records(
         The records, and the partition of each.
     """
     tables: list[pa.Table] = []
+    typed: list[pa.Table] = []
     partitions: list[Partitions] = []
     for are_single, some in groupby(batches, lambda batch: batch.single is not None and batch.typed is None):
         if are_single:
             singles = list(some)
-            table = records_to_table([batch.single for batch in singles if batch.single is not None])
-            tables.append(with_typed_columns(table, columns))
+            tables.append(records_to_table([batch.single for batch in singles if batch.single is not None]))
+            typed.append(_typed_part(None, len(singles), columns))
             partitions.append(np.array([batch.counts[0][0] for batch in singles], np.int32))
         else:
             for batch in some:
                 table = batch.stored if columns else batch.records
                 if batch.topic_id in log_append_time:
                     table = _at_append_time(table, batch.append_time_ms)
-                tables.append(table if not columns else with_typed(table, batch.typed, columns))
+                tables.append(table)
+                typed.append(_typed_part(batch.typed, table.num_rows, columns))
                 partitions.append(batch.partitions)
-    if len(tables) == 1:
-        return tables[0].combine_chunks(), partitions[0]
-    return pa.concat_tables(tables).combine_chunks(), np.concatenate(partitions)
+    records = pa.concat_tables(tables).combine_chunks()
+    if columns:
+        together = pa.concat_tables(typed).combine_chunks()
+        records = pa.Table.from_arrays([*records.columns, *together.columns], schema=batch_schema(columns))
+    return records, partitions[0] if len(partitions) == 1 else np.concatenate(partitions)
+
+
+def _typed_part(typed: pa.Table | None, count: int, columns: TypedColumns) -> pa.Table:
+    """Return exactly these typed columns, of which ``typed`` has the values; what it lacks is null."""
+    schema = pa.schema(columns.fields())
+    if typed is None:
+        return pa.Table.from_arrays([pa.nulls(count, field.type) for field in schema], schema=schema)
+    return typed if typed.schema.equals(schema) else with_typed_columns(typed, columns)
 
 
 def with_typed(records: pa.Table, typed: pa.Table | None, columns: TypedColumns) -> pa.Table:
