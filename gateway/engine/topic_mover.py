@@ -179,7 +179,9 @@ class TopicMover:
             if known is None:
                 return False
             bytes_max = self._parts.access.bounds.drain_bytes_max
-            ends, parts = plan_drain(known, at.runs.of(known.topic_id), own.next_offsets, bytes_max=bytes_max)
+            ends, parts = plan_drain(
+                known, at.runs.of(known.topic_id), own.next_offsets, bytes_max=bytes_max, width=own.columns.width
+            )
             is_typed = own.config.subjects.are_set
             records = await self._records(here.journal, known.topic_id, parts, is_typed=is_typed)
             drain = Drain(known, records, ends, self._parts.access.new_id, self._parts.access.type_records)

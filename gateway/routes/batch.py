@@ -48,6 +48,7 @@ _STATE_DEPENDENT_ERRORS: Final = (
     ErrorCode.INVALID_CONFIG,
     ErrorCode.INVALID_RECORD,
     ErrorCode.RECORD_TOO_LARGE,
+    ErrorCode.REQUEST_TOO_LARGE,
     ErrorCode.UNKNOWN_PARTITION,
 )
 """Refusals that may be due to a stale state of the topic."""

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from gateway.codec.incoming import GivenColumns, IncomingRecords
 from gateway.codec.refusal import BadRecords, too_large
-from log_format.errors import RequestRefused
+from log_format.errors import ErrorCode, RequestRefused
 from log_format.records.canonical_json import DocumentsTooLarge, bytes_at_most, largest_at_most
 from log_format.records.size import largest_record_bytes
-from log_format.records.typed_columns import DATA
+from log_format.records.typed_columns import CELLS_MAX, DATA
 from log_format.schemas.columns.codec import Misfit, RecordReaders
 from log_format.schemas.columns.cursor import Fault
 from log_format.schemas.columns.given_columns import UnfitType
@@ -73,18 +73,38 @@ def typed_records(
 
     Raises:
         MisfitRecords: a record does not fit, and is not to be marked, or may be of a schema that is not known here yet.
-        RequestRefused: values came as columns, and the topic has no schema of values, or they are too large as documents.
+        RequestRefused: values came as columns, and the topic has no schema of values, or they are too large as documents; the
+            records are so many and so small that their columns would take far more memory.
     """
     is_kept = is_kept or config.choice("value.keep") == "true"
     if incoming.data is not None:
         return _of_columns(incoming, incoming.data, known, config, is_kept=is_kept)
     if known is None:
         return TypedRecords(incoming)
+    if not known.readers.takes(len(incoming), _bytes_of(incoming.records)):
+        raise RequestRefused(
+            too_wide(len(incoming), known.readers.width),
+            code=ErrorCode.REQUEST_TOO_LARGE,
+            records_max=CELLS_MAX // known.readers.width,
+        )
     typed = _judged(incoming, known, config, known.readers.typed(incoming.records))
     if is_kept or known.readers.value is None:
         return TypedRecords(incoming, typed)
     values, column = incoming.records.column("value").combine_chunks(), typed.column(DATA).combine_chunks()
     return TypedRecords(incoming, typed, known.readers.value.told(column, values))
+
+
+def too_wide(count: int, width: int) -> str:
+    """Say why so many records are refused for the number of their topic's columns."""
+    what = (
+        f"{count:,} records with {width:,} columns each are more than {CELLS_MAX:,} values, and more than their bytes"
+    )
+    return f"{what}: send at most {CELLS_MAX // width:,} at once."
+
+
+def _bytes_of(records: pa.Table) -> int:
+    size_bytes: int = records.column("key").nbytes + records.column("value").nbytes
+    return size_bytes
 
 
 def _of_columns(

@@ -25,7 +25,7 @@ from log_format.journal.topics import JournalTopic
 from log_format.journal.undrained import Undrained, UndrainedRun
 from log_format.layout import segment_path
 from log_format.records.schema import RECORD_SCHEMA
-from log_format.records.typed_columns import NO_TYPED_COLUMNS, typed_columns
+from log_format.records.typed_columns import CELLS_MAX, NO_TYPED_COLUMNS, typed_columns
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import encode_segment
 from log_format.topic.append_outcome import AppendedRange
@@ -44,10 +44,17 @@ REGISTRY_WAIT_MS_MAX: Final = 900_000
 columns, and the reason: a journal that isn't drained refuses the records of all its topics in the end."""
 DRAIN_BYTES_MAX: Final = 32 * 1024 * 1024
 """Stored bytes of journal objects after which a drain takes no further commit."""
+_DRAIN_CELLS_MAX: Final = 4 * CELLS_MAX
+"""Values of the typed columns of its records, present or not, after which a drain takes no further commit."""
 
 
 def plan_drain(
-    known: JournalTopic, undrained: Undrained | None, there: Offsets, *, bytes_max: int = DRAIN_BYTES_MAX
+    known: JournalTopic,
+    undrained: Undrained | None,
+    there: Offsets,
+    *,
+    bytes_max: int = DRAIN_BYTES_MAX,
+    width: int = 0,
 ) -> tuple[Offsets, list[tuple[SegmentRef, Sequence[UndrainedRun]]]]:
     """Return the end of what a drain can take, and the runs to read for it: whole commits of the journal, oldest first.
 
@@ -56,13 +63,14 @@ def plan_drain(
         undrained: the topic's undrained runs.
         there: next offsets of the topic's own table, whose runs are left out.
         bytes_max: stored bytes above which no further commit is taken.
+        width: number of typed columns that the topic's table has.
 
     Returns:
         The offset of each partition up to which the commits lead, and for each object the runs that the table lacks.
     """
     ends = known.drained.copy()
     parts: list[tuple[SegmentRef, Sequence[UndrainedRun]]] = []
-    size_bytes = 0
+    size_bytes = cells = 0
     for ref, runs in undrained.parts() if undrained is not None else ():
         if any(run.end_offset > known.next_offsets[run.partition] for run in runs):
             break  # of a later state than ``known``
@@ -72,7 +80,8 @@ def plan_drain(
         if missing:
             parts.append((ref, missing))
             size_bytes += sum(run.size_bytes for run in missing)
-        if size_bytes > bytes_max:
+            cells += width * sum(run.record_count for run in missing)
+        if size_bytes > bytes_max or cells > _DRAIN_CELLS_MAX:
             break
     else:
         ends = known.next_offsets.copy()

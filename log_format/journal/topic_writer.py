@@ -107,7 +107,9 @@ class TopicWriter:
             if known is None:
                 return None
             undrained = at.runs.of(known.topic_id)
-            ends, parts = plan_drain(known, undrained, own.next_offsets, bytes_max=self._drain_bytes_max)
+            ends, parts = plan_drain(
+                known, undrained, own.next_offsets, bytes_max=self._drain_bytes_max, width=own.columns.width
+            )
             read = self._reader.read_judged if own.config.subjects.are_set else self._reader.read
             records = self._records(here.journal, known.topic_id, parts, read)
             drain = Drain(known, records, ends, self._new_id, self._type_records, wait_ms_max=None)

@@ -46,6 +46,11 @@ class TypedColumns:
         found = [pa.field(name, one) for name, one in ((DATA, self.data), (KEY_DATA, self.key_data)) if one is not None]
         return [*found, pa.field(DATA_ERROR, pa.string())] if found else []
 
+    @property
+    def width(self) -> int:
+        """Number of columns without parts."""
+        return sum(_leaves(one) for one in (self.data, self.key_data) if one is not None)
+
     def merged_with(self, other: TypedColumns) -> TypedColumns:
         """Return columns for records of both. Raises ``TypeConflict``."""
         if other == self or not other:
@@ -56,6 +61,19 @@ class TypedColumns:
 
 
 NO_TYPED_COLUMNS: Final = TypedColumns()
+
+
+CELLS_MAX: Final = 4 * 1024 * 1024
+"""Most values of all typed columns of a request's records, unless the records have as many bytes. A member that is present takes
+a byte at least; one that is absent takes none, and yet a place in its column: 17 bytes while it is decoded."""
+
+
+def _leaves(arrow: pa.DataType) -> int:
+    if pa.types.is_struct(arrow):
+        return sum(_leaves(field.type) for field in arrow)
+    if pa.types.is_list(arrow):
+        return _leaves(arrow.value_type)
+    return 1 + _leaves(arrow.item_type) if pa.types.is_map(arrow) else 1
 
 
 def record_schema(columns: TypedColumns) -> pa.Schema:

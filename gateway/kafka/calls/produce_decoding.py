@@ -22,6 +22,7 @@ from gateway.kafka.wire.compression import TooLarge
 from gateway.kafka.wire.decoding import UnknownCodec, decode, decode_together
 from gateway.kafka.wire.few_records import RECORDS_MAX as FEW_RECORDS
 from gateway.kafka.wire.reading import Malformed
+from gateway.typed_topics.typed_records import too_wide
 from log_format.records.single import SingleRecord, records_to_table
 from log_format.records.size import SMALL_TABLE_RECORDS, all_record_bytes, largest_record_bytes, record_bytes
 from log_format.schemas.columns.codec import Misfit, RecordReaders
@@ -77,6 +78,12 @@ def check_schemas(
         ]
         batches = [part for number in numbers if isinstance(part := parts[number], DecodedBatch)]
         tables = [_table(part) for part in batches]
+        fitting, wide = _fitting(batches, tables, reader)
+        for at in wide:
+            what = too_wide(tables[at].num_rows, reader.width)
+            found[numbers[at]] = replace(batches[at], refused=refuse_some(KafkaError.message_too_large, what, {}))
+        numbers, batches = [numbers[at] for at in fitting], [batches[at] for at in fitting]
+        tables = [tables[at] for at in fitting]
         if not tables:
             continue
         typed, misfits = reader.typed(pa.concat_tables([table.select(["key", "value"]) for table in tables]))
@@ -89,6 +96,21 @@ def check_schemas(
             found[number] = replace(part, records=table, typed=columns, misfits=own, refused=_refuse_misfits(part, own))
             start = end
     return found
+
+
+def _fitting(
+    parts: Sequence[DecodedBatch], tables: Sequence[pa.Table], reader: RecordReaders
+) -> tuple[list[int], list[int]]:
+    """Return the places of the batches whose columns together are not too many values, and of those that are too much."""
+    fitting: list[int] = []
+    wide: list[int] = []
+    count = size_bytes = 0
+    for at, (part, table) in enumerate(zip(parts, tables, strict=True)):
+        takes = reader.takes(count + table.num_rows, size_bytes + part.size_bytes)
+        (fitting if takes else wide).append(at)
+        if takes:
+            count, size_bytes = count + table.num_rows, size_bytes + part.size_bytes
+    return fitting, wide
 
 
 def _table(part: DecodedBatch) -> pa.Table:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -30,6 +31,7 @@ from log_format.records.document_schemas import (
     document_schemas_of,
 )
 from log_format.records.typed_columns import (
+    CELLS_MAX,
     DATA,
     DATA_ERROR,
     KEY_DATA,
@@ -309,7 +311,7 @@ class Misfit:
         return f"{where}: {self.fault.what}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordReaders:
     """Readers of a topic's values and keys; None: those have no schema."""
 
@@ -322,6 +324,15 @@ class RecordReaders:
         return TypedColumns(
             None if self.value is None else self.value.type, None if self.key is None else self.key.type
         )
+
+    @cached_property
+    def width(self) -> int:
+        """Number of columns without parts."""
+        return self.columns.width
+
+    def takes(self, row_count: int, size_bytes: int) -> bool:
+        """Return whether the columns of so many records, whose keys and values have so many bytes, are not too many values."""
+        return row_count * self.width <= max(CELLS_MAX, size_bytes)
 
     def typed(
         self, records: pa.Table, given: pa.StructArray | None = None, bytes_max: int = 0

@@ -8,9 +8,12 @@ import pytest
 from log_format.delta.committer import Committer
 from log_format.errors import StoreUnavailable
 from log_format.inspection.verify import verify_topic
+from log_format.journal.drain import plan_drain
 from log_format.journal.entries import Close
 from log_format.journal.refresh import refresh_topics
+from log_format.journal.view import journal_topic
 from log_format.limits import HEAD_TRUSTED_MS
+from log_format.records.typed_columns import CELLS_MAX
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append_outcome import AppendedRange, Duplicate
 from log_format.topic.applied_transactions import TransactionStamp
@@ -67,6 +70,19 @@ def test_a_drain_takes_as_many_steps_as_its_bound_asks_for(bench: SharedBench, m
     bench.drain("t")
     assert bench.own("t") == [4, 0]
     assert bench.log("t").state.version == version + 4
+
+
+def test_a_drain_counts_the_places_of_columns(bench: SharedBench) -> None:
+    """Tiny records of a topic with very many columns are drained in steps, whatever their bytes."""
+    for number in range(4):
+        bench.append("t", b"%d" % number)
+    own, at = bench.log("t").refresh(), bench.journals.get(0).refresh()
+    known = journal_topic(own, at)
+    assert known is not None
+    runs = at.runs.of(known.topic_id)
+    for width, taken in ((0, 4), (4 * CELLS_MAX, 2), (4 * CELLS_MAX + 1, 1)):
+        ends, parts = plan_drain(known, runs, own.next_offsets, width=width)
+        assert (ends.tolist(), len(parts)) == ([taken, 0], taken)
 
 
 def test_a_reader_copes_with_a_topic_that_was_looked_at_before_its_journal(bench: SharedBench) -> None:
