@@ -29,6 +29,7 @@ class RewriteReason(StrEnum):
     TRIM = "trim"
     KEYS = "keys"
     BACKFILL = "backfill"
+    ERASE = "erase"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,14 @@ class Totals:
     """Segments that a backfill still has to rewrite when their topic was done; ``untyped_bytes`` are their stored bytes."""
     untyped_bytes: int = 0
 
+    def rewritten(self, *, segments_in: int, segments_out: int, bytes_in: int, bytes_out: int) -> None:
+        """Count one rewrite that was committed."""
+        self.rewrites += 1
+        self.segments_in += segments_in
+        self.segments_out += segments_out
+        self.bytes_in += bytes_in
+        self.bytes_out += bytes_out
+
     def deleted(self, size_bytes: int) -> None:
         """Count one deleted object."""
         self.deleted_objects += 1

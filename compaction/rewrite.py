@@ -8,8 +8,9 @@ worker that crashes leaves orphans.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -27,6 +28,7 @@ from log_format.segments.scan import scan_segment
 from log_format.segments.writer import SegmentWriter
 from log_format.store import ObjectStore
 from log_format.topic.config import UNTYPED, Subjects
+from log_format.topic.erasures import Erasure, erase_records
 from log_format.topic.live_segments import LiveSegment
 from log_format.topic.rewrite import NewSegment
 from log_format.topic.segment_tags import Rewritten
@@ -56,6 +58,10 @@ class RewriteTask:
     """Typed columns of the table, so of the new segments."""
     subjects: Subjects = UNTYPED
     """Subjects by whose schemas records without typed columns are judged; ``UNTYPED``: they stay without."""
+    erasures: tuple[Erasure, ...] = ()
+    """Requests to carry out, only with ``RewriteReason.ERASE``."""
+    secret: bytes = field(default=b"", repr=False)
+    """The cluster's key, by which they name keys."""
 
     @property
     def record_count(self) -> int:
@@ -76,13 +82,15 @@ class RewriteTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """The result of a task: the new segments, in the store. ``is_unchanged``: no record had to be dropped, so there are none."""
+    """The result of a task: the new segments, in the store. ``is_unchanged``: no record had to change, so there are none."""
 
     number: int
     added: tuple[NewSegment, ...]
     is_unchanged: bool = False
     columns: TypedColumns = NO_TYPED_COLUMNS
     """Typed columns of the new segments."""
+    erased: Mapping[str, int] = field(default_factory=dict)
+    """How many records each request erased, by its id."""
 
 
 def rewrite(store: ObjectStore, task: RewriteTask, newest: Offsets | None = None) -> TaskResult:
@@ -93,16 +101,23 @@ def rewrite(store: ObjectStore, task: RewriteTask, newest: Offsets | None = None
     ``newest``: with ``RewriteReason.KEYS``, the sorted offsets of the records that no later one supersedes. Raises
     ``CorruptData`` if a source is missing or damaged, ``StoreUnavailable``, and as ``open_readers``.
     """
+    if task.reason is RewriteReason.ERASE and not _has_any(store, task):
+        return TaskResult(number=task.number, added=(), is_unchanged=True)
     readers, columns = None, task.columns
     if task.subjects.are_set:
         readers, columns = open_readers(store, task.subjects, task.columns)
     writers: dict[int, SegmentWriter] = {}
     tombstones: dict[int, int] = {}
     kept_count = 0
+    erased: Counter[str] = Counter()
     for source, tombstones_go in zip(task.sources, task.tombstones_go or [False] * len(task.sources), strict=True):
         for table in _scan(store, task, source):
             records = table if newest is None else _drop_older_records(table, newest, tombstones_go=tombstones_go)
             kept_count += records.num_rows
+            if task.erasures:
+                done = erase_records(records, task.erasures, task.secret)
+                records = done.records
+                erased.update(done.counts)
             if readers is not None:
                 records = fill_columns(records, readers, source.typed)
             for partition, part in _split_by_partition(records):
@@ -114,7 +129,17 @@ def rewrite(store: ObjectStore, task: RewriteTask, newest: Offsets | None = None
     was_clean = all(source.rewritten.keys_compacted_at_ms is not None for source in task.sources)
     if task.reason is RewriteReason.KEYS and was_clean and len(task.sources) == 1 and kept_count == task.record_count:
         return TaskResult(number=task.number, added=(), is_unchanged=True)
-    return TaskResult(number=task.number, added=tuple(_put(store, task, writers, tombstones)), columns=columns)
+    added = tuple(_put(store, task, writers, tombstones))
+    return TaskResult(number=task.number, added=added, columns=columns, erased=dict(erased))
+
+
+def _has_any(store: ObjectStore, task: RewriteTask) -> bool:
+    """Return whether the sources have anything of what is to be erased, also in records below a log start."""
+    return any(
+        erase_records(table, task.erasures, task.secret).counts
+        for source in task.sources
+        for table in scan_segment(store, task.topic, source.segment)
+    )
 
 
 def read_keys(store: ObjectStore, task: RewriteTask) -> Iterator[pa.Table]:

@@ -19,6 +19,7 @@ from compaction import collection
 from compaction.backfill import Backfill
 from compaction.collection import Deletion, DeletionReason, plan_segments
 from compaction.deletions import delete_all
+from compaction.erasures import ErasureUpkeep
 from compaction.key_plan import KeyCompaction, plan_key_compactions
 from compaction.log_cleanup import cleaned_below, plan_log
 from compaction.merge_plan import RewriteReason, plan_merges
@@ -77,6 +78,9 @@ class TopicUpkeep:
         self._committer = Committer(self._log, new_id=new_id, engine="tidelog-maintenance")
         self._backfill = Backfill(store, topic, report)
         self._pins = PinUpkeep(store, self._log, self._committer, report)
+        self._erasures = ErasureUpkeep(
+            *(store, topic, workers, self._committer), clock=clock, new_id=new_id, report=report
+        )
         self._settled: tuple[int, int] | None = None
         """Version at which nothing was left to rewrite, and the time then."""
 
@@ -103,6 +107,7 @@ class TopicUpkeep:
         self._pins.run(is_dry_run=self._is_dry_run)
         if state.exists:
             self._apply_retention(state, totals)
+            self._erasures.run(self._log.state, self._look, totals, is_dry_run=self._is_dry_run)
             self._rewrite(totals)
         if collect:
             self._collect(totals, [collection.STRAYS] if strays else [])
@@ -265,23 +270,16 @@ class TopicUpkeep:
             outcome = RewriteOutcome.OVERTAKEN
         bytes_in = sum(source.segment.size_bytes for source in task.sources)
         bytes_out = sum(new.segment.size_bytes for new in done.added)
-        self._report.event(
-            "rewrite",
-            topic=self.topic,
-            reason=task.reason.value,
-            outcome=outcome.value,
-            segments_in=len(task.sources),
-            segments_out=len(done.added),
-            bytes_in=bytes_in,
-            bytes_out=bytes_out,
-        )
+        sizes = {
+            "segments_in": len(task.sources),
+            "segments_out": len(done.added),
+            "bytes_in": bytes_in,
+            "bytes_out": bytes_out,
+        }
+        self._report.event("rewrite", topic=self.topic, reason=task.reason.value, outcome=outcome.value, **sizes)
         if outcome is RewriteOutcome.COMMITTED:
             self._backfill.note_committed(task)
-            totals.rewrites += 1
-            totals.segments_in += len(task.sources)
-            totals.segments_out += len(done.added)
-            totals.bytes_in += bytes_in
-            totals.bytes_out += bytes_out
+            totals.rewritten(**sizes)
         else:
             totals.overtaken += 1
         return outcome
@@ -313,7 +311,7 @@ class TopicUpkeep:
         config, now_ms = self._log.state.config, self._clock.now_ms()
         commits = plan_log(
             self._store.list(layout.log_prefix(self.topic)),
-            retention_ms=config.integer("deleted.file.retention.ms"),
+            retention_ms=self._erasures.log_kept_ms(self._log.state, config.integer("deleted.file.retention.ms")),
             commits_kept=config.integer("commit.retention.count"),
             now_ms=now_ms,
             is_loadable=partial(checkpoint.is_loadable, self._store, root),
@@ -331,30 +329,31 @@ class TopicUpkeep:
                 at_once=self._policy.deletes_at_once,
                 is_dry_run=self._is_dry_run,
             )
+        if self._log.state.erasures and not self._is_dry_run:
+            self._erasures.forget(self._look)
 
     def _find_unneeded(self, stored: Sequence[ObjectInfo], store_ms: int | None = None) -> list[Deletion]:
         """Return stored segments that the table does not need at its head. ``store_ms``: the store's time, if known."""
         state, reconciled = self._look()
         retention_ms = state.config.integer("deleted.file.retention.ms")
         now_ms = self._clock.now_ms()
-        pinned = self._pins.paths(state)
-        removed_at_ms = {
-            removed.path: removed.removed_at_ms
-            for removed in removed_segments(reconciled)
-            if removed.path not in pinned
-        }
+        live = {live.segment.path for live in live_segments(reconciled)}
+        removed = {removed.path: removed.removed_at_ms for removed in removed_segments(reconciled)}
+        pinned = self._erasures.still_pinned(state, self._pins.paths(state) - live, removed)
+        removed_at_ms = {path: removed_ms for path, removed_ms in removed.items() if path not in pinned}
         deletable_before_ms = deletable_before(
             removed_at_ms.values(),
             retention_ms=retention_ms,
             files_kept=state.config.integer("deleted.file.retention.count"),
             now_ms=now_ms,
         )
+        deletable_before_ms = max(deletable_before_ms, self._erasures.deletable_before_ms(state))
         if deletable_before_ms > now_ms - retention_ms:
             self._note_deleted(stored, removed_at_ms, deletable_before_ms)
         return plan_segments(
             stored,
             layout.topic_root(self.topic),
-            live=pinned.union(live.segment.path for live in live_segments(reconciled)),
+            live=pinned | live,
             removed_at_ms=removed_at_ms,
             deletable_before_ms=deletable_before_ms,
             now_ms=now_ms if store_ms is None else min(now_ms, store_ms),

@@ -24,6 +24,7 @@ from gateway.engine.bounds import (
     LOOK_THREADS,
     EngineBounds,
 )
+from gateway.engine.erasures import Erasures
 from gateway.engine.expired_on_arrival import ExpiredOnArrival
 from gateway.engine.fetcher import Fetcher
 from gateway.engine.foreign_watch import ForeignWatch
@@ -200,6 +201,7 @@ class LogEngine:
             columns_of=self.schema_readers.columns,
         )
         self.producer_ids = ids = ProducerIds(store, pool=self._access.look_pool, clock=clock, new_id=new_id)
+        self.erasures = Erasures(*(self.topics, self._access, ids), cold_store=cold_store, cold_pool=self._cold_pool)
         self._finishing = finishing = FinishingParts(self._access, self.topics, given.request_memory)
         self.groups = Groups(
             *(self._access, self._finishing, self.topics),

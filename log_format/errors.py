@@ -36,6 +36,7 @@ class ErrorCode(StrEnum):
     UNKNOWN_TOKEN = "UNKNOWN_TOKEN"  # noqa: S105 - the name of an error
     UNKNOWN_ROLE = "UNKNOWN_ROLE"
     UNKNOWN_PIN = "UNKNOWN_PIN"
+    UNKNOWN_ERASURE = "UNKNOWN_ERASURE"
     METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
     NOT_ACCEPTABLE = "NOT_ACCEPTABLE"
     UNSUPPORTED_MEDIA_TYPE = "UNSUPPORTED_MEDIA_TYPE"
@@ -112,6 +113,7 @@ ANSWERS: Mapping[ErrorCode, Answers] = MappingProxyType(
         ErrorCode.UNKNOWN_TOKEN: _no(404, "The token does not exist"),
         ErrorCode.UNKNOWN_ROLE: _no(404, "The role does not exist"),
         ErrorCode.UNKNOWN_PIN: _no(404, "The topic has no such pin"),
+        ErrorCode.UNKNOWN_ERASURE: _no(404, "The topic has no such request to erase"),
         ErrorCode.METHOD_NOT_ALLOWED: _no(405, "The method is not allowed here"),
         ErrorCode.NOT_ACCEPTABLE: _no(406, "None of the accepted media types can be served"),
         ErrorCode.UNSUPPORTED_MEDIA_TYPE: _no(415, "The body's type or encoding is not supported"),

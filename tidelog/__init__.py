@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         TokenSecret,
         TopicTable,
     )
+    from tidelog.types.erasure import Erasure
     from tidelog.types.filter import Filter
     from tidelog.types.group import (
         CommittedOffset,
@@ -90,6 +91,7 @@ __all__ = [
     "DelayedRecord",
     "DroppedRange",
     "DroppedRecords",
+    "Erasure",
     "Filter",
     "Gateway",
     "Group",
@@ -155,6 +157,7 @@ _NAMES: "Final" = {
     "tidelog.types.scheduled": "DelayedRecord ScheduledRecord",
     "tidelog.types.topic": "Cluster DamagedTopic Gateway Journals Partition PartitionOffsets TableCommit Topic TopicColumn"
     " TopicCommit TopicList",
+    "tidelog.types.erasure": "Erasure",
     "tidelog.types.transaction": "TransactionSummary",
 }
 """Exported names by module. A module is imported when one of its names is first used: ``import tidelog`` alone takes 1 ms."""

@@ -7,6 +7,7 @@ from typing import Any, Literal, Unpack
 
 from tidelog import limits
 from tidelog.arguments import each_of, zstd_available
+from tidelog.calls.erasures import ErasureCalls
 from tidelog.calls.groups import GroupCalls, as_json_places, list_groups
 from tidelog.calls.queues import QueueCalls, list_queues
 from tidelog.calls.scheduled import cancel_scheduled, describe_scheduled, list_scheduled
@@ -19,7 +20,6 @@ from tidelog.calls.topics import (
     partition_offsets,
     table_commits,
 )
-from tidelog.calls.transaction_list import TransactionListCalls
 from tidelog.closing import Closing
 from tidelog.deadline import Deadline
 from tidelog.errors import TopicAlreadyExists, UnknownGroup, UnknownQueue, UnknownTopic
@@ -37,7 +37,7 @@ END = -1
 """Offset for ``delete_records`` that stands for the partition's high watermark."""
 
 
-class Admin(TransactionListCalls, KnowsKafkaNames, Closing):
+class Admin(ErasureCalls, KnowsKafkaNames, Closing):
     """Client that administers topics, groups, queues, access and schemas through any gateway.
 
     ::

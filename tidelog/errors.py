@@ -153,6 +153,10 @@ class UnknownScheduled(RequestRefused, code=ErrorCode.UNKNOWN_SCHEDULED):
     """The topic has no such delayed record: it never existed, or is delivered or cancelled."""
 
 
+class UnknownErasure(RequestRefused, code=ErrorCode.UNKNOWN_ERASURE):
+    """The topic has no such request to erase, or it was finished long ago."""
+
+
 class AlreadyDelivered(RequestRefused, code=ErrorCode.ALREADY_DELIVERED):
     """The delayed record can no longer be cancelled."""
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from log_format import limits
 from log_format.journal.drain import DRAIN_BYTES_MAX
+from log_format.topic.state import TopicState
 
 _MEBIBYTE: Final = 1024 * 1024
 
@@ -206,6 +207,8 @@ class EngineBounds:
     """Interval of looks at a journal, which serve all of its topics together."""
     own_look_ms: int = 300_000
     """Maximum age of a topic's table as known here while only its journal is looked at."""
+    erasing_look_ms: int = 30_000
+    """The same while the topic has a request to erase that is not carried out: for so long an erased value may be served."""
     undrained_runs_max: int = 300_000
     """Number of runs of one journal that are not in the topics' tables: some 60 bytes of memory each, in the budget of
     manifests."""
@@ -259,6 +262,10 @@ class EngineBounds:
     segments_behind: int = 10_000
     """Number of segments from which on a topic is behind: three quarters of an hour of flushes at the default ``flush.ms``.
     Maintenance merges them every minute or so."""
+
+    def table_look_ms(self, state: TopicState) -> int:
+        """Return the maximum age of this topic's table as known here while only its journal is looked at."""
+        return self.own_look_ms if all(one.is_rewritten for one in state.erasures) else self.erasing_look_ms
 
 
 assert limits.PARTITION_COUNT_MAX * FETCH_PARTITION_BYTES <= FETCH_LISTS_BYTES_MAX - FETCH_LISTS_BYTES_MAX // 4

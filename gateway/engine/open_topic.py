@@ -196,11 +196,11 @@ class OpenTopic(OpenTable[TopicState]):
     async def fresh(self, arrival_ms: int | None = None) -> TopicState:
         """Return a fresh state. If the topic is open at its journal as known, only the journal is looked at.
 
-        What retention and rewrites do to the table meanwhile is seen within ``own_look_ms``.
+        What retention and rewrites do to the table meanwhile is seen within ``table_look_ms``.
         """
         now_ms = self._access.clock.monotonic_ms()
         since_ms = now_ms if arrival_ms is None else arrival_ms
-        if self.journal is None or now_ms - (self.log.observed_ms or 0) > self._access.bounds.own_look_ms:
+        if self.journal is None or not self._has_recent_table(now_ms):
             await super().fresh(since_ms)
         for _ in range(_LOOKS_MAX):
             journal, own = self.journal, self.log.state
@@ -231,10 +231,12 @@ class OpenTopic(OpenTable[TopicState]):
 
     def is_polled(self) -> bool:
         """Return whether a look at the topic's journal is due within ``journal_poll_ms`` once a reader waits here."""
-        bounds = self._access.bounds
         now_ms = self._access.clock.monotonic_ms()
-        is_recent = now_ms - (self.log.observed_ms or 0) <= bounds.own_look_ms
-        return self.journal is not None and is_recent and self.is_fresh(now_ms - bounds.journal_poll_ms - 1)
+        since_ms = now_ms - self._access.bounds.journal_poll_ms - 1
+        return self.journal is not None and self._has_recent_table(now_ms) and self.is_fresh(since_ms)
+
+    def _has_recent_table(self, now_ms: int) -> bool:
+        return now_ms - (self.log.observed_ms or 0) <= self._access.bounds.table_look_ms(self.log.state)
 
     @property
     def is_awaited(self) -> bool:
@@ -312,17 +314,15 @@ class OpenTopic(OpenTable[TopicState]):
     def on_state_changed(self, before: TopicState) -> None:
         """Wake the readers that wait for what has changed since ``before``."""
         state = self.log.state
+        self._parts.tail.drop_erased(before, state)
         self._wake_sequencing()
         if self._writer is not None and (state.topic_id != before.topic_id or state.config is not before.config):
             self._writer.reconsider()
-        if not self.is_awaited:
-            pass
-        elif state.topic_id != before.topic_id:
+        if self.is_awaited and state.topic_id != before.topic_id:
             self.waiters.wake_all()
-        else:
-            known = before.partition_count
-            grown = (state.next_offsets[:known] != before.next_offsets).nonzero()[0].tolist()
-            self.waiters.wake([*grown, *range(known, state.partition_count)])
+        elif self.is_awaited:
+            grown = (state.next_offsets[: before.partition_count] != before.next_offsets).nonzero()[0].tolist()
+            self.waiters.wake([*grown, *range(before.partition_count, state.partition_count)])
         self._parts.watch.consider(self, state)
         self._parts.foreign.consider(self, before)
         self.count_memory()

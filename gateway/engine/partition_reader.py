@@ -3,8 +3,8 @@
 1. Records read lie below the high watermark of one state: all are committed, and none is skipped. A state's manifest is shared
    with newer states. So if the manifest shows nothing at an offset, the newest log start decides: an offset below it is
    refused (410). Only gaps left by key compaction and repairs are passed over; any other gap is an error. Records in memory
-   are served only if the table still has them. Below the offset up to which keys were compacted the tail cache is not used.
-   Records read ahead are used while their segment is in the table.
+   are served only if the table still has them. Below the offset up to which keys were compacted or records erased the tail
+   cache is not used. Records read ahead are used while their segment is in the table.
 2. Limits are exact and count whole records: at most ``records_max`` and ``bytes_max`` (keys, values, headers). With
    ``at_least_one`` the first record comes whatever its size.
 3. Records read from the store do not enter the tail cache.
@@ -161,14 +161,14 @@ class PartitionReader:
     def _take_from_memory(self, state: TopicState, partition: int, found: Records, limits: ReadLimits) -> bool | None:
         """Take what fits and is in memory; return False when the next record is in the store, or its value has to be made; None
         after one step of a filter."""
-        end, compacted_end = state.high_watermark(partition), state.keys_compacted[partition]
+        end, table_end = state.high_watermark(partition), state.table_end(partition)
         step_end = found.looked_bytes + LOOK_STEP_BYTES
         while (offset := found.next_offset) < end:
             has_looked = limits.filter is not None and found.looked_bytes >= limits.looked_bytes_max
             if found.record_count >= limits.records_max or has_looked:
                 found.is_full = True
                 return True
-            run = self._tail.find(state.existing_id, partition, offset) if offset >= compacted_end else None
+            run = self._tail.find(state.existing_id, partition, offset) if offset >= table_end else None
             if run is not None:
                 if not run.flush.is_complete:
                     return False
@@ -177,7 +177,7 @@ class PartitionReader:
                 piece = self._ahead.find(state.existing_id, partition, offset)
                 if piece is None:
                     return False
-                if offset < compacted_end and not state.manifest.has_all((piece.path,)):
+                if offset < table_end and not state.manifest.has_all((piece.path,)):
                     self._ahead.drop(piece)
                     continue
                 fits = self._take_from_piece(piece, found, limits)
@@ -217,7 +217,7 @@ class PartitionReader:
         end = state.high_watermark(partition)
         offset = found.next_offset
         run = self._tail.find(state.existing_id, partition, offset)
-        if run is not None and not run.flush.is_complete and offset >= state.keys_compacted[partition]:
+        if run is not None and not run.flush.is_complete and offset >= state.table_end(partition):
             await self._pool.run(run.flush.complete)
             return True
         located = state.manifest.find(partition, offset)

@@ -68,6 +68,10 @@ class ProducerIds:
         """Return a key for proofs of one purpose, derived from the store's key. Raises what ``issue`` raises."""
         return hmac.digest((await self._known_cluster()).producer_key, purpose, "sha256")
 
+    async def cluster_key(self) -> bytes:
+        """Return the store's key. Raises what ``issue`` raises."""
+        return (await self._known_cluster()).producer_key
+
     async def check(self, stamp: ProducerStamp, owner: str = NOBODY) -> None:
         """Raise ``RequestRefused`` (``UNKNOWN_PRODUCER``) for an id or epoch that was never issued, or not for this owner; and
         what ``issue`` raises."""

@@ -3,8 +3,8 @@
 1. A flush enters when it is committed, and leaves as a whole. Its table counts once, however many runs it has.
 2. The oldest flush leaves first. Records read from the store do not enter, so reading old records never evicts new ones.
 3. Runs are found by the topic's incarnation, so a re-created topic never shows the old one's records.
-4. A flush stays as it was committed: below a log start, or where keys were compacted, the reader must ask the table
-   (``partition_reader``).
+4. A flush stays as it was committed: below a log start, or where keys were compacted or records erased, the reader must ask the
+   table (``partition_reader``). What may have been erased is dropped as soon as the gateway knows.
 5. In addition to its records a flush may have some of them as their producers encoded them. These bytes count, and leave with
    the flush.
 
@@ -30,6 +30,7 @@ from log_format.records.single import RecordAtOffset
 from log_format.records.size import record_bytes
 from log_format.records.typed_columns import DATA
 from log_format.topic.append_outcome import AppendedRange
+from log_format.topic.state import TopicState
 
 _FLUSH_OVERHEAD_BYTES = 2048
 """Bytes of memory of a flush besides its records: table, columns and buffers as Python objects."""
@@ -200,6 +201,29 @@ class TailCache:
             found += [one for one in run.originals if one.end_offset > start and one.base_offset < end]
             start = run.end_offset
         return found
+
+    def drop_erased(self, before: TopicState, state: TopicState) -> None:
+        """Drop the flushes with records that erasures between these two states of a topic may have changed."""
+        if state.topic_id is None or state.erased_ends is before.erased_ends:
+            return
+        for (topic_id, partition), tail in list(self._partitions.items()):
+            if topic_id == state.topic_id and partition < state.partition_count:
+                end = int(state.erased_ends[partition])
+                for run in [run for run in tail.runs[tail.head :] if run is not None and run.base_offset < end]:
+                    self._drop(run.flush)
+
+    def _drop(self, flush: CachedFlush) -> None:
+        if flush not in self._flushes:
+            return  # dropped for another of its partitions
+        self._flushes.remove(flush)
+        self.size_bytes -= flush.size_bytes
+        for place in set(flush.partitions):
+            tail = self._partitions[place]
+            kept = [run for run in tail.runs[tail.head :] if run is not None and run.flush is not flush]
+            if kept:
+                self._partitions[place] = _PartitionTail([run.base_offset for run in kept], [*kept])
+            else:
+                del self._partitions[place]
 
     def _evict(self) -> None:
         flush = self._flushes.popleft()

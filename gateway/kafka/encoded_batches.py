@@ -14,7 +14,8 @@ Parts = Sequence[bytes | memoryview]
 
 
 class BatchKey(NamedTuple):
-    """Key of a batch: its records, their compression, and their type of timestamps. A batch with the same key never changes."""
+    """Key of a batch: its records, their compression, their type of timestamps, and the offset below which records were erased. A
+    batch with the same key never changes."""
 
     topic_id: str
     partition: int
@@ -22,6 +23,7 @@ class BatchKey(NamedTuple):
     next_offset: int
     codec: int
     log_append_time: bool
+    erased_end: int = 0
 
 
 class EncodedBatches:

@@ -35,6 +35,7 @@ ERRORS: Final[Mapping[ErrorCode, KafkaError]] = MappingProxyType(
         ErrorCode.UNKNOWN_TOKEN: KafkaError.resource_not_found,
         ErrorCode.UNKNOWN_ROLE: KafkaError.resource_not_found,
         ErrorCode.UNKNOWN_PIN: KafkaError.resource_not_found,
+        ErrorCode.UNKNOWN_ERASURE: KafkaError.resource_not_found,
         ErrorCode.METHOD_NOT_ALLOWED: KafkaError.invalid_request,
         ErrorCode.NOT_ACCEPTABLE: KafkaError.invalid_request,
         ErrorCode.UNSUPPORTED_MEDIA_TYPE: KafkaError.unsupported_compression_type,

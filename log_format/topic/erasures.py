@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from log_format.errors import CorruptData
+from log_format.layout import topic_root
 from log_format.records.erasing import Matcher, Rows, are_erased, find_matches, without_contents
 
 ERASURES_PROPERTY: Final = "tidelog.erasures"
@@ -51,6 +52,14 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def concerns(self, partition: int, base_offset: int) -> bool:
         """Return whether records of a partition from ``base_offset`` on may be among those that are meant."""
         return partition < len(self.ends) and base_offset < self.ends[partition]
+
+
+class FinishedErasure(msgspec.Struct, frozen=True, kw_only=True):
+    """A request of which nothing was left in the store at ``gone_ms``, as the object beside the topic's log has it."""
+
+    erasure: Erasure
+    topic_id: str
+    gone_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +98,24 @@ def erase_records(records: pa.Table, erasures: Sequence[Erasure], secret: bytes)
     return ErasedRecords(records=records.filter(pa.array(~dropped)) if dropped.any() else records, counts=counts)
 
 
+def finished_prefix(topic: str) -> str:
+    """Return the key prefix of the topic's finished requests, ending with a slash."""
+    return f"{topic_root(topic)}_erasures/"
+
+
+def finished_key(topic: str, erasure_id: str) -> str:
+    """Return the key of a finished request."""
+    return f"{finished_prefix(topic)}{erasure_id}.json"
+
+
+def decode_finished(data: bytes, key: str) -> FinishedErasure:
+    """Decode a finished request. Raises ``CorruptData``."""
+    try:
+        return _decode_finished(data)
+    except msgspec.DecodeError as problem:
+        raise CorruptData(f"{key} is no finished request to erase: {problem}.", object=key) from problem
+
+
 def encode_erasures(erasures: Iterable[Erasure]) -> dict[str, str]:
     """Return the requests as table properties; none without requests."""
     listed = tuple(erasures)
@@ -109,6 +136,7 @@ def parse_erasures(topic: str, properties: Mapping[str, str]) -> tuple[Erasure, 
 
 
 _decode: Final = msgspec.json.Decoder(tuple[Erasure, ...]).decode
+_decode_finished: Final = msgspec.json.Decoder(FinishedErasure).decode
 _parse: Final = lru_cache(maxsize=100)(_decode)
 
 

@@ -155,15 +155,18 @@ def _plan(call: KafkaCall, read: PartitionRead, part: Fetched) -> _PartitionPlan
         return planned
     codec, is_appended = _codec(call, part.topic), has_append_time(call, part.topic)
     has_gaps = records.record_count != end - at
+    erased_end = _erased_end(call, part)
 
     def encode_up_to(stop: int) -> None:
         if stop > at:
             tables = records.tables if has_gaps else _rows(records.tables, at - offset, stop - at)
-            place = BatchKey(part.topic_id, part.partition, at, stop, codec, is_appended)
+            place = BatchKey(part.topic_id, part.partition, at, stop, codec, is_appended, erased_end)
             size = records.size_bytes * (stop - at) // (end - offset)
             planned.pieces.append(_PendingBatch(place, tables, size, stop == part.high_watermark))
 
-    originals = [] if has_gaps else call.engine.reader.originals(part.topic_id, part.partition, at, end)
+    originals = (
+        [] if has_gaps or at < erased_end else call.engine.reader.originals(part.topic_id, part.partition, at, end)
+    )
     for original in originals:
         is_whole = at <= original.base_offset and original.end_offset <= part.high_watermark
         if not is_whole or not _is_decodable(call, original):
@@ -199,6 +202,14 @@ def has_append_time(call: KafkaCall, topic: str) -> bool:
     """Return whether the gateway sets the timestamps of the topic's records."""
     known = call.engine.topics.known(topic)
     return known is not None and known.state.config.choice("message.timestamp.type") == "LogAppendTime"
+
+
+def _erased_end(call: KafkaCall, part: Fetched) -> int:
+    """Return the offset below which what producers sent is not what the topic has."""
+    known = call.engine.topics.known(part.topic)
+    if known is None or known.state.topic_id != part.topic_id:
+        return 0
+    return int(known.state.erased_ends[part.partition])
 
 
 def _is_decodable(call: KafkaCall, original: Original) -> bool:

@@ -109,6 +109,11 @@ def _delete_records(calls: Calls, route: str) -> Call:
     return Call(route=route, path=f"/v1/topics/{name}:delete-records", body=body)
 
 
+def _erase(calls: Calls, route: str) -> Call:
+    name = calls.topic(f"erased-{calls.number()}")
+    return Call(route=route, path=f"/v1/topics/{name}/erasures", body={"keys": ["a"]})
+
+
 def _produce(calls: Calls, route: str) -> Call:
     values = (calls.value(), calls.value())
     body = {"records": [{"value": value, "partition": 0} for value in values]}
@@ -345,6 +350,7 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
     "PATCH /v1/topics/{topic}": (_alter,),
     "DELETE /v1/topics/{topic}": (_delete_topic,),
     "POST /v1/topics/{topic}:delete-records": (_delete_records,),
+    "POST /v1/topics/{topic}/erasures": (_erase,),
     "POST /v1/topics/{topic}/records": (_produce, _produce_stamped, _stage),
     "POST /v1/topics/{topic}/partitions/{partition}/records": (_produce_to_one,),
     "DELETE /v1/topics/{topic}/scheduled/{scheduled}": (_cancel,),

@@ -11,7 +11,7 @@ import typer
 
 from log_format.topic.config import SETTINGS
 from tidelog.admin import END
-from tidelog.cli.commands import scheduled
+from tidelog.cli.commands import erasures, scheduled
 from tidelog.cli.commands.typed_topic import schema_lines
 from tidelog.cli.terminal.admin_call import AdminCall, YesOption
 from tidelog.cli.terminal.console import CommandFailed, note, note_json, output, print_json
@@ -26,6 +26,8 @@ from tidelog.types.topic import DamagedTopic, Topic, TopicCommit
 
 app = Commands(help="Create, list, describe, alter and delete topics.")
 app.add_typer(scheduled.app, name="scheduled")
+app.command("erase")(erasures.erase)
+app.command("erasures")(erasures.erasures)
 
 NameArgument = Annotated[str, typer.Argument(help="The topic's name.")]
 ConfigOption = Annotated[

@@ -1,0 +1,117 @@
+"""Requests to erase what a topic has of a person: recorded in the topic's log, for maintenance to carry out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from gateway.engine.open_table import TableAccess
+from gateway.engine.open_topics import OpenTopics
+from gateway.engine.pool import Pool
+from gateway.engine.producer_ids import ProducerIds
+from log_format import limits
+from log_format.errors import BackOff, ErrorCode, ObjectMissing, RequestRefused, StoreUnavailable
+from log_format.records.erasing import Matcher, digest_of
+from log_format.store import ObjectStore, read_bounded
+from log_format.topic.erasure_changes import RequestErasure
+from log_format.topic.erasures import Erasure, FinishedErasure, decode_finished, finished_prefix
+from log_format.topic.state import TopicState
+
+FINISHED_SHOWN_MAX: Final = 100
+"""Number of finished requests that a list shows, the newest ones: each is an object to read."""
+
+
+class ShownErasure(NamedTuple):
+    """A request and when nothing of what it erased was left. ``grace_ms``: how long old files stay."""
+
+    erasure: Erasure
+    grace_ms: int
+    gone_ms: int | None = None
+
+
+class Erasures:
+    """The requests of this gateway's callers. Used on the event loop only."""
+
+    def __init__(
+        self, topics: OpenTopics, access: TableAccess, ids: ProducerIds, *, cold_store: ObjectStore, cold_pool: Pool
+    ) -> None:
+        self._topics = topics
+        self._access = access
+        self._ids = ids
+        self._store = cold_store
+        self._pool = cold_pool
+
+    async def request(
+        self, name: str, keys: Sequence[bytes], headers: Sequence[tuple[str, bytes]], before_ms: int | None
+    ) -> ShownErasure:
+        """Record a request about all records that the topic has now; return it.
+
+        Args:
+            name: the topic.
+            keys: keys of the records that are meant.
+            headers: names and values: records with any of these headers are meant.
+            before_ms: only records with earlier timestamps; None: all.
+
+        Raises ``UnknownTopic``, ``RequestRefused`` for no or too many keys, ``BackOff``, and what ``OpenTopic.commit`` raises.
+        """
+        topic = await self._topics.fresh(name, self._access.clock.monotonic_ms(), always=True)
+        state = topic.require_state()
+        secret = await self._ids.cluster_key()
+        wanted = [Matcher(digest_of(secret, key)) for key in keys]
+        wanted += [Matcher(digest_of(secret, value, header), header) for header, value in headers]
+        now_ms = self._access.clock.now_ms()
+        erasure = Erasure(
+            erasure_id=f"e{now_ms:012x}-{self._access.new_id()}",
+            requested_ms=now_ms,
+            wanted=tuple(dict.fromkeys(wanted)),
+            before_ms=before_ms,
+            keep="key" if state.config.choice("erase.keep") == "key" else "nothing",
+        )
+        change = RequestErasure(topic_id=state.existing_id, erasure=erasure)
+        committed = await topic.moving.change(
+            lambda move: RequestErasure(topic_id=change.topic_id, erasure=erasure, move=move), is_drained=True
+        )
+        return _shown(committed.state, committed.result)
+
+    async def list(self, name: str) -> list[ShownErasure]:
+        """Return the topic's requests, oldest first: all that are not finished, and the newest finished ones.
+
+        Raises ``UnknownTopic``, ``BackOff``, ``CorruptData``.
+        """
+        topic = await self._topics.fresh(name, self._access.clock.monotonic_ms())
+        await topic.fresh_with_table()
+        state = topic.require_own_state()
+        try:
+            finished = await self._pool.run(lambda: list(self._finished(name, state.existing_id)))
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store did not return requests to erase: {problem.detail}.", topic=name) from problem
+        over = {one.erasure.erasure_id for one in finished}
+        grace_ms = state.config.integer("erase.grace.ms")
+        shown = [ShownErasure(one.erasure, grace_ms, one.gone_ms) for one in finished]
+        return [*shown, *(_shown(state, one) for one in state.erasures if one.erasure_id not in over)]
+
+    async def find(self, name: str, erasure_id: str) -> ShownErasure:
+        """Return one request. Raises ``RequestRefused`` (``UNKNOWN_ERASURE``), and what ``list`` raises."""
+        found = next((one for one in await self.list(name) if one.erasure.erasure_id == erasure_id), None)
+        if found is None:
+            raise RequestRefused(
+                f"Topic {name!r} has no request to erase {erasure_id[:100]!r}, or it was finished long ago: a list shows the "
+                f"newest {FINISHED_SHOWN_MAX} finished ones.",
+                code=ErrorCode.UNKNOWN_ERASURE,
+                topic=name,
+            )
+        return found
+
+    def _finished(self, name: str, topic_id: str) -> Iterator[FinishedErasure]:
+        keys = [info.key for info in self._store.list(finished_prefix(name))]
+        for key in keys[-FINISHED_SHOWN_MAX:]:
+            try:
+                found = decode_finished(read_bounded(self._store, key, limits.COMMIT_BYTES_MAX), key)
+            except ObjectMissing:
+                continue
+            if found.topic_id == topic_id:
+                yield found
+
+
+def _shown(state: TopicState, erasure: Erasure) -> ShownErasure:
+    return ShownErasure(erasure, state.config.integer("erase.grace.ms"))

@@ -1,0 +1,133 @@
+"""Requests to erase at gateways: recorded about what the topic has, and no old value is served once they are carried out."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+import pytest
+
+from compaction.job import Job
+from compaction.policy import Policy
+from compaction.workers import LocalWorkers
+from gateway.engine.read_records import ReadLimits
+from log_format.clock import SystemClock
+from log_format.errors import RequestRefused, UnknownTopic
+from log_format.stores.memory import MemoryStore
+from tests.support.collected_events import CollectedEvents
+from tests.support.engine import Gateway, make_gateway, values_of
+
+QUIET = Policy(flushed_min=2_000, flushed_bytes_min=1 << 40, fan_in=10_000, quiet_fan_in=10_000)
+
+
+def maintain(objects: Any) -> None:
+    """A round of another process, which merges nothing."""
+    job = Job(
+        store=objects,
+        workers=LocalWorkers(objects),
+        clock=SystemClock(),
+        report=CollectedEvents(),
+        policy=QUIET,
+        new_id=lambda: uuid.uuid4().hex,
+    )
+    assert not job.run_round(collect=True).failed_topics
+
+
+async def filled(gateway: Gateway, **config: Any) -> Any:
+    """A topic with records of two people in two flushes, one of which has only Bo's."""
+    topic = await gateway.topic(flush_ms=0, retention_ms=-1, **config)
+    await gateway.append(topic, [b"anna-1", b"bo-1"], keys=[b"anna", b"bo"])
+    await gateway.append(topic, [b"bo-2"], keys=[b"bo"])
+    return topic
+
+
+@pytest.mark.parametrize("mode", ["own", "shared"])
+async def test_no_old_value_is_served(mode: str) -> None:
+    """Neither from the tail of the gateway that wrote it nor of one that read it, nor after a drain; what came later is."""
+    objects = MemoryStore()
+    gateway, other = make_gateway(objects=objects, erasing_look_ms=0), make_gateway(objects=objects, erasing_look_ms=0)
+    topic = await filled(gateway, commit_mode=mode)
+    assert values_of(await other.fetch()) == [b"anna-1", b"bo-1", b"bo-2"]
+    asked = await gateway.engine.erasures.request("t", [b"anna"], [], None)
+    assert asked.erasure.ends == (3,)
+    await gateway.append(topic, [b"anna-2"], keys=[b"anna"])
+    assert values_of(await gateway.fetch()) == [b"anna-1", b"bo-1", b"bo-2", b"anna-2"]
+    await asyncio.to_thread(maintain, objects)
+    for reader in (gateway, other):
+        assert values_of(await reader.fetch()) == [None, b"bo-1", b"bo-2", b"anna-2"]
+        assert values_of(await reader.fetch(1)) == [b"bo-1", b"bo-2", b"anna-2"]
+    (found,) = await other.engine.erasures.list("t")
+    assert (found.erasure.record_count, found.erasure.is_rewritten) == (1, True)
+    assert await other.engine.erasures.find("t", asked.erasure.erasure_id) == found
+    await gateway.engine.drain()
+    await other.engine.drain()
+
+
+async def test_memory_is_given_back() -> None:
+    """A quiet gateway does not keep for ever what was erased: the flush leaves the tail, the others stay."""
+    gateway = make_gateway()
+    await filled(gateway)
+    quiet = await gateway.topic("other", flush_ms=0, retention_ms=-1)
+    await gateway.append(quiet, [b"x"])
+    tail = gateway.engine._tail
+    await gateway.engine.erasures.request("t", [b"anna"], [], None)
+    assert len(tail._flushes) == 3
+    await asyncio.to_thread(maintain, gateway.store.objects)
+    await gateway.fetch()
+    assert [flush.records.column("value").to_pylist() for flush in tail._flushes] == [[b"x"]]
+    assert tail.size_bytes == sum(flush.size_bytes for flush in tail._flushes)
+    await gateway.engine.drain()
+
+
+async def test_what_was_read_ahead_is_not_served() -> None:
+    """A piece of a segment that left the table is dropped, though its offsets are all there."""
+    gateway = make_gateway()
+    topic = await gateway.topic(flush_ms=0, retention_ms=-1)
+    await gateway.append(topic, [b"bo-1", b"anna-1", b"bo-2"], keys=[b"bo", b"anna", b"bo"])
+    gateway.forget_tail()
+    one = ReadLimits(records_max=1, bytes_max=1 << 20)
+    await gateway.engine.reader.read(topic, topic.state, 0, 0, one)
+    await gateway.engine.erasures.request("t", [b"anna"], [], None)
+    await asyncio.to_thread(maintain, gateway.store.objects)
+    assert values_of(await gateway.fetch(1)) == [None, b"bo-2"]
+    await gateway.engine.drain()
+
+
+async def test_a_request_to_a_topic_at_a_journal_is_about_all_that_it_has() -> None:
+    """What only the journal has is in the table first; a later drain brings nothing of it back."""
+    objects = MemoryStore()
+    gateway = make_gateway(objects=objects, erasing_look_ms=0)
+    topic = await filled(gateway, commit_mode="shared")
+    assert int(topic.log.state.next_offsets[0]) == 0
+    await gateway.engine.erasures.request("t", [b"anna", b"bo"], [], None)
+    await gateway.append(topic, [b"anna-2"], keys=[b"anna"])
+    await asyncio.to_thread(maintain, objects)
+    await topic.moving.drain_all()
+    await asyncio.to_thread(maintain, objects)
+    assert values_of(await gateway.fetch()) == [None, None, None, b"anna-2"]
+    await gateway.engine.drain()
+
+
+async def test_a_gateway_looks_more_often_while_a_request_is_open() -> None:
+    """The table of a topic at a journal, which it would look at every few minutes."""
+    gateway = make_gateway()
+    topic = await filled(gateway, commit_mode="shared")
+    bounds = gateway.engine.bounds
+    assert bounds.table_look_ms(topic.log.state) == bounds.own_look_ms
+    await gateway.engine.erasures.request("t", [b"anna"], [], None)
+    assert bounds.table_look_ms(topic.log.state) == bounds.erasing_look_ms <= 60_000
+    await gateway.engine.drain()
+
+
+async def test_requests_that_can_not_be_made() -> None:
+    """No topic, nothing to erase, an unknown id."""
+    gateway = make_gateway()
+    with pytest.raises(UnknownTopic):
+        await gateway.engine.erasures.request("none", [b"a"], [], None)
+    await gateway.topic()
+    with pytest.raises(RequestRefused, match="names 1 to"):
+        await gateway.engine.erasures.request("t", [], [], None)
+    with pytest.raises(RequestRefused, match="has no request to erase"):
+        await gateway.engine.erasures.find("t", "e1")
+    await gateway.engine.drain()

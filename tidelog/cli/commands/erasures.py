@@ -1,0 +1,84 @@
+"""``tidelog topic erase`` and ``erasures``: erase what a topic has of a person, and see how far that is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.sources.times import Times
+from tidelog.cli.terminal.admin_call import AdminCall, YesOption
+from tidelog.cli.terminal.names import TopicArgument
+from tidelog.cli.terminal.tables import counted, table, time_text
+from tidelog.types.erasure import Erasure
+
+
+def erase(
+    topic: TopicArgument,
+    *,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", metavar="KEY", help="Erase the records with this key. Repeatable.")
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="NAME=VALUE", help="Erase the records with this header. Repeatable."),
+    ] = None,
+    before: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Only records with earlier timestamps: ISO 8601, or milliseconds."),
+    ] = None,
+    yes: YesOption = False,
+    call: AdminCall,
+) -> None:
+    """Erase the values of records with a key or header, for good.
+
+    Maintenance carries it out: the records stay at their offsets, with their keys and without values (setting erase.keep). Older
+    files are deleted after erase.grace.ms. Records that come after the request are not touched.
+
+    \b
+    Examples:
+      tidelog topic erase orders --key user-7
+      tidelog topic erase orders --header user=7 --before 2026-01-01T00:00:00Z --yes
+    """
+    pairs = [_pair(text) for text in header or ()]
+    if not (key or pairs):
+        raise typer.BadParameter("give --key or --header")
+    before_ms = None if before is None else Times().of(before)
+    if not yes and not call.as_json:
+        typer.confirm(f"Erase these records of topic {topic} for good?", abort=True, err=True)
+    with call.admin() as admin:
+        made = admin.erase(topic, key or (), headers=pairs, before_ms=before_ms)
+        call.report(
+            made,
+            f"Requested: {made.erasure_id}. Maintenance erases it; 'tidelog topic erasures {topic}' tells how far it is.",
+            *(f"Not reached: {what}." for what in made.not_reached),
+        )
+
+
+def erasures(topic: TopicArgument, *, call: AdminCall) -> None:
+    """List requests to erase, and how far they are.
+
+    \b
+    Examples:
+      tidelog topic erasures orders
+      tidelog topic erasures orders --json
+    """
+    with call.admin() as admin:
+        shown = table("id", "requested", "status", "records", "version", "older files")
+        none = f"Topic {topic} has no requests to erase."
+        call.show_list({"erasures": admin.list_erasures(topic)}, shown, _row, none=none)
+
+
+def _row(one: Erasure) -> tuple[str, ...]:
+    files = "" if one.files_until is None else f"until {time_text(one.files_until)}"
+    if one.gone_at is not None:
+        files = f"gone at {time_text(one.gone_at)}"
+    version = "" if one.version is None else str(one.version)
+    return one.erasure_id, time_text(one.requested_at), one.status, counted(one.records, "record"), version, files
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise typer.BadParameter(f"--header {text!r} is not NAME=VALUE")
+    return name, value
