@@ -123,12 +123,16 @@ class BackfillBars:
 
 
 def _run(job: Job, report: BackfillBars, options: argparse.Namespace, signals: list[int]) -> int:
-    """Run rounds until ``signals`` has a signal, whose exception may be swallowed if the signal comes within a finalizer."""
+    """Run rounds until ``signals`` has a signal, whose exception may be swallowed if the signal comes within a finalizer.
+
+    While a topic's backfill is unfinished, the next round begins immediately, also after a single one.
+    """
     clock = job.clock
     collected_ms: int | None = None
+    failed = False
     while True:
         started_ms = clock.monotonic_ms()
-        collect = options.every is None or collected_ms is None or started_ms - collected_ms >= COLLECT_EVERY_MS
+        collect = collected_ms is None or started_ms - collected_ms >= COLLECT_EVERY_MS
         try:
             totals = _round(job, report, options, signals, collect=collect)
         except (TidelogError, StoreError) as problem:
@@ -138,10 +142,12 @@ def _run(job: Job, report: BackfillBars, options: argparse.Namespace, signals: l
             report.event("failed", problem=str(problem))
         collected_ms = started_ms if collect else collected_ms
         report.event("round", ms=clock.monotonic_ms() - started_ms, **totals.as_dict())
-        if options.every is None:
-            return 1 if totals.failed_topics else 0
-        if not _sleep_until(clock, started_ms + options.every, signals):
-            return 0
+        failed = failed or bool(totals.failed_topics)
+        goes_on = totals.unfinished_backfills > 0 and totals.rewrites > 0
+        if options.every is None and not goes_on:
+            return 1 if failed else 0
+        if not _sleep_until(clock, started_ms + (0 if goes_on else options.every or 0), signals):
+            return _exit_code(signals, options)
 
 
 def _sleep_until(clock: Clock, until_ms: int, signals: list[int]) -> bool:

@@ -35,6 +35,9 @@ class Policy:
     """Largest share of ``retention.ms`` that a merged segment spans, since it expires as a whole."""
     dirty_ratio: float = 0.5
     """Share of a partition's compactable bytes that must be new before its keys are compacted (Kafka's default)."""
+    backfill_bytes_max: int = 512 * 1024 * 1024
+    """Most bytes that one topic's backfill rewrites in one round, for each worker: some tens of seconds. Then it is the other
+    topics' turn, and the next round goes on."""
     deletes_at_once: int = 16
     """Number of objects deleted in parallel, half of the connections that a store keeps. Each deletion from a bucket is slow, and
     an hour of flushes leaves 29,000 objects."""

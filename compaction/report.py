@@ -36,6 +36,8 @@ class Totals:
     untyped_segments: int = 0
     """Segments that a backfill still has to rewrite when their topic was done; ``untyped_bytes`` are their stored bytes."""
     untyped_bytes: int = 0
+    unfinished_backfills: int = 0
+    """Topics whose backfill has had its share of the round, and goes on in the next one."""
 
     def rewritten(self, *, segments_in: int, segments_out: int, bytes_in: int, bytes_out: int) -> None:
         """Count one rewrite that was committed."""

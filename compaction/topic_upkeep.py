@@ -98,9 +98,9 @@ class TopicUpkeep:
         self._backfill.count(totals)
 
     def run(self, totals: Totals, *, collect: bool, strays: bool = False) -> None:
-        """Run one round. ``collect``: also delete unneeded objects, which costs listings. ``strays``: also files that other
-        programs left."""
+        """Run one round. ``collect``: also delete unneeded objects, by listings. ``strays``: also files that others left."""
         self._log.refresh()
+        self._backfill.begin_round()
         state = self._restore_table()
         # The checkpoint first, so that the later steps replay little.
         self._write_checkpoint(totals)
@@ -156,13 +156,12 @@ class TopicUpkeep:
                 break
         if "compact" in self._log.state.config.choice("cleanup.policy"):
             self._compact_keys(totals)
-        self._settled = (self._log.state.version, now_ms)
+        self._settled = None if self._backfill.is_cut else (self._log.state.version, now_ms)
 
     def _merge(self, totals: Totals) -> bool:
         """Merge once; return whether anything was committed."""
         state, reconciled = self._look()
-        config = state.config
-        live = live_segments(reconciled)
+        config, live = state.config, live_segments(reconciled)
         self._backfill.look(state, live)
         merges = plan_merges(
             live,
@@ -172,6 +171,10 @@ class TopicUpkeep:
             now_ms=self._clock.now_ms(),
             typed=self._backfill.columns,
         )
+        if not self._is_dry_run:
+            merges = self._backfill.within_share(
+                merges, lambda: self._policy.backfill_bytes_max * self._workers.parallelism
+            )
         tasks = [self._task(number, merge.reason, merge.sources, state) for number, merge in enumerate(merges)]
         if self._is_dry_run:
             self._report_plan(tasks)
