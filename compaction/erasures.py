@@ -167,12 +167,13 @@ class ErasureUpkeep:
         self, number: int, live: LiveSegment, state: TopicState, wanted: Sequence[Erasure], secret: bytes
     ) -> RewriteTask:
         partitions = {run.partition for run in live.runs}
+        keeps_all = state.config.table_retention.keeps_archive
         return RewriteTask(
             number=number,
             topic=self._topic,
             reason=RewriteReason.ERASE,
             sources=(live,),
-            log_starts={partition: state.log_start(partition) for partition in partitions},
+            log_starts={} if keeps_all else {partition: state.log_start(partition) for partition in partitions},
             compression=state.config.choice("compression.type"),
             columns=state.columns,
             now_ms=self._clock.now_ms(),

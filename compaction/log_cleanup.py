@@ -59,7 +59,7 @@ def plan_log(
     return [
         Deletion(key=info.key, size_bytes=info.size_bytes, why=DeletionReason.SUPERSEDED)
         for version, info in sorted(entries, key=lambda entry: (entry[0], entry[1].key))
-        if version < keeper or (version in thinned and layout.checkpoint_version(info.key) is not None)
+        if version < keeper or (version in thinned and layout.commit_version(info.key) is None)
     ]
 
 

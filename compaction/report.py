@@ -24,6 +24,7 @@ class Totals:
     bytes_in: int = 0
     bytes_out: int = 0
     expired_segments: int = 0
+    archived_segments: int = 0
     checkpoints: int = 0
     drains: int = 0
     """Topics drained from their journals because no gateway had; ``failed_drains`` counts those that failed."""

@@ -26,6 +26,7 @@ from compaction.merge_plan import RewriteReason, plan_merges
 from compaction.pin_upkeep import PinUpkeep
 from compaction.policy import Policy
 from compaction.report import Reporter, Totals
+from compaction.retention_upkeep import RetentionUpkeep
 from compaction.rewrite import RewriteTask, TaskResult
 from compaction.workers import Workers, task_batches
 from log_format import layout, limits
@@ -42,7 +43,6 @@ from log_format.ids import NewId
 from log_format.store import ObjectInfo, ObjectStore
 from log_format.topic.deleted_files import NoteDeletedFiles, deletable_before
 from log_format.topic.live_segments import LiveSegment, live_segments, removed_segments
-from log_format.topic.retention import ApplyRetention, expired_offsets, needs_retention
 from log_format.topic.rewrite import Rewrite, RewriteOutcome, UploadedFile
 from log_format.topic.state import TopicState
 
@@ -81,6 +81,7 @@ class TopicUpkeep:
         self._erasures = ErasureUpkeep(
             *(store, topic, workers, self._committer), clock=clock, new_id=new_id, report=report
         )
+        self._retention = RetentionUpkeep(store, self._log, self._committer, policy, report)
         self._settled: tuple[int, int] | None = None
         """Version at which nothing was left to rewrite, and the time then."""
 
@@ -106,7 +107,7 @@ class TopicUpkeep:
         self._write_checkpoint(totals)
         self._pins.run(is_dry_run=self._is_dry_run)
         if state.exists:
-            self._apply_retention(state, totals)
+            self._retention.run(totals, is_dry_run=self._is_dry_run)
             self._erasures.run(self._log.state, self._look, totals, is_dry_run=self._is_dry_run)
             self._rewrite(totals)
         if collect:
@@ -128,21 +129,6 @@ class TopicUpkeep:
         if not told.is_reverted and state.foreign.is_reverted:
             self._report.event("put back", topic=self.topic, files=len(told.touched), foreign=str(told.last))
         return state
-
-    def _apply_retention(self, state: TopicState, totals: Totals) -> None:
-        """Apply retention, in as many commits as needed: each removes a limited number of segments."""
-        while state.topic_id is not None and needs_retention(state, self._clock.now_ms()):
-            if self._is_dry_run:
-                expired = expired_offsets(state, self._clock.now_ms())
-                count = len(state.manifest.segments_below(expired))
-                self._report.event("would expire", topic=self.topic, partitions=len(expired), segments=count)
-                return
-            change = ApplyRetention(topic_id=state.topic_id, removes_max=self._policy.removes_max)
-            committed = self._committer.commit(change)
-            for partition, offset in committed.result.log_starts.items():
-                self._report.event("expire", topic=self.topic, partition=partition, log_start=offset)
-            totals.expired_segments += len(committed.result.removed)
-            state = committed.state
 
     def _rewrite(self, totals: Totals) -> None:
         """Merge while there is anything to merge; then compact keys."""
@@ -230,12 +216,13 @@ class TopicUpkeep:
         tombstones_go: tuple[bool, ...] = (),
     ) -> RewriteTask:
         partitions = {run.partition for source in sources for run in source.runs}
+        keeps_all = state.config.table_retention.keeps_archive
         return RewriteTask(
             number=number,
             topic=self.topic,
             reason=reason,
             sources=tuple(sources),
-            log_starts={partition: state.log_start(partition) for partition in partitions},
+            log_starts={} if keeps_all else {partition: state.log_start(partition) for partition in partitions},
             compression=state.config.choice("compression.type"),
             columns=state.columns,
             subjects=self._backfill.subjects,
@@ -356,7 +343,7 @@ class TopicUpkeep:
         return plan_segments(
             stored,
             layout.topic_root(self.topic),
-            live=pinned | live,
+            live=pinned.union(live, self._retention.archived_paths(state)),
             removed_at_ms=removed_at_ms,
             deletable_before_ms=deletable_before_ms,
             now_ms=now_ms if store_ms is None else min(now_ms, store_ms),
@@ -396,4 +383,7 @@ class TopicUpkeep:
 
 
 def _log_starts(state: TopicState) -> Mapping[int, int]:
+    """Return the offsets below which records need not stay in the table."""
+    if state.config.table_retention.keeps_archive:
+        return {}
     return {partition: state.log_start(partition) for partition in range(state.partition_count)}

@@ -4,6 +4,7 @@
 
     topics/<topic>/_delta_log/<version, 20 digits>.json                   one commit
     topics/<topic>/_delta_log/<version, 20 digits>.checkpoint.parquet     the reconciled log up to it
+    topics/<topic>/_delta_log/<version>.checkpoint.<part>.<2>.parquet     the same in two parts: the log's, the archive's
     topics/<topic>/_delta_log/_last_checkpoint                            a hint: the newest checkpoint
     topics/<topic>/_cleaned/<version, 20 digits>                          commits below it may have been deleted
     topics/<topic>/segments/<unique>.parquet                              one flush
@@ -44,12 +45,15 @@ JOURNALS = f"{SYSTEM}journals/"
 SCHEDULED = f"{SYSTEM}scheduled/"
 AUDIT_TOPIC = "__audit"
 """Name of the topic of audit events, written by gateways only."""
+CHECKPOINT_PARTS = 2
+"""Number of parts of a checkpoint of a topic with an archive."""
 SEGMENTS = "segments/"
 COMPACTED = "compacted/"
 SCHEDULED_BELOW = "scheduled/"
 """Path of a topic's delayed records, below its root."""
 _COMMIT = re.compile(r"([0-9]{20})\.json")
-_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.0{9}1\.0{9}2)?\.parquet")
+_ARCHIVE_PART = re.compile(r"([0-9]{20})\.checkpoint\.0{9}2\.0{9}2\.parquet")
 
 
 def topic_root(topic: str) -> str:
@@ -80,6 +84,16 @@ def table_commit_key(root: str, version: int) -> str:
 def table_checkpoint_key(root: str, version: int) -> str:
     """Return the key of the checkpoint at ``version`` of the table at ``root``."""
     return f"{table_log_prefix(root)}{version:020d}.checkpoint.parquet"
+
+
+def table_checkpoint_part_key(root: str, version: int, part: int) -> str:
+    """Return the key of part 1 (the log's) or 2 (the archive's) of the checkpoint at ``version`` of a topic with an archive."""
+    return f"{table_log_prefix(root)}{version:020d}.checkpoint.{part:010d}.{CHECKPOINT_PARTS:010d}.parquet"
+
+
+def table_checkpoint_keys(root: str, version: int) -> tuple[str, str]:
+    """Return the keys that a checkpoint at ``version`` may have: of one part, or of part 1 of two."""
+    return table_checkpoint_key(root, version), table_checkpoint_part_key(root, version, 1)
 
 
 def table_last_checkpoint_key(root: str) -> str:
@@ -134,6 +148,15 @@ def commit_version(key: str) -> int | None:
 
 
 def checkpoint_version(key: str) -> int | None:
-    """Return the version in a checkpoint's key; None for another key."""
+    """Return the version in a checkpoint's key, of two parts in that of the first; None for another key.
+
+    The second part is put before the first and deleted after it.
+    """
     match = _CHECKPOINT.fullmatch(key.rpartition("/")[2])
+    return int(match.group(1)) if match else None
+
+
+def archive_part_version(key: str) -> int | None:
+    """Return the version in the key of a checkpoint's second part; None for another key."""
+    match = _ARCHIVE_PART.fullmatch(key.rpartition("/")[2])
     return int(match.group(1)) if match else None

@@ -15,7 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gateway.settings.settings import ENVIRONMENT_PREFIX, Settings
-from log_format.topic.config import OWN_SETTINGS, SETTINGS, ChoiceSetting, SubjectSetting
+from log_format.topic.config import OWN_SETTINGS, SETTINGS, ChoiceSetting, SubjectSetting, TableRetentionSetting
 from tidelog.cli.terminal.units import in_words
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,6 +63,8 @@ def _topic_rows() -> list[str]:
             default, span = f"`{setting.default}`", ", ".join(f"`{choice}`" for choice in setting.choices)
         elif isinstance(setting, SubjectSetting):
             default, span = "", "name of a subject"
+        elif isinstance(setting, TableRetentionSetting):
+            default, span = f"`{setting.default}`", f"`{setting.default}`, -1 …"
         else:
             largest = "" if setting.maximum == 2**63 - 1 else f"{setting.maximum}"
             default, span = in_words(name, setting.default), f"{setting.minimum} … {largest}".rstrip()

@@ -19,6 +19,7 @@ from gateway.engine.open_topic import OpenTopic
 from gateway.engine.open_topics import OpenTopics
 from gateway.engine.pool import Pool
 from log_format import layout
+from log_format.checkpoints.archive_rows import archived_files
 from log_format.checkpoints.repair import repair_topic
 from log_format.errors import (
     BackOff,
@@ -29,8 +30,10 @@ from log_format.errors import (
     UnknownTopic,
     UnsupportedTable,
 )
+from log_format.limits import LOAD_ATTEMPTS_MAX
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns
 from log_format.store import ObjectStore
+from log_format.topic.archiving import ArchivedFile, RemoveArchived
 from log_format.topic.attachment import Attachment, TopicMove
 from log_format.topic.changes import (
     AlterTopic,
@@ -191,6 +194,9 @@ class Administration:
                 if not has_removed:
                     break
                 has_begun = True
+            if topic_id is not None and topic.state.archive.segment_count:
+                has_begun = True
+                await self._empty_archive(topic, topic_id)
             committed = await topic.moving.change(lambda move: DeleteTopic(move=move, topic_id=topic_id))
         except UnknownTopic:
             if not has_begun:
@@ -270,6 +276,27 @@ class Administration:
 
     def _delete_all(self, topic_id: str, move: TopicMove) -> DeleteAllRecords:
         return DeleteAllRecords(topic_id=topic_id, removes_max=self._bounds.removes_max, move=move)
+
+    async def _empty_archive(self, topic: OpenTopic, topic_id: str) -> None:
+        """Remove all files of the archive from the table. Raises ``BackOff`` if others change the archive all the time."""
+        for _ in range(LOAD_ATTEMPTS_MAX):
+            state = topic.state
+            if state.topic_id != topic_id or not state.archive.segment_count:
+                return
+            files = await self._cold_pool.run(archived_files, self._cold_store, state, self._clock.now_ms())
+            version = state.archive.version
+            for some in files.to_batches(max_chunksize=self._bounds.removes_max):
+                change = RemoveArchived(
+                    topic_id=topic_id,
+                    archive_version=version,
+                    files=[ArchivedFile(*file) for file in zip(*(each.to_pylist() for each in some), strict=True)],
+                )
+                with detached_from_call():
+                    committed = await topic.commit(change)
+                if not committed.result:
+                    break  # maintenance has changed the archive
+                version = committed.state.archive.version
+        raise BackOff(f"Maintenance keeps changing the archive of topic {topic.name!r}.", topic=topic.name)
 
     async def _initial_attachment(self, topic_id: str, config: TopicConfig) -> Attachment | None:
         now_ms = self._clock.monotonic_ms()

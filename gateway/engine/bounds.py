@@ -129,6 +129,13 @@ EVENTS_RECORDS_MAX: Final = 500
 PARALLEL_LIST_LOADS_MAX: Final = 16
 """Number of topics loaded in parallel while topics are listed."""
 
+ARCHIVED_SEGMENTS_REWRITTEN_MAX: Final = 20_000
+"""Most segments of a changed archive for which a gateway writes the checkpoint, some 3 MB; maintenance writes larger ones right
+after it has changed the archive."""
+
+CHECKPOINTS_LEFT_MAX: Final = 10
+"""Number of checkpoints in a row that a gateway leaves to maintenance. Then it writes one itself, however large."""
+
 CHECKPOINT_RETRY_MS: Final = 30_000
 """Pause after a failed checkpoint."""
 

@@ -12,7 +12,12 @@ import logging
 from collections.abc import Callable
 from typing import Generic
 
-from gateway.engine.bounds import CHECKPOINT_RETRY_MS, EngineBounds
+from gateway.engine.bounds import (
+    ARCHIVED_SEGMENTS_REWRITTEN_MAX,
+    CHECKPOINT_RETRY_MS,
+    CHECKPOINTS_LEFT_MAX,
+    EngineBounds,
+)
 from gateway.engine.metrics import EngineMetrics
 from gateway.engine.pool import Pool
 from log_format.checkpoints.checkpoint import is_checkpoint_due, write_table_checkpoint
@@ -33,6 +38,7 @@ class Checkpointing(Generic[StateT]):
         "_bounds",
         "_clock",
         "_files",
+        "_left_count",
         "_log",
         "_looked",
         "_metrics",
@@ -61,6 +67,8 @@ class Checkpointing(Generic[StateT]):
         self._newest: int | None = None
         """Version of the newest checkpoint known here; None if there is none or it was not looked for yet."""
         self._looked = False
+        self._left_count = 0
+        """How many checkpoints in a row were left to maintenance, since a large archive had changed."""
         self._not_before_ms = 0
         self._running: asyncio.Task[None] | None = None
 
@@ -90,14 +98,17 @@ class Checkpointing(Generic[StateT]):
                 self._looked = True
                 if not self._is_due(state):
                     return
-            await self._pool.run(
+            is_left = self._left_count < CHECKPOINTS_LEFT_MAX
+            was_written = await self._pool.run(
                 write_table_checkpoint,
                 self._log.store,
                 self._log.table.root,
                 state.version,
                 self._clock.now_ms(),
                 journal=state.topics if isinstance(state, JournalState) else None,
+                **({"archived_max": ARCHIVED_SEGMENTS_REWRITTEN_MAX} if is_left else {}),
             )
+            self._left_count = 0 if was_written else self._left_count + 1
         except (StoreUnavailable, CorruptData, BackOff) as problem:
             self._not_before_ms = self._clock.monotonic_ms() + CHECKPOINT_RETRY_MS
             self._looked = False

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Final, Literal, NotRequired, cast
+from typing import Annotated, Final, Literal, NotRequired, cast
 
 import msgspec
 from fastapi import APIRouter, Query
-from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
+from pydantic import AfterValidator, Field, field_validator
 from starlette.requests import Request
 from starlette.types import ASGIApp
 from typing_extensions import TypedDict
@@ -22,19 +22,13 @@ from gateway.quotas.limits import PARTITIONS
 from gateway.quotas.spending import spends
 from gateway.routes import quota_charges
 from gateway.routes.reserved_response import reserve_answer, reserved_json
+from gateway.routes.setting_fields import Config
 from gateway.routes.topic_columns import Column, describe_columns, described_bytes
 from gateway.routes.topic_rights import require_named
 from gateway.routes.typed_route import TypedRoute
 from log_format import layout, limits
 from log_format.delta.foreign import ForeignWrites
 from log_format.errors import ErrorCode
-from log_format.topic.config import (
-    SETTINGS,
-    SUBJECT_CHARACTERS_MAX,
-    ChoiceSetting,
-    IntegerSetting,
-    SubjectSetting,
-)
 from log_format.topic.state import TopicState
 
 router = APIRouter(route_class=TypedRoute, tags=["topics"])
@@ -45,28 +39,6 @@ _PARTITION_TEXT_BYTES: Final = 160
 """Estimated size of a partition's longest JSON, and of making it."""
 
 
-def _setting_schema(setting: IntegerSetting | ChoiceSetting | SubjectSetting) -> dict[str, Any]:
-    default = {"default": setting.default}
-    if isinstance(setting, ChoiceSetting):
-        return {"type": ["string", "null"], "examples": list(setting.choices), **default}
-    if isinstance(setting, SubjectSetting):
-        return {"type": ["string", "null"], "maxLength": SUBJECT_CHARACTERS_MAX, **default}
-    number = {"type": "integer", "minimum": setting.minimum, "maximum": setting.maximum}
-    return {"anyOf": [number, {"type": "string", "pattern": r"^\s*[+-]?[0-9]{1,19}\s*$"}, {"type": "null"}], **default}
-
-
-Config = Annotated[
-    dict[str, Any],
-    WithJsonSchema(
-        {
-            "type": "object",
-            "description": "Settings by Kafka's names; numbers may be text, null gives the default",
-            "properties": {name: _setting_schema(setting) for name, setting in SETTINGS.items()},
-            "additionalProperties": False,
-        }
-    ),
-]
-"""Settings in a request; ``TopicConfig`` parses them, because its refusals have their own error code."""
 PartitionCount = Annotated[int, fields.Between(1, limits.PARTITION_COUNT_MAX)]
 
 
@@ -172,8 +144,16 @@ class Foreign(TypedDict):
     put_back: bool
 
 
+class Archive(TypedDict):
+    """The segments that are in a topic's table, but not in its log any more: how many, and their stored bytes."""
+
+    segments: fields.Count
+    size_bytes: fields.Count
+
+
 class Topic(TypedDict):
-    """A topic. `config` has all settings, defaults included. `columns`: of its description, if it has typed ones."""
+    """A topic. `config` has all settings, defaults included. `archive` is present if there is one. `columns`: of its description,
+    if it has typed ones."""
 
     name: fields.TopicName
     partition_count: PartitionCount
@@ -185,6 +165,7 @@ class Topic(TypedDict):
     created_at: fields.Timestamp
     commit: CommitPlace
     foreign_commit: Foreign | None
+    archive: NotRequired[Archive]
     columns: NotRequired[list[Column]]
 
 
@@ -347,7 +328,7 @@ def _description_bytes(partition_count: int) -> int:
 
 
 def _describe(request: Request, state: TopicState) -> Topic:
-    return {
+    topic: Topic = {
         "name": state.topic,
         "partition_count": state.partition_count,
         "partitions": cast("list[TopicPartition]", msgspec.Raw(b"[" + b",".join(_partitions(state)) + b"]")),
@@ -359,6 +340,9 @@ def _describe(request: Request, state: TopicState) -> Topic:
         "commit": _commit_place(state),
         "foreign_commit": _foreign(state.foreign),
     }
+    if state.archive.segment_count:
+        topic["archive"] = {"segments": state.archive.segment_count, "size_bytes": state.archive.size_bytes}
+    return topic
 
 
 def _foreign(foreign: ForeignWrites) -> Foreign | None:

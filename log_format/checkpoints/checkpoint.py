@@ -10,15 +10,20 @@ The topic's memory of producers and transactions is in the file's metadata (``me
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import layout, limits
+from log_format.checkpoints.advanced_checkpoint import (
+    ARCHIVED_SEGMENTS_MAX,
+    AdvancedCheckpoint,
+    OpenedCheckpoint,
+    archive_pieces,
+    decode_archive_note,
+)
 from log_format.checkpoints.memory import KEYS, NO_MEMORY, add_memory, decode_memory
 from log_format.checkpoints.reconciliation import Reconciliation
 from log_format.checkpoints.segments import decode_segments
@@ -58,9 +63,15 @@ def write_checkpoint(store: ObjectStore, topic: str, version: int, now_ms: int) 
 
 
 def write_table_checkpoint(
-    store: ObjectStore, root: str, version: int, now_ms: int, *, journal: JournalTopics | None = None
-) -> None:
-    """Write the checkpoint of ``version`` of the table at ``root``, and the hint to it.
+    store: ObjectStore,
+    root: str,
+    version: int,
+    now_ms: int,
+    *,
+    journal: JournalTopics | None = None,
+    archived_max: int = ARCHIVED_SEGMENTS_MAX,
+) -> bool:
+    """Write the checkpoint of ``version`` of the table at ``root``, and the hint to it. Return False if it was left to others.
 
     Args:
         store: where the table is.
@@ -68,6 +79,7 @@ def write_table_checkpoint(
         version: version of the log.
         now_ms: present time, in ms since the epoch, by which old tombstones are left out.
         journal: a journal's knowledge of its topics at that version, if the caller has it; else it is replayed.
+        archived_max: most segments of an archive that has changed, whose rows all have to be written again.
 
     Does nothing while a topic's files that foreign commits touched are not restored (``put_back``), since a reader that begins at
     the checkpoint would not learn about them. Does nothing if there is a checkpoint of this version or a later one: replacing it
@@ -76,11 +88,15 @@ def write_table_checkpoint(
     """
     hint = read_hinted_version(store, root)
 
-    def put(found: AdvancedCheckpoint) -> None:
-        if not found.reconciliation.awaits_restore:
-            put_checkpoint(store, root, version, hint, found)
+    def put(found: AdvancedCheckpoint) -> bool:
+        if found.reconciliation.awaits_restore:
+            return True
+        if not found.is_archive_same and found.archive.segment_count > archived_max:
+            return False
+        put_checkpoint(store, root, version, hint, found)
+        return True
 
-    _retry_without_damaged(put, store, root, version, now_ms, hint=hint, journal=journal)
+    return with_log_at(put, store, root, version, now_ms, hint=hint, journal=journal) is not False
 
 
 def put_checkpoint(store: ObjectStore, root: str, version: int, hint: int | None, found: AdvancedCheckpoint) -> None:
@@ -88,14 +104,19 @@ def put_checkpoint(store: ObjectStore, root: str, version: int, hint: int | None
 
     Raises ``StoreUnavailable``, ``CorruptData``.
     """
+    # Part 2 first: whoever finds part 1 relies on it.
+    archive = found.put_archive(version)
     with large_checkpoint_lock(0 if found.base is None else found.base.size_bytes):
-        data, row_count = encode_checkpoint_pieces(found.rows(), found.metadata())
+        data, row_count = encode_checkpoint_pieces(found.rows(), found.metadata(archive))
+    key = layout.table_checkpoint_keys(root, version)[archive.segment_count > 0]
     try:
-        store.put_if_absent(layout.table_checkpoint_key(root, version), data)
+        store.put_if_absent(key, data)
     except ObjectExists:
         return
     if hint is None or hint < version:
-        body = {"version": version, "size": row_count, "sizeInBytes": len(data)}
+        body = {"version": version, "size": row_count + archive.segment_count, "sizeInBytes": len(data)}
+        if archive.segment_count:
+            body["parts"] = layout.CHECKPOINT_PARTS
         store.put(layout.table_last_checkpoint_key(root), msgspec.json.encode(body))
 
 
@@ -124,36 +145,10 @@ def reconcile_table(
     def whole(found: AdvancedCheckpoint) -> pa.Table:
         return pa.concat_tables([SCHEMA.empty_table(), *found.rows()]).replace_schema_metadata(found.metadata())
 
-    return _retry_without_damaged(whole, store, root, version, now_ms, hint=read_hinted_version(store, root), seen=seen)
+    return with_log_at(whole, store, root, version, now_ms, hint=read_hinted_version(store, root), seen=seen)
 
 
-@dataclass(frozen=True, slots=True)
-class AdvancedCheckpoint:
-    """A checkpoint's bytes, if there is one, with the commits after it applied. Both methods raise ``CorruptData``."""
-
-    base: CheckpointFile | None
-    reconciliation: Reconciliation
-    root: str
-    version: int
-
-    def metadata(self) -> dict[bytes, bytes]:
-        """Return the metadata of the checkpoint's file."""
-        return dict(self.reconciliation.with_metadata(SCHEMA.empty_table()).schema.metadata)
-
-    def rows(self) -> Iterator[pa.Table]:
-        """Yield the rows, as ``Reconciliation.rows`` does."""
-        with as_corrupt(self.root, self.version):
-            yield from self.reconciliation.rows(partial(self._pieces, "add"), partial(self._pieces, "remove"))
-
-    def _pieces(self, name: str) -> Iterator[pa.Table]:
-        if self.base is not None:
-            for piece in self.base.pieces((name,), with_tombstones=name == "remove"):
-                table = conforming(piece, [SCHEMA.field(name)])
-                check_required(table)
-                yield table
-
-
-def _retry_without_damaged(
+def with_log_at(
     make: Callable[[AdvancedCheckpoint], MadeT],
     store: ObjectStore,
     root: str,
@@ -224,8 +219,8 @@ def _list_versions(store: ObjectStore, root: str, hint: int | None) -> list[int]
     """
     prefix = layout.table_log_prefix(root)
     if hint is not None and not store.lists_from_key:
-        key = layout.table_checkpoint_key(root, hint)
-        if _exists(store, key) and cleaned_below(store, root) <= hint + 1:
+        exists = any(_exists(store, key) for key in layout.table_checkpoint_keys(root, hint))
+        if exists and cleaned_below(store, root) <= hint + 1:
             return [hint]
     for start_after in ("",) if hint is None else (f"{prefix}{hint:020d}", ""):
         keys = (info.key for info in store.list(prefix, start_after=start_after))
@@ -235,14 +230,6 @@ def _list_versions(store: ObjectStore, root: str, hint: int | None) -> list[int]
     return []
 
 
-class OpenedCheckpoint(NamedTuple):
-    """A checkpoint with its footer and head (``CheckpointFile.head``) decoded."""
-
-    version: int
-    file: CheckpointFile
-    head: pa.Table
-
-
 def open_checkpoint(
     store: ObjectStore, root: str, version: int, *, is_foreign: bool = False
 ) -> OpenedCheckpoint | None:
@@ -250,19 +237,27 @@ def open_checkpoint(
 
     Raises ``ObjectMissing``, ``StoreUnavailable``, ``CorruptData``.
     """
-    key = layout.table_checkpoint_key(root, version)
-    data = read_bounded(store, key, limits.CHECKPOINT_BYTES_MAX)
-    if not is_foreign and not is_own_checkpoint(data):
-        return None
-    with as_corrupt(root, version):
-        file = CheckpointFile(data)
-        head = file.head()
-        refuse_features(head, key)
-        return OpenedCheckpoint(version, file, head)
+    missing, keys = 0, layout.table_checkpoint_keys(root, version)[: 1 if is_foreign else 2]
+    for key in keys:
+        try:
+            data = read_bounded(store, key, limits.CHECKPOINT_BYTES_MAX)
+        except ObjectMissing:
+            missing += 1
+            continue
+        if not is_foreign and not is_own_checkpoint(data):
+            continue
+        with as_corrupt(root, version):
+            file = CheckpointFile(data)
+            head = file.head()
+            refuse_features(head, key)
+            return OpenedCheckpoint(version, file, head, decode_archive_note(head, version))
+    if missing == len(keys):
+        raise ObjectMissing(keys[0])
+    return None
 
 
 def is_loadable(store: ObjectStore, root: str, version: int) -> bool:
-    """Return whether Tidelog wrote the checkpoint of this version, and every row can be read. Raises ``StoreUnavailable``."""
+    """Return whether Tidelog wrote the checkpoint of this version, and all parts can be read. Raises ``StoreUnavailable``."""
     try:
         opened = open_checkpoint(store, root, version)
         if opened is None:
@@ -270,6 +265,8 @@ def is_loadable(store: ObjectStore, root: str, version: int) -> bool:
         with as_corrupt(root, version):
             for _ in opened.file.pieces(SCHEMA.names, with_tombstones=True):
                 pass
+        for _ in archive_pieces(store, root, version) if opened.archive.segment_count else ():
+            pass
     except (CorruptData, ObjectMissing):
         return False
     return True
@@ -330,7 +327,7 @@ def _reconcile(
     ``StoreUnavailable``."""
     begun = NO_LOG if base is None else base.version
     commits = _commits(store, root, range(begun + 1, version + 1), seen)
-    return advance_checkpoint(base, commits, root, now_ms, journal)
+    return advance_checkpoint(base, commits, root, now_ms, journal, store=store)
 
 
 def advance_checkpoint(
@@ -339,13 +336,16 @@ def advance_checkpoint(
     root: str,
     now_ms: int,
     journal: JournalTopics | None = None,
+    *,
+    store: ObjectStore | None = None,
 ) -> AdvancedCheckpoint:
-    """Return checkpoint ``base`` (None: an empty one) of the table at ``root`` with ``commits`` applied. Raises what reading them
-    raises."""
+    """Return checkpoint ``base`` (None: an empty one) of the table at ``root`` with ``commits`` applied. ``store``: needed for a
+    topic that may have an archive. Raises what reading the commits raises."""
     if base is None:
         head = add_memory(SCHEMA.empty_table(), NO_MEMORY)
-        return AdvancedCheckpoint(None, Reconciliation(head, commits, now_ms, journal), root, NO_LOG)
-    return AdvancedCheckpoint(base.file, Reconciliation(base.head, commits, now_ms, journal), root, base.version)
+        return AdvancedCheckpoint(None, Reconciliation(head, commits, now_ms, journal), root, NO_LOG, store=store)
+    reconciliation = Reconciliation(base.head, commits, now_ms, journal)
+    return AdvancedCheckpoint(base.file, reconciliation, root, base.version, base.archive, store)
 
 
 def _commits(store: ObjectStore, root: str, versions: range, seen: Seen | None) -> Iterator[Commit]:

@@ -10,14 +10,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import layout, limits
+from log_format.checkpoints.advanced_checkpoint import AdvancedCheckpoint, OpenedCheckpoint, archive_pieces
+from log_format.checkpoints.archive_rows import archived_files
 from log_format.checkpoints.checkpoint import (
-    AdvancedCheckpoint,
-    OpenedCheckpoint,
     advance_checkpoint,
     is_loadable,
     open_checkpoint,
@@ -25,7 +26,6 @@ from log_format.checkpoints.checkpoint import (
     reconcile_log,
 )
 from log_format.delta.actions import Commit, decode_commit, plain_path
-from log_format.delta.checkpoint_file import CheckpointFile
 from log_format.delta.checkpoint_hint import read_hinted_version
 from log_format.delta.checkpoint_schema import as_corrupt, conforming, select_actions
 from log_format.delta.log_retention import ListedLog, covering_checkpoints
@@ -45,7 +45,7 @@ def keep_version(store: ObjectStore, topic: str, version: int, now_ms: int) -> N
     Raises ``StoreUnavailable``, and ``CorruptData`` if what is left of the log does not give the version.
     """
     root = layout.topic_root(topic)
-    if _exists(store, layout.table_checkpoint_key(root, version)):
+    if any(_exists(store, key) for key in layout.table_checkpoint_keys(root, version)):
         return
     if not _exists(store, layout.table_commit_key(root, version)):
         raise _is_gone(topic, version, "its commit is gone")
@@ -61,13 +61,15 @@ def pinned_files(store: ObjectStore, topic: str, version: int) -> Iterator[tuple
     Raises ``CorruptData``, also without a checkpoint of the version; ``StoreUnavailable``.
     """
     root = layout.topic_root(topic)
-    key = layout.table_checkpoint_key(root, version)
     try:
-        data = read_bounded(store, key, limits.CHECKPOINT_BYTES_MAX)
+        opened = open_checkpoint(store, root, version)
     except ObjectMissing as problem:
         raise _is_gone(topic, version, "its checkpoint is gone") from problem
+    if opened is None:
+        raise _is_gone(topic, version, "its checkpoint is another program's")
     with as_corrupt(root, version, topic=topic):
-        for piece in CheckpointFile(data).pieces(("add.path", "add.size"), with_tombstones=False):
+        archived = archive_pieces(store, root, version) if opened.archive.segment_count else ()
+        for piece in chain(opened.file.pieces(("add.path", "add.size"), with_tombstones=False), archived):
             adds = select_actions(conforming(piece, _FILE), "add")
             paths = pc.struct_field(adds, "path").to_pylist()
             yield [plain_path(path) for path in paths], pc.struct_field(adds, "size").to_pylist()
@@ -163,16 +165,19 @@ def look_at_version(store: ObjectStore, topic: str, state: TopicState, version: 
         files_kept=retention.files_kept if retention.files_kept < 0 else retention.files_kept // 2,
         now_ms=now_ms + KEPT_MS_MIN,
     )
-    if any(removed.get(path, -1) < before_ms for path in set(paths).difference(live)):
+    archived = map(plain_path, archived_files(store, state, now_ms).column("path").to_pylist())
+    if any(removed.get(path, -1) < before_ms for path in set(paths).difference(live, archived)):
         raise _refused(topic, version, "files that left the table since are deleted or about to be", oldest)
-    return OlderVersion(version=version, live=live, retention=retention, looked_at_ms=now_ms)
+    return OlderVersion(
+        version=version, live=live, retention=retention, looked_at_ms=now_ms, archive_version=state.archive.version
+    )
 
 
 def _check_incarnation(found: AdvancedCheckpoint, state: TopicState, version: int) -> list[str]:
     """Return the paths of a version's files. Raises ``RequestRefused`` for one of another incarnation."""
     paths: list[str] = []
     topic_id = None
-    for rows in found.rows():
+    for rows in chain(found.rows(), found.archived()):
         for metadata in select_actions(rows, "metaData").to_pylist():
             topic_id = metadata["id"]
         paths += map(plain_path, pc.struct_field(select_actions(rows, "add"), "path").to_pylist())
@@ -195,8 +200,8 @@ def _advance_to(store: ObjectStore, topic: str, log: ListedLog, version: int, no
             opened = None if base is None else open_checkpoint(store, root, base)
             if base is not None and opened is None:
                 continue  # another program's
-            found = advance_checkpoint(opened, _commits(store, root, opened, version), root, now_ms)
-            for _ in found.rows():
+            found = advance_checkpoint(opened, _commits(store, root, opened, version), root, now_ms, store=store)
+            for _ in chain(found.rows(), found.archived()):
                 pass  # each page has a checksum
         except UnsupportedTable:
             raise

@@ -18,9 +18,10 @@ from log_format.delta.actions import Add, Commit, MetaData, Protocol, Remove
 from log_format.delta.checkpoint_schema import ADD, METADATA, PROTOCOL, REMOVE, SCHEMA, TXN, select_actions
 from log_format.delta.foreign import NOTHING_FOREIGN
 from log_format.journal.topics import JournalTopics
+from log_format.topic.archive import is_archived
 from log_format.topic.config import TopicConfig
 from log_format.topic.deleted_files import DELETED_FILES_APP_ID
-from log_format.topic.state import EMPTY_REQUEST_APP_ID, PARTITION_COUNT_PROPERTY
+from log_format.topic.state import DELETED_PROPERTY, EMPTY_REQUEST_APP_ID, PARTITION_COUNT_PROPERTY
 
 Pieces = Callable[[], Iterable[pa.Table]]
 """Function that returns the rows of the previous checkpoint (``SCHEMA``, or only the column in question) in pieces."""
@@ -42,6 +43,10 @@ class Reconciliation:
         self._txns = {txn["appId"]: txn for txn in select_actions(head, "txn").to_pylist()}
         self._adds: dict[str, dict[str, Any]] = {}
         self._removes: dict[str, dict[str, Any]] = {}
+        self._archived: dict[str, dict[str, Any]] = {}
+        self._is_archive_reset = False
+        self.changes_archive = False
+        """Whether a commit named archived segments, or ended an incarnation of the topic."""
         self._gone: set[str] = set()
         self._back: set[str] = set()
         self._now_ms = now_ms
@@ -62,7 +67,7 @@ class Reconciliation:
         return add_memory(table, self._memory)
 
     def rows(self, adds_before: Pieces, removes_before: Pieces) -> Iterator[pa.Table]:
-        """Yield the rows (``SCHEMA``), tombstones last."""
+        """Yield the rows (``SCHEMA``) without those of the archive, tombstones last."""
         txns = [txn for txn in self._txns.values() if self._memory.transactions.needs(txn["appId"])]
         yield from _rows("protocol", pa.array([self._protocol], PROTOCOL).drop_null())
         yield from _rows("metaData", pa.array([self._metadata], METADATA).drop_null())
@@ -76,6 +81,13 @@ class Reconciliation:
         for piece in removes_before():
             yield from _rows("remove", _younger(_without(select_actions(piece, "remove"), named), oldest_ms))
         yield from _rows("remove", _younger(pa.array(list(self._removes.values()), REMOVE), oldest_ms))
+
+    def archived(self, archived_before: Pieces) -> Iterator[pa.Table]:
+        """Yield the rows (``SCHEMA``) of the archive."""
+        named = pa.array(list(self._gone | self._back), pa.string())
+        for piece in () if self._is_archive_reset else archived_before():
+            yield from _rows("add", _without(select_actions(piece, "add"), named))
+        yield from _rows("add", pa.array(list(self._archived.values()), ADD))
 
     def _tombstones_from_ms(self) -> int:
         """Return the time before which tombstones are left out: their files may have been deleted a while ago, or the log says
@@ -99,6 +111,9 @@ class Reconciliation:
             is_same = self._metadata is not None and self._metadata["id"] == commit.metadata.id
             self._memory = self._memory if is_same else NO_MEMORY
             self._metadata = _metadata(commit.metadata)
+            if not is_same or commit.metadata.configuration.get(DELETED_PROPERTY) == "true":
+                self.changes_archive = self._is_archive_reset = True
+                self._archived.clear()
         if not self._is_remembered:
             self._memory = self._memory.after(commit, self._configuration())
         for txn in commit.txns:
@@ -107,12 +122,19 @@ class Reconciliation:
             self._txns[txn.app_id] = {"appId": txn.app_id, "version": txn.version, "lastUpdated": txn.last_updated}
         for remove in commit.removes:
             self._adds.pop(remove.path, None)
+            self._archived.pop(remove.path, None)
+            self.changes_archive |= is_archived(remove)
             self._gone.add(remove.path)
             self._removes[remove.path] = _remove(remove)
         for add in commit.adds:
             self._removes.pop(add.path, None)
             self._back.add(add.path)
-            self._adds[add.path] = _add(add)
+            if is_archived(add):
+                self._adds.pop(add.path, None)
+                self._archived[add.path] = _add(add)
+                self.changes_archive = True
+            else:
+                self._adds[add.path] = _add(add)
 
 
 def _without(actions: pa.Array, paths: pa.Array) -> pa.Array:

@@ -260,7 +260,7 @@ class _Plan:
             if found.commit_id != info.txn_id:
                 return False
         commits = [*(commit for _, commit in self._parts.commits), as_decoded_commit(info, [*actions, *removes])]
-        moved_on = advance_checkpoint(self._parts.base, commits, root, self._now_ms)
+        moved_on = advance_checkpoint(self._parts.base, commits, root, self._now_ms, store=self._store)
         put_checkpoint(self._store, root, version, read_hinted_version(self._store, root), moved_on)
         self.repair = replace(self.repair, version=version)
         return True

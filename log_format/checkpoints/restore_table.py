@@ -7,17 +7,16 @@ are still in the store, since only Tidelog's maintenance deletes objects, and it
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Final
 
 from log_format import limits
+from log_format.checkpoints.archive_rows import named_adds, read_archive
 from log_format.checkpoints.checkpoint import reconcile_log
 from log_format.delta.actions import Action, Add, Remove, plain_path
 from log_format.delta.change import Proposal
-from log_format.delta.checkpoint_schema import select_actions
+from log_format.delta.table import NO_LOG
 from log_format.store import ObjectStore
+from log_format.topic.archive import is_archived
 from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import moved_metadata
 from log_format.topic.state import TopicState
@@ -47,6 +46,7 @@ class RestoreTable:
         self._files_max = files_max
         self._looked: list[str] = []
         self._rows: dict[str, Add] = {}
+        self._archive_version = NO_LOG
 
     def look(self, state: TopicState, now_ms: int) -> None:
         """Read the original rows of some of the files. Raises ``StoreUnavailable``, ``CorruptData``."""
@@ -57,9 +57,16 @@ class RestoreTable:
             table = reconcile_log(self._store, self._topic, state.version, now_ms)
             if table is None:
                 return  # there is a checkpoint of a later version: the next look reads from that
-            adds = select_actions(table, "add")
-            named = pc.is_in(pc.struct_field(adds, "path"), pa.array(live, pa.string()))
-            self._rows = {row["path"]: _add(row) for row in adds.filter(named).to_pylist()}
+            self._rows = named_adds([table], live)
+        if state.archive.segment_count and len(live) < len(paths):
+            others = set(paths).difference(live)
+            found = read_archive(
+                self._store, self._topic, state.version, now_ms, lambda pieces: named_adds(pieces, others)
+            )
+            if found is None:
+                return
+            self._rows |= found
+        self._archive_version = state.archive.version
         self._looked = paths
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[int]:
@@ -73,9 +80,13 @@ class RestoreTable:
         for path in self._looked:
             if path not in state.foreign.touched or size_bytes > _ROWS_BYTES_MAX:
                 continue
-            if not _is_live(state, path):
+            row = self._rows.get(path)
+            if row is not None and is_archived(row) and state.archive.version != self._archive_version:
+                continue  # it may have left the archive after the look
+            is_known = _is_live(state, path) or (row is not None and is_archived(row) and state.exists)
+            if not is_known:
                 actions.append(Remove(path=path, deletion_timestamp=now_ms, data_change=False))
-            elif (row := self._rows.get(path)) is not None:
+            elif row is not None:
                 actions.append(row)
                 size_bytes += len(row.stats or "") + sum(
                     len(key) + len(tag or "") for key, tag in (row.tags or {}).items()
@@ -88,15 +99,3 @@ class RestoreTable:
 
 def _is_live(state: TopicState, path: str) -> bool:
     return state.exists and state.manifest.has_all([plain_path(path)])
-
-
-def _add(row: dict[str, Any]) -> Add:
-    return Add(
-        path=row["path"],
-        partition_values=dict(row["partitionValues"] or ()),
-        size=row["size"],
-        modification_time=row["modificationTime"],
-        data_change=False,
-        stats=row["stats"],
-        tags=None if row["tags"] is None else dict(row["tags"]),
-    )

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from log_format import layout, limits
-from log_format.checkpoints.checkpoint import OpenedCheckpoint, open_checkpoint
+from log_format.checkpoints.advanced_checkpoint import OpenedCheckpoint, archive_pieces
+from log_format.checkpoints.checkpoint import open_checkpoint
 from log_format.checkpoints.segments import decode_segments
 from log_format.checkpoints.state import decode_metadata, decode_protocols, iterate_adds
 from log_format.delta.actions import Commit, MetaData, decode_commit, plain_path
@@ -25,6 +26,7 @@ from log_format.errors import CorruptData, ObjectMissing, UnsupportedTable
 from log_format.segments.run import Run, SegmentRef
 from log_format.store import ObjectStore, read_bounded
 from log_format.topic.applied_transactions import NO_TRANSACTIONS
+from log_format.topic.archive import is_archived
 from log_format.topic.segment_tags import decode_segment_add
 from log_format.topic.state import DELETED_PROPERTY, KEYS_COMPACTED_APP_ID, LOG_START_APP_ID, decode_stamped_requests
 
@@ -81,7 +83,7 @@ def read_parts(store: ObjectStore, topic: str) -> LogParts | None:
         elif commit is None:
             last_lost = version
             lost += [key] if len(lost) < _COMMITS_MISSING_MAX else []
-    at_last = (layout.table_commit_key(root, last_lost), layout.table_checkpoint_key(root, last_lost))
+    at_last = (layout.table_commit_key(root, last_lost), *layout.table_checkpoint_keys(root, last_lost))
     times = [commit.timestamp for version, commit in commits if version > last_lost][:1]
     lost_by_ms = [time for time in [*times, *map(written_ms.get, at_last)] if time is not None]
     return LogParts(head, base, tuple(commits), tuple(lost), min(lost_by_ms, default=None))
@@ -98,6 +100,8 @@ def _newest_readable(
                 with as_corrupt(root, version):
                     for _ in iterate_adds(opened.file):
                         pass  # each page has a checksum
+                for _ in archive_pieces(store, root, version) if opened.archive.segment_count else ():
+                    pass
                 return opened
         except UnsupportedTable:
             raise
@@ -220,7 +224,10 @@ class SalvagedState:
             self.metadata, self.is_recreated = None, True
         for path in (plain_path(remove.path) for remove in commit.removes):
             self._segments.pop(path, None)
-        for ref, runs, _ in added:
+        for ref, runs, add in added:
+            if is_archived(add):
+                self._segments.pop(ref.path, None)
+                continue
             self._segments[ref.path] = (ref, runs)
             self._raise(runs)
         if not self.is_deleted:

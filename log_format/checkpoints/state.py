@@ -6,12 +6,14 @@ Statistics, tombstones and other columns that only writers of checkpoints need a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import layout
+from log_format.checkpoints.advanced_checkpoint import decode_archive_note
 from log_format.checkpoints.memory import decode_memory
 from log_format.checkpoints.segments import decode_segment_columns, decode_segments
 from log_format.delta.actions import MetaData, Protocol
@@ -44,6 +46,7 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
         table = file.head()
         refuse_features(table, layout.table_checkpoint_key(root, version))
         memory = decode_memory(table)
+        archive = decode_archive_note(table, version)
         metadata = decode_metadata(table)
         txns = {txn["appId"]: txn["version"] for txn in select_actions(table, "txn").to_pylist()}
         newest_ms = pc.max(pc.struct_field(select_actions(table, "add"), "modificationTime")).as_py() or 0
@@ -53,6 +56,7 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
     for protocol in decode_protocols(table):
         state = state.with_protocol(protocol)
     state = state.with_reconciled(metadata, txns, newest_ms, memory.producers, memory.transactions)
+    state = replace(state, archive=archive)
     pieces = iterate_adds(file)
     while True:
         with as_corrupt(root, version, topic=topic):

@@ -32,6 +32,9 @@ from log_format.delta.foreign import ForeignActions, foreign_actions, is_own
 from log_format.errors import CorruptData
 from log_format.version import __version__
 
+TAG_ARCHIVE: Final = "tidelog.archive"
+"""Tag of the ``add`` and of the ``remove`` of an archived segment (``log_format.topic.archive``); its value is empty."""
+
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """Integer in the range of Delta's ``long``."""
 
@@ -103,6 +106,7 @@ class Remove(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     extended_file_metadata: bool | None = None
     partition_values: dict[str, str | None] | None = None
     size: Long | None = None
+    tags: dict[str, str | None] | None = None
 
 
 class Txn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

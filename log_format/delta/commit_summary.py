@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from log_format.delta.actions import TAG_ARCHIVE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitSummary:
@@ -37,6 +39,7 @@ class _Add(msgspec.Struct, rename="camel"):
     size: int = 0
     data_change: bool = False
     stats: str | None = None
+    tags: dict[str, Any] | None = None
 
 
 class _NullCount(msgspec.Struct):
@@ -77,7 +80,8 @@ def summarize_commit(commit: bytes) -> CommitSummary:
         except msgspec.DecodeError:
             continue
         info = line.commit_info or info
-        adds += [] if line.add is None else [line.add]
+        # A segment that is archived is in the table already.
+        adds += [] if line.add is None or TAG_ARCHIVE in (line.add.tags or {}) else [line.add]
         removed_count += line.remove is not None
         table_id = line.meta_data.id if line.meta_data is not None else table_id
     new = [_stats(add) for add in adds if add.data_change]

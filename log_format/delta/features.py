@@ -19,7 +19,7 @@ FEATURE: Final = "tidelog"
 COLUMNS_FEATURE: Final = "tidelog-columns"
 """Feature of a table with typed columns, so that releases that would drop them stop."""
 TABLE_FEATURE: Final = "tidelog-table"
-"""Feature of a topic's table with pins, so that releases that would delete what is pinned stop. It stays once a table has it."""
+"""Feature of a topic's table with an archive, erasures or pins, so that releases that don't know them stop. It stays."""
 READER_VERSION: Final = 1
 WRITER_VERSION: Final = 7
 _FEATURES: Final = frozenset({FEATURE, COLUMNS_FEATURE, TABLE_FEATURE})

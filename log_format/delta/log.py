@@ -23,7 +23,7 @@ from log_format import layout, limits
 from log_format.clock import Clock
 from log_format.delta.actions import Commit, decode_commit
 from log_format.delta.checkpoint_file import is_own_checkpoint
-from log_format.delta.checkpoint_hint import read_hinted_version
+from log_format.delta.checkpoint_hint import CheckpointHint, read_hint
 from log_format.delta.cleaned_log import cleaned_below
 from log_format.delta.log_retention import ListedLog
 from log_format.delta.table import NO_LOG, StateT, TableDescription
@@ -194,7 +194,7 @@ class TableLog(Generic[StateT]):
         )
 
     def _replay(self) -> StateT:
-        hint = read_hinted_version(self.store, self.table.root)
+        hint = read_hint(self.store, self.table.root)
         if hint is not None and not self.store.lists_from_key:
             probed = self._probe_head(hint)
             if probed is not None:
@@ -224,13 +224,13 @@ class TableLog(Generic[StateT]):
         key = layout.table_commit_key(self.table.root, version)
         return CorruptData(f"The log of {self.table.label} lacks version {version}.", object=key, **self.table.fields)
 
-    def _probe_head(self, hint: int) -> StateT | None:
+    def _probe_head(self, hint: CheckpointHint) -> StateT | None:
         """Return the state at the head, by probing commits after checkpoint ``hint``; None if only a listing can tell."""
         try:
-            data = self._checkpoint_bytes(hint)
+            data = self._checkpoint_bytes(hint.key(self.table.root))
             if not is_own_checkpoint(data):
                 return None
-            state = self.table.read_checkpoint(data, hint)
+            state = self.table.read_checkpoint(data, hint.version)
         except UnsupportedTable:
             raise
         except (CorruptData, ObjectMissing):
@@ -243,7 +243,7 @@ class TableLog(Generic[StateT]):
                     return None  # a hole, or concurrent commits: only a listing can tell
                 state = state.apply(found[version], version)
             if len(found) < limits.PROBES_AT_ONCE:
-                return None if self.may_be_cleaned(hint + 1) else state
+                return None if self.may_be_cleaned(hint.version + 1) else state
         return None
 
     def _probe(self, versions: range) -> dict[int, Commit]:
@@ -264,7 +264,7 @@ class TableLog(Generic[StateT]):
             if key not in missing
         }
 
-    def _newest_checkpoint(self, hint: int | None) -> tuple[StateT, list[int]]:
+    def _newest_checkpoint(self, hint: CheckpointHint | None) -> tuple[StateT, list[int]]:
         """Return the state at the newest checkpoint of Tidelog (absent without one), and the versions of the commits after it.
 
         Another program's checkpoint counts only if the log has neither one of ours nor its beginning. If a checkpoint is damaged,
@@ -272,13 +272,13 @@ class TableLog(Generic[StateT]):
         """
         prefix = layout.table_log_prefix(self.table.root)
         damage: CorruptData | None = None
-        for start_after in ("",) if hint is None else (f"{prefix}{hint:020d}", ""):
+        for start_after in ("",) if hint is None else (f"{prefix}{hint.version:020d}", ""):
             keys = [info.key for info in self.store.list(prefix, start_after=start_after)]
-            found = [version for key in keys if (version := layout.checkpoint_version(key)) is not None]
+            found = [(version, key) for key in keys if (version := layout.checkpoint_version(key)) is not None]
             commits = [version for key in keys if (version := layout.commit_version(key)) is not None]
-            for newest in sorted(found, reverse=True):
+            for newest, key in sorted(found, reverse=True):
                 try:
-                    data = self._checkpoint_bytes(newest)
+                    data = self._checkpoint_bytes(key)
                     if not is_own_checkpoint(data):
                         continue
                     state, after = self._load_at_checkpoint(data, newest, commits)
@@ -291,8 +291,11 @@ class TableLog(Generic[StateT]):
                     return state, after
         if damage is not None and (not commits or commits[0] != 0):
             raise damage
-        if found and (not commits or commits[0] != 0):
-            return self._load_at_checkpoint(self._checkpoint_bytes(max(found)), max(found), commits)
+        foreign = max(
+            (one for one in found if one[1] == layout.table_checkpoint_key(self.table.root, one[0])), default=None
+        )
+        if foreign is not None and (not commits or commits[0] != 0):
+            return self._load_at_checkpoint(self._checkpoint_bytes(foreign[1]), foreign[0], commits)
         return self.table.absent(), commits
 
     def _load_at_checkpoint(self, data: bytes, version: int, commits: list[int]) -> tuple[StateT, list[int]]:
@@ -308,8 +311,7 @@ class TableLog(Generic[StateT]):
     def _commit_bytes(self, key: str) -> bytes:
         return read_bounded(self.store, key, limits.COMMIT_BYTES_MAX)
 
-    def _checkpoint_bytes(self, version: int) -> bytes:
-        key = layout.table_checkpoint_key(self.table.root, version)
+    def _checkpoint_bytes(self, key: str) -> bytes:
         return read_bounded(self.store, key, limits.CHECKPOINT_BYTES_MAX)
 
 

@@ -49,6 +49,8 @@ class ListedLog:
             elif checkpoint is not None:
                 checkpoints[checkpoint] = info.modified_at_ms
                 entries.append((checkpoint, info))
+            elif (part := layout.archive_part_version(info.key)) is not None:
+                entries.append((part, info))
         return cls(commits, checkpoints, tuple(entries))
 
 

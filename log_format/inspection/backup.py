@@ -151,8 +151,10 @@ def copy_table(source: ObjectStore, target: ObjectStore, root: str, version_max:
         layout.table_commit_key(root, version) for version in versions_without_gaps(versions, min(versions, default=0))
     ]
     copied = [key for key in sorted({*listed, *between}) if _is_within(key, version_max)]
-    # One after another, so that an interrupted copy has the log's beginning.
-    _copy_all(source, target, copied, at_once=1)
+    # Archives' parts first, since whoever finds a checkpoint's other part relies on them. All one after another, so that an
+    # interrupted copy has the log's beginning.
+    parts = [key for key in copied if layout.archive_part_version(key) is not None]
+    _copy_all(source, target, [*parts, *(key for key in copied if key not in parts)], at_once=1)
     _copy_files(source, target, root)
 
 
@@ -344,9 +346,8 @@ def _copy_all(
 def _is_within(key: str, version_max: int | None) -> bool:
     if version_max is None:
         return True
-    commit, checkpoint = layout.commit_version(key), layout.checkpoint_version(key)
-    version = commit if commit is not None else checkpoint
-    return version is not None and version <= version_max
+    kinds = (layout.commit_version, layout.checkpoint_version, layout.archive_part_version)
+    return any((version := kind(key)) is not None and version <= version_max for kind in kinds)
 
 
 def _verify_copy(target: ObjectStore, topic: str) -> CopiedTopic:

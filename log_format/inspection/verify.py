@@ -18,17 +18,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import layout, limits
 from log_format.checkpoints import checkpoint
+from log_format.checkpoints.archive_rows import read_archive
 from log_format.checkpoints.journal_log import JournalLogs
 from log_format.checkpoints.repair import stored_paths
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock, SystemClock
 from log_format.delta.actions import Commit
-from log_format.delta.checkpoint_schema import select_actions
+from log_format.delta.checkpoint_schema import SCHEMA, select_actions
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, UnknownTopic
 from log_format.inspection.add_checks import check_statistics, find_times_going_back
 from log_format.inspection.journal import VerifiedTail, verify_tail
@@ -37,6 +41,7 @@ from log_format.segments.footer import Footer, check_magic, decode_footer
 from log_format.segments.run import Run, SegmentRef
 from log_format.segments.segment import decode_row_group
 from log_format.store import ObjectStore
+from log_format.topic.archive import Archive
 from log_format.topic.state import TopicState
 
 Progress = Callable[[int, int], None]
@@ -174,9 +179,10 @@ class _Verification:
     def finish(self, topic: str, store: ObjectStore, clock: Clock) -> None:
         """Finish: ignore segments that left the table while they were read, then look for gaps."""
         if self._damaged:
-            listed = {segment.path for segment in TopicLog(store, topic, clock).refresh().manifest.segments()}
+            listed = _listed_paths(store, topic, clock)
             self.problems += [what for path, what in self._damaged.items() if path in listed]
         for partition, spans in enumerate(self._partitions):
+            self.problems += _archived_twice(partition, spans.spans, self.state)
             self.problems += _gaps(partition, spans.spans, self.state)
 
     def report_partition(self, partition: int, tail: VerifiedTail) -> VerifiedPartition:
@@ -195,6 +201,7 @@ class _Log:
 
     state: TopicState
     segments: list[tuple[SegmentRef, list[Run]]]
+    """Segments of the log, then those of the archive."""
     stats: list[str | None]
     times_ms: list[int]
     removed: set[str]
@@ -234,21 +241,41 @@ def _read_log(store: ObjectStore, topic: str, clock: Clock) -> _Log:
         table = checkpoint.reconcile_log(store, topic, state.version, clock.now_ms(), seen=note)
         if table is None:
             continue  # the log went on, and a newer checkpoint covers this version
+        archive = _archive_table(store, state, clock)
+        if archive is None:
+            continue
         segments = list(checkpoint.live_segments(table))
         if {segment.path for segment, _ in segments} != {segment.path for segment in log.state.manifest.segments()}:
             raise CorruptData(f"Two ways to replay the log of topic {topic!r} give different segments.", topic=topic)
-        adds = select_actions(table, "add")
+        archived = list(checkpoint.live_segments(archive))
+        counted = Archive(len(archived), sum(segment.size_bytes for segment, _ in archived), state.archive.version)
+        if counted != state.archive:
+            said = f"Two ways to replay the log of topic {topic!r} give different archives: {state.archive}, {counted}."
+            raise CorruptData(said, topic=topic)
+        adds = [select_actions(each, "add") for each in (table, archive)]
         return _Log(
             state=state,
-            segments=segments,
-            stats=pc.struct_field(adds, "stats").to_pylist(),
-            times_ms=pc.struct_field(adds, "modificationTime").to_pylist(),
+            segments=[*segments, *archived],
+            stats=[text for each in adds for text in pc.struct_field(each, "stats").to_pylist()],
+            times_ms=[time for each in adds for time in pc.struct_field(each, "modificationTime").to_pylist()],
             removed=checkpoint.removed_paths(table),
             id_problems=list(_id_problems(ids)),
         )
     raise StoreUnavailable(
         layout.log_prefix(topic), "the log grows faster than it can be read", may_have_happened=False
     )
+
+
+def _archive_table(store: ObjectStore, state: TopicState, clock: Clock) -> pa.Table | None:
+    """Return the rows of the archive; None if a checkpoint of a later version exists."""
+    if not state.archive.segment_count:
+        return SCHEMA.empty_table()
+    take = partial(_whole, SCHEMA.empty_table())
+    return read_archive(store, state.topic, state.version, clock.now_ms(), take)
+
+
+def _whole(empty: pa.Table, pieces: Iterator[pa.Table]) -> pa.Table:
+    return pa.concat_tables([empty, *pieces])
 
 
 def _id_problems(ids: Mapping[int, str | None]) -> Iterator[str]:
@@ -259,6 +286,20 @@ def _id_problems(ids: Mapping[int, str | None]) -> Iterator[str]:
             yield f"The commit of version {version} has no txnId."
         elif first.setdefault(commit_id, version) != version:
             yield f"The commits of versions {first[commit_id]} and {version} have one txnId."
+
+
+def _listed_paths(store: ObjectStore, topic: str, clock: Clock) -> set[str]:
+    """Return the paths of all segments that are in the table now."""
+    log = TopicLog(store, topic, clock)
+    for _ in range(limits.LOAD_ATTEMPTS_MAX):
+        state = log.refresh()
+        archive = _archive_table(store, state, clock)
+        if archive is not None:
+            archived = (segment.path for segment, _ in checkpoint.live_segments(archive))
+            return {*archived, *(segment.path for segment in state.manifest.segments())}
+    raise StoreUnavailable(
+        layout.log_prefix(topic), "the log grows faster than it can be read", may_have_happened=False
+    )
 
 
 def _verify_segment(
@@ -306,6 +347,13 @@ def _runs_from_footer(footer: Footer) -> list[Run]:
             max_timestamp_ms=max(group.max_timestamp_ms, before.max_timestamp_ms if before else group.max_timestamp_ms),
         )
     return list(runs.values())
+
+
+def _archived_twice(partition: int, spans: list[tuple[int, int]], state: TopicState) -> Iterator[str]:
+    """Yield a sentence for each range of offsets below the log start that the table has twice."""
+    for (_, end), (start, other_end) in pairwise(sorted(spans)) if state.archive.segment_count else ():
+        if start < min(end, state.log_start(partition)):
+            yield f"Partition {partition} has offsets [{start}, {min(end, other_end)}) twice in the table."
 
 
 def _gaps(partition: int, spans: list[tuple[int, int]], state: TopicState) -> list[str]:

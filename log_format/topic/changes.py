@@ -11,7 +11,7 @@ from log_format import limits
 from log_format.delta.actions import Action, MetaData, Protocol, Remove, Txn
 from log_format.delta.change import Proposal
 from log_format.delta.foreign import FOREIGN_PROPERTY, ForeignCommit
-from log_format.errors import ErrorCode, OffsetOutOfRange, RequestRefused, UnknownPartition, UnknownTopic
+from log_format.errors import BackOff, ErrorCode, OffsetOutOfRange, RequestRefused, UnknownPartition, UnknownTopic
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, TypedColumns
 from log_format.topic.attachment import NO_MOVE, Attachment, LastMove, TopicMove
 from log_format.topic.config import ConfigValue, TopicConfig, check_topic_name
@@ -148,10 +148,16 @@ class DeleteTopic:
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[tuple[str, ...]]:
         """Propose to remove all segments, mark the metadata, and reset the offsets' ``txn`` to 0. Raises ``UnknownTopic``,
-        ``Attached``, ``RequestRefused`` (``TOPIC_HAS_PINS``)."""
+        ``Attached``, ``RequestRefused`` (``TOPIC_HAS_PINS``), and ``BackOff`` while there is an archive."""
         check_incarnation(state, self.topic_id)
         self.move.check(state)
         _refuse_pins(state, now_ms, self.force)
+        if state.archive.segment_count:
+            raise BackOff(
+                f"The table of topic {state.topic!r} still has {state.archive.segment_count} archived segments, which leave it "
+                "before the topic is deleted: delete it again.",
+                topic=state.topic,
+            )
         metadata = moved_metadata(replace(state, erasures=(), pins=()), NO_MOVE)
         metadata.configuration[DELETED_PROPERTY] = "true"
         segments = state.manifest.segments()
@@ -250,12 +256,12 @@ class DeleteAllRecords:
         self.move.check(state)
         partitions = (state.log_starts < state.next_offsets).nonzero()[0].tolist()
         moved = {partition: state.high_watermark(partition) for partition in partitions}
-        starts, removes, _ = log_start_actions(state, moved, now_ms, self.removes_max)
+        starts, removes, _ = log_start_actions(state, moved, now_ms, self.removes_max, is_deleted=True)
         return Proposal(operation="DELETE RECORDS", actions=[*starts, *removes], result=bool(removes))
 
 
 def log_start_actions(
-    state: TopicState, moved: Mapping[int, int], now_ms: int, removes_max: int
+    state: TopicState, moved: Mapping[int, int], now_ms: int, removes_max: int, *, is_deleted: bool = False
 ) -> tuple[list[Txn], list[Remove], tuple[str, ...]]:
     """Return the actions that raise log starts.
 
@@ -264,6 +270,7 @@ def log_start_actions(
         moved: partition -> its new log start.
         now_ms: deletion time of the removed segments.
         removes_max: most segments to remove; the others stay in the table for a later commit.
+        is_deleted: whether the topic is being deleted, and its archive with it.
 
     Returns:
         A ``txn`` per partition, a ``remove`` per segment without readable records, and the paths of those segments.
@@ -272,6 +279,8 @@ def log_start_actions(
         Txn(app_id=f"{LOG_START_APP_ID}{partition}", version=offset, last_updated=now_ms)
         for partition, offset in moved.items()
     ]
+    # Of a topic that keeps an archive maintenance moves them there.
+    removes_max = 0 if state.config.table_retention.keeps_archive and not is_deleted else removes_max
     segments = state.manifest.segments_below(moved, count_max=removes_max)
     removes = [remove_segment(segment, deletion_timestamp_ms=now_ms, data_change=True) for segment in segments]
     return starts, removes, tuple(segment.path for segment in segments)

@@ -25,6 +25,8 @@ PROPERTY_PREFIX: Final = "tidelog."
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _INT64_MAX: Final = 2**63 - 1
+TABLE_AS_LOG: Final = "log"
+"""Value of ``table.retention.*``: rows stay in the table as long as in the log."""
 SUBJECT_CHARACTERS_MAX: Final = 1_000
 """Longest name of a subject of the schema registry."""
 
@@ -83,6 +85,37 @@ class ChoiceSetting:
 
 
 @dataclass(frozen=True, slots=True)
+class TableRetentionSetting:
+    """A setting that says how much of the table stays: ``log`` for as much as the log has, -1 for all, else a number."""
+
+    default: str = TABLE_AS_LOG
+
+    def parse(self, value: object) -> int | str:
+        """Return ``log`` or the number, of an ``int`` or of text. Raises ``ValueError`` for anything else."""
+        if value == TABLE_AS_LOG:
+            return TABLE_AS_LOG
+        try:
+            return IntegerSetting(-1, -1).parse(value)
+        except ValueError:
+            raise ValueError(f"must be {TABLE_AS_LOG!r} or an integer from -1 to {_INT64_MAX}") from None
+
+
+class TableRetention(NamedTuple):
+    """How long rows stay in a topic's table: milliseconds and bytes, each None for as long as in the log, -1 for no limit."""
+
+    retention_ms: int | None
+    retention_bytes: int | None
+
+    @property
+    def keeps_archive(self) -> bool:
+        """Whether rows stay in the table after they have left the log."""
+        return self.retention_ms is not None or self.retention_bytes is not None
+
+
+NO_TABLE_RETENTION: Final = TableRetention(None, None)
+
+
+@dataclass(frozen=True, slots=True)
 class SubjectSetting:
     """A setting that names a subject of the schema registry; empty: none."""
 
@@ -95,42 +128,48 @@ class SubjectSetting:
         raise ValueError(f"must be the name of a subject, at most {SUBJECT_CHARACTERS_MAX} printable characters")
 
 
-SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting | SubjectSetting]] = MappingProxyType(
-    {
-        "retention.ms": IntegerSetting(604_800_000, -1),
-        "retention.bytes": IntegerSetting(-1, -1),
-        "cleanup.policy": ChoiceSetting("delete", ("delete", "compact", "compact,delete", "")),
-        "delete.retention.ms": IntegerSetting(86_400_000, 0),
-        "min.compaction.lag.ms": IntegerSetting(0, 0),
-        "max.message.bytes": IntegerSetting(limits.RECORD_BYTES_DEFAULT, 0),
-        "flush.ms": IntegerSetting(250, 0, limits.FLUSH_MS_MAX),
-        "flush.bytes": IntegerSetting(8 * 1024 * 1024, 1),
-        "compression.type": ChoiceSetting("zstd", ("zstd", "lz4", "snappy", "gzip", "uncompressed")),
-        "message.timestamp.type": ChoiceSetting("CreateTime", ("CreateTime", "LogAppendTime")),
-        "message.timestamp.before.max.ms": IntegerSetting(_INT64_MAX, 0),
-        "message.timestamp.after.max.ms": IntegerSetting(_INT64_MAX, 0),
-        "producer.id.expiration.ms": IntegerSetting(limits.PRODUCER_EXPIRATION_MS, 1),
-        "owners": IntegerSetting(1, 1, limits.TOPIC_OWNERS_MAX),
-        "commit.mode": ChoiceSetting("auto", ("auto", "own", "shared")),
-        "delay.max.ms": IntegerSetting(limits.DELAY_MS_DEFAULT, 0, limits.DELAY_MS_MAX),
-        "drain.ms": IntegerSetting(limits.DRAIN_MS, 1_000, 86_400_000),
-        "deleted.file.retention.ms": IntegerSetting(
-            limits.DELETED_FILE_RETENTION_MS, 0, limits.DELETED_FILE_RETENTION_MS_MAX
-        ),
-        "deleted.file.retention.count": IntegerSetting(limits.DELETED_FILES_KEPT, -1),
-        "commit.retention.count": IntegerSetting(limits.COMMITS_KEPT, -1),
-        "erase.grace.ms": IntegerSetting(86_400_000, 0, 604_800_000),
-        "erase.keep": ChoiceSetting("key", ("key", "nothing")),
-        "value.schema": SubjectSetting(),
-        "key.schema": SubjectSetting(),
-        "data.on.error": ChoiceSetting("reject", ("dead-letter", "mark", "reject")),
-        "data.backfill": ChoiceSetting("off", ("off", "on")),
-        "value.keep": ChoiceSetting("true", ("false", "true")),
-    }
+SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting | SubjectSetting | TableRetentionSetting]] = (
+    MappingProxyType(
+        {
+            "retention.ms": IntegerSetting(604_800_000, -1),
+            "retention.bytes": IntegerSetting(-1, -1),
+            "table.retention.ms": TableRetentionSetting(),
+            "table.retention.bytes": TableRetentionSetting(),
+            "cleanup.policy": ChoiceSetting("delete", ("delete", "compact", "compact,delete", "")),
+            "delete.retention.ms": IntegerSetting(86_400_000, 0),
+            "min.compaction.lag.ms": IntegerSetting(0, 0),
+            "max.message.bytes": IntegerSetting(limits.RECORD_BYTES_DEFAULT, 0),
+            "flush.ms": IntegerSetting(250, 0, limits.FLUSH_MS_MAX),
+            "flush.bytes": IntegerSetting(8 * 1024 * 1024, 1),
+            "compression.type": ChoiceSetting("zstd", ("zstd", "lz4", "snappy", "gzip", "uncompressed")),
+            "message.timestamp.type": ChoiceSetting("CreateTime", ("CreateTime", "LogAppendTime")),
+            "message.timestamp.before.max.ms": IntegerSetting(_INT64_MAX, 0),
+            "message.timestamp.after.max.ms": IntegerSetting(_INT64_MAX, 0),
+            "producer.id.expiration.ms": IntegerSetting(limits.PRODUCER_EXPIRATION_MS, 1),
+            "owners": IntegerSetting(1, 1, limits.TOPIC_OWNERS_MAX),
+            "commit.mode": ChoiceSetting("auto", ("auto", "own", "shared")),
+            "delay.max.ms": IntegerSetting(limits.DELAY_MS_DEFAULT, 0, limits.DELAY_MS_MAX),
+            "drain.ms": IntegerSetting(limits.DRAIN_MS, 1_000, 86_400_000),
+            "deleted.file.retention.ms": IntegerSetting(
+                limits.DELETED_FILE_RETENTION_MS, 0, limits.DELETED_FILE_RETENTION_MS_MAX
+            ),
+            "deleted.file.retention.count": IntegerSetting(limits.DELETED_FILES_KEPT, -1),
+            "commit.retention.count": IntegerSetting(limits.COMMITS_KEPT, -1),
+            "erase.grace.ms": IntegerSetting(86_400_000, 0, 604_800_000),
+            "erase.keep": ChoiceSetting("key", ("key", "nothing")),
+            "value.schema": SubjectSetting(),
+            "key.schema": SubjectSetting(),
+            "data.on.error": ChoiceSetting("reject", ("dead-letter", "mark", "reject")),
+            "data.backfill": ChoiceSetting("off", ("off", "on")),
+            "value.keep": ChoiceSetting("true", ("false", "true")),
+        }
+    )
 )
 
 OWN_SETTINGS: Final = frozenset(
     {
+        "table.retention.ms",
+        "table.retention.bytes",
         "producer.id.expiration.ms",
         "owners",
         "deleted.file.retention.ms",
@@ -309,6 +348,14 @@ class TopicConfig:
         """Where the topic's appends are committed: ``commit.mode``, but a topic that leaves values out has its own commits, since
         a journal has no columns that stand for them."""
         return "own" if self.choice("value.keep") == "false" else self.choice("commit.mode")
+
+    @property
+    def table_retention(self) -> TableRetention:
+        """How long rows stay in the table."""
+        if "table.retention.ms" not in self.overrides and "table.retention.bytes" not in self.overrides:
+            return NO_TABLE_RETENTION
+        values = (self.overrides.get(f"table.retention.{unit}") for unit in ("ms", "bytes"))
+        return TableRetention(*(value if isinstance(value, int) else None for value in values))
 
     @property
     def deletes_old(self) -> bool:

@@ -49,13 +49,20 @@ class RequestErasure:
             raise RequestRefused(f"A request to erase names {what}, not {len(self.erasure.wanted)}.")
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[Erasure]:
-        """Propose the table's metadata with the request. Raises ``UnknownTopic``, ``TopicMoved``, and ``BackOff`` if too many
-        requests wait for maintenance."""
+        """Propose the table's metadata with the request. Raises ``UnknownTopic``, ``TopicMoved``, ``RequestRefused`` for a topic
+        with an archive, and ``BackOff`` if too many requests wait for maintenance."""
         check_incarnation(state, self.topic_id)
         known = next((one for one in state.erasures if one.erasure_id == self.erasure.erasure_id), None)
         if known is not None:
             return Proposal(operation="ERASE", actions=(), result=known)
         self.move.check(state)
+        if state.config.table_retention.keeps_archive or state.archive.segment_count:
+            raise RequestRefused(
+                f"Topic {state.topic!r} keeps rows in its table that have left the log (table.retention.*), and these can't be "
+                f"erased yet. Nothing was recorded. 'tidelog topic alter {state.topic} -c table.retention.ms=log -c "
+                "table.retention.bytes=log' removes them from the table with the next rounds of maintenance.",
+                topic=state.topic,
+            )
         ends = tuple(state.next_offsets.tolist())
         wanted = msgspec.structs.replace(self.erasure, ends=ends, requested_ms=now_ms)
         altered = replace(state, erasures=(*state.erasures, wanted), has_table_feature=True)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from log_format.delta.actions import Action
 from log_format.delta.change import Proposal
+from log_format.delta.table import NO_LOG
 from log_format.errors import BackOff, ErrorCode, RequestRefused, UnknownTopic
 from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import moved_metadata
@@ -52,6 +53,8 @@ class OlderVersion:
     """Settings at that time."""
     looked_at_ms: int
     """When it was looked at, in ms since the epoch."""
+    archive_version: int = NO_LOG
+    """The archive (``TopicState.archive.version``) at that time, whose files may be the version's, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +135,7 @@ class CreatePin:
         else:
             is_fresh = now_ms - self.older.looked_at_ms < LOOKED_MS_MAX
             is_unchanged = self.older.retention == FileRetention.of(state) and state.manifest.has_all(self.older.live)
+            is_unchanged = is_unchanged and self.older.archive_version == state.archive.version
             is_as_seen = is_fresh and is_unchanged
         if not is_as_seen:
             raise LookAgain(f"What keeps version {self.older.version} changed meanwhile: try again.", topic=state.topic)

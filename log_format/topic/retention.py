@@ -3,7 +3,8 @@
 Each partition loses whole runs from its beginning: those whose largest timestamp is too old, and those that the newest
 ``retention.bytes`` do not need. Log starts move past these runs. The same commit removes segments without readable records, and
 further commits do if there are many; but the newest segment of a partition stays. Segments that a deletion of records left over
-are removed, too. A topic whose ``cleanup.policy`` lacks ``delete`` keeps everything.
+are removed, too. A topic whose ``cleanup.policy`` lacks ``delete`` keeps everything. Of a topic that keeps its rows in the table
+(``table.retention.*``) the segments are not removed, but archived (``log_format.topic.archiving``).
 """
 
 from __future__ import annotations

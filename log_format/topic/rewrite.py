@@ -101,7 +101,8 @@ class Rewrite:
             columns = state.columns.merged_with(self.columns)
         except TypeConflict:
             return Proposal(operation="OPTIMIZE", actions=(), result=RewriteOutcome.OVERTAKEN)
-        kept = [new for new in self.added if new.run.end_offset > state.log_start(new.run.partition)]
+        keeps_all = state.config.table_retention.keeps_archive
+        kept = [new for new in self.added if keeps_all or new.run.end_offset > state.log_start(new.run.partition)]
         loses = self.changes_records or sum(new.run.record_count for new in kept) != self.source_record_count
         actions = columns_actions(state, columns)
         actions += [remove_segment(source, deletion_timestamp_ms=now_ms, data_change=loses) for source in self.sources]

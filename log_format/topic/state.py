@@ -35,6 +35,7 @@ from log_format.errors import CorruptData, TopicReplaced, UnknownTopic
 from log_format.manifest.manifest import Manifest
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns
 from log_format.topic.applied_transactions import NO_TRANSACTIONS, AppliedTransactions
+from log_format.topic.archive import NO_ARCHIVE, Archive, archive_after, is_archived
 from log_format.topic.attachment import Attachment, LastMove, parse_attachment, parse_last_move
 from log_format.topic.config import PROPERTY_PREFIX, TopicConfig
 from log_format.topic.erasures import Erasure, parse_erasures
@@ -56,8 +57,7 @@ EMPTY_REQUEST_APP_ID: Final = "empty-request-"
 KEYS_COMPACTED_APP_ID: Final = "keys-compacted-"
 ERASED_APP_ID: Final = "erased-"
 TAG_REPAIRED: Final = "tidelog.repaired"
-"""Tag of a commit (``commitInfo.tags``) that follows a damaged part of the log: the checkpoint of its version has
-what is left."""
+"""Tag of a commit (``commitInfo.tags``) behind a damaged part of the log: the checkpoint of its version has what is left."""
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _TIME: Final = re.compile(r"[0-9]{1,18}")
 _KINDS: Final = {
@@ -84,8 +84,7 @@ class TopicState:
     config: TopicConfig
     created_at_ms: int
     modification_time_ms: int
-    """Largest modification time of all segments. The next segment gets a larger one, so that readers by time keep the order of
-    offsets."""
+    """Largest modification time of all segments. The next segment gets a larger one, so that readers by time keep the order."""
     next_offsets: Offsets
     log_starts: Offsets
     keys_compacted: Offsets
@@ -100,18 +99,19 @@ class TopicState:
     last_move: LastMove | None = None
     """When and why the topic was moved to its place; None if it has been there since its creation."""
     moved_version: int = field(default=NO_LOG, compare=False)
-    """Version of the last change of place or number; after loading a checkpoint, which does not say it, that of the
-    checkpoint."""
+    """Version of the last change of place or number; after loading a checkpoint, which does not say it, the checkpoint's."""
     columns: TypedColumns = NO_TYPED_COLUMNS
     """Typed columns of the table."""
     is_guarded: bool = False
     """Whether the table's protocol keeps other writers away."""
     has_table_feature: bool = False
-    """Whether the table's protocol keeps away releases that do not know erasures and pins."""
+    """Whether the table's protocol keeps away releases that do not know archives, erasures and pins."""
     erasures: tuple[Erasure, ...] = ()
     """Requests to erase, in the order in which they came, until nothing of what they erased is in the store."""
     pins: tuple[Pin, ...] = ()
     """Versions that stay readable, by name."""
+    archive: Archive = NO_ARCHIVE
+    """The segments that are in the table, but not in the log."""
     foreign: ForeignWrites = NOTHING_FOREIGN
     """Writes by other writers that are not put back yet."""
     undrained_count: int = 0
@@ -213,9 +213,11 @@ class TopicState:
         newest = state.modification_time_ms
         expected = state.next_offsets.copy()
         added = []
+        archive, archived = state._archive_after(commit, log_starts)
         for action in commit.adds:
-            if action.path in foreign.touched and self.manifest.has_all([plain_path(action.path)]):
-                continue  # named again after a foreign commit that touched it
+            is_again = action.path in foreign.touched and self.manifest.has_all([plain_path(action.path)])
+            if is_archived(action) or is_again:  # named again after a foreign commit that touched it
+                continue
             segment, runs = decode_segment_add(action)
             for run in runs:
                 state._check_partition(run.partition, segment.path)
@@ -227,7 +229,7 @@ class TopicState:
                 expected[run.partition] = max(int(expected[run.partition]), run.end_offset)
             added.append((segment, runs))
             newest = max(newest, action.modification_time)
-        state.manifest.replace((plain_path(action.path) for action in commit.removes), added, log_starts)
+        state.manifest.replace([*archived, *(plain_path(action.path) for action in commit.removes)], added, log_starts)
         if expected.tobytes() != next_offsets.tobytes():  # numpy's comparison takes 60 us with cold caches
             raise state._corrupt("the next offsets of its txn actions are not those of its segments")
         if log_starts is not state.log_starts:
@@ -237,6 +239,7 @@ class TopicState:
             state,
             **offsets,
             modification_time_ms=newest,
+            archive=archive,
             producers=producers_after(commit, state.producers, state.config),
             transactions=state.transactions.after(commit),
         )
@@ -289,7 +292,7 @@ class TopicState:
         changes["erasures"] = () if deleted else parse_erasures(self.topic, properties)
         if deleted or metadata.id != self.topic_id:
             changes |= dict.fromkeys(_KINDS.values(), _zeros(0))
-            changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id}
+            changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id, "archive": NO_ARCHIVE}
             changes |= {"created_at_ms": metadata.created_time or 0}
             changes |= {"producers": NO_PRODUCERS, "transactions": NO_TRANSACTIONS}
         count_text = properties.get(PARTITION_COUNT_PROPERTY, "")
@@ -305,6 +308,12 @@ class TopicState:
                 known = changes.get(name, getattr(self, name))
                 changes[name] = _frozen(np.concatenate([known, grown])) if len(known) else grown
         return replace(self, partition_count=count, **changes)
+
+    def _archive_after(self, commit: Commit, log_starts: Offsets) -> tuple[Archive, list[str]]:
+        try:
+            return archive_after(self.archive, commit, self.manifest, log_starts, self.version)
+        except ValueError as problem:
+            raise self._corrupt(str(problem)) from problem
 
     def _columns_of(self, schema: str) -> TypedColumns:
         try:

@@ -19,23 +19,24 @@ from compaction.job import Job
 from compaction.policy import Policy
 from compaction.workers import LocalWorkers
 from log_format.checkpoints import checkpoint
+from log_format.checkpoints.archive_rows import archived_files
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committer
 from log_format.errors import RequestRefused, TidelogError
 from log_format.inspection.verify import verify_topic
 from log_format.segments.reader import SegmentReader
-from log_format.segments.scan import scan_segment
 from log_format.stores.memory import MemoryStore
 from log_format.topic import producer_id
 from log_format.topic.append import Append, Batch
 from log_format.topic.append_outcome import Duplicate
+from log_format.topic.archiving import ArchivedFile, RemoveArchived
 from log_format.topic.changes import AlterTopic, CreateTopic, DeleteRecords, DeleteTopic
 from log_format.topic.config import TopicConfig
-from log_format.topic.live_segments import live_segments
 from log_format.topic.producers import ProducerStamp
 from tests.support.clocks import ManualClock
 from tests.support.collected_events import CollectedEvents
 from tests.support.records import batch_of
+from tests.support.table_rows import rows_by_log
 
 PARTITIONS = 2
 HOUR_MS = 3_600_000
@@ -60,6 +61,8 @@ class ModelPartition:
     records: list[Kept] = field(default_factory=list)
     log_start: int = 0
     present: set[int] = field(default_factory=set)
+    archived: set[int] = field(default_factory=set)
+    """Offsets below the log start whose rows must be in the table."""
 
 
 class MaintenanceMachine(RuleBasedStateMachine):
@@ -159,6 +162,8 @@ class MaintenanceMachine(RuleBasedStateMachine):
         commits_kept=st.sampled_from([-1, 0, 3]),
         files_kept_hours=st.sampled_from([1, 20]),
         files_kept=st.sampled_from([-1, 0, 3]),
+        table_hours=st.sampled_from([None, -1, 30]),
+        table_bytes=st.sampled_from([None, -1, 9_000]),
     )
     def configure(
         self,
@@ -170,6 +175,8 @@ class MaintenanceMachine(RuleBasedStateMachine):
         commits_kept: int,
         files_kept_hours: int,
         files_kept: int,
+        table_hours: int | None,
+        table_bytes: int | None,
     ) -> None:
         config: dict[str, int | str | None] = {
             "cleanup.policy": policy,
@@ -180,6 +187,8 @@ class MaintenanceMachine(RuleBasedStateMachine):
             "commit.retention.count": commits_kept,
             "deleted.file.retention.ms": files_kept_hours * HOUR_MS,
             "deleted.file.retention.count": files_kept,
+            "table.retention.ms": "log" if table_hours is None else max(-1, table_hours * HOUR_MS),
+            "table.retention.bytes": "log" if table_bytes is None else table_bytes,
         }
         self.committer.commit(AlterTopic(partition_count=None, config=config))
 
@@ -198,6 +207,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         for partition in range(PARTITIONS):
             self.expired(partition, self.log.state.log_start(partition), stored[partition])
         self.compacted()
+        self.left_the_table()
 
     @rule()
     def write_checkpoint(self) -> None:
@@ -211,7 +221,13 @@ class MaintenanceMachine(RuleBasedStateMachine):
 
     @rule()
     def make_anew(self) -> None:
+        self.log.refresh()
+        state, files = self.log.state, archived_files(self.store, self.log.state, self.clock.now_ms())
+        gone = [ArchivedFile(*file) for file in zip(*(each.to_pylist() for each in files.columns), strict=True)]
+        change = RemoveArchived(topic_id=state.existing_id, archive_version=state.archive.version, files=gone)
+        assert self.committer.commit(change).result
         self.committer.commit(DeleteTopic())
+        assert rows_by_log(self.store, "t", self.clock) == []
         self.create()
         self.producer = producer_id.issue(producer_id.PLAIN, self.clock.now_ms(), f"{next(self.numbers):020x}", b"key")
 
@@ -226,8 +242,10 @@ class MaintenanceMachine(RuleBasedStateMachine):
             of_partition = self.model[partition]
             visible = [row for row in rows[partition] if row[0] >= of_partition.log_start]
             assert visible == [self.row(of_partition.records[offset]) for offset in sorted(of_partition.present)]
-            for offset, *_ in rows[partition]:
-                assert offset < len(of_partition.records)
+            below = [row for row in rows[partition] if row[0] < of_partition.log_start]
+            assert below == [self.row(of_partition.records[offset]) for offset in sorted({row[0] for row in below})]
+            assert of_partition.archived <= {row[0] for row in below}
+        assert TopicLog(self.store, "t", self.clock).refresh().archive.counts == self.log.state.archive.counts
 
     def teardown(self) -> None:
         report = verify_topic(self.store, "t", clock=self.clock)
@@ -237,6 +255,8 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def moved(self, partition: int, log_start: int) -> None:
         of_partition = self.model[partition]
         of_partition.log_start = log_start
+        if self.log.state.config.table_retention.keeps_archive:
+            of_partition.archived |= {offset for offset in of_partition.present if offset < log_start}
         of_partition.present = {offset for offset in of_partition.present if offset >= log_start}
 
     def stored_runs(self, partition: int) -> list[tuple[int, int]]:
@@ -282,6 +302,23 @@ class MaintenanceMachine(RuleBasedStateMachine):
                 assert lag_ms == 0 or self.clock.now_ms() - record.timestamp_ms >= lag_ms
             of_partition.present = found
 
+    def left_the_table(self) -> None:
+        """What left the table after it had left the log, it might."""
+        config = self.log.state.config
+        retention_ms, retention_bytes = config.table_retention
+        rows = self.read_every_row()
+        for partition, of_partition in enumerate(self.model):
+            found = {row[0] for row in rows[partition]}
+            newest = {record.key: record.offset for record in of_partition.records}
+            for offset in of_partition.archived - found:
+                record = of_partition.records[offset]
+                by_age = retention_ms is not None and 0 <= retention_ms < self.clock.now_ms() - record.timestamp_ms
+                by_size = retention_bytes is not None and retention_bytes >= 0
+                by_key = "compact" in config.choice("cleanup.policy") and record.key is not None
+                superseded = by_key and (newest[record.key] > offset or record.value is None)
+                assert by_age or by_size or superseded or not config.table_retention.keeps_archive
+            of_partition.archived &= found
+
     def read_by_offset(self, partition: int) -> list[tuple[int, bytes | None, bytes | None]]:
         """As a gateway that has just started reads."""
         log = TopicLog(self.store, "t", self.clock)
@@ -295,15 +332,10 @@ class MaintenanceMachine(RuleBasedStateMachine):
 
     def read_every_row(self) -> list[list[tuple[int, bytes | None, bytes | None]]]:
         """As a Delta reader does: all live files, ordered by their modification times, whatever the log starts are."""
-        self.log.refresh()
-        table = checkpoint.reconcile_log(self.store, "t", self.log.state.version, self.clock.now_ms())
-        assert table is not None
         rows: list[list[tuple[int, bytes | None, bytes | None]]] = [[] for _ in range(PARTITIONS)]
-        for live in live_segments(table):
-            for part in scan_segment(self.store, "t", live.segment):
-                columns = (part.column(name).to_pylist() for name in ("partition", "offset", "key", "value"))
-                for partition, *row in zip(*columns, strict=True):
-                    rows[partition].append(tuple(row))
+        self.log.refresh()
+        for partition, offset, key, value in rows_by_log(self.store, "t", self.clock):
+            rows[partition].append((offset, key, value))
         return rows
 
     def row(self, record: Kept) -> tuple[int, bytes | None, bytes | None]:

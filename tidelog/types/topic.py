@@ -63,6 +63,13 @@ class TableCommit(msgspec.Struct, frozen=True, kw_only=True):
     removed: int = 0
 
 
+class TopicArchive(msgspec.Struct, frozen=True, kw_only=True):
+    """The segments that are in a topic's table, but not in its log any more: how many, and their stored bytes."""
+
+    segments: int = 0
+    size_bytes: int = 0
+
+
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic with its partitions and all settings, defaults included."""
 
@@ -77,6 +84,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int = 0
     """Creation time in milliseconds since the epoch."""
     commit: TopicCommit = msgspec.field(default_factory=TopicCommit)
+    archive: TopicArchive = msgspec.field(default_factory=TopicArchive)
     columns: tuple[TopicColumn, ...] = ()
     """Typed columns of the table, if the topic was described and has any; members of structs by their path."""
 

@@ -52,6 +52,7 @@ def cost(
         requests, passed_s = _counted(urls, call.token_file, call.timeout * 1000, seconds)
         after = _topics(admin, topic)
         stored_bytes = sum(part.size_bytes for one in after for part in one.partitions)
+        stored_bytes += sum(one.archive.size_bytes for one in after)
         if topic is None:
             found = estimated(requests, passed_s, stored_bytes)
         else:

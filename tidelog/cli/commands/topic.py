@@ -41,6 +41,20 @@ ConfigOption = Annotated[
     ),
 ]
 
+RetentionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--retention", metavar="TIME", help="How long records stay in the log: retention.ms. 7d, or 'forever'."
+    ),
+]
+TableRetentionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--table-retention",
+        metavar="TIME",
+        help="How long their rows stay in the table: table.retention.ms. 365d, 'forever', or 'log': as long as in the log.",
+    ),
+]
 ValueSchemaOption = Annotated[
     str | None,
     typer.Option(
@@ -62,6 +76,8 @@ def create(
     *,
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="Number of partitions.")] = 1,
     config: ConfigOption = None,
+    retention: RetentionOption = None,
+    table_retention: TableRetentionOption = None,
     value_schema: ValueSchemaOption = None,
     key_schema: KeySchemaOption = None,
     if_not_exists: Annotated[
@@ -76,10 +92,11 @@ def create(
     Examples:
       tidelog topic create orders --partitions 8
       tidelog topic create orders --value-schema orders-value
+      tidelog topic create events --retention 7d --table-retention forever
       tidelog topic create clicks -p 4 -c retention.ms=7d -c flush.ms=50 --if-not-exists
     """
     with call.admin() as admin:
-        settings = _settings(config) | _subjects(value_schema, key_schema)
+        settings = _settings(config) | _retention(retention, table_retention) | _subjects(value_schema, key_schema)
         try:
             topic = admin.create_topic(name, partitions, settings, exist_ok=if_not_exists)
         except TopicAlreadyExists:
@@ -156,6 +173,8 @@ def alter(
             autocompletion=complete_setting_names,
         ),
     ] = None,
+    retention: RetentionOption = None,
+    table_retention: TableRetentionOption = None,
     value_schema: ValueSchemaOption = None,
     key_schema: KeySchemaOption = None,
     backfill: Annotated[
@@ -181,6 +200,7 @@ def alter(
     """
     with call.admin() as admin:
         changes: dict[str, int | str | None] = {**_settings(config), **dict.fromkeys(reset_config or ())}
+        changes |= _retention(retention, table_retention)
         changes |= _subjects(value_schema, key_schema) | ({"data.backfill": "on"} if backfill else {})
         if partitions is None and not changes:
             raise ValueError("there is nothing to change: give --partitions, --config or --reset-config")
@@ -259,6 +279,11 @@ def _show(topic: Topic, as_json: bool, schemas: Iterable[str] = ()) -> None:
     console.print(f"created  {time_text(topic.created_at)}", markup=False)
     console.print(f"table    {topic.table_uri} (version {topic.table_version})", markup=False)
     console.print(f"commits  {_commits(topic.commit)}", markup=False)
+    if topic.archive.segments:
+        archive = (
+            f"{counted(topic.archive.segments, 'segment')} below the log starts, {topic.archive.size_bytes:,} bytes"
+        )
+        console.print(f"archive  {archive}", markup=False)
     if topic.commit.flush_savings_ms is not None:
         console.print(f"flushes  {_flushes(topic.commit)}", markup=False)
     for line in schemas:
@@ -317,6 +342,14 @@ def _differences(topic: Topic, partitions: int, settings: Mapping[str, int | str
     if not found:
         return f"with further settings: 'tidelog topic describe {topic.name}' shows them"
     return f"and differs from the request: {'; '.join(found)}"
+
+
+def _retention(retention: str | None, table_retention: str | None) -> dict[str, int | str]:
+    """Return the settings of the options ``--retention`` and ``--table-retention``."""
+    given = {"retention.ms": retention, "table.retention.ms": table_retention}
+    return {
+        name: -1 if text == "forever" else setting_value(name, text) for name, text in given.items() if text is not None
+    }
 
 
 def _subjects(value_schema: str | None, key_schema: str | None) -> dict[str, str]:

@@ -81,7 +81,8 @@ function Timeline({ topic }) {
       ${topic.partition_count > 1 && html`<${Field} label="Partition" type="number" min="0" max=${topic.partition_count - 1} value=${where.partition} onChange=${(event) => see({ partition: event.target.value || 0, offset: "earliest", shown: 10 })} />`}</div>
     <${Commits} topic=${topic.name} />
     <p class="muted">${topic.commit.undrained_records > 0 && `${plural(topic.commit.undrained_records, "record")} not drained from journal ${topic.commit.journal} yet.`}
-      ${keep < 0 ? " No retention by time." : ` Records are deleted ${duration(keep)} after their timestamps.`}</p>
+      ${keep < 0 ? " No retention by time." : ` Records leave the log ${duration(keep)} after their timestamps.`}
+      ${topic.archive && ` The table keeps ${plural(topic.archive.segments, "segment")} more, ${bytes(topic.archive.size_bytes)}, below the log starts.`}</p>
     <${Loaded} from=${plan}>${({ segments, next_offset: next, high_watermark: end }) => html`
       ${segments.length > 0 && html`<${Strip} segments=${segments} />`}
       <${Table} label="Segments" columns=${SEGMENTS} rows=${segments.slice(-where.shown).reverse()} rowKey=${(row) => row.key} empty="No segments from here on" />
