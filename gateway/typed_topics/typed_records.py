@@ -138,9 +138,10 @@ def _of_columns(
 
 def _are_small(incoming: IncomingRecords, column: pa.Array, data: GivenColumns, config: TopicConfig) -> bool:
     """Return whether no document has to be made to know that it is not too large."""
-    largest_bytes = largest_at_most(column) + largest_record_bytes(incoming.records)
-    is_large = largest_bytes > config.integer("max.message.bytes")
-    return not is_large and bytes_at_most(column) <= _LEFT_OUT_RATIO * data.bytes_max
+    together_bytes = bytes_at_most(column)
+    room = config.integer("max.message.bytes") - largest_record_bytes(incoming.records)
+    is_large = together_bytes > room and largest_at_most(column) > room
+    return not is_large and together_bytes <= _LEFT_OUT_RATIO * data.bytes_max
 
 
 def _judged(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -92,7 +93,7 @@ def bytes_at_most(values: pa.Array) -> int:
 
 def bytes_at_most_within(values: pa.Array, bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return an upper bound of the bytes of the documents from each of ``bounds`` to the next one, without rendering them."""
-    arrow, counts = values.type, np.diff(bounds)
+    arrow, counts = values.type, bounds[1:] - bounds[:-1]  # which numpy's own diff takes ten times as long for
     if pa.types.is_struct(arrow):
         names = sum(len(_literal(field.name)) + 1 for field in arrow)
         children = [bytes_at_most_within(values.field(index), bounds) for index in range(arrow.num_fields)]
@@ -101,14 +102,16 @@ def bytes_at_most_within(values: pa.Array, bounds: npt.NDArray[np.int64]) -> npt
         first, count = _span(values)
         within = np.asarray(values.offsets)[bounds] - first
         parts = [values.keys, values.items] if pa.types.is_map(arrow) else [values.values]
-        items = [bytes_at_most_within(part.slice(first, count), within) + np.diff(within) for part in parts]
+        items = [bytes_at_most_within(part.slice(first, count), within) + within[1:] - within[:-1] for part in parts]
         return sum(items, 4 * counts)
     if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
         offsets = (
             np.frombuffer(values.buffers()[1], np.int32)[values.offset :] if len(values) else np.zeros(1, np.int32)
         )
         grown = 2 if pa.types.is_binary(arrow) else _ESCAPE_BYTES_MAX if _needs_escapes(_data(values)) else 1
-        sizes: npt.NDArray[np.int64] = grown * np.diff(offsets[bounds]).astype(np.int64) + 6 * counts
+        sizes: npt.NDArray[np.int64] = (
+            grown * (offsets[bounds[1:]] - offsets[bounds[:-1]]).astype(np.int64) + 6 * counts
+        )
         return sizes
     most: int = arrow.precision + 6 if pa.types.is_decimal(arrow) else _MOMENT_BYTES + 4
     return most * counts
@@ -249,6 +252,7 @@ def _joined(parts: _Parts, count: int) -> pa.StringArray:
     return pc.binary_join_element_wise(*merged, "")
 
 
+@lru_cache(maxsize=1024)
 def _literal(name: str) -> str:
     return json.dumps(name, ensure_ascii=False) + ":"
 

@@ -240,7 +240,8 @@ class _Fitting:
             most = _EXACT_INTEGER_MAX[arrow.bit_width]
             what = "its column can't have all of its digits"
             return self._without(values, _beyond(values, -most, most), rows, path, what).cast(arrow)
-        values = self._without(values, pc.invert(pc.is_finite(values)), rows, path, "it must be a finite number")
+        if values.null_count or not np.isfinite(values.to_numpy()).all():
+            values = self._without(values, pc.invert(pc.is_finite(values)), rows, path, "it must be a finite number")
         found = values.cast(arrow)
         if arrow.bit_width < values.type.bit_width:
             lossy = pc.not_equal(found.cast(values.type), values)
@@ -265,7 +266,8 @@ class _Fitting:
             return self._without(whole, lossy, rows, path, "it has parts of a microsecond").view(TIMESTAMP)
         factor = _MICROSECONDS[unit]
         wrong = _beyond(numbers, -(-TIMESTAMP_US_MIN // factor), TIMESTAMP_US_MAX // factor)
-        return pc.multiply(self._without(numbers, wrong, rows, path, _YEARS), factor).view(TIMESTAMP)
+        numbers = self._without(numbers, wrong, rows, path, _YEARS)
+        return (numbers if factor == 1 else pc.multiply(numbers, factor)).view(TIMESTAMP)
 
     def _dates(self, values: pa.Array, rows: Rows, path: str) -> pa.Array:
         is_64 = pa.types.is_date64(values.type)
@@ -273,8 +275,10 @@ class _Fitting:
         wrong = _beyond(numbers, DATE_MIN, DATE_MAX)
         return self._without(numbers, wrong, rows, path, _YEARS).cast(pa.int32()).view(pa.date32())
 
-    def _without(self, values: pa.Array, wrong: pa.BooleanArray, rows: Rows, path: str, what: str) -> pa.Array:
-        """Return the values with null for the wrong ones, which are noted."""
+    def _without(self, values: pa.Array, wrong: pa.BooleanArray | None, rows: Rows, path: str, what: str) -> pa.Array:
+        """Return the values with null for the wrong ones (None: none is), which are noted."""
+        if wrong is None:
+            return values
         wrong = pc.fill_null(wrong, False)
         if not pc.any(wrong).as_py():
             return values
@@ -282,10 +286,16 @@ class _Fitting:
         return pc.if_else(wrong, pa.scalar(None, values.type), values)
 
 
-def _beyond(values: pa.Array, low: int, high: int) -> pa.BooleanArray:
-    """Return which integers are outside ``[low, high]``, of which the type may only have a part."""
+def _beyond(values: pa.Array, low: int, high: int) -> pa.BooleanArray | None:
+    """Return which integers are outside ``[low, high]``, of which the type may only have a part; None if none is."""
     width, is_signed = values.type.bit_width, pa.types.is_signed_integer(values.type)
     least, most = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if is_signed else (0, 2**width - 1)
+    if least >= low and most <= high:
+        return None
+    found = pc.min_max(values)
+    smallest, largest = found["min"].as_py(), found["max"].as_py()
+    if smallest is None or (smallest >= low and largest <= high):
+        return None
     wrong = pa.repeat(False, len(values))
     if least < low:
         wrong = pc.or_(wrong, pc.less(values, pa.scalar(low, values.type)))

@@ -30,6 +30,7 @@ def _fit(shape: Shape, values: pa.Array, **member: Any) -> tuple[list[Any], dict
     ("shape", "given", "good", "bad"),
     [
         (_INT, pa.uint64(), [0, 2**31 - 1], [2**31, 2**64 - 1]),
+        (_INT, pa.int64(), [-(2**31)], [-(2**31) - 1]),
         (_LONG, pa.uint64(), [2**63 - 1], [2**63]),
         (_LONG, pa.int8(), [-128], []),
         (_DOUBLE, pa.int64(), [2**53, -(2**53)], [2**53 + 1]),
