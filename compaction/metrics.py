@@ -63,6 +63,8 @@ class Metrics:
             "Segments that topics with data.backfill still had without columns when the last round ended.",
         )
         self._untyped_bytes = self._gauge("untyped_bytes", "Stored bytes of these segments.")
+        self._pins = self._gauge("pins", "Pinned versions of topics when the last round ended.")
+        self._pinned_bytes = self._gauge("pinned_bytes", "Stored bytes of files that only these pins kept.")
         self._succeeded_at = self._gauge(
             "last_success_timestamp_seconds",
             "When the last round without a failed topic ended, since the epoch; before the first, when this process began.",
@@ -83,6 +85,8 @@ class Metrics:
             self._waiting_bytes.set(float(fields["waiting_bytes"]))
             self._untyped_segments.set(float(fields["untyped_segments"]))
             self._untyped_bytes.set(float(fields["untyped_bytes"]))
+            self._pins.set(float(fields["pins"]))
+            self._pinned_bytes.set(float(fields["pinned_bytes"]))
             self._rounds.labels("failed" if fields["failed_topics"] else "succeeded").inc()
             if not fields["failed_topics"]:
                 self._succeeded_at.set(self._clock.now_ms() / 1000)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-from compaction.report import Reporter
+from compaction.report import Reporter, Totals
 from log_format.checkpoints.pinned_versions import keep_version, pinned_paths
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.committer import Committer
 from log_format.errors import CorruptData
-from log_format.store import ObjectStore
+from log_format.store import ObjectInfo, ObjectStore
 from log_format.topic.pin_changes import DropExpiredPins
 from log_format.topic.pins import Pin
 from log_format.topic.state import TopicState
@@ -26,6 +26,8 @@ class PinUpkeep:
         self._report = report
         self._with_checkpoint: set[int] = set()
         """Pinned versions known to have their checkpoints."""
+        self._held_back_bytes = 0
+        """Bytes of stored files that only pins kept when files were last collected."""
 
     def run(self, *, is_dry_run: bool) -> None:
         """Drop the expired pins, and put missing checkpoints of the others."""
@@ -42,6 +44,19 @@ class PinUpkeep:
                 self._report.event("unpin", topic=state.topic, pin=pin.name, version=pin.version)
         self._with_checkpoint &= {pin.version for pin in self._log.state.pins}
         self._put_checkpoints(self._log.state)
+
+    def count(self, totals: Totals) -> None:
+        """Add the pins to ``totals``, and the bytes that they held back when files were last collected."""
+        pin_count = len(self._log.state.pins)
+        totals.pins += pin_count
+        totals.pinned_bytes += self._held_back_bytes if pin_count else 0
+
+    def note_held_back(
+        self, stored: Iterable[ObjectInfo], root: str, pinned: Collection[str], live: Collection[str]
+    ) -> None:
+        """Note which of the stored files below ``root`` only the pins keep, for ``count``."""
+        paths = ((info.key.removeprefix(root), info.size_bytes) for info in stored) if pinned else ()
+        self._held_back_bytes = sum(size for path, size in paths if path in pinned and path not in live)
 
     def paths(self, state: TopicState) -> set[str]:
         """Return the paths of all files that the pinned versions of ``state`` have. Nothing may be deleted if this raises."""

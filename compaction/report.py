@@ -39,6 +39,9 @@ class Totals:
     untyped_bytes: int = 0
     unfinished_backfills: int = 0
     """Topics whose backfill has had its share of the round, and goes on in the next one."""
+    pins: int = 0
+    """Pinned versions of topics; ``pinned_bytes`` are the bytes of files that only pins kept when they were last collected."""
+    pinned_bytes: int = 0
 
     def rewritten(self, *, segments_in: int, segments_out: int, bytes_in: int, bytes_out: int) -> None:
         """Count one rewrite that was committed."""

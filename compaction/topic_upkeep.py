@@ -97,6 +97,7 @@ class TopicUpkeep:
                 totals.waiting_segments += 1
                 totals.waiting_bytes += segment.size_bytes
         self._backfill.count(totals)
+        self._pins.count(totals)
 
     def run(self, totals: Totals, *, collect: bool, strays: bool = False) -> None:
         """Run one round. ``collect``: also delete unneeded objects, by listings. ``strays``: also files that others left."""
@@ -340,10 +341,12 @@ class TopicUpkeep:
         deletable_before_ms = max(deletable_before_ms, self._erasures.deletable_before_ms(state))
         if deletable_before_ms > now_ms - retention_ms:
             self._note_deleted(stored, removed_at_ms, deletable_before_ms)
+        live |= set(self._retention.archived_paths(state))
+        self._pins.note_held_back(stored, layout.topic_root(self.topic), pinned, live)
         return plan_segments(
             stored,
             layout.topic_root(self.topic),
-            live=pinned.union(live, self._retention.archived_paths(state)),
+            live=pinned | live,
             removed_at_ms=removed_at_ms,
             deletable_before_ms=deletable_before_ms,
             now_ms=now_ms if store_ms is None else min(now_ms, store_ms),

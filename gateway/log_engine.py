@@ -45,6 +45,7 @@ from gateway.engine.single_journal_append import SingleJournalAppend
 from gateway.engine.start_resolver import StartResolver
 from gateway.engine.tail_cache import TailCache
 from gateway.engine.topic_mover import TopicMoverParts
+from gateway.engine.topic_pins import TopicPins
 from gateway.engine.waiters import DrainFlag, WaiterSlots
 from gateway.engine_parts import EngineParts, EngineSettings
 from gateway.groups.calls.groups import Groups
@@ -200,6 +201,7 @@ class LogEngine:
             cold_pool=self._cold_pool,
             columns_of=self.schema_readers.columns,
         )
+        self.pins = TopicPins(self.topics, self._access, cold_store, self._cold_pool)
         self.producer_ids = ids = ProducerIds(store, pool=self._access.look_pool, clock=clock, new_id=new_id)
         self.erasures = Erasures(*(self.topics, self._access, ids), cold_store=cold_store, cold_pool=self._cold_pool)
         self._finishing = finishing = FinishingParts(self._access, self.topics, given.request_memory)

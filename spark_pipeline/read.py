@@ -37,6 +37,7 @@ from log_format.journal.refresh import refresh_topic
 from log_format.layout import topic_root
 from log_format.records.typed_columns import TYPED_NAMES
 from log_format.topic.config import PROPERTY_PREFIX, check_topic_name
+from log_format.topic.pins import find_pin
 from log_format.topic.state import DELETED_PROPERTY, TopicState
 from spark_pipeline.driver_store import driver_store
 from spark_pipeline.schemas import CREATE_TIME, KAFKA_SOURCE, LOG_APPEND_TIME, TOPIC_TABLE, typed_fields
@@ -63,9 +64,10 @@ def table_path(store: str, topic: str) -> str:
 
 
 def read_topic(
-    spark: SparkSession, store: str, topic: str, *, version: int | None = None, way: Way | None = None
+    spark: SparkSession, store: str, topic: str, *, version: int | str | None = None, way: Way | None = None
 ) -> DataFrame:
-    """Return the topic's records as of a query, or all of ``version`` of its table (``table_version`` of the API).
+    """Return the topic's records as of a query, or all of ``version`` of its table: a number (``table_version`` of the API), or
+    the name of a pin, which stays readable until the pin ends.
 
     ``way``: the reader; by default the one expected to be faster for the whole topic. Only Delta's can read a version. Log
     starts are those of this call or later ones. The session must come from ``session``, or have been given to ``register``.
@@ -78,12 +80,14 @@ def read_topic(
 
     Columns: ``schemas.KAFKA_SOURCE``, and for a typed topic the typed columns that its table has at the call (``data``,
     ``key_data``, ``data_error``). Raises ``UnknownTopic``, ``ValueError`` for a version with another way than
-    ``Way.DELTA``, ``StoreUnavailable``, ``CorruptData``; reading raises when the log no longer has the version.
+    ``Way.DELTA`` and for a pin that the topic has not, ``StoreUnavailable``, ``CorruptData``; reading raises when the log no
+    longer has the version.
     """
     if version is not None:
         if way not in (None, Way.DELTA):
             raise ValueError("a version is read by Way.DELTA")
-        older = spark.read.format("delta").option("versionAsOf", version)
+        number = version if isinstance(version, int) else _pinned_version(spark, store, topic, version)
+        older = spark.read.format("delta").option("versionAsOf", number)
         return with_kafka_columns(older.load(table_path(store, topic)), topic, _timestamp_type(spark, store, topic))
     path = table_path(store, topic)
     opened, clock = driver_store(spark, store), SystemClock()
@@ -117,6 +121,18 @@ def read_topic(
     if by_name:
         tail = tail.option("endingOffsets", _positions(topic, state.next_offsets.tolist()))
     return with_kafka_columns(records, topic, timestamp_type(state)).unionByName(tail.load())
+
+
+def _pinned_version(spark: SparkSession, store: str, topic: str, name: str) -> int:
+    """Return the version that a pin of the topic names."""
+    state = TopicLog(driver_store(spark, store), topic, SystemClock()).refresh()
+    if not state.exists:
+        raise UnknownTopic(topic)
+    pin = find_pin(state.pins, name)
+    if pin is None:
+        names = ", ".join(pin.name for pin in state.pins) or "none"
+        raise ValueError(f"topic {topic!r} has no pin {name!r}: it has {names}")
+    return pin.version
 
 
 def _by_tidelog(spark: SparkSession, store: str) -> DataFrameReader:

@@ -9,6 +9,7 @@ from tidelog import limits
 from tidelog.arguments import each_of, zstd_available
 from tidelog.calls.erasures import ErasureCalls
 from tidelog.calls.groups import GroupCalls, as_json_places, list_groups
+from tidelog.calls.pins import PinCalls
 from tidelog.calls.queues import QueueCalls, list_queues
 from tidelog.calls.scheduled import cancel_scheduled, describe_scheduled, list_scheduled
 from tidelog.calls.schemas import Schemas
@@ -37,7 +38,7 @@ END = -1
 """Offset for ``delete_records`` that stands for the partition's high watermark."""
 
 
-class Admin(ErasureCalls, KnowsKafkaNames, Closing):
+class Admin(PinCalls, ErasureCalls, KnowsKafkaNames, Closing):
     """Client that administers topics, groups, queues, access and schemas through any gateway.
 
     ::
@@ -141,13 +142,13 @@ class Admin(ErasureCalls, KnowsKafkaNames, Closing):
             changes["config"] = dict(config)
         return self._call("PATCH", target("topics", name), changes, repeatable=True).decode(Topic)
 
-    def delete_topic(self, name: str, *, missing_ok: bool = False) -> None:
-        """Delete the topic with all its records. The call is never retried: a retry could delete a new topic of the same name.
+    def delete_topic(self, name: str, *, missing_ok: bool = False, force: bool = False) -> None:
+        """Delete the topic with all its records. Never retried: a retry could delete a new topic of the same name.
 
-        Raises ``UnknownTopic`` unless ``missing_ok``, and ``OutcomeUnknown``.
+        Raises ``UnknownTopic`` unless ``missing_ok``, ``TopicHasPins`` unless ``force``, and ``OutcomeUnknown``.
         """
         try:
-            self._call("DELETE", target("topics", name), None, repeatable=False)
+            self._call("DELETE", target("topics", name, force="true" if force else None), None, repeatable=False)
         except UnknownTopic:
             if not missing_ok:
                 raise

@@ -42,6 +42,7 @@ from log_format.topic.changes import (
     DeleteRecords,
     DeleteTopic,
     RemoveDeadSegments,
+    refuse_pins,
 )
 from log_format.topic.config import ConfigValue, Subjects, TopicConfig, names_schemas
 from log_format.topic.state import TopicState
@@ -168,7 +169,7 @@ class Administration:
         )
         return topic.require_state()
 
-    async def delete(self, name: str, meant_id: str | None = None) -> None:
+    async def delete(self, name: str, meant_id: str | None = None, *, force: bool = False) -> None:
         """Delete the topic. Its segments are deleted after the answer, best effort.
 
         A topic with very many segments loses most of them in commits before its deletion; the collector deletes their objects.
@@ -177,9 +178,10 @@ class Administration:
         Args:
             meant_id: id of the incarnation to delete; None: the one that exists when the call begins. A topic made anew under
                 the name is not deleted (``UnknownTopic``).
+            force: also a topic with pins, which end with it.
 
-        Raises ``UnknownTopic``, what ``OpenTopic.commit`` raises, and ``OutcomeUnknown`` also when the topic lost records and
-        may still exist.
+        Raises ``UnknownTopic``, ``RequestRefused`` (``TOPIC_HAS_PINS``), what ``OpenTopic.commit`` raises, and
+        ``OutcomeUnknown`` also when the topic lost records and may still exist.
         """
         topic = await self._repaired(name)
         if topic is None:
@@ -187,17 +189,18 @@ class Administration:
         topic_id, has_begun = topic.state.topic_id, False
         if meant_id not in (None, topic_id):
             raise UnknownTopic(name)
+        refuse_pins(topic.state, self._clock.now_ms(), force)  # before anything is removed
         try:
             while topic_id is not None and topic.state.manifest.segment_count() > self._bounds.removes_max:
                 with detached_from_call():  # The caller asked for the topic's deletion, not for this commit.
-                    has_removed = (await topic.moving.change(partial(self._delete_all, topic_id))).result
+                    has_removed = (await topic.moving.change(partial(self._delete_all, topic_id, force))).result
                 if not has_removed:
                     break
                 has_begun = True
             if topic_id is not None and topic.state.archive.segment_count:
                 has_begun = True
                 await self._empty_archive(topic, topic_id)
-            committed = await topic.moving.change(lambda move: DeleteTopic(move=move, topic_id=topic_id))
+            committed = await topic.moving.change(lambda move: DeleteTopic(move=move, topic_id=topic_id, force=force))
         except UnknownTopic:
             if not has_begun:
                 raise
@@ -274,8 +277,8 @@ class Administration:
         if self._sweeps:
             await asyncio.wait(self._sweeps)
 
-    def _delete_all(self, topic_id: str, move: TopicMove) -> DeleteAllRecords:
-        return DeleteAllRecords(topic_id=topic_id, removes_max=self._bounds.removes_max, move=move)
+    def _delete_all(self, topic_id: str, force: bool, move: TopicMove) -> DeleteAllRecords:
+        return DeleteAllRecords(topic_id=topic_id, removes_max=self._bounds.removes_max, move=move, force=force)
 
     async def _empty_archive(self, topic: OpenTopic, topic_id: str) -> None:
         """Remove all files of the archive from the table. Raises ``BackOff`` if others change the archive all the time."""

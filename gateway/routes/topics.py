@@ -21,13 +21,14 @@ from gateway.openapi.problems import CHANGE_ERRORS, problems
 from gateway.quotas.limits import PARTITIONS
 from gateway.quotas.spending import spends
 from gateway.routes import quota_charges
+from gateway.routes.pins import PIN_BYTES, PinnedVersion, describe_pins
 from gateway.routes.reserved_response import reserve_answer, reserved_json
 from gateway.routes.setting_fields import Config
 from gateway.routes.topic_columns import Column, describe_columns, described_bytes
+from gateway.routes.topic_foreign import Foreign, describe_foreign
 from gateway.routes.topic_rights import require_named
 from gateway.routes.typed_route import TypedRoute
 from log_format import layout, limits
-from log_format.delta.foreign import ForeignWrites
 from log_format.errors import ErrorCode
 from log_format.topic.state import TopicState
 
@@ -107,6 +108,14 @@ class TopicQuery(fields.Parameters):
     ] = None
 
 
+class DeletionQuery(fields.Parameters):
+    """What a deletion may end."""
+
+    force: Annotated[
+        Literal["true", "false"], Field(description="`true`: also a topic with pins, which end with it")
+    ] = "false"
+
+
 class TopicPartition(TypedDict):
     """A partition. `size_bytes` counts stored, compressed bytes."""
 
@@ -133,17 +142,6 @@ class CommitPlace(TypedDict):
     savings_spent: NotRequired[bool]
 
 
-class Foreign(TypedDict):
-    """The last commit that another program made to the topic's table; it had no effect on the log. `put_back`: readers of
-    Delta again see the table without that commit."""
-
-    version: fields.Count
-    program: str
-    operation: str
-    at: fields.Timestamp | None
-    put_back: bool
-
-
 class Archive(TypedDict):
     """The segments that are in a topic's table, but not in its log any more: how many, and their stored bytes."""
 
@@ -152,8 +150,8 @@ class Archive(TypedDict):
 
 
 class Topic(TypedDict):
-    """A topic. `config` has all settings, defaults included. `archive` is present if there is one. `columns`: of its description,
-    if it has typed ones."""
+    """A topic. `config` has all settings, defaults included. `archive` and `pins` are present if there are any. `columns`: of its
+    description, if it has typed ones."""
 
     name: fields.TopicName
     partition_count: PartitionCount
@@ -167,6 +165,7 @@ class Topic(TypedDict):
     foreign_commit: Foreign | None
     archive: NotRequired[Archive]
     columns: NotRequired[list[Column]]
+    pins: NotRequired[list[PinnedVersion]]
 
 
 class Damaged(TypedDict):
@@ -264,7 +263,7 @@ async def describe_topic(request: Request, topic: fields.TopicPath, query: Annot
             described["commit"]["savings_spent"] = savings.is_spent(now, topic)
         return described
 
-    size_bytes = _description_bytes(state.partition_count) + described_bytes(columns)
+    size_bytes = _description_bytes(state.partition_count) + described_bytes(columns) + PIN_BYTES * len(state.pins)
     return await reserved_json(request, made, size_bytes=size_bytes)
 
 
@@ -289,12 +288,14 @@ async def alter_topic(request: Request, topic: fields.TopicPath, change: TopicCh
 
 
 @router.delete(
-    "/v1/topics/{topic}", status_code=204, responses=problems(ErrorCode.UNKNOWN_TOPIC, ErrorCode.OUTCOME_UNKNOWN)
+    "/v1/topics/{topic}",
+    status_code=204,
+    responses=problems(ErrorCode.UNKNOWN_TOPIC, ErrorCode.TOPIC_HAS_PINS, ErrorCode.OUTCOME_UNKNOWN),
 )
 @needs(Need("Delete", "topic", path="topic"))
-async def delete_topic(request: Request, topic: fields.TopicPath) -> None:
+async def delete_topic(request: Request, topic: fields.TopicPath, query: Annotated[DeletionQuery, Query()]) -> None:
     """Delete a topic and its records. A topic re-created under the name shares nothing with it."""
-    await engine_of(request).administration.delete(topic)
+    await engine_of(request).administration.delete(topic, force=query.force == "true")
 
 
 @router.post(
@@ -338,24 +339,13 @@ def _describe(request: Request, state: TopicState) -> Topic:
         "topic_id": state.topic_id or "",
         "created_at": state.created_at_ms,
         "commit": _commit_place(state),
-        "foreign_commit": _foreign(state.foreign),
+        "foreign_commit": describe_foreign(state.foreign),
     }
     if state.archive.segment_count:
         topic["archive"] = {"segments": state.archive.segment_count, "size_bytes": state.archive.size_bytes}
+    if state.pins:
+        topic["pins"] = describe_pins(state.pins)
     return topic
-
-
-def _foreign(foreign: ForeignWrites) -> Foreign | None:
-    last = foreign.last
-    if last is None:
-        return None
-    return {
-        "version": last.version,
-        "program": last.program,
-        "operation": last.operation,
-        "at": last.at_ms,
-        "put_back": foreign.is_reverted,
-    }
 
 
 def _commit_place(state: TopicState) -> CommitPlace:

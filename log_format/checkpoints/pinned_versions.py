@@ -80,18 +80,19 @@ def pinned_paths(store: ObjectStore, topic: str, version: int) -> set[str]:
     return {path for paths, _ in pinned_files(store, topic, version) for path in paths}
 
 
-def held_back_bytes(store: ObjectStore, topic: str, state: TopicState, versions: Iterable[int]) -> int:
+def held_back_bytes(store: ObjectStore, topic: str, state: TopicState, versions: Iterable[int], now_ms: int) -> int:
     """Return how many bytes of stored files these pinned versions have together that the table does not have at ``state``.
 
-    Raises the same errors as ``pinned_files``.
+    ``now_ms``: present time. Raises the same errors as ``pinned_files``, and ``BackOff`` if ``state`` is not near the head.
     """
     held: dict[str, int] = {}
+    archived = _archived_paths(store, state, now_ms)
     for version in set(versions):
         for paths, sizes in pinned_files(store, topic, version):
             held |= {
                 path: size_bytes
                 for path, size_bytes in zip(paths, sizes, strict=True)
-                if not state.manifest.has_all([path])
+                if path not in archived and not state.manifest.has_all([path])
             }
     return sum(held.values())
 
@@ -158,6 +159,8 @@ def look_at_version(store: ObjectStore, topic: str, state: TopicState, version: 
     head = reconcile_log(store, topic, state.version, now_ms)
     if head is None:
         raise LookAgain(f"The log of topic {topic!r} goes on too fast: try again.", topic=topic)
+    if state.erasures and len(live) < len(paths):
+        raise _refused(topic, version, "files left the table since, and a request to erase may delete them", oldest)
     removed = {each.path: each.removed_at_ms for each in removed_segments(head)}
     before_ms = deletable_before(
         removed.values(),
@@ -165,12 +168,16 @@ def look_at_version(store: ObjectStore, topic: str, state: TopicState, version: 
         files_kept=retention.files_kept if retention.files_kept < 0 else retention.files_kept // 2,
         now_ms=now_ms + KEPT_MS_MIN,
     )
-    archived = map(plain_path, archived_files(store, state, now_ms).column("path").to_pylist())
+    archived = _archived_paths(store, state, now_ms)
     if any(removed.get(path, -1) < before_ms for path in set(paths).difference(live, archived)):
         raise _refused(topic, version, "files that left the table since are deleted or about to be", oldest)
     return OlderVersion(
         version=version, live=live, retention=retention, looked_at_ms=now_ms, archive_version=state.archive.version
     )
+
+
+def _archived_paths(store: ObjectStore, state: TopicState, now_ms: int) -> set[str]:
+    return set(map(plain_path, archived_files(store, state, now_ms).column("path").to_pylist()))
 
 
 def _check_incarnation(found: AdvancedCheckpoint, state: TopicState, version: int) -> list[str]:

@@ -36,6 +36,7 @@ from log_format.delta.checkpoint_schema import SCHEMA, select_actions
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, UnknownTopic
 from log_format.inspection.add_checks import check_statistics, find_times_going_back
 from log_format.inspection.journal import VerifiedTail, verify_tail
+from log_format.inspection.pins import verify_pins
 from log_format.journal.state import JournalState
 from log_format.segments.footer import Footer, check_magic, decode_footer
 from log_format.segments.run import Run, SegmentRef
@@ -129,7 +130,9 @@ def verify_topic(
         progress(len(segments), len(segments))
     verification.finish(topic, store, clock)
     verification.problems += tail.problems
-    orphans = stored - log.removed - {segment.path for segment, _ in segments}
+    pin_problems, pinned = verify_pins(store, state, stored)
+    verification.problems += pin_problems
+    orphans = stored - log.removed - pinned - {segment.path for segment, _ in segments}
     partitions = tuple(verification.report_partition(partition, tail) for partition in range(state.partition_count))
     return VerifyReport(
         ok=not verification.problems,

@@ -151,7 +151,7 @@ class DeleteTopic:
         ``Attached``, ``RequestRefused`` (``TOPIC_HAS_PINS``), and ``BackOff`` while there is an archive."""
         check_incarnation(state, self.topic_id)
         self.move.check(state)
-        _refuse_pins(state, now_ms, self.force)
+        refuse_pins(state, now_ms, self.force)
         if state.archive.segment_count:
             raise BackOff(
                 f"The table of topic {state.topic!r} still has {state.archive.segment_count} archived segments, which leave it "
@@ -252,7 +252,7 @@ class DeleteAllRecords:
         ``RequestRefused`` (``TOPIC_HAS_PINS``) unless ``force``."""
         if state.topic_id != self.topic_id:
             raise UnknownTopic(state.topic)
-        _refuse_pins(state, now_ms, self.force)
+        refuse_pins(state, now_ms, self.force)
         self.move.check(state)
         partitions = (state.log_starts < state.next_offsets).nonzero()[0].tolist()
         moved = {partition: state.high_watermark(partition) for partition in partitions}
@@ -292,7 +292,7 @@ def check_incarnation(state: TopicState, topic_id: str | None) -> None:
         raise UnknownTopic(state.topic)
 
 
-def _refuse_pins(state: TopicState, now_ms: int, force: bool) -> None:
+def refuse_pins(state: TopicState, now_ms: int, force: bool) -> None:
     """Raise ``RequestRefused`` if the topic has pins that have not expired, unless ``force``."""
     names = [pin.name for pin in state.pins if not pin.is_expired(now_ms)]
     if names and not force:

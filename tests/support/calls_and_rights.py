@@ -60,6 +60,14 @@ CALLS = (
         rights=(("Delete", "topic", "{topic}"),),
         body={"before": []},
     ),
+    Call(
+        method="POST",
+        template=_TOPIC + "/pins",
+        rights=(("Alter", "topic", "{topic}"),),
+        body={"name": "p", "ttl_ms": 60_000},
+    ),
+    Call(method="GET", template=_TOPIC + "/pins", rights=(_DESCRIBE,)),
+    Call(method="DELETE", template=_TOPIC + "/pins/{pin}", rights=(("Alter", "topic", "{topic}"),)),
     Call(method="POST", template=_TOPIC + "/records", rights=(_WRITE,), body=_RECORDS),
     Call(
         method="POST",

@@ -15,7 +15,7 @@ import typer
 
 from log_format.version import __version__
 from tidelog.cli import bench
-from tidelog.cli.commands import acl, group, queue, quota, role, schema, token, topic
+from tidelog.cli.commands import acl, group, pin, queue, quota, role, schema, token, topic
 from tidelog.cli.commands.backup import backup, restore
 from tidelog.cli.commands.cat import cat
 from tidelog.cli.commands.cluster import cluster
@@ -52,6 +52,7 @@ app = Commands(
     pretty_exceptions_show_locals=False,
 )
 app.add_typer(topic.app, name="topic")
+app.add_typer(pin.app, name="pin")
 app.add_typer(schema.app, name="schema")
 app.add_typer(group.app, name="group")
 app.add_typer(queue.app, name="queue")

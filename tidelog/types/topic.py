@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from tidelog.types.pin import Pin
+
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True):
     """A partition whose records ``[log_start_offset, high_watermark)`` can be read; ``size_bytes``: stored, compressed size."""
@@ -87,6 +89,8 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     archive: TopicArchive = msgspec.field(default_factory=TopicArchive)
     columns: tuple[TopicColumn, ...] = ()
     """Typed columns of the table, if the topic was described and has any; members of structs by their path."""
+    pins: tuple[Pin, ...] = ()
+    """Pinned versions of the table, without the bytes that they hold back."""
 
     def __repr__(self) -> str:
         """Show a summary without partitions and settings, of which there may be thousands."""

@@ -114,6 +114,22 @@ def _erase(calls: Calls, route: str) -> Call:
     return Call(route=route, path=f"/v1/topics/{name}/erasures", body={"keys": ["a"]})
 
 
+def _create_pin(calls: Calls, route: str) -> Call:
+    name = calls.topic(f"pinned-{calls.number()}")
+    return Call(route=route, path=f"/v1/topics/{name}/pins", body={"name": "p"})
+
+
+def _pin_older(calls: Calls, route: str) -> Call:
+    name = calls.topic(f"pinned-{calls.number()}")
+    return Call(route=route, path=f"/v1/topics/{name}/pins", body={"name": "p", "version": 0, "ttl_ms": 60_000})
+
+
+def _delete_pin(calls: Calls, route: str) -> Call:
+    name = calls.topic(f"pinned-{calls.number()}")
+    calls.do("POST", f"/v1/topics/{name}/pins", {"name": "p"})
+    return Call(route=route, path=f"/v1/topics/{name}/pins/p")
+
+
 def _produce(calls: Calls, route: str) -> Call:
     values = (calls.value(), calls.value())
     body = {"records": [{"value": value, "partition": 0} for value in values]}
@@ -351,6 +367,8 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
     "DELETE /v1/topics/{topic}": (_delete_topic,),
     "POST /v1/topics/{topic}:delete-records": (_delete_records,),
     "POST /v1/topics/{topic}/erasures": (_erase,),
+    "POST /v1/topics/{topic}/pins": (_create_pin, _pin_older),
+    "DELETE /v1/topics/{topic}/pins/{pin}": (_delete_pin,),
     "POST /v1/topics/{topic}/records": (_produce, _produce_stamped, _stage),
     "POST /v1/topics/{topic}/partitions/{partition}/records": (_produce_to_one,),
     "DELETE /v1/topics/{topic}/scheduled/{scheduled}": (_cancel,),

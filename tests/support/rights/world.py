@@ -186,7 +186,7 @@ class World:
         mark = secrets.token_hex(6)
         self.names = {name: f"{name}-{mark}" for name in NAMES}
         self.names |= {"mark": mark, "partition": "0", "member": "m", "token": "abcdefgh", "role": f"role-{mark}"}
-        self.names |= {"principal": "User:someone", "scheduled": "0f1d2c3b-0000000000", "erasure": "e1"}
+        self.names |= {"principal": "User:someone", "scheduled": "0f1d2c3b-0000000000", "erasure": "e1", "pin": "p"}
         self.principal = f"User:{mark}"
         admin = self.live.admin
         self.token = admin("POST", "/v1/access/tokens", {"principal": self.principal})["token"]

@@ -8,10 +8,18 @@ import pytest
 
 from log_format import layout
 from log_format.checkpoints.checkpoint import write_checkpoint
-from log_format.checkpoints.pinned_versions import keep_version, look_at_version, pinned_paths, version_at
+from log_format.checkpoints.pinned_versions import (
+    held_back_bytes,
+    keep_version,
+    look_at_version,
+    pinned_paths,
+    version_at,
+)
 from log_format.checkpoints.state import read_checkpoint
 from log_format.delta.actions import CommitInfo, as_decoded_commit
 from log_format.errors import CorruptData, ErrorCode, RequestRefused
+from log_format.inspection.verify import verify_topic
+from log_format.stores.memory import MemoryStore
 from log_format.topic.attachment import NO_MOVE
 from log_format.topic.changes import AlterTopic, DeleteAllRecords, DeleteTopic, moved_metadata
 from log_format.topic.pin_changes import CreatePin, DeletePin, LookAgain
@@ -74,6 +82,33 @@ def test_a_pinned_version_outlasts_everything(bench: MaintenanceBench) -> None:
     assert made.version + 1 not in commits, "clean-up went over it"
     assert read_at(bench, made.version) == before
     assert files <= {key.removeprefix("topics/t/") for key in bench.stored("")}
+    bench.assert_whole()
+    report = verify_topic(bench.store, "t", clock=bench.clock)
+    assert report.orphan_count == 0
+    held_back = held_back_bytes(bench.store, "t", bench.log.refresh(), [made.version], bench.clock.now_ms())
+    assert held_back == sum(bench.store.head(f"topics/t/{path}").size_bytes for path in files)
+    totals = bench.job().run_round(collect=True)
+    assert (totals.pins, totals.pinned_bytes) == (1, held_back)
+
+
+def test_verification_tells_what_a_pin_lacks(bench: MaintenanceBench) -> None:
+    """Its commit, a file, and its checkpoint once the log does not give it any more."""
+    bench.create(1, retention_ms=HOUR)
+    fill(bench, 7)
+    made = pin(bench)
+    age(bench, 4)
+    root = layout.topic_root("t")
+    path = min(pinned_paths(bench.store, "t", made.version))
+    for key, said in (
+        (f"{root}{path}", f"lacks its file {path}"),
+        (layout.checkpoint_key("t", made.version), "has no checkpoint, and the log no longer gives one"),
+    ):
+        before = bench.store.get(key)
+        MemoryStore.delete(bench.store, key)
+        (problem,) = verify_topic(bench.store, "t", clock=bench.clock).problems
+        assert problem.startswith(f"Pin 'p' of version {made.version} ")
+        assert said in problem
+        bench.store.put(key, before)
     bench.assert_whole()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -59,11 +60,17 @@ def cost(
             commits = after[0].table_version - before[0].table_version
             found = of_topic(requests, commits, passed_s, stored_bytes)
         bound = flush_bound(after, len(urls))
+        found = replace(found, pinned_bytes=_pinned_bytes(admin, after))
         _show(found, bound, call.as_json, shares_journal=topic is not None and after[0].commit.journal is not None)
 
 
 def _topics(admin: Admin, topic: str | None) -> Sequence[Topic]:
     return admin.list_topics() if topic is None else [admin.describe_topic(topic)]
+
+
+def _pinned_bytes(admin: Admin, topics: Sequence[Topic]) -> int:
+    """Return the stored bytes that only pins hold back, by the topics whose pins can be read."""
+    return sum(admin.list_pins(topic.name).held_back_bytes or 0 for topic in topics if topic.pins)
 
 
 def _counted(urls: Sequence[str], token_file: Path | None, timeout_ms: float, seconds: float) -> tuple[Counts, float]:
@@ -103,6 +110,7 @@ def _show(found: Estimate, bound: FlushBound | None, as_json: bool, *, shares_jo
                     for row in found.rows
                 ],
                 "stored_bytes": found.stored_bytes,
+                "pinned_bytes": found.pinned_bytes,
                 "requests_dollars": round(found.requests_dollars, 2),
                 "storage_dollars": round(found.storage_dollars, 2),
                 "dollars": round(found.dollars, 2),
@@ -118,6 +126,9 @@ def _show(found: Estimate, bound: FlushBound | None, as_json: bool, *, shares_jo
     for row in found.rows:
         rows.add_row(row.kind, row.of, f"{row.per_second:,.2f}", f"{row.dollars:,.2f}")
     rows.add_row("storage, now", f"{found.stored_bytes / 10**9:,.2f} GB", "", f"{found.storage_dollars:,.2f}")
+    if found.pinned_bytes:
+        size = f"{found.pinned_bytes / 10**9:,.2f} GB"
+        rows.add_row("storage, only for pins", size, "", f"{found.pins_dollars:,.2f}")
     rows.add_row("total", "", "", f"{found.dollars:,.2f}")
     console = output()
     console.print(rows)

@@ -218,6 +218,7 @@ def delete(
     *,
     yes: YesOption = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if the topic does not exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also a topic with pins, which end with it.")] = False,
     call: AdminCall,
 ) -> None:
     """Delete a topic with all its records. Asks for confirmation on a terminal.
@@ -229,7 +230,7 @@ def delete(
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Delete topic {name} and all its records?", abort=True, err=True)
     with call.admin() as admin:
-        admin.delete_topic(name, missing_ok=if_exists)
+        admin.delete_topic(name, missing_ok=if_exists, force=force)
         call.report({"deleted": name}, f"Topic {name} is deleted.")
 
 
@@ -286,6 +287,9 @@ def _show(topic: Topic, as_json: bool, schemas: Iterable[str] = ()) -> None:
         console.print(f"archive  {archive}", markup=False)
     if topic.commit.flush_savings_ms is not None:
         console.print(f"flushes  {_flushes(topic.commit)}", markup=False)
+    for pin in topic.pins:
+        ends = "" if pin.expires_at is None else f" until {time_text(pin.expires_at)}"
+        console.print(f"pin      {pin.name}: version {pin.version}{ends}", markup=False)
     for line in schemas:
         console.print(line, markup=False, soft_wrap=True)
     settings = table("setting", "value", "default")

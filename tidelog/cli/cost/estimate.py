@@ -36,11 +36,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Costs of a month at the current rate. ``stored_bytes``: currently."""
+    """Costs of a month at the current rate. ``stored_bytes``: currently. ``pinned_bytes``: stored only because of pins."""
 
     seconds: float
     rows: tuple[Row, ...]
     stored_bytes: int
+    pinned_bytes: int = 0
 
     @property
     def requests_dollars(self) -> float:
@@ -55,7 +56,12 @@ class Estimate:
     @property
     def dollars(self) -> float:
         """Dollars in total."""
-        return self.requests_dollars + self.storage_dollars
+        return self.requests_dollars + self.storage_dollars + self.pins_dollars
+
+    @property
+    def pins_dollars(self) -> float:
+        """Dollars for what is stored only because of pins."""
+        return self.pinned_bytes / 10**9 * PRICES["S3 Standard, GB-month"]
 
 
 def counts_of(page: str) -> Counts:

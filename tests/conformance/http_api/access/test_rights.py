@@ -90,6 +90,7 @@ def test_each_right_is_needed(secured: Secured, call: Call) -> None:
     names |= {"partition": "0", "member": "m", "token": "abcdefgh", "role": f"role-{mark}", "principal": "User:someone"}
     names["scheduled"] = "0f1d2c3b-0000000000"
     names["erasure"] = "e1"
+    names["pin"] = "p"
     for topic in ("topic", "other"):
         secured.admin.http.post("/v1/topics", json={"name": names[topic], "config": {"flush.ms": 0}})
     if call.on_queue:
