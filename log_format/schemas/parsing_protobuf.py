@@ -35,6 +35,7 @@ from google.protobuf.message import DecodeError
 
 from log_format.schemas.google_types import GOOGLE_TYPES
 from log_format.schemas.parsed import DEPTH_MAX, InvalidSchema, ParsedSchema, Steps
+from log_format.schemas.proto_features import EDITIONS, as_proto3, check_features
 from log_format.schemas.proto_parser import file_of
 from log_format.schemas.proto_text import text_of
 from log_format.schemas.schema import SchemaType
@@ -92,6 +93,11 @@ class ProtobufSchema(ParsedSchema):
         self.file: Final = files[-1]
         self.descriptor_set: Final = descriptor_pb2.FileDescriptorSet(file=files).SerializeToString(deterministic=True)
         super().__init__(SchemaType.PROTOBUF, canonical, text_of(self.file, is_sorted=True), self.descriptor_set)
+
+    @property
+    def plain_files(self) -> tuple[Any, ...]:
+        """The files in the terms of proto2 and proto3 (``proto_features``), of which the last is the schema's own."""
+        return tuple(map(as_proto3, self.files))
 
     def message_name(self, indexes: Sequence[int]) -> str:
         """Return the full name of a message by Confluent's indexes, the first among the file's messages, each next one within it.
@@ -151,8 +157,12 @@ def _decoded(text: str) -> str:
         file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     except (binascii.Error, DecodeError, ValueError) as error:
         raise InvalidSchema("This is neither a text of Protobuf nor a descriptor in base64.") from error
-    if file.syntax not in {"", "proto2", "proto3"}:
-        raise InvalidSchema(f"The syntax {file.syntax[:50]!r} is neither proto2 nor proto3.")
+    if file.syntax not in {"", "proto2", "proto3"} and (file.syntax, file.edition in EDITIONS.values()) != (
+        "editions",
+        True,
+    ):
+        known = f"proto2, proto3 nor one of the editions {' and '.join(EDITIONS)}"
+        raise InvalidSchema(f"The syntax {file.syntax[:50]!r} is neither {known}.")
     try:
         return text_of(file)
     except (LookupError, TypeError, ValueError, RecursionError) as error:  # no order of bytes is a file by itself
@@ -220,6 +230,8 @@ class _Linker:
             waiting.extend((nested, length) for nested in message.nested_type)
             enums.extend((enum, length) for enum in message.enum_type)
             _check_message(message)
+            if file.syntax == "editions":
+                check_features(message)
         for enum, before in enums:
             self._longest = max(self._longest, before + len(enum.name))
             self._steps.spend_name((before + len(enum.name)) * (1 + len(enum.value)))

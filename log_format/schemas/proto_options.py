@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from log_format.schemas.proto_tokens import number_of
+from log_format.schemas.proto_features import feature_field
+from log_format.schemas.proto_tokens import Word, number_of
 from log_format.schemas.proto_words import Words
 
 _PLAIN: Final = frozenset(
@@ -27,6 +28,9 @@ def set_option(words: Words, options: Any) -> None:
         parts.append(_part(words))
     words.expect("=")
     name, is_extension = parts[0]
+    if name == "features" and not is_extension and all(not other for _, other in parts):
+        _set_feature(words, options, [part for part, _ in parts[1:]], start)
+        return
     field = None if is_extension else options.DESCRIPTOR.fields_by_name.get(name)
     if field is None and not is_extension:
         words.refuse(f"There is no option {name!r} here.", start)
@@ -37,6 +41,31 @@ def set_option(words: Words, options: Any) -> None:
     for name, is_extension in parts:
         option.name.add(name_part=name, is_extension=is_extension)
     _keep(words, option)
+
+
+def _set_feature(words: Words, options: Any, names: list[str], start: Word) -> None:
+    """Take the value of one feature, or of several between braces."""
+    if not words.edition:
+        words.refuse("Only editions have features.", start)
+    if len(names) == 1:
+        _set(words, options.features, _feature(words, options, names[0], start))
+        return
+    if names or not words.has("{"):
+        words.refuse(f"There is no feature {'.'.join(names)!r}.", start)
+    while not words.has("}"):
+        name_word = words.word
+        field = _feature(words, options, words.name(), name_word)
+        words.expect(":")
+        _set(words, options.features, field)
+        if not words.has(","):
+            words.has(";")
+
+
+def _feature(words: Words, options: Any, name: str, start: Word) -> Any:
+    field = feature_field(options, name, words.edition)
+    if field is None:
+        words.refuse(f"There is no feature {name!r} here.", start)
+    return field
 
 
 def _part(words: Words) -> tuple[str, bool]:
@@ -57,7 +86,8 @@ def _set(words: Words, options: Any, field: Any) -> None:
             value = {"true": True, "false": False}.get(words.name())
         case FieldDescriptor.CPPTYPE_ENUM:
             found = field.enum_type.values_by_name.get(words.name())
-            value = None if found is None else found.number
+            is_unknown = found is None or (found.number == 0 and field.containing_type.name == "FeatureSet")
+            value = None if is_unknown else found.number
         case _:
             number = number_of(words.taken("number"))
             value = number if isinstance(number, int) and number < 2**31 else None

@@ -1,10 +1,10 @@
 """Protobuf: from the words of a file to its descriptor, as ``protoc`` makes it, before names are resolved.
 
-proto2 and proto3 are understood: messages, enums, oneofs, maps, groups, extensions, services, options. Editions are not. Options
-of Protobuf itself are set; those of others stay as they are written (``uninterpreted_option``), since nobody here reads them.
-Nothing is read but the text, and nothing is executed.
+proto2, proto3 and the editions 2023 and 2024 are understood: messages, enums, oneofs, maps, groups, extensions, services and
+options. Options of Protobuf itself are set, features among them; those of others stay as they are written
+(``uninterpreted_option``), since nobody here reads them. Nothing is read but the text, and nothing is executed.
 
-Source: Protobuf's language specifications for proto2 and proto3, and ``descriptor.proto``.
+Source: Protobuf's language specifications for proto2, proto3 and editions, and ``descriptor.proto``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2
 
+from log_format.schemas.proto_features import EDITIONS
 from log_format.schemas.proto_options import set_option
 from log_format.schemas.proto_tokens import Word, number_of
 from log_format.schemas.proto_words import INT_MAX, Words
@@ -36,6 +37,9 @@ _LABELS: Final = {
     "required": _Field.LABEL_REQUIRED,
     "repeated": _Field.LABEL_REPEATED,
 }
+
+_VISIBILITIES: Final = {"local": 1, "export": 2}
+"""``SymbolVisibility`` by the word before a message or an enum, from edition 2024 on."""
 
 
 def file_of(name: str, text: str) -> Any:
@@ -63,8 +67,14 @@ class _Parser(Words):
             self._is_proto3 = syntax == "proto3"
             if self._is_proto3:
                 file.syntax = syntax
-        elif self.word.text == "edition":
-            self.refuse("Editions of Protobuf are not supported, proto2 and proto3 are.")
+        elif self.has("edition"):
+            self.expect("=")
+            word = self.word
+            edition = EDITIONS.get(self.text())
+            if edition is None:
+                self.refuse(f"Editions are {' and '.join(EDITIONS)}, and no other is known.", word)
+            self.expect(";")
+            file.syntax, file.edition, self.edition = "editions", edition, edition
         while self.word.kind != "end":
             self._statement(file)
         return file
@@ -82,6 +92,8 @@ class _Parser(Words):
         elif self.has("option"):
             set_option(self, file.options)
             self.expect(";")
+        elif self._is_shown_or_not():
+            self._visible(file, file.message_type, 1)
         elif self.has("message"):
             self._message(file.message_type.add(), 1)
         elif self.has("enum"):
@@ -93,7 +105,29 @@ class _Parser(Words):
         else:
             self.refuse(f"{self.word.text[:50]!r} begins nothing that a file has.")
 
+    def _is_shown_or_not(self) -> bool:
+        is_word = self.word.text in _VISIBILITIES and self.following.text in ("message", "enum")
+        return self.edition >= descriptor_pb2.EDITION_2024 and is_word
+
+    def _visible(self, owner: Any, messages: Any, depth: int) -> None:
+        """Take a message or an enum that says whether other files may use it."""
+        visibility = _VISIBILITIES[self.name()]
+        made = messages.add() if self.word.text == "message" else owner.enum_type.add()
+        if "visibility" not in made.DESCRIPTOR.fields_by_name:
+            self.refuse("This gateway's package protobuf is older than edition 2024.")
+        made.visibility = visibility
+        if self.has("message"):
+            self._message(made, depth)
+        elif self.has("enum"):
+            self._enum(made)
+
     def _import(self, file: Any) -> None:
+        if self.edition >= descriptor_pb2.EDITION_2024 and self.has("option"):
+            if "option_dependency" not in file.DESCRIPTOR.fields_by_name:
+                self.refuse("This gateway's package protobuf is older than edition 2024.")
+            file.option_dependency.append(self.text())
+            self.expect(";")
+            return
         kept = {"public": file.public_dependency, "weak": file.weak_dependency}.get(self.word.text)
         if self.word.kind == "name" and kept is not None:
             self.at += 1
@@ -124,7 +158,9 @@ class _Parser(Words):
         following = self.following
         if self.has(";"):
             return
-        if self.has("message"):
+        if self._is_shown_or_not():
+            self._visible(message, message.nested_type, depth + 1)
+        elif self.has("message"):
             self._message(message.nested_type.add(), depth + 1)
         elif self.has("enum"):
             self._enum(message.enum_type.add())
@@ -137,7 +173,7 @@ class _Parser(Words):
             self.expect(";")
         elif self.has("extensions"):
             self._extensions(message)
-        elif self.word.text == "reserved" and following.kind in {"number", "text"}:
+        elif self.word.text == "reserved" and following.kind in self._reserved_kinds:
             self.at += 1
             self._reserved(message, FIELD_NUMBER_MAX, least=1, is_half_open=True)
         else:
@@ -147,9 +183,16 @@ class _Parser(Words):
                 field.proto3_optional = True
                 optional.append(field)
 
+    @property
+    def _reserved_kinds(self) -> tuple[str, str]:
+        """Kinds of words after ``reserved``: names are texts, in editions plain names."""
+        return ("number", "name") if self.edition else ("number", "text")
+
     def _label(self) -> str | None:
         label = self.word.text
         if self.word.kind == "name" and label in _LABELS:
+            if self.edition and label != "repeated":
+                self.refuse(f"Editions have no label {label!r}: say features.field_presence.")
             self.at += 1
             return label
         return None
@@ -162,6 +205,10 @@ class _Parser(Words):
             self._map(field, nested, label, start)
         else:
             if self.word.text == "group" and following.kind == "name":
+                if self.edition:
+                    self.refuse(
+                        "Editions have no groups: say features.message_encoding = DELIMITED of a message's field."
+                    )
                 self.at += 1
                 field.type = _Field.TYPE_GROUP
             else:
@@ -260,7 +307,7 @@ class _Parser(Words):
             if self.word.text == "option" and following.text != "=":
                 self.at += 1
                 set_option(self, enum.options)
-            elif self.word.text == "reserved" and (following.kind in {"number", "text"} or following.text == "-"):
+            elif self.word.text == "reserved" and (following.kind in self._reserved_kinds or following.text == "-"):
                 self.at += 1
                 self._reserved(enum, INT_MAX, least=-INT_MAX - 1, is_half_open=False)
                 continue
@@ -274,8 +321,8 @@ class _Parser(Words):
 
     def _reserved(self, owner: Any, largest: int, *, least: int, is_half_open: bool) -> None:
         while True:
-            if self.word.kind == "text":
-                owner.reserved_name.append(self.text())
+            if self.word.kind == self._reserved_kinds[1]:
+                owner.reserved_name.append(self.name() if self.edition else self.text())
             else:
                 start, end = self._range(largest, least)
                 owner.reserved_range.add(start=start, end=end + 1 if is_half_open else end)

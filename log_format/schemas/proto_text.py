@@ -12,6 +12,7 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import FieldDescriptor
 
+from log_format.schemas.proto_features import EDITIONS
 from log_format.schemas.proto_parser import FIELD_NUMBER_MAX, SCALARS
 
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -26,21 +27,27 @@ _ENUM_NUMBER_MAX: Final = 2**31 - 1
 
 def text_of(file: Any, *, is_sorted: bool = False) -> str:
     """Return the text of a ``FileDescriptorProto``. Names of types are written as it has them."""
-    return "\n".join(_Writer(is_proto3=file.syntax == "proto3", is_sorted=is_sorted).file(file)) + "\n"
+    return "\n".join(_Writer(file.syntax, is_sorted=is_sorted).file(file)) + "\n"
 
 
 class _Writer:
-    def __init__(self, *, is_proto3: bool, is_sorted: bool) -> None:
-        self._is_proto3 = is_proto3
+    def __init__(self, syntax: str, *, is_sorted: bool) -> None:
+        self._has_labels = syntax not in ("proto3", "editions")
+        self._is_edition = syntax == "editions"
         self._is_sorted = is_sorted
 
     def file(self, file: Any) -> Iterator[str]:
-        yield f'syntax = "{file.syntax or "proto2"}";'
+        if self._is_edition:
+            yield f'edition = "{next(text for text, number in EDITIONS.items() if number == file.edition)}";'
+        else:
+            yield f'syntax = "{file.syntax or "proto2"}";'
         if file.package:
             yield f"package {file.package};"
         imports = [
             f"import {self._import_kind(file, index)}{quoted(name)};" for index, name in enumerate(file.dependency)
         ]
+        if self._is_edition and "option_dependency" in file.DESCRIPTOR.fields_by_name:
+            imports += [f"import option {quoted(name)};" for name in file.option_dependency]
         for group in (self._ordered(imports), [f"option {option};" for option in self._options(file.options)]):
             if group:
                 yield ""
@@ -68,7 +75,7 @@ class _Writer:
         return sorted(lines) if self._is_sorted else list(lines)
 
     def _message(self, message: Any) -> Iterator[str]:
-        yield f"message {message.name} {{"
+        yield f"{_visibility(message)}message {message.name} {{"
         yield from self._body(message)
         yield "}"
 
@@ -110,7 +117,7 @@ class _Writer:
 
     def _field(self, field: Any, nested: dict[str, Any], inner: set[str], label: str | None = None) -> Iterator[str]:
         if label is None:
-            is_plain = self._is_proto3 and field.label == _Field.LABEL_OPTIONAL and not field.proto3_optional
+            is_plain = not self._has_labels and field.label == _Field.LABEL_OPTIONAL and not field.proto3_optional
             label = "" if is_plain else _LABELS[field.label]
         kind = nested.get(field.type_name.rpartition(".")[2])
         options = self._field_options(field)
@@ -135,7 +142,7 @@ class _Writer:
         return self._ordered(options)
 
     def _enum(self, enum: Any) -> Iterator[str]:
-        yield f"enum {enum.name} {{"
+        yield f"{_visibility(enum)}enum {enum.name} {{"
         yield from _indented(f"option {option};" for option in self._options(enum.options))
         yield from _indented(self._reserved(enum, _ENUM_NUMBER_MAX, 0))
         for value in enum.value:
@@ -148,7 +155,7 @@ class _Writer:
         for each in owner.reserved_range:
             yield f"reserved {_range(each.start, each.end - beyond, largest)};"
         for name in self._ordered(owner.reserved_name):
-            yield f"reserved {quoted(name)};"
+            yield f"reserved {name if self._is_edition else quoted(name)};"
 
     def _extend(self, extensions: Sequence[Any], nested: dict[str, Any]) -> Iterator[str]:
         for extendee in dict.fromkeys(field.extendee for field in extensions):
@@ -176,10 +183,21 @@ class _Writer:
         for field, value in options.ListFields():
             if field.is_extension or field.name in {"map_entry", "uninterpreted_option"}:
                 continue
-            if field.type != FieldDescriptor.TYPE_MESSAGE:
+            if field.name == "features":
+                found += [
+                    f"features.{one.name} = {_plain(one, each)}"
+                    for one, each in value.ListFields()
+                    if not one.is_extension
+                ]
+            elif field.type != FieldDescriptor.TYPE_MESSAGE:
                 found += [f"{field.name} = {_plain(field, each)}" for each in (value if field.is_repeated else [value])]
         found += [_uninterpreted(option) for option in options.uninterpreted_option]
         return self._ordered(found)
+
+
+def _visibility(owner: Any) -> str:
+    """Return the word before a message or an enum that says which files may use it."""
+    return {1: "local ", 2: "export "}.get(getattr(owner, "visibility", 0), "")
 
 
 def quoted(text: str) -> str:

@@ -17,6 +17,8 @@ class Words:
         self._text = text
         self.words = words_of(text)
         self.at = 0
+        self.edition = 0
+        """Number of the file's edition; 0: it is of none."""
 
     @property
     def word(self) -> Word:

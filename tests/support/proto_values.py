@@ -30,24 +30,35 @@ WRAPPERS: Final = tuple(
     f"google.protobuf.{kind}Value"
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
+EDITIONS: Final = ("2023", "2024")
+_FILE_FEATURES: Final = (
+    *("field_presence = IMPLICIT", "repeated_field_encoding = EXPANDED", "message_encoding = DELIMITED"),
+    *("utf8_validation = NONE", "json_format = LEGACY_BEST_EFFORT"),
+)
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @st.composite
 def schemas(draw: st.DrawFn) -> str:
-    """A file with a message ``Top`` that no other one has, of proto2 or proto3."""
-    is_proto3 = draw(st.booleans())
-    parts = [f'syntax = "{"proto3" if is_proto3 else "proto2"}"; package p;']
+    """A file with a message ``Top`` that no other one has, of proto2, proto3 or an edition."""
+    syntax = draw(st.sampled_from(["proto2", "proto3", *EDITIONS]))
+    parts = [f'{"edition" if syntax in EDITIONS else "syntax"} = "{syntax}"; package p;']
+    if syntax in EDITIONS:
+        defaults = draw(st.lists(st.sampled_from(_FILE_FEATURES), max_size=3, unique_by=lambda one: one.split()[0]))
+        parts += [f"option features.{one};" for one in defaults]
     parts += [f'import "google/protobuf/{name}.proto";' for name in ("timestamp", "duration", "wrappers")]
     parts += ["enum E { ZERO = 0; ONE = 1; UNO = 2; NEGATIVE = -1; LARGE = 2147483647; }", "message Empty { }"]
     for name, others in (("Low", ()), ("Middle", ("Low",)), ("Top", ("Low", "Middle"))):
-        parts.append(draw(_message(name, others, is_proto3)))
+        parts.append(draw(_message(name, others, syntax)))
     return "\n".join(parts)
 
 
 @st.composite
-def _message(draw: st.DrawFn, name: str, others: tuple[str, ...], is_proto3: bool) -> str:
-    fields, chosen = [], []
+def _message(draw: st.DrawFn, name: str, others: tuple[str, ...], syntax: str) -> str:
+    is_proto3, is_edition = syntax == "proto3", syntax in EDITIONS
+    optional = "" if is_edition else "optional "
+    fields: list[str] = []
+    chosen: list[str] = []
     numbers = draw(
         st.lists(
             st.integers(1, 12) | st.integers(14, 40) | st.integers(2040, 2060), min_size=1, max_size=6, unique=True
@@ -56,6 +67,10 @@ def _message(draw: st.DrawFn, name: str, others: tuple[str, ...], is_proto3: boo
     kinds = st.sampled_from([*SCALARS, *WELL_KNOWN, *WRAPPERS, *others, "Empty"]) | st.sampled_from(SCALARS)
     for number in numbers:
         kind = draw(kinds)
+        if is_edition:
+            field = draw(_edition_field(kind, number))
+            (chosen if field.startswith("oneof ") else fields).append(field.removeprefix("oneof "))
+            continue
         match draw(st.sampled_from(["one", "one", "optional", "repeated", "map", "oneof", "required", "group"])):
             case "repeated":
                 packed = draw(st.sampled_from(["", "", " [packed = true]", " [packed = false]"]))
@@ -74,11 +89,39 @@ def _message(draw: st.DrawFn, name: str, others: tuple[str, ...], is_proto3: boo
                 fields.append(f"{label} group G{number} = {number} {{ optional int32 a = 1; }}")
             case _:
                 fields.append(f"{'' if is_proto3 else 'optional '}{kind} f{number} = {number};")
-    fields.append(f"{'' if is_proto3 else 'optional '}int32 always = 13;")
-    fields += [f"optional {other} in_{other.lower()} = {70 + len(other)};" for other in others[-1:]]
+    fields.append(f"{'' if is_proto3 else optional}int32 always = 13;")
+    fields += [f"{optional}{other} in_{other.lower()} = {70 + len(other)};" for other in others[-1:]]
     if chosen:
         fields.append(f"oneof choice {{ {' '.join(chosen)} }}")
     return f"message {name} {{ {' '.join(draw(st.permutations(fields)))} }}"
+
+
+@st.composite
+def _edition_field(draw: st.DrawFn, kind: str, number: int) -> str:
+    """A field of an edition, with features of its own; before it the word ``oneof`` if it is to be in one."""
+    is_message = kind not in SCALARS
+    features = [
+        draw(st.sampled_from(["", "message_encoding = DELIMITED", "message_encoding = LENGTH_PREFIXED"]))
+    ] * is_message
+    before = ""
+    match draw(st.sampled_from(["one", "one", "repeated", "map", "oneof"])):
+        case "repeated":
+            before = "repeated "
+            if not is_message and kind not in ("string", "bytes"):
+                features.append(
+                    draw(
+                        st.sampled_from(["", "repeated_field_encoding = EXPANDED", "repeated_field_encoding = PACKED"])
+                    )
+                )
+        case "map" if kind != "Empty":
+            return f"map<{draw(st.sampled_from(KEYS))}, {kind}> f{number} = {number};"
+        case "oneof":
+            before = "oneof "
+        case _:
+            presence = ["", "field_presence = EXPLICIT", "field_presence = LEGACY_REQUIRED"]
+            features.append(draw(st.sampled_from(presence if is_message else [*presence, "field_presence = IMPLICIT"])))
+    given = ", ".join(f"features.{one}" for one in features if one)
+    return f"{before}{kind} f{number} = {number}{f' [{given}]' if given else ''};"
 
 
 _VALUES: Final[dict[int, st.SearchStrategy[Any]]] = {

@@ -75,8 +75,10 @@ def message_class(files: Iterable[Any], name: str) -> Any:
 def _widened(file: Any, names: _Names) -> Any:
     found = descriptor_pb2.FileDescriptorProto()
     found.CopyFrom(file)
-    for part in ("extension", "service", "options", "package", "enum_type"):
+    for part in ("extension", "service", "options", "package", "enum_type", "edition"):
         found.ClearField(part)
+    if file.edition:  # its fields are told apart by their labels; proto2 has all of these, and groups
+        found.ClearField("syntax")
     for message in found.message_type:
         names.declare(message, f".{file.package}".rstrip("."), "")
     waiting = list(found.message_type)
@@ -89,6 +91,8 @@ def _widened(file: Any, names: _Names) -> Any:
             oneof.name = f"o{index}"
         for field in message.field:
             _widen(field, names)
+            if file.edition:
+                field.ClearField("proto3_optional")
     return found
 
 

@@ -102,7 +102,7 @@ class Message(Sized):
     Args:
         name: its full name.
         fields: its fields, as they are declared.
-        is_group: whether it is a group of proto2, which is only judged alone.
+        is_group: whether it is written as a group (proto2, or ``DELIMITED`` in editions), which is only judged alone.
     """
 
     def __init__(self, name: str, fields: Sequence[Field], *, is_group: bool = False) -> None:
@@ -267,8 +267,8 @@ class Message(Sized):
 class Moment(Message):
     """A ``google.protobuf.Timestamp``: microseconds, what is finer is cut off."""
 
-    def __init__(self, name: str, fields: Sequence[Field]) -> None:
-        super().__init__(name, fields)
+    def __init__(self, name: str, fields: Sequence[Field], *, is_group: bool = False) -> None:
+        super().__init__(name, fields, is_group=is_group)
         self.leaves = 1
         self.shape = Scalar(TIMESTAMP)
 
@@ -296,8 +296,8 @@ class Moment(Message):
 class Wrapper(Message):
     """A ``google.protobuf.StringValue`` and its like: the value in it, null where the message is absent."""
 
-    def __init__(self, name: str, fields: Sequence[Field]) -> None:
-        super().__init__(name, fields)
+    def __init__(self, name: str, fields: Sequence[Field], *, is_group: bool = False) -> None:
+        super().__init__(name, fields, is_group=is_group)
         self.shape = fields[0].node.shape
 
     def read(self, view: View) -> pa.Array:

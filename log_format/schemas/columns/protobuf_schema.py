@@ -1,6 +1,6 @@
 """The types of a Protobuf schema, as nodes that read values: which message a topic's values are, and its fields.
 
-Source: Protocol Buffers, "Language Guide" of proto2 and proto3, "Field Presence".
+Source: Protocol Buffers, "Language Guide" of proto2, proto3 and editions, "Field Presence".
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class _Types:
         self._enums: dict[str, Any] = {}
         self._made: dict[str, Node | None] = {}
         self._depth = 0
-        for file in schema.files:
+        for file in schema.plain_files:
             self._note(file, f".{file.package}".rstrip("."), file.syntax == "proto3")
 
     def _note(self, scope: Any, name: str, is_proto3: bool) -> None:
@@ -151,15 +151,16 @@ class _Types:
 
     def message(self, name: str, path: str, *, is_group: bool = False) -> Message:
         """Return the node of a message. Raises ``Untypable``."""
-        if name in self._made:
-            known = self._made[name]
+        made_as = f"{name} as a group" if is_group else name
+        if made_as in self._made:
+            known = self._made[made_as]
             if known is None:
                 raise Untypable(path, f"contains itself ({name[1:]}); a column has no recursive type")
             assert isinstance(known, Message)
             return known
         if self._depth > DEPTH_MAX:
             raise Untypable(path, f"is nested more than {DEPTH_MAX} deep")
-        self._made[name] = None
+        self._made[made_as] = None
         self._depth += 1
         descriptor, is_proto3 = self._messages[name]
         if descriptor.options.message_set_wire_format:
@@ -179,12 +180,12 @@ class _Types:
         parts = [(each.number, each.name, each.type) for each in descriptor.field]
         is_plain = all(field.form is Form.IMPLICIT for field in fields)
         if name == ".google.protobuf.Timestamp" and sorted(parts) == _TIMESTAMP and is_plain:
-            made = Moment(name[1:], fields)
+            made = Moment(name[1:], fields, is_group=is_group)
         elif parts == _WRAPPED.get(name) and is_plain:
-            made = Wrapper(name[1:], fields)
+            made = Wrapper(name[1:], fields, is_group=is_group)
         else:
             made = Message(name[1:], fields, is_group=is_group)
-        self._made[name] = made
+        self._made[made_as] = made
         self._depth -= 1
         return made
 

@@ -62,7 +62,7 @@ class ProtobufValues:
 
     @cached_property
     def _lossless(self) -> Any:
-        return lossless_class(self._schema.files, self._message.name)
+        return lossless_class(self._schema.plain_files, self._message.name)
 
     @cached_property
     def message_class(self) -> Any:

@@ -98,12 +98,12 @@ def protobuf_findings(reader: ProtobufSchema, writer: ProtobufSchema) -> list[Fi
 def _file(schema: ProtobufSchema) -> _Node:
     known: dict[str, _Node] = {}
     node = None
-    for file in schema.files:
+    for number, file in enumerate(schema.plain_files, 1):
         node = _Node(
             descriptor=file,
             name="",
             package=file.package,
-            is_imported=file is not schema.file,
+            is_imported=number < len(schema.files),
             known=known,
             is_file=True,
             is_proto3=file.syntax == "proto3",

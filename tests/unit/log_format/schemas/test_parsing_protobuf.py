@@ -161,6 +161,10 @@ def test_references_and_known_files_are_linked() -> None:
     assert message.a.i.HasField("t")
 
 
+def _in_edition(field: str) -> str:
+    return f'edition = "2023"; message M {{ {field} }}'
+
+
 INVALID = [
     ("", "", "empty"),
     ("message M {", "line 1, column 12", "found 'the end'"),
@@ -168,7 +172,27 @@ INVALID = [
     ("\n\nmessage M { optional int32 a = 1 }", "line 3, column 34", "Expected ';'"),
     ("message M ?", "line 1, column 11", "'?' begins no word"),
     ('syntax = "proto4";', "line 1, column 10", "neither proto2 nor proto3"),
-    ('edition = "2023";', "line 1, column 1", "Editions"),
+    ('edition = "2022";', "line 1, column 11", "Editions are 2023 and 2024"),
+    ("option features.field_presence = IMPLICIT;", "line 1, column 8", "Only editions"),
+    (_in_edition("optional int32 a = 1;"), "line 1, column 31", "no label 'optional'"),
+    (_in_edition("required int32 a = 1;"), "line 1, column 31", "no label 'required'"),
+    (_in_edition("repeated group G = 1 {}"), "line 1, column 40", "no groups"),
+    (_in_edition("int32 a = 1 [features.nonsense = A];"), "line 1, column 44", "no feature 'nonsense' here"),
+    (_in_edition("int32 a = 1 [features.enum_type = OPEN];"), "line 1, column 44", "no feature 'enum_type' here"),
+    (_in_edition("int32 a = 1 [features.field_presence = OPEN];"), "line 1, column 70", "no value of the option"),
+    (_in_edition("int32 a = 1 [features.enforce_naming_style = STYLE2024];"), "line 1, column 44", "no feature"),
+    (_in_edition("repeated int32 a = 1 [features.field_presence = IMPLICIT];"), "M", "field_presence"),
+    (_in_edition("int32 a = 1 [features.repeated_field_encoding = PACKED];"), "M", "is not repeated"),
+    (_in_edition("repeated string a = 1 [features.repeated_field_encoding = PACKED];"), "M", "packed encoding"),
+    (_in_edition("repeated int32 a = 1 [packed = true];"), "M", "the option packed"),
+    (_in_edition("int32 a = 1 [features.message_encoding = DELIMITED];"), "M", "is no message"),
+    (_in_edition("int32 a = 1 [features.utf8_validation = NONE];"), "M", "is no text"),
+    (
+        _in_edition("int32 a = 1 [features.field_presence = IMPLICIT, default = 1];"),
+        "M",
+        "implicit presence and a default",
+    ),
+    (_in_edition('reserved "a"; int32 b = 1;'), "line 1, column 40", "Expected"),
     ('import "nowhere.proto";', "import 'nowhere.proto'", "no such file"),
     ('import "/etc/hostname";', "import '/etc/hostname'", "no such file"),
     ('import "../../etc/hostname";', "import '../../etc/hostname'", "no such file"),
@@ -277,3 +301,57 @@ def test_a_message_with_too_many_fields_is_refused() -> None:
     fields = "".join(f"int32 f{number}={number};" for number in (*range(1, 19_000), *range(20_000, 40_000)))
     with pytest.raises(InvalidSchema, match="maximum size"):
         _parsed(_in_proto3(fields))
+
+
+EDITION = """edition = "YEAR"; package p;
+option features = { repeated_field_encoding: EXPANDED, utf8_validation: NONE };
+message M {
+  int32 a = 1; int32 b = 2 [features.field_presence = IMPLICIT]; N c = 3 [features.field_presence = LEGACY_REQUIRED];
+  repeated int32 d = 4; repeated E e = 5 [features.repeated_field_encoding = PACKED, json_name = "other"];
+  N f = 6 [features.message_encoding = DELIMITED]; N g = 7; map<string, N> h = 8;
+  oneof o { string i = 9; N j = 10 [features = { message_encoding: DELIMITED }]; }
+  reserved foo, bar; reserved 100 to 200; string reservedly = 11 [features.utf8_validation = VERIFY];
+  message Inner { option features.json_format = LEGACY_BEST_EFFORT; string x = 1 [default = "y"]; }
+}
+message N { int64 q = 1; repeated N r = 2; }
+enum E { option features.enum_type = CLOSED; A = 0; B = 1; reserved C; }
+"""
+
+
+@pytest.mark.parametrize("year", ["2023", "2024"])
+def test_editions_are_linked_with_their_features(year: str) -> None:
+    """What the features say is what Google's library says of the linked file; the canonical text and the descriptor mean the
+    same."""
+    parsed = _parsed(EDITION.replace("YEAR", year))
+    assert _parsed(parsed.canonical).canonical == parsed.canonical
+    assert _parsed(base64.b64encode(parsed.file.SerializeToString()).decode()).normalized == parsed.normalized
+    pool = descriptor_pool.DescriptorPool()
+    for file in parsed.files:
+        pool.AddSerializedFile(file.SerializeToString())
+    told = {}
+    for message in parsed.plain_files[-1].message_type:
+        for field in message.field:
+            theirs = pool.FindMessageTypeByName(f"p.{message.name}").fields_by_number[field.number]
+            is_explicit = field.proto3_optional or field.HasField("oneof_index") or field.label == field.LABEL_REQUIRED
+            ours = (
+                field.type,
+                field.options.packed,
+                field.label == field.LABEL_REQUIRED,
+                is_explicit or (field.label != field.LABEL_REPEATED and bool(field.type_name)),
+            )
+            assert ours == (theirs.type, theirs.is_packed, theirs.is_required, theirs.has_presence), field.name
+            told[field.name] = ours
+    assert [told["c"][2], told["e"][1], told["d"][1], told["b"][3]] == [True, True, False, False]
+    assert told["f"][0] == told["j"][0] == descriptor_pb2.FieldDescriptorProto.TYPE_GROUP
+    assert told["h"][0] == descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
+
+
+def test_symbols_of_edition_2024_say_who_may_use_them() -> None:
+    """``export`` and ``local`` are kept, and so is an import for options only, which nobody here needs."""
+    text = 'edition = "2024"; import option "nowhere.proto"; export message M { local enum E { A = 0; } E e = 1; }'
+    canonical = _parsed(text).canonical
+    assert "export message M {" in canonical
+    assert "local enum E {" in canonical
+    assert 'import option "nowhere.proto";' in canonical
+    with pytest.raises(InvalidSchema):
+        _parsed(text.replace("2024", "2023"))
