@@ -216,7 +216,7 @@ class LogEngine:
             registry=registry,
             bounds=settings.groups,
         )
-        sources = QueueSources(self.topics, self.start_resolver, self.reader, self._places, self._draining)
+        sources = QueueSources(self.topics, self.start_resolver, self.reader, self._places, self._draining, readers)
         self.queues = Queues(
             self._access, finishing, sources, ids, ownership, registry=registry, bounds=settings.queues
         )

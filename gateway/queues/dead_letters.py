@@ -135,7 +135,7 @@ class DeadLetters:
             await self._settle(queue, key, settled, covered)
             return True
         staged = route_records(pa.concat_tables(tables), letters.state, letters.next_sticky_number())
-        staged = _add_proofs(staged, await self.proofs(queue, letters.state), letters.state)
+        staged = add_proofs(staged, await self.proofs(queue, letters.state), letters.state)
         change = _change(queue, key, settled, covered)
         await self._publishing.publish(queue, [staged], [change])
         self._parts.metrics.dead.inc(len(staged.records))
@@ -175,9 +175,9 @@ def _listed(headers: Sequence[Headers]) -> pa.Array:
     return pa.array([[{"key": name, "value": value} for name, value in some] for some in headers], HEADERS)
 
 
-def _add_proofs(letters: StagedRecords, proofs: LetterProofs, state: TopicState) -> StagedRecords:
-    """Return the letters, each with its proof. ``state``: state of their topic with all letters that the queue has put there
-    before."""
+def add_proofs(letters: StagedRecords, proofs: LetterProofs, state: TopicState) -> StagedRecords:
+    """Return the letters, each with its proof. ``state``: state of their topic; of a queue's with all letters that it has put
+    there before."""
     records = letters.records
     numbers = {partition: state.high_watermark(partition) for partition in range(state.partition_count)}
     headers: list[Headers] = []

@@ -25,6 +25,9 @@ PREFIX: Final = "tidelog-dlq-"
 PROOF_HEADER: Final = f"{PREFIX}proof"
 PURPOSE: Final = b"tidelog dead letters"
 """Purpose for which a key is derived from the cluster's."""
+TYPED_PROOF_HEADER: Final = "tidelog.proof"
+TYPED_PURPOSE: Final = b"tidelog dead letters of typed topics"
+"""Header and purpose of letters that a typed topic's gateway has put there. Their ``queue_id`` is the id of the typed topic."""
 _PROOF: Final = re.compile(rf"(0|[1-9][0-9]{{0,18}})\.([0-9a-f]{{{DIGITS}}})".encode())
 
 
@@ -35,17 +38,21 @@ class LetterProofs:
     key: bytes
     queue_id: str
     topic_id: str
+    header_name: str = PROOF_HEADER
 
     def header(
         self, partition: int, number: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> tuple[str, bytes]:
         """Return the header to add to a letter with these other headers."""
-        return PROOF_HEADER, f"{number}.{prove(self._text(partition, number, key, value, headers), self.key)}".encode()
+        return (
+            self.header_name,
+            f"{number}.{prove(self._text(partition, number, key, value, headers), self.key)}".encode(),
+        )
 
     def number(self, partition: int, key: bytes | None, value: bytes | None, headers: Headers) -> int | None:
         """Return the number of a letter that the queue has put there; None if the queue has not put it there."""
         name, said = headers[-1] if headers else ("", None)
-        found = _PROOF.fullmatch(said or b"") if name == PROOF_HEADER else None
+        found = _PROOF.fullmatch(said or b"") if name == self.header_name else None
         if found is None:
             return None
         number = int(found[1])

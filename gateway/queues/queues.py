@@ -32,11 +32,13 @@ from gateway.queues.publishing import QueuePublisher
 from gateway.queues.received import Received, ReceiveRequest
 from gateway.queues.receiving import QueueReceiver
 from gateway.queues.redriving import Redriver, RedriveRequest
+from gateway.queues.redriving_typed import Redriven, TypedRedriver, sources_of
 from gateway.queues.settled_leases import SettledLeases
 from gateway.queues.settlement import Result, Settlement
 from gateway.queues.upkeep import Upkeep
 from gateway.queues.watch import TopicWatch
 from gateway.tasks.deadlines import Deadlines
+from gateway.typed_topics.reader_cache import ReaderCache
 from log_format import limits
 from log_format.errors import UnknownTopic
 from log_format.queues.changes import AlterQueue, DeleteQueue, PutQueue, SubscribeQueue, unknown_queue_error
@@ -62,6 +64,8 @@ class QueueSources:
     reading: PartitionReader
     places: WaiterSlots
     draining: DrainFlag
+    readers: ReaderCache
+    """Readers of typed topics' schemas."""
 
 
 class Queues:
@@ -103,6 +107,7 @@ class Queues:
         publishing = QueuePublisher(finishing, producer_ids, clock, access.new_id, bounds.undecided_ms_max)
         dead_letters = DeadLetters(parts, publishing, topics, reading, producer_ids)
         self._redriving = Redriver(parts, publishing, dead_letters, topics, reading)
+        self._redriving_typed = TypedRedriver(self._redriving, sources.readers, producer_ids)
         self._describing = QueueDescriber(topics, reading, clock, registry, self.coordinator)
         self.upkeep = Upkeep(
             self.coordinator, parts, dead_letters, TopicWatch(parts, topics, reading), ownership=ownership
@@ -252,10 +257,12 @@ class Queues:
         queue = await self.coordinator.live(name)
         return await queue.settle(settlements)
 
-    async def redrive(self, name: str, wanted: RedriveRequest) -> int:
-        """Produce dead letters again; return how many. Raises what ``Redriver.redrive`` raises."""
+    async def redrive(self, name: str, wanted: RedriveRequest) -> Redriven:
+        """Produce dead letters again; return how many. Raises what ``Redriver.redrive`` and ``TypedRedriver.redrive`` raise."""
         queue = await self.coordinator.live(name)
-        return await self._redriving.redrive(queue, wanted)
+        if sources_of(queue.settings) is not None:
+            return await self._redriving_typed.redrive(queue, wanted)
+        return Redriven(await self._redriving.redrive(queue, wanted))
 
     async def _row(self, name: str) -> QueueRow | None:
         """Return the queue's row as it is now; None if the queue may be created. Raises ``BackOff``, also if there are

@@ -84,7 +84,7 @@ class Redriver:
         async with queue.redriving:
             letters = await self._letters(queue)
             if wanted.to_topic is not None:
-                await self._target(wanted.to_topic, wanted)
+                await self.target(wanted.to_topic, wanted)
             if not await self.dead_letters.resolve(queue):
                 raise BackOff(f"An earlier redrive of queue {queue.name!r} has not ended yet.")
             proofs = await self.dead_letters.proofs(queue, letters.state)
@@ -117,7 +117,8 @@ class Redriver:
             raise RequestRefused(f"Queue {queue.name!r} {what}", code=ErrorCode.NO_DEAD_LETTER_TOPIC)
         return topic
 
-    async def _target(self, name: str, wanted: RedriveRequest) -> OpenTopic:
+    async def target(self, name: str, wanted: RedriveRequest) -> OpenTopic:
+        """Return the topic to produce to. Raises ``RequestRefused``, ``UnknownTopic``, what ``require_write`` raises."""
         wanted.require_write(name)
         if name.startswith(RESERVED):
             raise RequestRefused(f"Topic {name[:100]!r} is reserved: dead letters are not produced to it.")
@@ -149,7 +150,7 @@ class Redriver:
         now_ms = self.parts.clock.now_ms()
         staged = []
         for name in dict.fromkeys(targets):
-            topic = await self._target(name, wanted)
+            topic = await self.target(name, wanted)
             rows = [row for row, target in enumerate(targets) if target == name]
             kept = [[header for header in headers[row] if not header[0].startswith(PREFIX)] for row in rows]
             table = with_headers(records.take(pa.array(rows)), kept, now_ms)

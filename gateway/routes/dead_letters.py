@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -20,7 +21,9 @@ from starlette.requests import Request
 from gateway.call import detached_from_call
 from gateway.engine.open_topic import OpenTopic
 from gateway.gateway import gateway_of, request_memory
-from gateway.queues.dead_letters import headers_of, with_headers
+from gateway.queues.dead_letters import add_proofs, headers_of, with_headers
+from gateway.queues.redriving_typed import LETTER_PREFIX as PREFIX
+from gateway.queues.redriving_typed import proofs_of_topic
 from gateway.routes import quota_charges
 from gateway.routes.batch import with_records
 from gateway.routes.delayed import wait_for_sequence
@@ -32,12 +35,12 @@ from log_format.scheduled.delayed_records import DelayedRecords
 from log_format.topic.append_outcome import Duplicate
 from log_format.topic.batch import Batch, Partitions
 from log_format.topic.config import check_topic_name, dead_letter_topic
+from log_format.topic.state import TopicState
+from log_format.transactions.staged_records import StagedRecords
 
 HEADER_BYTES_MAX: Final = 8 * 1024
 """Maximum size of the headers that a dead letter gets, by which the topic that is made for them takes larger records."""
 REASON_CHARACTERS_MAX: Final = 1_000
-PREFIX: Final = "tidelog."
-"""Prefix of the headers' names, as in dead letters of the pipeline."""
 _TRIES_MAX: Final = 3
 
 
@@ -93,7 +96,9 @@ class LettersOfRequest:
         for left in reversed(range(_TRIES_MAX)):
             topic = await self._open(name)
             state = topic.require_state()
-            sizes = record_bytes(letters)
+            to = (partitions % state.partition_count).astype(np.int32)
+            records = await self._proved(letters, state, to)
+            sizes = record_bytes(records)
             limit = state.config.integer("max.message.bytes")
             if state.config.subjects.are_set or state.config.needs_keys or sizes.max() > limit:
                 raise RequestRefused(
@@ -101,8 +106,7 @@ class LettersOfRequest:
                     f"compacted, and must take records of {sizes.max()} bytes (max.message.bytes).",
                     code=ErrorCode.INVALID_CONFIG,
                 )
-            to = (partitions % state.partition_count).astype(np.int32)
-            batch = Batch(topic_id=state.existing_id, records=letters, partitions=to, record_bytes_max=int(sizes.max()))
+            batch = Batch(topic_id=state.existing_id, records=records, partitions=to, record_bytes_max=int(sizes.max()))
             reservation = request_memory(self._request).reserve(batch.nbytes)
             try:
                 with detached_from_call():
@@ -123,6 +127,13 @@ class LettersOfRequest:
             }
             return [(partition, next(following[partition])) for partition in to.tolist()]
         raise AssertionError("the last try returns or raises")
+
+    async def _proved(self, letters: pa.Table, state: TopicState, partitions: Partitions) -> pa.Table:
+        """Return the letters, each with its proof (``gateway/queues/redriving_typed.py``)."""
+        producer_ids, source = self._gateway.engine.producer_ids, self._topic.require_state()
+        proofs = await proofs_of_topic(producer_ids, source.existing_id, state.existing_id)
+        staged = StagedRecords(topic=state.topic, topic_id=state.existing_id, records=letters, partitions=partitions)
+        return add_proofs(staged, proofs, state).records
 
     async def _open(self, name: str) -> OpenTopic:
         """Return the topic of dead letters. It is made if it is missing, and then keeps its records for ever."""
@@ -152,7 +163,13 @@ def _letters(batch: Batch, rows: Sequence[int], reasons: Sequence[str], topic: s
     times = records.column("timestamp").cast(pa.int64()).to_pylist()
     headers = []
     for own, row, reason, time_us in zip(headers_of(records), rows, reasons, times, strict=True):
-        said = {"reason": reason, "topic": topic, "partition": batch.partitions[row], "timestamp": time_us // 1000}
+        said = {
+            "id": secrets.token_hex(8),
+            "reason": reason,
+            "topic": topic,
+            "partition": batch.partitions[row],
+            "timestamp": time_us // 1000,
+        }
         added = [(PREFIX + name, str(value).encode()) for name, value in said.items()]
         kept = [header for header in own if header[0] not in {name for name, _ in added}]
         headers.append([*kept, *added])

@@ -371,6 +371,8 @@ class Results(TypedDict):
 
 
 class Redriven(TypedDict):
-    """Number of records that were produced."""
+    """Number of records that were produced. `refused` is present for dead letters of typed topics: those that still are not of
+    the schema."""
 
     redriven: fields.Count
+    refused: NotRequired[fields.Count]

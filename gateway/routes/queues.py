@@ -20,6 +20,7 @@ from gateway.openapi.problems import BODY_ERRORS, CHANGE_ERRORS, problems
 from gateway.queues.dropped import Drops
 from gateway.queues.queues import QueueDescription
 from gateway.queues.redriving import RedriveRequest
+from gateway.queues.redriving_typed import sources_of
 from gateway.queues.settlement import Result
 from gateway.quotas.limits import FETCH_BYTES
 from gateway.quotas.spending import spends
@@ -152,13 +153,18 @@ async def settle(
 )
 @needs(Need("Alter", "group", path="queue"), Need("Read", "topic"), Need("Write", "topic"))
 async def redrive(request: Request, queue: fields.QueuePath, wanted: Redrive = Redrive()) -> Redriven:  # noqa: B008
-    """Produce the records of the queue's dead letter topic again, each once."""
+    """Produce the records of the queue's dead letter topic again, each once. A queue that reads dead letters of typed topics
+    produces those that fit now to these topics; the others stay."""
     settings = await engine_of(request).queues.settings(queue)
-    require(request, "Read", "topic", *([settings.dead_letter_topic] if settings.dead_letter_topic is not None else ()))
-    require(request, "Write", "topic", *(settings.topics if wanted.to_topic is None else [wanted.to_topic]))
+    typed = sources_of(settings)
+    letters = settings.topics if typed is not None else filter(None, [settings.dead_letter_topic])
+    require(request, "Read", "topic", *letters)
+    targets = settings.topics if typed is None else typed
+    require(request, "Write", "topic", *(targets if wanted.to_topic is None else [wanted.to_topic]))
     require_target = partial(require, request, "Write", "topic")
     asked = RedriveRequest(wanted.to_topic, wanted.max_records, wanted.unproved, require_target)
-    return {"redriven": await engine_of(request).queues.redrive(queue, asked)}
+    done = await engine_of(request).queues.redrive(queue, asked)
+    return {"redriven": done.redriven} if typed is None else {"redriven": done.redriven, "refused": done.refused}
 
 
 async def _recheck_rights(request: Request, queue: str, topics: Sequence[str], reservation: Reservation) -> None:

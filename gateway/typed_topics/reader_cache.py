@@ -97,6 +97,17 @@ class ReaderCache:
             found = await self._of(subjects, await self._looked_at())
         return None if found is known else found
 
+    async def misfits(self, subjects: Subjects, records: pa.Table) -> set[int]:
+        """Return the rows of the records that are not of a topic's schemas, as of a look at the registry that begins now.
+
+        Raises the same errors as ``of``.
+        """
+        if not subjects.are_set:
+            return set()
+        readers = await self._of(subjects, await self._looked_at())
+        _, found = await self._pool.run(readers.typed, records)
+        return {misfit.row for misfit in found}
+
     async def _looked_at(self) -> SchemasState:
         """Return the registry after a look that began during this call. Raises ``BackOff`` if it can't be read."""
         await self._look.after_now()

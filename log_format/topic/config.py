@@ -201,9 +201,12 @@ def names_schemas(config: Mapping[str, object]) -> bool:
     return any(isinstance(SETTINGS.get(name), SubjectSetting) for name in config)
 
 
+DEAD_LETTERS_SUFFIX: Final = ".dead-letters"
+
+
 def dead_letter_topic(topic: str) -> str:
     """Return the name of the topic for what is not of the topic's schemas (``data.on.error=dead-letter``)."""
-    return f"{topic}.dead-letters"
+    return f"{topic}{DEAD_LETTERS_SUFFIX}"
 
 
 def dead_letter_topics_named(topic: str, config: Mapping[str, object]) -> list[str]:

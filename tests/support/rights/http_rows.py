@@ -117,6 +117,16 @@ def _claimed_letter(world: World) -> None:
     world.admin("POST", "/v1/topics/{dead}/records", {"records": [{"value": "v", "headers": headers}]})
 
 
+def _letter_of_topic(world: World) -> None:
+    """A record says that it is a dead letter of the topic by its schema, where a queue reads such letters."""
+    letters = "{topic}.dead-letters"
+    world.admin("POST", "/v1/topics", {"name": letters, "partition_count": 1})
+    _queue(world, topics=[letters], dead_letter_topic=None)
+    headers = {"tidelog.topic": "{topic}", "tidelog.partition": "0"}
+    body = {"records": [{"value": "v", "headers": headers}]}
+    world.admin("POST", f"/v1/topics/{letters}/records", body)
+
+
 def _asked(method: str, path: str, body: Any, world: World, *, headers: dict[str, str] | None = None) -> Answer:
     return world.http(method, path, body, headers)
 
@@ -248,6 +258,8 @@ IN_EFFECT: Final = (
          body={"unproved": "produce"}, prepare=_claimed_letter),
     _row("POST /v1/queues/{queue}:redrive", ALTER_QUEUE, WRITE, ("Read", "topic", "{dead}"), what="passes what is unproved",
          body={"unproved": "skip"}, prepare=_claimed_letter),
+    _row("POST /v1/queues/{queue}:redrive", ALTER_QUEUE, WRITE, ("Read", "topic", "{topic}.dead-letters"),
+         what="letters of a schema", body={"unproved": "produce"}, prepare=_letter_of_topic),
     _row("GET /v1/topics/{topic}/scheduled", READ, what="keys", prepare=_delayed),
     _row("GET /v1/topics/{topic}/scheduled/{scheduled}", READ, what="a record", prepare=_delayed),
     _row("DELETE /v1/topics/{topic}/scheduled/{scheduled}", WRITE, what="a record", prepare=_delayed),

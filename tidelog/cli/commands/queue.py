@@ -163,6 +163,8 @@ def redrive(
 ) -> None:
     """Produce a queue's dead letters again, each once.
 
+    A queue that reads the dead letters of typed topics produces those that fit the schema now to these topics.
+
     \b
     Examples:
       tidelog queue redrive work
