@@ -4,6 +4,8 @@ So a client that knows nothing of contexts uses one by its address alone. The pa
 ``config`` and ``mode`` without one, get the context; a list and a schema by its id get it as a parameter. Rights are judged by
 the qualified name, as if the client had sent it.
 
+A slash at the end means nothing: Confluent's client for Java compares with all versions at ``…/versions/``.
+
 Source: ``ContextFilter`` of Confluent's registry.
 """
 
@@ -38,6 +40,8 @@ class ContextPathMiddleware:
                 context = context_named(name)
                 scope["path"] = PREFIX + "/" + "/".join(_qualified(parts, context))
                 scope["query_string"] = _with_context(scope["query_string"], parts, context)
+        if scope["path"].startswith(f"{PREFIX}/"):
+            scope["path"] = scope["path"].rstrip("/")
         return self._app(scope, receive, send)
 
 

@@ -130,7 +130,8 @@ async def body_of(request: Request, decoder: msgspec.json.Decoder[BodyT]) -> Bod
     """Return the request's JSON body. Raise ``RequestRefused`` (400, 413, 415, 422), ``BackOff``."""
     gateway = gateway_of(request)
     async with request_body(request, gateway.body_limits, request_memory(request), pool=gateway.codec_pool) as body:
-        content_type(body.content_type, BODY_TYPES, default=JSON)
+        # JSON is UTF-8, whatever charset clients name beside it: some add ISO-8859-1 to each type that they don't know.
+        content_type((body.content_type or "").partition(";")[0], BODY_TYPES, default=JSON)
         data = body.data
         return await in_pool_if(request, len(data) > INLINE_BYTES_MAX, partial(_decoded, decoder, data))
 

@@ -30,14 +30,6 @@ async def root(request: Request) -> Any:
     return {}
 
 
-@router.get(PREFIX + "/")
-@needs()
-async def root_with_slash(request: Request) -> Any:
-    """Return an empty object: the registry is here."""
-    del request
-    return {}
-
-
 @router.get(PREFIX + "/contexts")
 @needs(Need("Describe", "subject"))
 async def list_contexts(request: Request) -> Any:

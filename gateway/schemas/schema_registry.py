@@ -38,7 +38,7 @@ from log_format.schemas.decision import Decided, SchemasDecision
 from log_format.schemas.parsed import ParsedSchema
 from log_format.schemas.refusals import RegistryCode, RegistryRefused
 from log_format.schemas.registered import RegisteredVersion
-from log_format.schemas.schema import Schema
+from log_format.schemas.schema import Schema, SchemaType
 from log_format.schemas.state import SchemasState
 from log_format.schemas.subjects import split
 from log_format.topic.config import Subjects
@@ -141,12 +141,44 @@ class SchemaRegistry:
 
     async def looked_up(self, wanted: Registration, *, deleted: bool) -> tuple[SchemasState, RegisteredVersion | None]:
         """Return the version of the subject that has the schema; None if there is none. Raises as ``understood`` does."""
-        state, schema, _ = await self.understood(wanted)
+        state, schema, parsed = await self.understood(wanted)
         found = _version_with(state, wanted.subject, schema, deleted=deleted)
         if found is None:
             state = await self._table.fresh()
             found = _version_with(state, wanted.subject, schema, deleted=deleted)
+        if found is None:
+            found = await self._with_references(state, wanted.subject, schema, parsed, deleted=deleted)
         return state, found
+
+    async def _with_references(
+        self, state: SchemasState, subject: str, schema: Schema, parsed: ParsedSchema, *, deleted: bool = False
+    ) -> RegisteredVersion | None:
+        """Return the newest version of the subject that is this schema with its references put in; None if there is none.
+
+        Serializers of Avro send a schema so: what they have knows of no references.
+        """
+        context = split(subject)[0]
+        numbers = state.numbers(subject, deleted=deleted)
+        if schema.type is not SchemaType.AVRO or schema.references or not numbers:
+            return None
+        known_id = state.id_of(schema, context)
+
+        def is_it(one: RegisteredVersion) -> bool:
+            alike = replace(one.schema, text=schema.text, references=()) == schema
+            return (
+                alike
+                and known_id in (None, one.schema_id)
+                and self._parsed.parsed(one.schema, state.resolved(one.schema, context)).whole == parsed.whole
+            )
+
+        def newest() -> RegisteredVersion | None:
+            for number in reversed(numbers):
+                one = state.registered(subject, number.version, deleted=deleted)
+                if one is not None and one.schema.references and is_it(one):
+                    return one
+            return None
+
+        return await self._pool.run(newest)
 
     async def register(self, wanted: Registration) -> Registered:
         """Register the schema, unless the subject has it. Return it with its id and version.
@@ -194,6 +226,10 @@ class SchemaRegistry:
             known = register.decide(state, 0)
             if isinstance(known, Decided) and not known.changes:
                 return Registered(schema=schema, id=known.schema_id, version=known.version)
+            if wanted.schema_id is None:
+                found = await self._with_references(state, wanted.subject, schema, parsed)
+                if found is not None:
+                    return Registered(schema=found.schema, id=found.schema_id, version=found.version)
             if state.mode(wanted.subject) != "IMPORT":
                 refusal = await self._compared(state, wanted.subject, schema, parsed, versions)
                 if refusal is not None:

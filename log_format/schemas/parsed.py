@@ -1,7 +1,7 @@
 """What parsing gives: a schema that was understood, or an error that says where it is wrong.
 
 1. ``canonical`` is the text by which two schemas are the same and have one id: layout, comments and the order of attributes that
-   means nothing are gone. ``normalized`` goes further, as Confluent's ``normalize=true`` does: names are full, order is fixed.
+   means nothing are gone. ``normalized`` goes further, as Confluent's ``normalize=true`` does: what has no order is sorted.
 2. Both are schemas themselves, and their own canonical and normalized texts: writing them again changes nothing. A normalized
    text may be longer than a new schema may be; parsed as one that is registered, it is understood.
 3. A schema is text from a stranger. Its size, its depth and the work that it takes are bounded, and whatever it is, parsing

@@ -94,7 +94,8 @@ def test_bodies_that_can_not_be_read(registry: Registry, name: str) -> None:
         assert (answer.status_code, answer.json()["error_code"]) == (status, status), data[:20]
     answer = registry.http.post(path, content=b"{}", headers={"content-type": "text/plain"})
     assert (answer.status_code, answer.json()["error_code"]) == (415, 415)
-    for kind in (JSON, "application/vnd.schemaregistry+json", "application/json", "application/octet-stream", None):
+    kinds = (JSON, "application/vnd.schemaregistry+json", "application/json", "application/octet-stream", None)
+    for kind in (*kinds, f"{JSON}; charset=ISO-8859-1"):
         headers = {} if kind is None else {"content-type": kind}
         assert registry.http.post(path, content=json.dumps({"schema": INT}), headers=headers).status_code == 200, kind
 
@@ -234,6 +235,30 @@ def test_references(registry: Registry, name: str) -> None:
     assert registry.call("GET", f"/schemas/ids/{money}")
 
 
+@pytest.mark.parametrize("normalize", ["false", "true"])
+def test_a_schema_with_its_references_put_in_is_the_same_version(registry: Registry, name: str, normalize: str) -> None:
+    """Avro's serializers know of no references: they look up and register what they have, which has all types in it."""
+    money = {"type": "record", "name": f"Money{name}", "fields": [{"name": "amount", "type": "long"}]}
+    registry.register(f"{name}-money", json.dumps(money))
+    references = [{"name": f"Money{name}", "subject": f"{name}-money", "version": 1}]
+    fields = {"price": f"Money{name}", "fee": f"Money{name}"}
+    first = registry.register(name, record("Order", **fields), references=references)
+    whole = {"schema": record("Order", **fields | {"price": money})}
+    found = registry.call("POST", f"/subjects/{name}", whole, normalize=normalize)
+    assert (found["id"], found["version"], found["references"]) == (first, 1, references)
+    path = f"/subjects/{name}/versions"
+    assert registry.call("POST", path, whole, normalize=normalize)["id"] == first
+    registry.call("PUT", f"/config/{name}", {"compatibility": "NONE"})
+    # Another type by the same name, and other metadata, are another schema.
+    other = {"schema": record("Order", **fields | {"price": money | {"doc": "of a day"}})}
+    for body in (other, whole | {"metadata": {"properties": {"a": "b"}}}):
+        registry.refused(40403, "POST", f"/subjects/{name}", body)
+    assert registry.call("POST", path, other)["version"] == 2
+    registry.call("DELETE", f"{path}/1")
+    registry.refused(40403, "POST", f"/subjects/{name}", whole)
+    assert registry.call("POST", f"/subjects/{name}", whole, deleted="true")["version"] == 1
+
+
 def test_contexts(registry: Registry, name: str) -> None:
     """A context has subjects and settings of its own, and an id is looked for where the subject is."""
     subject, text = f":.{name}:a", record(f"X{name}", a="int")
@@ -319,6 +344,18 @@ def test_versions_are_compared_within_their_group(registry: Registry, name: str)
         409, "POST", f"/subjects/{name}/versions", {"schema": text, "metadata": {"properties": {"major": "1"}}}
     )
     registry.register(name, text, metadata={"properties": {"major": "2"}})
+
+
+def test_a_slash_at_the_end_means_nothing(registry: Registry, name: str) -> None:
+    """Confluent's client for Java compares with all versions so. An encoded one is part of a subject."""
+    registry.register(name, INT)
+    registry.register(f"{name}/", INT)
+    assert registry.call("POST", f"/compatibility/subjects/{name}/versions/", {"schema": INT}) == {
+        "is_compatible": True
+    }
+    assert f"{name}/" in registry.call("GET", "/subjects/")
+    assert registry.call("GET", f"/contexts/:.:/subjects/{name}%2F/versions/") == [1]
+    assert registry.call("GET", "/") == {}
 
 
 def test_what_the_registry_says_of_itself(registry: Registry) -> None:
