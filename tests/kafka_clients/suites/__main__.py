@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.kafka_clients.suites import (
+    apicurio,
     confluent_kafka,
     franz_go,
     kafka_go,
@@ -57,8 +58,9 @@ SUITES: Final = (
     confluent_kafka.REGISTRY,
     *librdkafka.SUITES,
     karapace.SUITE,
+    apicurio.SUITE,
 )
-_CHECKOUTS: Final = ("kafka-python", "kafkajs", "confluent-kafka", "librdkafka", "karapace")
+_CHECKOUTS: Final = ("kafka-python", "kafkajs", "confluent-kafka", "librdkafka", "karapace", "apicurio")
 
 
 def main() -> int:
