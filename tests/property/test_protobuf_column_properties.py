@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -52,6 +53,7 @@ def test_values_come_back(data: st.DataObject) -> None:
     if None not in texts:
         other, faults = bulk.documents(pa.array(texts, pa.binary()))
         assert not faults
+        other.validate(full=True)
         for row, message in enumerate(found):
             expected = columns(message)
             assert repr(plain(other[row].as_py(), expected)) == repr(expected)
@@ -224,3 +226,68 @@ def test_nested_beyond_bounds_is_named(depth: int) -> None:
     assert faults.keys() == {0}
     _, faults = reader.framed(pa.array([_HEADER + b"\0" + b"\x13" * (depth * 3)], pa.binary()))
     assert faults.keys() == {0}
+
+
+_ODD: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    1,
+    -1,
+    2**31,
+    2**63,
+    1.5,
+    1e300,
+    "",
+    "1",
+    "01",
+    "+1",
+    "1e1",
+    "ONE",
+    "UNO",
+    "x",
+    [],
+    {},
+    [None],
+    [{}],
+    {"a": 1},
+)
+_ODD_TIMES = (
+    "2026-01-31T23:59:59Z",
+    "2026-01-31 23:59:59Z",
+    "2026-02-30T00:00:00Z",
+    "0000-01-01T00:00:00Z",
+    "2026-01-31T23:59Z",
+)
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_documents_are_judged_together_as_alone(data: st.DataObject) -> None:
+    """Documents in a form of a serializer's, of which some are changed: the same verdicts and values together as alone."""
+    bulk, alone = _readers(data.draw(schemas()))
+    is_declared, is_number = data.draw(st.booleans()), data.draw(st.booleans())
+    texts = []
+    for _ in range(data.draw(st.integers(1, 5))):
+        message = data.draw(messages(bulk.message_class))
+        try:
+            document = json_format.MessageToDict(message, preserving_proto_field_name=is_declared)
+        except (ValueError, json_format.SerializeToJsonError):
+            document = {"always": 1}
+        if is_number:
+            document = {
+                name: int(one) if isinstance(one, str) and one.isdigit() else one for name, one in document.items()
+            }
+        if data.draw(st.integers(0, 3)) == 0:
+            names = sorted({*document, *(field.name for field in bulk.message_class.DESCRIPTOR.fields), "further"})
+            document[data.draw(st.sampled_from(names))] = data.draw(st.sampled_from([*_ODD, *_ODD_TIMES]))
+        text = json.dumps(document).encode()
+        if data.draw(st.integers(0, 9)) == 0:
+            at = data.draw(st.integers(0, len(text) - 1))
+            text = text[:at] + data.draw(st.binary(max_size=1)) + text[at + 1 :]
+        texts.append(text)
+    together, faults = bulk.documents(pa.array(texts, pa.binary()))
+    together.validate(full=True)
+    one_by_one, others = alone.documents(pa.array(texts, pa.binary()))
+    assert faults == others, texts
+    assert repr(together.to_pylist()) == repr(one_by_one.to_pylist()), texts

@@ -88,17 +88,21 @@ class Documents:
 
         ``texts``: the documents in UTF-8, without nulls.
         """
-        if not self._in_bulk or self._check is not None or len(texts) < self._bulk_min:
+        if self._check is not None or len(texts) < self._bulk_min:
             return self._one_by_one(texts)
-        objects = _are_objects(texts)
-        column = self._bulk(texts) if objects.all() else None
-        if column is None:
+        found = self.together(texts)
+        if found is None:
             return self._one_by_one(texts)
-        doubtful = self._doubtful(column, texts)
+        column, doubtful = found
         if not doubtful.any():
             return _with_defaults(column, self.shape), {}
         faults = self.faults(texts, np.flatnonzero(doubtful))
         return _with_defaults(_without(column, faults), self.shape), faults
+
+    def together(self, texts: pa.BinaryArray) -> tuple[pa.StructArray, npt.NDArray[np.bool_]] | None:
+        """Return what all documents have, without defaults, and which of them have to be judged alone; None: all of them."""
+        column = self._bulk(texts) if self._in_bulk and _are_objects(texts).all() else None
+        return None if column is None else (column, self._doubtful(column, texts))
 
     def value_of(self, text: bytes) -> Any:
         """Return one document as ``pa.array`` takes it. Raises ``Refused``."""

@@ -39,7 +39,7 @@ _DURATION: Final = re.compile(r"(-?)(\d{1,12})(?:\.(\d{1,9}))?s", re.ASCII)
 _DURATION_SECONDS_MAX: Final = 315_576_000_000
 _MASK: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9]*(?:[.,][a-zA-Z][a-zA-Z0-9]*)*)?")
 _UPPER: Final = re.compile(r"[A-Z]")
-_SINGLE_END: Final = float(2**128 - 2**103)
+SINGLE_END: Final = float(2**128 - 2**103)
 """Least number that is rounded to infinity as a ``float``."""
 _SPECIAL: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -174,7 +174,7 @@ def _real(node: Any, value: Any, path: str) -> float:
         found = float(value)
     except OverflowError:
         found = math.inf
-    if not math.isfinite(found) or (node.is_single and abs(found) >= _SINGLE_END):
+    if not math.isfinite(found) or (node.is_single and abs(found) >= SINGLE_END):
         raise Refused(path, "it is beyond the largest number of its type")
     return found
 

@@ -7,7 +7,7 @@ is a list of entries, and no field is required. So whatever a value may not be i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -135,20 +135,29 @@ class Message(Sized):
         """Return a struct of the fields of the view's messages, from their positions to their ends."""
         columns, present = self._columns(view)
         view.doubt_unfinished()
+        return self.assembled(columns, present)
+
+    def assembled(
+        self, columns: Mapping[int, pa.Array], present: Mapping[int, Flags], mask: pa.Array | None = None
+    ) -> pa.StructArray:
+        """Return a struct of the fields' columns.
+
+        Args:
+            columns: of each field that has one, by number.
+            present: which messages have a field of a ``oneof``, by number.
+            mask: which messages are absent; None: none.
+        """
         found: list[pa.Array] = []
         for name, fields in self._parts.items():
             if fields[0].oneof is None:
                 found.append(columns[fields[0].number])
                 continue
             kinds = [pa.field(field.name, self._kinds[field.number]) for field in fields]
-            is_set = np.zeros(len(view), np.bool_)
-            for field in fields:
-                is_set |= present[field.number]
-            mask = pa.array(~is_set)
+            is_set = np.logical_or.reduce([present[field.number] for field in fields])
             members = [columns[field.number] for field in fields]
-            found.append(pa.StructArray.from_arrays(members, fields=kinds, mask=mask))
+            found.append(pa.StructArray.from_arrays(members, fields=kinds, mask=pa.array(~is_set)))
             assert name == fields[0].oneof
-        return pa.StructArray.from_arrays(found, fields=list(self.type))
+        return pa.StructArray.from_arrays(found, fields=list(self.type), mask=mask)
 
     def _columns(self, view: View) -> tuple[dict[int, pa.Array], dict[int, Flags]]:
         """Return the column of each field that has one, and which messages have the fields of a ``oneof``, by number."""

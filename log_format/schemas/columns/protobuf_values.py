@@ -20,6 +20,7 @@ from log_format.schemas import message_indexes
 from log_format.schemas.columns.cursor import Cursor, Fault
 from log_format.schemas.columns.document_values import Refused, parsed
 from log_format.schemas.columns.protobuf_alone import lossless_class, message_class
+from log_format.schemas.columns.protobuf_bulk_documents import BulkDocuments
 from log_format.schemas.columns.protobuf_counting import count_items
 from log_format.schemas.columns.protobuf_documents import message_value
 from log_format.schemas.columns.protobuf_scalars import CELLS_MAX, Budget, cells_most
@@ -57,6 +58,7 @@ class ProtobufValues:
         """Whether the columns of a value, rendered, are its document."""
         self.names = column_names(self._message)
         """Path of each column by the numbers of its fields."""
+        self._bulk_documents = BulkDocuments(self._message)
         self.prefix: Final = message_indexes.encode(self._indexes)
         """Bytes by which a value names the message."""
 
@@ -84,18 +86,30 @@ class ProtobufValues:
         budget = cells_most(cursor.ends - starts)
         roots = np.arange(len(values))
         view = View(cursor, starts, cursor.ends, roots=roots, doubtful=doubtful, budget=budget)
-        column = self._message.read(view)
+        return self._with_doubtful(self._message.read(view), doubtful, values, self._one)
+
+    def _with_doubtful(
+        self,
+        column: pa.Array,
+        doubtful: npt.NDArray[np.bool_],
+        values: pa.BinaryArray,
+        read: Callable[[bytes], tuple[Any, int]],
+    ) -> tuple[pa.Array, dict[int, Fault]]:
+        """Return the column with those values that are in doubt read alone, and the faults."""
         rows = np.flatnonzero(doubtful)
         if not len(rows):
             return column, {}
-        alone, faults = self._alone(pc.take(values, pa.array(rows)), rows, self._one)
+        alone, faults = self._alone(pc.take(values, pa.array(rows)), rows, read)
         places = np.arange(len(values))
         places[rows] = len(values) + np.arange(len(rows))
         return pc.take(pa.concat_arrays([column, alone]), pa.array(places)), faults
 
     def documents(self, texts: pa.BinaryArray) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of JSON documents, and the fault of each that is not of the message."""
-        return self._alone(texts, np.arange(len(texts)), self._document)
+        found = None if len(texts) < self._bulk_min else self._bulk_documents.column_of(texts)
+        if found is None:
+            return self._alone(texts, np.arange(len(texts)), self._document)
+        return self._with_doubtful(*found, texts, self._document)
 
     def _alone(
         self, values: pa.BinaryArray, rows: npt.NDArray[np.intp], read: Callable[[bytes], tuple[Any, int]]
