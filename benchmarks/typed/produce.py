@@ -27,6 +27,7 @@ from benchmarks.harness.processes import Server, call, free_port, gateway, make_
 from benchmarks.harness.report import Table
 from benchmarks.harness.stores import directory
 from benchmarks.produce.price import priced
+from benchmarks.typed.floor import RECORDS_MAX, floor_table
 from log_format.schemas.parsing_protobuf import parse_protobuf
 
 RECORDS: Final = 1_000
@@ -57,7 +58,7 @@ _PROTOBUF_TOPICS: Final = {"untyped": "", "typed_protobuf": "protobuf-value"}
 
 
 def measure(_options: Options) -> Iterator[Table]:
-    """Yield one table."""
+    """Yield two tables: what a schema costs, and what of it is pyarrow's alone."""
     table = Table(
         "A schema's price: eight fields, 4 partitions, a directory",
         ["load", "bytes", "records/s", "CPU us/record, untyped", "typed", "typed / untyped", "at most"],
@@ -89,6 +90,8 @@ def measure(_options: Options) -> Iterator[Table]:
         _add(table, "Protobuf by confluent-kafka", len(messages[0]), rounds, PROTOBUF_RATIO_MAX)
         _add_columns(table, server, documents)
     yield table
+    orders = [_order(number) for number in range(RECORDS_MAX)]
+    yield floor_table(orders, [_framed(schema_id, order) for order in orders])
 
 
 def _set_up(server: Server) -> tuple[int, int]:
