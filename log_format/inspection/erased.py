@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from log_format.errors import CorruptData, ObjectMissing
+from log_format import layout, limits
+from log_format.checkpoints.journal_log import list_journals
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.clock import Clock, SystemClock
+from log_format.cluster.identity import load_cluster
+from log_format.errors import CorruptData, ObjectMissing, RequestRefused
+from log_format.ids import random_id
+from log_format.records.erasing import Matcher, digest_of
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.typed_columns import TYPED_NAMES
 from log_format.segments.footer import PARQUET_ERRORS
-from log_format.store import ObjectStore
-from log_format.topic.erasures import Erasure, erase_records
+from log_format.store import ObjectStore, read_bounded
+from log_format.topic.erasures import Erasure, decode_finished, erase_records, finished_prefix
+from log_format.topic.state import TopicState
 
 
 def erased_in(store: ObjectStore, key: str, erasures: Sequence[Erasure], secret: bytes) -> Mapping[str, int]:
@@ -53,3 +64,105 @@ def read_segment_object(store: ObjectStore, key: str) -> Iterator[pa.Table]:
             yield plain
     except (*PARQUET_ERRORS, pa.ArrowInvalid) as problem:
         raise CorruptData(f"{key} is no segment: {problem}.", object=key) from problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftRecords:
+    """An object of the store that still has what was erased, and how many records of it."""
+
+    key: str
+    record_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedReport:
+    """What of one key is left in the store of a topic."""
+
+    request_count: int
+    """Requests that name the key."""
+    object_count: int
+    """Objects that were read: segments, whatever the log says about them, and journals' objects."""
+    left: tuple[LeftRecords, ...]
+    later_count: int
+    """Records of the key, in the objects read, that came after the requests: no request is about them."""
+    unread: tuple[str, ...]
+    """Objects that may have records of before the requests and can't be read alone: staged and delayed ones."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is left."""
+        return not self.left and not self.unread
+
+
+def verify_erased(store: ObjectStore, topic: str, key: bytes, clock: Clock | None = None) -> ErasedReport:
+    """Read every object of a topic that may have records, and report what it has of a key that requests named.
+
+    Raises ``RequestRefused`` if no request names the key, ``UnknownTopic``, ``CorruptData``, ``StoreUnavailable``.
+    """
+    clock = SystemClock() if clock is None else clock
+    state = TopicLog(store, topic, clock).refresh()
+    secret = load_cluster(store, random_id).producer_key
+    named = Matcher(digest_of(secret, key))
+    requests = [one for one in _requests(store, topic, state) if named in one.wanted]
+    if not requests:
+        raise RequestRefused(f"No request to erase of topic {topic!r} names this key.", topic=topic)
+    asked = [msgspec.structs.replace(one, wanted=(named,)) for one in requests]
+    ever = Erasure(erasure_id="", requested_ms=0, wanted=(named,), ends=(2**62,) * state.partition_count)
+    left: list[LeftRecords] = []
+    object_count = later_count = 0
+    for below in (layout.SEGMENTS, layout.COMPACTED):
+        for info in store.list(f"{layout.topic_root(topic)}{below}"):
+            found = erased_in(store, info.key, [ever, *asked], secret)
+            record_count = max((found.get(one.erasure_id, 0) for one in asked), default=0)
+            object_count += 1
+            later_count += max(0, found.get("", 0) - record_count)
+            if record_count:
+                left.append(LeftRecords(key=info.key, record_count=record_count))
+    newest_ms = max(one.requested_ms for one in requests)
+    for number in list_journals(store):
+        for info in store.list(f"{layout.journal_root(number)}{layout.SEGMENTS}"):
+            record_count = _of_journal(store, info.key, state.existing_id, key)
+            object_count += 1
+            if record_count and info.modified_at_ms <= newest_ms:
+                left.append(LeftRecords(key=info.key, record_count=record_count))
+            else:
+                later_count += record_count
+    waiting = [f"{layout.TRANSACTIONS_ROOT}staged/", f"{layout.scheduled_root(topic, state.existing_id)}objects/"]
+    unread = [info.key for below in waiting for info in store.list(below) if info.modified_at_ms <= newest_ms]
+    return ErasedReport(
+        request_count=len(requests),
+        object_count=object_count,
+        left=tuple(left),
+        later_count=later_count,
+        unread=tuple(unread),
+    )
+
+
+def erased_version(store: ObjectStore, state: TopicState) -> int:
+    """Return the version below which erasures may have taken files of versions that are pinned; 0: none.
+
+    Raises ``CorruptData``, ``StoreUnavailable``.
+    """
+    return max((one.rewritten_version or 0 for one in _requests(store, state.topic, state)), default=0)
+
+
+def _requests(store: ObjectStore, topic: str, state: TopicState) -> Iterator[Erasure]:
+    yield from state.erasures
+    for info in store.list(finished_prefix(topic)):
+        finished = decode_finished(read_bounded(store, info.key, limits.COMMIT_BYTES_MAX), info.key)
+        if finished.topic_id == state.existing_id:
+            yield finished.erasure
+
+
+def _of_journal(store: ObjectStore, key: str, topic_id: str, wanted: bytes) -> int:
+    """Return how many records of a topic with this key a journal's object has; 0, if it is gone."""
+    try:
+        data = store.get(key)
+    except ObjectMissing:
+        return 0
+    try:
+        table = pq.read_table(pa.BufferReader(data), columns=["topic_id", "key"], use_threads=False)
+    except (*PARQUET_ERRORS, pa.ArrowInvalid) as problem:
+        raise CorruptData(f"{key} is no object of a journal: {problem}.", object=key) from problem
+    found = pc.and_(pc.equal(table.column("topic_id"), topic_id), pc.equal(table.column("key"), wanted))
+    return int(pc.sum(pc.fill_null(found, False)).as_py() or 0)

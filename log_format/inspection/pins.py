@@ -9,6 +9,7 @@ from log_format.checkpoints.checkpoint import is_loadable
 from log_format.checkpoints.pinned_versions import pinned_files
 from log_format.delta.log_retention import ListedLog
 from log_format.errors import CorruptData, ObjectMissing
+from log_format.inspection.erased import erased_version
 from log_format.store import ObjectStore
 from log_format.topic.state import TopicState
 
@@ -27,6 +28,7 @@ def verify_pins(store: ObjectStore, state: TopicState, stored: Collection[str]) 
     problems: list[str] = []
     needed: set[str] = set()
     root = layout.topic_root(state.topic)
+    erased_before = erased_version(store, state) if state.pins else 0
     for pin in state.pins:
         what = f"Pin {pin.name!r} of version {pin.version}"
         if not _exists(store, layout.table_commit_key(root, pin.version)):
@@ -44,7 +46,9 @@ def verify_pins(store: ObjectStore, state: TopicState, stored: Collection[str]) 
                 problems += [
                     f"{what} lacks its file {path}."
                     for path, size_bytes in zip(paths, sizes, strict=True)
-                    if path not in stored and not _has(store, f"{root}{path}", size_bytes)
+                    if pin.version >= erased_before  # else an erasure took what it lacks
+                    and path not in stored
+                    and not _has(store, f"{root}{path}", size_bytes)
                 ]
         except CorruptData as problem:
             problems.append(f"{what}: {problem.detail}")

@@ -145,6 +145,14 @@ def corrupt_error(ref: SegmentRef, what: str) -> CorruptData:
     return CorruptData(f"Segment {ref.path} is damaged: {what}.", segment=ref.path)
 
 
+def missing_text(segment: SegmentRef) -> str:
+    """Return what to say of a segment that is not in the store."""
+    return (
+        f"Segment {segment.path} is missing. If it left the table, retention, a rewrite or an erasure took it: read the table's "
+        "newest version."
+    )
+
+
 def raise_corrupt(ref: SegmentRef, what: str) -> NoReturn:
     """Raise ``CorruptData`` about a damaged segment; ``what`` names the damage."""
     raise corrupt_error(ref, what)

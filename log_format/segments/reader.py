@@ -26,7 +26,7 @@ from log_format.limits import FOOTER_CACHE_BYTES, READ_SPAN_BYTES_MAX, SEGMENT_W
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.size import head_within, record_bytes
 from log_format.segments.download import read_footer, read_segment
-from log_format.segments.footer import MAGIC, Footer, check_magic, decode_footer, raise_corrupt
+from log_format.segments.footer import MAGIC, Footer, check_magic, decode_footer, missing_text, raise_corrupt
 from log_format.segments.footer_cache import FooterCache
 from log_format.segments.partial_decoding import DECODED_BYTES_MAX, decode_parts, estimate_decoded_bytes
 from log_format.segments.run import SegmentRef
@@ -295,7 +295,7 @@ def _errors_name_topic(topic: str, segment: SegmentRef) -> Iterator[None]:
     try:
         yield
     except ObjectMissing as problem:
-        raise CorruptData(f"Segment {segment.path} is missing.", topic=topic, segment=segment.path) from problem
+        raise CorruptData(missing_text(segment), topic=topic, segment=segment.path) from problem
     except CorruptData as problem:
         problem.fields["topic"] = topic
         raise

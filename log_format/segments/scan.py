@@ -14,7 +14,7 @@ from log_format.errors import CorruptData, ObjectMissing
 from log_format.layout import topic_root
 from log_format.limits import READ_SPAN_BYTES_MAX
 from log_format.segments.download import read_footer, read_segment
-from log_format.segments.footer import Footer, check_magic, decode_footer
+from log_format.segments.footer import Footer, check_magic, decode_footer, missing_text
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import decode_row_groups
 from log_format.store import ObjectStore
@@ -51,7 +51,7 @@ def scan_segment(
                 first, last = footer.row_groups[piece.start], footer.row_groups[piece.stop - 1]
                 yield decode_row_groups(footer, piece, body[first.start - start : last.end - start], with_typed=True)
     except ObjectMissing:
-        raise CorruptData(f"Segment {segment.path} is missing.", topic=topic, segment=segment.path) from None
+        raise CorruptData(missing_text(segment), topic=topic, segment=segment.path) from None
 
 
 def _spans(footer: Footer, bytes_max: int) -> Iterator[range]:

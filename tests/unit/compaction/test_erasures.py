@@ -15,7 +15,9 @@ from log_format.checkpoints import checkpoint
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.cluster.identity import load_cluster
 from log_format.delta.committer import Committer
+from log_format.errors import RequestRefused
 from log_format.ids import random_id
+from log_format.inspection.erased import verify_erased
 from log_format.records.erasing import Matcher, digest_of
 from log_format.store import ObjectStore
 from log_format.topic.changes import AlterTopic, DeleteRecords
@@ -25,36 +27,13 @@ from log_format.topic.live_segments import live_segments
 from log_format.topic.pin_changes import CreatePin
 from log_format.topic.rewrite import Rewrite, RewriteOutcome, UploadedFile
 from tests.support.backfill_bench import BackfillBench
-from tests.support.maintenance_bench import SMALL, MaintenanceBench, NotedStore
+from tests.support.killed_store import Broken, KilledStore
+from tests.support.maintenance_bench import SMALL, MaintenanceBench
 from tests.support.registry import record
 
 HOUR_MS = 3_600_000
 QUIET = Policy(flushed_min=2_000, flushed_bytes_min=1 << 40, fan_in=10_000, quiet_fan_in=10_000)
 """Merges nothing by itself."""
-
-
-class Broken(Exception):
-    """The process is gone."""
-
-
-class KilledStore(NotedStore):
-    """Kills the process at the first write after ``puts_left`` of them."""
-
-    puts_left: int | None = None
-
-    def put(self, key: str, data: bytes) -> None:
-        self._count()
-        super().put(key, data)
-
-    def put_if_absent(self, key: str, data: bytes) -> None:
-        self._count()
-        super().put_if_absent(key, data)
-
-    def _count(self) -> None:
-        if self.puts_left is not None:
-            if not self.puts_left:
-                raise Broken
-            self.puts_left -= 1
 
 
 class Interfering(LocalWorkers):
@@ -295,10 +274,11 @@ def test_bounds_in_the_log_go_as_well() -> None:
     ask(bench, b"anna")
     bench.job(QUIET).run_round(collect=True)
     assert [row["data"] for row in bench.columns()] == [None, {"id": 2, "who": "bo"}]
-    for _ in range(3):
-        bench.clock.pass_ms(13 * HOUR_MS)
+    bench.commit(AlterTopic(partition_count=None, config={"erase.grace.ms": 0}))
+    for _ in range(30):
+        bench.clock.pass_ms(20 * 60_000)
         bench.job(QUIET).run_round(collect=True)
-    assert not files_with(bench, b"anna-secret")
+        assert bench.log.refresh().erasures or not files_with(bench, b"anna-secret")
     assert not bench.log.refresh().erasures
     bench.assert_whole()
 
@@ -317,3 +297,48 @@ def test_a_pin_keeps_only_files_without_what_was_erased(bench: MaintenanceBench)
     assert not bench.log.refresh().erasures
     assert bench.log.state.pins
     bench.assert_whole()
+
+
+def test_a_request_is_not_over_while_a_pin_keeps_bounds() -> None:
+    """A pinned version of a typed topic keeps its part of the log: the request ends when the pin does."""
+    bench = BackfillBench()
+    bench.register(record("Order", id="long", who="string"))
+    bench.create(1, compression_type="uncompressed", erase_grace_ms=0)
+    bench.alter(backfill=False)
+    bench.produce({"id": 1, "who": "anna-secret"}, keys=[b"anna"])
+    topic_id = bench.log.refresh().existing_id
+    bench.commit(CreatePin(name="p", expires_at_ms=bench.clock.now_ms() + 50 * HOUR_MS, topic_id=topic_id))
+    ask(bench, b"anna")
+    for _ in range(4):
+        bench.job(QUIET).run_round(collect=True)
+        bench.clock.pass_ms(12 * HOUR_MS)
+        assert bench.log.refresh().erasures
+        assert files_with(bench, b"anna-secret")
+    bench.clock.pass_ms(12 * HOUR_MS)
+    for _ in range(2):
+        bench.job(QUIET).run_round(collect=True)
+        bench.clock.pass_ms(12 * HOUR_MS)
+    assert not bench.log.refresh().erasures
+    assert not files_with(bench, b"anna-secret")
+
+
+def test_the_check_finds_what_is_left(bench: MaintenanceBench) -> None:
+    """Before the rewrite and before old files go it names them; then nothing; later records of the key are no failure."""
+    with pytest.raises(RequestRefused, match="names this key"):
+        verify_erased(bench.store, "t", b"anna", bench.clock)
+    ask(bench, b"anna")
+    bench.append((0, b"anna", b"anna-later"))
+    before = verify_erased(bench.store, "t", b"anna", bench.clock)
+    assert ([one.record_count for one in before.left], before.later_count, before.ok) == ([2, 1], 1, False)
+    bench.job(QUIET).run_round(collect=True)
+    assert {one.key for one in verify_erased(bench.store, "t", b"anna", bench.clock).left} == {
+        one.key for one in before.left
+    }
+    bench.clock.pass_ms(25 * HOUR_MS)
+    bench.job(QUIET).run_round(collect=True)
+    after = verify_erased(bench.store, "t", b"anna", bench.clock)
+    assert (after.ok, after.left, after.later_count, after.request_count) == (True, (), 2, 1)
+    bench.store.put("topics/t/scheduled/id-1/objects/x", b"")
+    assert verify_erased(bench.store, "t", b"anna", bench.clock).ok
+    with pytest.raises(RequestRefused, match="names this key"):
+        verify_erased(bench.store, "t", b"bo", bench.clock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -44,7 +45,7 @@ def erase(
     if not (key or pairs):
         raise typer.BadParameter("give --key or --header")
     before_ms = None if before is None else Times().of(before)
-    if not yes and not call.as_json:
+    if not yes and sys.stdin.isatty():
         typer.confirm(f"Erase these records of topic {topic} for good?", abort=True, err=True)
     with call.admin() as admin:
         made = admin.erase(topic, key or (), headers=pairs, before_ms=before_ms)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from log_format.errors import StoreError
+from tidelog.cli.commands.verify_erased import verify_erased_key
 from tidelog.cli.terminal.console import (
     CommandFailed,
     JsonOption,
@@ -37,6 +38,12 @@ def verify(
     journal: Annotated[
         int | None, typer.Option("--journal", min=0, metavar="NUMBER", help="Verify a journal instead of a topic.")
     ] = None,
+    erased: Annotated[
+        str | None,
+        typer.Option(
+            "--erased", metavar="KEY", help="Verify that nothing is left of this key, which a request erased."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Read a whole topic, or a journal, from its store and check it.
@@ -45,6 +52,9 @@ def verify(
     the log start on, including records that only a journal has, and no duplicates; that the statistics by which other readers
     choose files are right. Objects that no commit names (orphans) are counted, and are not a fault. Exit code 1 if anything
     is wrong.
+
+    With --erased it reads every object that is there of the topic, also those that left its table, and says whether any has what
+    requests to erase that key were about.
 
     \b
     Examples:
@@ -55,6 +65,11 @@ def verify(
     with reporting(as_json=as_json):
         if (topic is None) == (journal is None):
             raise ValueError("give either a topic or --journal")
+        if erased is not None:
+            if topic is None:
+                raise ValueError("--erased needs a topic")
+            verify_erased_key(store, topic, erased, as_json=as_json)
+            return
         with reading_a_store():
             from log_format.inspection.journal import verify_journal  # noqa: PLC0415 - needs pyarrow
             from log_format.inspection.verify import verify_topic  # noqa: PLC0415 - needs pyarrow

@@ -1,0 +1,40 @@
+"""``tidelog topic erase``, ``topic erasures`` and ``verify --erased``, on a gateway and its directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.support.command_runs import runner
+from tests.support.gateway_process import running_gateway
+from tidelog import Admin, Producer
+
+
+def test_a_person_is_erased_from_the_command_line(tmp_path: Path) -> None:
+    """From the request to the proof: asked, carried out by maintenance, verified; the files go without a grace time."""
+    store = tmp_path / "log"
+    with running_gateway(store, tmp_path / "gateway.log") as gateway:
+        with Admin(gateway.url) as admin:
+            admin.create_topic("orders", 1, {"flush.ms": 0, "erase.grace.ms": 0})
+        with Producer(gateway.url) as producer:
+            producer.send("orders", b"secret", key=b"user-7", headers=[("user", b"7")]).result(60)
+            producer.send("orders", b"other", key=b"user-8").result(60)
+        run = runner(gateway.url)
+        asked = run("topic", "erase", "orders", "--key", "user-7", "--header", "user=7", "--yes")
+        assert asked.exit_code == 0, asked.output
+        assert "Not reached" in asked.output
+        assert run("verify", "orders", "--erased", "user-7", "--store", store).exit_code == 1
+        done = run("maintain", "--store", store, "--once", "--workers", "local")
+        assert done.exit_code == 0, done.output
+        shown = run("topic", "erasures", "orders", "--json")
+        (one,) = json.loads(shown.stdout)["erasures"]
+        assert (one["status"], one["records"], one["keys"], one["headers"]) == ("rewritten", 1, 1, 1)
+        assert one["erasure_id"] in run("topic", "erasures", "orders").output
+        proof = run("verify", "orders", "--erased", "user-7", "--store", store)
+        assert proof.exit_code == 0, proof.output
+        with Admin(gateway.url) as admin:
+            assert admin.describe_erasure("orders", one["erasure_id"]).status == "rewritten"
+        assert run("topic", "erase", "orders", "--yes").exit_code == 2
+        unknown = run("verify", "orders", "--erased", "nobody", "--store", store)
+        assert "names this key" in unknown.output
+        assert unknown.exit_code == 1

@@ -1,0 +1,41 @@
+"""``tidelog verify TOPIC --erased KEY``: whether anything of an erased key is left in the store."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import typer
+
+from log_format.errors import StoreError
+from tidelog.cli.terminal.console import CommandFailed, output, print_json, reading_a_store
+from tidelog.cli.terminal.exit_code import ExitCode
+from tidelog.cli.terminal.tables import counted
+
+
+def verify_erased_key(store: str, topic: str, key: str, *, as_json: bool) -> None:
+    """Read the topic's objects, and show what of the key is left; exit code 1 if anything is, or can't be told."""
+    with reading_a_store():
+        from log_format.inspection.erased import verify_erased  # noqa: PLC0415 - needs pyarrow
+        from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
+    try:
+        report = verify_erased(open_store(store, must_exist=True), topic, key.encode())
+    except StoreError as error:
+        raise CommandFailed(f"The store can't be read: {error}") from error
+    if as_json:
+        print_json({"topic": topic, "ok": report.ok, **asdict(report)})
+    else:
+        console = output()
+        read = counted(report.object_count, "object")
+        console.print(f"{read} read, {counted(report.request_count, 'request')} to erase this key.")
+        for one in report.left:
+            console.print(
+                f"problem: {one.key} has {counted(one.record_count, 'record')} of it", style="red", markup=False
+            )
+        for name in report.unread:
+            console.print(f"problem: {name} is older than the request, and was not read", style="red", markup=False)
+        if report.later_count:
+            console.print(f"{counted(report.later_count, 'record')} of it came after the request, and stay.")
+        if report.ok:
+            console.print("Nothing that was erased is in the store.", style="green", markup=False)
+    if not report.ok:
+        raise typer.Exit(ExitCode.FAILED)
