@@ -106,6 +106,34 @@ def test_a_topic_is_made_altered_emptied_and_deleted(console: Console, gateway: 
     assert gateway.http.get("/v1/topics/fresh").status_code == 404
 
 
+def test_the_present_version_is_pinned_and_unpinned(console: Console, gateway: GatewayProcess) -> None:
+    """The pin is listed with its expiry; a topic with pins says so before it is deleted, and is deleted with them."""
+    gateway.topic("pinned")
+    page = console.open("/topics/pinned")
+    for name, days in (("before-migration", "30"), ("for-ever", "")):
+        page.get_by_label("Name of the pin").fill(name)
+        page.get_by_label("Days").fill(days)
+        page.get_by_role("button", name="Pin the present version").click()
+        done(page, f"is pinned as {name}")
+        expect(page.get_by_role("region", name="Pinned versions", exact=True).get_by_text(name)).to_be_visible()
+    pins = {pin["name"]: pin for pin in gateway.http.get("/v1/topics/pinned/pins").json()["pins"]}
+    lasts_ms = pins["before-migration"]["expires_at"] - pins["before-migration"]["created_at"]
+    assert abs(lasts_ms - 30 * 86_400_000) < 60_000
+    assert pins["for-ever"]["expires_at"] is None
+    page.get_by_role("button", name="Unpin…").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name of the pin").fill("before-migration")
+    dialog.get_by_role("button", name="Unpin").click()
+    done(page, "is deleted")
+    assert [pin["name"] for pin in gateway.http.get("/v1/topics/pinned/pins").json()["pins"]] == ["for-ever"]
+    page.get_by_role("button", name="Delete…").click()
+    expect(dialog).to_contain_text("1 pinned version")
+    dialog.get_by_label("Name of the topic").fill("pinned")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
+    assert gateway.http.get("/v1/topics/pinned").status_code == 404
+
+
 def test_a_topic_tells_all_of_itself(tab: Tab) -> None:
     """The groups that read it and those that do not, partitions, segments, settings with defaults, cost."""
     page = tab.open("/topics/orders")

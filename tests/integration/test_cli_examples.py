@@ -47,8 +47,9 @@ ELSEWHERE = (
     "tidelog pipeline",
     "tidelog credentials",
     "scheduled cancel",
+    "--at 2026-12-31",
 )
-"""Need a bucket, or what only an answer names, or listen to the world, or have tests of their own."""
+"""Need a bucket, or what only an answer names, or a time to come, or listen to the world, or have tests of their own."""
 
 
 def is_endless(command: str) -> bool:

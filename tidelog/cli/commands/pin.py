@@ -43,7 +43,7 @@ def create(
     Examples:
       tidelog pin create orders before-migration --expires 30d
       tidelog pin create orders end-of-year --at 2026-12-31T23:59:59Z
-      tidelog pin create orders before-migration --version 1234 --expires 60d
+      tidelog pin create orders beginning --version 1 --expires 60d
     """
     expires_ms = None if expires is None else time_ms(expires, "--expires")
     at_ms = None if at is None else milliseconds(at)

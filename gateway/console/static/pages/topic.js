@@ -3,6 +3,7 @@ import {
   money, number, PagedTable, patch, path, perSecond, plural, post, remove, Table, text, time, toast, sql, useChanges, useLoad, useRef,
   useRights, unsorted, useState, withQuery,
 } from "../parts.js";
+import { Pins } from "../components/pins.js";
 import { SubjectField } from "../components/subject_field.js";
 import { SUBJECT_OF } from "../schemas.js";
 import { CHOICES, cost, DEFAULTS, plain, rates, records, size, UNSET } from "../topic.js";
@@ -134,10 +135,10 @@ function Columns({ topic }) {
 
 function Dialogs({ asked, topic, onClose, reload }) {
   if (asked === "delete") return html`<${DeleteDialog} what="topic" name=${topic.name} onClose=${onClose} onDelete=${async () => {
-    await remove(path`/v1/topics/${topic.name}`);
+    await remove(path`/v1/topics/${topic.name}`, topic.pins && { query: { force: true } });
     toast(`Topic ${topic.name} is deleted.`);
     go("#/topics");
-  }}><p>All of its ${plural(records(topic), "record")} and the committed offsets of groups are deleted.</p><//>`;
+  }}><p>All of its ${plural(records(topic), "record")} and the committed offsets of groups are deleted.${topic.pins && ` Its ${plural(topic.pins.length, "pinned version")} end with it.`}</p><//>`;
   if (asked === "empty") return html`<${DeleteDialog} what="topic" action="Empty" name=${topic.name} onClose=${onClose} onDelete=${async () => {
     await post(path`/v1/topics/${topic.name}:delete-records`, { before: topic.partitions.map(({ partition }) => ({ partition, offset: -1 })) });
     toast(`Topic ${topic.name} is empty.`);
@@ -179,6 +180,7 @@ export default function Topic({ params }) {
           <${Table} label="Partitions" columns=${partitions(topic.name)} rows=${more ? topic.partitions : topic.partitions.slice(0, SHOWN)} rowKey=${(row) => row.partition} sort=${["partition", 1]} />
           ${!more && topic.partition_count > SHOWN && html`<button onClick=${() => showMore(true)}>Show all ${count(topic.partition_count)}</button>`}</section>
         <${Timeline} topic=${topic} />
+        <${Pins} topic=${topic} mayAlter=${mayAlter} onChange=${load.reload} />
         <${Settings} topic=${topic} fixed=${!mayAlter} key=${changes} onChange=${() => load.reload().then(() => noteChange(changes + 1))} />
         <section class="card" aria-labelledby="table"><h2 id="table">Table</h2><dl class="facts">
           <dt>Delta table</dt><dd class="value">${topic.table_uri}</dd>
