@@ -11,6 +11,9 @@ difference of both.
 A committer may sleep between that check and its PUT. A fence stops it (``log_format.delta.fence``), which maintenance commits
 before it deletes orphans. Behind the fence maintenance plans again: if the committer woke up just before the fence, its commit
 names the file by then. The fence also gives the store's time, by which an orphan must be old, too.
+
+Copies of another topic's files may be as old as those (``log_format.checkpoints.cloning``). While a note says that such copies
+are on their way, no orphan of that topic is deleted.
 """
 
 from __future__ import annotations
@@ -97,6 +100,19 @@ def plan_segments(
         elif removed is None and now_ms - info.modified_at_ms > grace_ms:
             deletions.append(Deletion(key=info.key, size_bytes=info.size_bytes, why=DeletionReason.ORPHAN))
     return deletions
+
+
+def spare_copies(deletions: Iterable[Deletion], notes: Iterable[ObjectInfo], *, now_ms: int) -> list[Deletion]:
+    """Return the deletions without orphans while copies of another topic's files may be on their way into the table; else also
+    the notes that said so.
+
+    ``notes``: listed after the segments, and before the log was read.
+    """
+    notes = list(notes)
+    if any(now_ms - note.modified_at_ms <= limits.ORPHAN_GRACE_MS for note in notes):
+        return [deletion for deletion in deletions if deletion.why is not DeletionReason.ORPHAN]
+    old = [Deletion(key=note.key, size_bytes=note.size_bytes, why=DeletionReason.ORPHAN) for note in notes]
+    return [*deletions, *old]
 
 
 def plan_staged(stored: Iterable[ObjectInfo], *, committing: Collection[str], now_ms: int) -> list[Deletion]:

@@ -296,10 +296,13 @@ class TopicUpkeep:
         if before == NO_LOG:
             return
         segments = self._find_unneeded(stored)
-        if any(deletion.why is DeletionReason.ORPHAN for deletion in segments) and not self._is_dry_run:
-            fenced = self._committer.commit(Fence(version=before)).state.version
-            segments = self._find_unneeded(stored, store_time_ms(self._store, root, fenced))
         config, now_ms = self._log.state.config, self._clock.now_ms()
+        if any(deletion.why is DeletionReason.ORPHAN for deletion in segments):
+            notes = list(self._store.list(layout.cloning_prefix(self.topic)))
+            if not self._is_dry_run:
+                fenced = self._committer.commit(Fence(version=before)).state.version
+                segments = self._find_unneeded(stored, store_time_ms(self._store, root, fenced))
+            segments = collection.spare_copies(segments, notes, now_ms=now_ms)
         commits = plan_log(
             self._store.list(layout.log_prefix(self.topic)),
             retention_ms=self._erasures.log_kept_ms(self._log.state, config.integer("deleted.file.retention.ms")),

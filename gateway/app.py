@@ -61,6 +61,7 @@ from gateway.routes import (
     scheduled,
     segments,
     sql,
+    topic_clones,
     topics,
     transactions,
 )
@@ -86,6 +87,7 @@ ROUTERS: Sequence[APIRouter] = (
     scheduled.router,
     erasures.router,
     topics.router,
+    topic_clones.router,
     access.router,
     access_acls.router,
     access_quotas.router,

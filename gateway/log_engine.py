@@ -24,6 +24,7 @@ from gateway.engine.bounds import (
     LOOK_THREADS,
     EngineBounds,
 )
+from gateway.engine.cloning import Cloning
 from gateway.engine.erasures import Erasures
 from gateway.engine.expired_on_arrival import ExpiredOnArrival
 from gateway.engine.fetcher import Fetcher
@@ -202,6 +203,8 @@ class LogEngine:
             columns_of=self.schema_readers.columns,
         )
         self.pins = TopicPins(self.topics, self._access, cold_store, self._cold_pool)
+        pool = Pool("clone", 1, given.make_executor)
+        self.cloning = Cloning(self.topics, self._access, cold_store, pool, self.administration.forget_names)
         self.producer_ids = ids = ProducerIds(store, pool=self._access.look_pool, clock=clock, new_id=new_id)
         self.erasures = Erasures(*(self.topics, self._access, ids), cold_store=cold_store, cold_pool=self._cold_pool)
         self._finishing = finishing = FinishingParts(self._access, self.topics, given.request_memory)
@@ -355,4 +358,5 @@ class LogEngine:
         self.commit_modes.stop()
         await self._finishing.drain()
         await self.administration.drain()
+        await self.cloning.drain()
         # The pools stay: requests under way are still answered.

@@ -7,6 +7,7 @@
     topics/<topic>/_delta_log/<version>.checkpoint.<part>.<2>.parquet     the same in two parts: the log's, the archive's
     topics/<topic>/_delta_log/_last_checkpoint                            a hint: the newest checkpoint
     topics/<topic>/_cleaned/<version, 20 digits>                          commits below it may have been deleted
+    topics/<topic>/_cloning/<unique>                                      copies of another topic's files are on their way
     topics/<topic>/segments/<unique>.parquet                              one flush
     topics/<topic>/compacted/<unique>.parquet                             rewritten records of one partition
     system/gateways/<gateway id>.json                                     which gateway is alive (a hint)
@@ -129,6 +130,11 @@ def checkpoint_key(topic: str, version: int) -> str:
 def last_checkpoint_key(topic: str) -> str:
     """Return the key of the hint that names the topic's newest checkpoint."""
     return table_last_checkpoint_key(topic_root(topic))
+
+
+def cloning_prefix(topic: str) -> str:
+    """Return the key prefix of the notes that files are being copied into the topic's table."""
+    return f"{topic_root(topic)}_cloning/"
 
 
 def segment_path(unique: str) -> str:

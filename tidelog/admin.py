@@ -7,9 +7,9 @@ from typing import Any, Literal, Unpack
 
 from tidelog import limits
 from tidelog.arguments import each_of, zstd_available
+from tidelog.calls.clones import CloneCalls
 from tidelog.calls.erasures import ErasureCalls
 from tidelog.calls.groups import GroupCalls, as_json_places, list_groups
-from tidelog.calls.pins import PinCalls
 from tidelog.calls.queues import QueueCalls, list_queues
 from tidelog.calls.scheduled import cancel_scheduled, describe_scheduled, list_scheduled
 from tidelog.calls.schemas import Schemas
@@ -38,7 +38,7 @@ END = -1
 """Offset for ``delete_records`` that stands for the partition's high watermark."""
 
 
-class Admin(PinCalls, ErasureCalls, KnowsKafkaNames, Closing):
+class Admin(CloneCalls, ErasureCalls, KnowsKafkaNames, Closing):
     """Client that administers topics, groups, queues, access and schemas through any gateway.
 
     ::

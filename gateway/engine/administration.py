@@ -270,6 +270,10 @@ class Administration:
             self._listed = (now_ms, tuple(names))
         return self._listed[1]
 
+    def forget_names(self) -> None:
+        """Make the next list ask the store for names: a topic was made otherwise."""
+        self._listed = None
+
     async def drain(self) -> None:
         """Stop deleting segments; maintenance deletes the rest."""
         for task in list(self._sweeps):

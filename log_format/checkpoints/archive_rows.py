@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +12,7 @@ from log_format import layout
 from log_format.checkpoints.checkpoint import with_log_at
 from log_format.delta.actions import Add
 from log_format.delta.checkpoint_hint import read_hinted_version
-from log_format.delta.checkpoint_schema import select_actions
+from log_format.delta.checkpoint_schema import add_of, select_actions
 from log_format.errors import BackOff
 from log_format.store import ObjectStore
 from log_format.topic.state import TopicState
@@ -61,17 +61,5 @@ def named_adds(pieces: Iterable[pa.Table], paths: Collection[str]) -> dict[str, 
     for piece in pieces:
         adds = select_actions(piece, "add")
         for row in adds.filter(pc.is_in(pc.struct_field(adds, "path"), wanted)).to_pylist():
-            found[row["path"]] = _add(row)
+            found[row["path"]] = add_of(row)
     return found
-
-
-def _add(row: dict[str, Any]) -> Add:
-    return Add(
-        path=row["path"],
-        partition_values=dict(row["partitionValues"] or ()),
-        size=row["size"],
-        modification_time=row["modificationTime"],
-        data_change=False,
-        stats=row["stats"],
-        tags=None if row["tags"] is None else dict(row["tags"]),
-    )

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import layout
+from log_format.delta.actions import Add
 from log_format.delta.features import refuse_metadata, refuse_protocol
 from log_format.errors import CorruptData
 
@@ -130,3 +131,16 @@ def select_actions(table: pa.Table, name: str) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     return column.drop_null()
+
+
+def add_of(row: dict[str, Any]) -> Add:
+    """Return a row of ``ADD`` as an action that adds the file without new records."""
+    return Add(
+        path=row["path"],
+        partition_values=dict(row["partitionValues"] or ()),
+        size=row["size"],
+        modification_time=row["modificationTime"],
+        data_change=False,
+        stats=row["stats"],
+        tags=None if row["tags"] is None else dict(row["tags"]),
+    )

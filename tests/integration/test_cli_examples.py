@@ -34,7 +34,7 @@ from tests.support.command_runs import runner
 from tests.support.gateway_process import running_gateway
 from tidelog import Acl, Admin, Producer, TopicPartition
 from tidelog.cli.app import app
-from tidelog.errors import UnknownSchema
+from tidelog.errors import UnknownPin, UnknownSchema
 
 ORDER = '{"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}'
 SALE = ORDER.replace("Order", "Sale").replace("]", ', {"name": "amount", "type": "double"}]')
@@ -184,6 +184,12 @@ def _prepare(shell: Shell, example: str) -> str:
             pytest.skip("this gateway has no quotas yet")
         if "abcd1234" in example:
             example = example.replace("abcd1234", admin.create_token("User:billing").id)
+        if "topic clone" in example:
+            with contextlib.suppress(UnknownPin):
+                admin.delete_pin("orders", "before-migration")
+            admin.create_pin("orders", "before-migration", ttl_ms=3_600_000)
+            for name in ("orders-test", "orders-before", "orders-2026"):
+                admin.delete_topic(name, missing_ok=True)
         if "tidelog schema" in example or "-schema" in example:
             _prepare_schemas(admin, example)
         if "schema import" in example:

@@ -62,6 +62,12 @@ CALLS = (
     ),
     Call(
         method="POST",
+        template=_TOPIC + ":clone",
+        rights=(_READ, ("Create", "topic", "{topic}-clone")),
+        body={"name": "{topic}-clone"},
+    ),
+    Call(
+        method="POST",
         template=_TOPIC + "/pins",
         rights=(("Alter", "topic", "{topic}"),),
         body={"name": "p", "ttl_ms": 60_000},

@@ -95,13 +95,13 @@ class MaintenanceBench:
         return [fields for event, fields in self.report.events if event == name]
 
     def read(self, partition: int = 0, state: TopicState | None = None) -> list[tuple[int, bytes | None]]:
-        """Offset and value of every record, as a reader that has just started; or at a state."""
+        """Offset and value of every record, as a reader that has just started; or at a state, which may be another topic's."""
         state, reader = state or TopicLog(self.store, "t", self.clock).refresh(), SegmentReader(self.store)
         if partition >= state.partition_count:
             return []
         found, offset = [], state.log_start(partition)
         while (at := state.manifest.find(partition, offset)) is not None:
-            table = reader.read("t", at.segment, partition, offset, bytes_max=1 << 30, records_max=1 << 30)
+            table = reader.read(state.topic, at.segment, partition, offset, bytes_max=1 << 30, records_max=1 << 30)
             found += list(zip(table["offset"].to_pylist(), table["value"].to_pylist(), strict=True))
             offset = at.end_offset
         return found

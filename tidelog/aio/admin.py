@@ -52,6 +52,7 @@ class Admin(AsyncClosing):
 
     create_topic = _awaited(BlockingAdmin.create_topic)
     create_topics = _awaited(BlockingAdmin.create_topics)
+    clone_topic = _awaited(BlockingAdmin.clone_topic)
     list_topics = _awaited(BlockingAdmin.list_topics)
     describe_topic = _awaited(BlockingAdmin.describe_topic)
     describe_topics = _awaited(BlockingAdmin.describe_topics)

@@ -98,6 +98,18 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
         return f"<Topic {self.name!r} partition_count={self.partition_count} records={records:,}>"
 
 
+class TopicClone(msgspec.Struct, frozen=True, kw_only=True):
+    """A clone of a topic. ``source_version``: version of the source's table that it has; None while files are copied."""
+
+    name: str
+    source: str
+    topic_id: str | None = None
+    source_version: int | None = None
+    copied_files: int = 0
+    files: int = 0
+    size_bytes: int | None = None
+
+
 class DamagedTopic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic whose log can't be read, and the reason. ``tidelog doctor --repair`` repairs it; it can be deleted, too."""
 

@@ -11,14 +11,15 @@ import typer
 
 from log_format.topic.config import SETTINGS
 from tidelog.admin import END
-from tidelog.cli.commands import erasures, scheduled
+from tidelog.cli.commands import clones, erasures, scheduled
+from tidelog.cli.commands.topic_settings import ConfigOption, settings_of
 from tidelog.cli.commands.typed_topic import schema_lines
 from tidelog.cli.terminal.admin_call import AdminCall, YesOption
 from tidelog.cli.terminal.console import CommandFailed, note, note_json, output, print_json
 from tidelog.cli.terminal.error_words import repair_of
 from tidelog.cli.terminal.expiry import expiry_warning
 from tidelog.cli.terminal.help_text import Commands
-from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_settings, complete_subjects
+from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_subjects
 from tidelog.cli.terminal.tables import counted, table, time_text
 from tidelog.cli.terminal.units import in_words, setting_value
 from tidelog.errors import TopicAlreadyExists
@@ -26,21 +27,11 @@ from tidelog.types.topic import DamagedTopic, Topic, TopicCommit
 
 app = Commands(help="Create, list, describe, alter and delete topics.")
 app.add_typer(scheduled.app, name="scheduled")
+app.command("clone")(clones.clone)
 app.command("erase")(erasures.erase)
 app.command("erasures")(erasures.erasures)
 
 NameArgument = Annotated[str, typer.Argument(help="The topic's name.")]
-ConfigOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--config",
-        "-c",
-        metavar="NAME=VALUE",
-        autocompletion=complete_settings,
-        help="A setting; repeatable. Units: 7d, 1h30m, 512KiB, 1GB.",
-    ),
-]
-
 RetentionOption = Annotated[
     str | None,
     typer.Option(
@@ -96,7 +87,7 @@ def create(
       tidelog topic create clicks -p 4 -c retention.ms=7d -c flush.ms=50 --if-not-exists
     """
     with call.admin() as admin:
-        settings = _settings(config) | _retention(retention, table_retention) | _subjects(value_schema, key_schema)
+        settings = settings_of(config) | _retention(retention, table_retention) | _subjects(value_schema, key_schema)
         try:
             topic = admin.create_topic(name, partitions, settings, exist_ok=if_not_exists)
         except TopicAlreadyExists:
@@ -199,7 +190,7 @@ def alter(
       tidelog topic alter orders --value-schema orders-value --backfill
     """
     with call.admin() as admin:
-        changes: dict[str, int | str | None] = {**_settings(config), **dict.fromkeys(reset_config or ())}
+        changes: dict[str, int | str | None] = {**settings_of(config), **dict.fromkeys(reset_config or ())}
         changes |= _retention(retention, table_retention)
         changes |= _subjects(value_schema, key_schema) | ({"data.backfill": "on"} if backfill else {})
         if partitions is None and not changes:
@@ -360,16 +351,6 @@ def _subjects(value_schema: str | None, key_schema: str | None) -> dict[str, str
     """Return the settings that make a topic typed."""
     subjects = {"value.schema": value_schema, "key.schema": key_schema}
     return {name: subject for name, subject in subjects.items() if subject is not None}
-
-
-def _settings(config: list[str] | None) -> dict[str, int | str]:
-    settings: dict[str, int | str] = {}
-    for text in config or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise ValueError(f"--config {text!r} is not NAME=VALUE")
-        settings[name] = setting_value(name, value)
-    return settings
 
 
 def _place(text: str) -> tuple[int, int]:

@@ -1,0 +1,328 @@
+"""Cloning a topic: the store itself copies its files, then one commit makes the topic (``log_format.topic.clone``).
+
+In a directory a copy is a link, so a clone takes no room and no time; an object store copies within itself. The topics share
+nothing afterwards: either may be deleted.
+
+A note beside the new topic's log says that copies are on their way into it. While it is young, maintenance deletes no file there
+that no commit names; copies may have the age of what they are copies of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import chain, count, islice
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from log_format import layout, limits
+from log_format.checkpoints.advanced_checkpoint import AdvancedCheckpoint, archive_pieces
+from log_format.checkpoints.checkpoint import open_checkpoint, with_log_at
+from log_format.checkpoints.pinned_versions import keep_version, version_at
+from log_format.checkpoints.state import read_checkpoint
+from log_format.checkpoints.topic_log import TopicLog
+from log_format.clock import Clock
+from log_format.delta.actions import Add, plain_path
+from log_format.delta.checkpoint_hint import read_hinted_version
+from log_format.delta.checkpoint_schema import SCHEMA, add_of, as_corrupt, conforming, select_actions
+from log_format.delta.committer import Committer
+from log_format.errors import (
+    BackOff,
+    CorruptData,
+    ErrorCode,
+    ObjectMissing,
+    OutcomeUnknown,
+    RequestRefused,
+    StoreError,
+    UnknownTopic,
+)
+from log_format.ids import NewId
+from log_format.store import ObjectStore, read_bounded
+from log_format.topic.clone import CloneTopic, as_requested, cloned_add
+from log_format.topic.config import ConfigValue
+from log_format.topic.erasure_changes import RequestErasure
+from log_format.topic.erasures import Erasure
+from log_format.topic.state import TopicState
+
+COPIES_AT_ONCE: Final = 16
+FILES_MAX: Final = 150_000
+"""Most files of a topic that can be cloned: the commit names each in about 600 bytes."""
+_WAVE: Final = 1_000
+_ATTEMPTS_MAX: Final = 3
+"""Number of versions of the source that are tried: maintenance may delete a file of an old one before it is copied."""
+
+Progress = Callable[[int, int], None]
+"""Callback with the numbers of copied and of all files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableVersion:
+    """A version of a topic's table: by its number, by a pin's name, as of a time (ms since the epoch), or else the newest."""
+
+    number: int | None = None
+    pin: str | None = None
+    at_ms: int | None = None
+
+
+NEWEST: Final = TableVersion()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClonedTopic:
+    """A new topic. ``source_version``: the version of the source's log that it is a clone of."""
+
+    state: TopicState
+    source_version: int
+    file_count: int
+    size_bytes: int
+
+
+def clone_topic(
+    store: ObjectStore,
+    source: str,
+    target: str,
+    clock: Clock,
+    new_id: NewId,
+    *,
+    config: Mapping[str, ConfigValue | None],
+    at: TableVersion = NEWEST,
+    progress: Progress = lambda _done, _of: None,
+) -> ClonedTopic:
+    """Make the topic ``target`` with the records that the table of ``source`` has, or had.
+
+    Args:
+        store: where both topics are.
+        source: the topic to clone. Records that only its journal has are not in its table: drain it first.
+        target: name of the new topic.
+        clock: source of time.
+        new_id: makes ids.
+        config: settings that the new topic has differently; None: the default.
+        at: the version to clone.
+        progress: called after each file.
+
+    Raises ``UnknownTopic``, ``RequestRefused`` (``TOPIC_ALREADY_EXISTS``, ``INVALID_CONFIG``, ``VERSION_GONE``, too many files),
+    ``BackOff``, ``OutcomeUnknown``, ``StoreUnavailable``, ``CorruptData``.
+    """
+    log = TopicLog(store, target, clock)
+    for _ in range(_ATTEMPTS_MAX):
+        found = _look(store, source, clock, at)
+        copies = _Copies(store, target, found.adds, new_id)
+        change = CloneTopic(
+            name=target,
+            source=found.state,
+            adds=copies.adds,
+            topic_id=new_id(),
+            begun_at_ms=clock.now_ms(),
+            config=config,
+            erasures=found.erasures,
+        )
+        change.propose(log.refresh(), clock.now_ms())  # refused before anything is copied
+        with copies.noted():
+            try:
+                if copies.make(source, progress) and not (
+                    found.is_head and _is_erased_since(store, found.state, clock)
+                ):
+                    Committer(log, new_id=new_id).commit(change)
+                    break
+            except OutcomeUnknown:
+                raise
+            except Exception:
+                copies.discard()
+                raise
+            copies.discard()
+            if not found.is_head:
+                raise _gone(source, found.state.version, "files of it are deleted")
+    else:
+        raise BackOff(f"Maintenance rewrites topic {source!r} faster than it can be copied.", topic=source)
+    _erase_alike(store, found, log, clock, new_id)
+    return ClonedTopic(
+        state=log.state,
+        source_version=found.state.version,
+        file_count=len(found.adds),
+        size_bytes=sum(add.size for add in found.adds),
+    )
+
+
+class _Found(NamedTuple):
+    """A topic at one version of its log. ``is_head``: whether that was the newest version."""
+
+    state: TopicState
+    adds: list[Add]
+    erasures: list[Erasure]
+    """Requests to erase what the files still have."""
+    is_head: bool
+
+
+def _look(store: ObjectStore, source: str, clock: Clock, at: TableVersion) -> _Found:
+    log = TopicLog(store, source, clock)
+    for _ in range(limits.LOAD_ATTEMPTS_MAX):
+        head = log.refresh()
+        if not head.exists:
+            raise UnknownTopic(source)
+        version = _number(store, head, at)
+        state = head if version == head.version else _state_at(store, head, version, clock.now_ms())
+        count = state.manifest.segment_count() + state.archive.segment_count
+        if count > FILES_MAX:
+            raise RequestRefused(
+                f"Topic {source!r} has {count} files: at most {FILES_MAX} can be cloned.", topic=source
+            )
+        adds = _adds_at(store, state, clock.now_ms(), is_head=state is head)
+        if adds is not None:
+            return _Found(state, adds, _still_there(state, head), state is head)
+    raise BackOff(f"The log of topic {source!r} grows faster than it can be read.", topic=source)
+
+
+def _still_there(state: TopicState, head: TopicState) -> list[Erasure]:
+    """Return the requests to erase what files of ``state`` still have, as far as they were made up to ``head``."""
+    if state is head:
+        return [erasure for erasure in head.erasures if not erasure.is_rewritten]
+    later = {erasure.erasure_id: erasure for erasure in head.erasures}
+    return [*(one for one in state.erasures if not one.is_rewritten and one.erasure_id not in later), *later.values()]
+
+
+def _number(store: ObjectStore, head: TopicState, at: TableVersion) -> int:
+    """Return the number of the version that is meant. Raises ``RequestRefused``."""
+    if at.pin is not None:
+        found = next((pin.version for pin in head.pins if pin.name == at.pin), None)
+        if found is None:
+            raise RequestRefused(
+                f"Topic {head.topic!r} has no pin {at.pin!r}.", code=ErrorCode.UNKNOWN_PIN, topic=head.topic, pin=at.pin
+            )
+        return found
+    if at.at_ms is not None:
+        return version_at(store, head.topic, at.at_ms)
+    if at.number is not None and at.number > head.version:
+        raise RequestRefused(
+            f"Topic {head.topic!r} has no version {at.number} yet: the newest is {head.version}.",
+            errors=[{"where": "/version", "what": f"must not be above {head.version}"}],
+        )
+    return head.version if at.number is None else at.number
+
+
+def _state_at(store: ObjectStore, head: TopicState, version: int, now_ms: int) -> TopicState:
+    """Return the topic at an older version. Raises ``RequestRefused`` (``VERSION_GONE``), ``StoreUnavailable``."""
+    topic, problem = head.topic, ""
+    try:
+        keep_version(store, topic, version, now_ms)
+        for key in layout.table_checkpoint_keys(layout.topic_root(topic), version):
+            with suppress(ObjectMissing):
+                state = read_checkpoint(read_bounded(store, key, limits.CHECKPOINT_BYTES_MAX), topic, version)
+                if state.topic_id == head.topic_id:
+                    return state
+                problem = "it is of an earlier topic, which was deleted"
+    except CorruptData as damage:
+        problem = damage.detail
+    raise _gone(topic, version, problem or "its checkpoint is deleted")
+
+
+def _adds_at(store: ObjectStore, state: TopicState, now_ms: int, *, is_head: bool) -> list[Add] | None:
+    """Return what names the files of log and archive; None if the log went on so far that the state must be read again."""
+    root = layout.topic_root(state.topic)
+    if is_head:
+        hint = read_hinted_version(store, root)
+
+        def take(found: AdvancedCheckpoint) -> list[Add]:
+            return _add_actions(chain(found.rows(), found.archived()))
+
+        return with_log_at(take, store, root, state.version, now_ms, hint=hint)
+    try:
+        opened = open_checkpoint(store, root, state.version)
+        if opened is None:
+            raise _gone(state.topic, state.version, "its checkpoint is another program's")
+        archived = archive_pieces(store, root, state.version) if opened.archive.segment_count else ()
+        with as_corrupt(root, state.version, topic=state.topic):
+            pieces = opened.file.pieces(("add",), with_tombstones=False)
+            return _add_actions(chain((conforming(piece, [SCHEMA.field("add")]) for piece in pieces), archived))
+    except (CorruptData, ObjectMissing) as problem:
+        raise _gone(state.topic, state.version, str(problem)) from problem
+
+
+def _add_actions(pieces: Iterable[pa.Table]) -> list[Add]:
+    return [add_of(row) for piece in pieces for row in select_actions(piece, "add").to_pylist()]
+
+
+def _gone(topic: str, version: int, why: str) -> RequestRefused:
+    return RequestRefused(
+        f"Version {version} of topic {topic!r} can't be cloned any more: {why}.",
+        code=ErrorCode.VERSION_GONE,
+        topic=topic,
+    )
+
+
+def _is_erased_since(store: ObjectStore, state: TopicState, clock: Clock) -> bool:
+    """Return whether records of the topic may have been erased after ``state``."""
+    now = TopicLog(store, state.topic, clock).refresh()
+    return now.topic_id == state.topic_id and now.erased_ends.tobytes() != state.erased_ends.tobytes()
+
+
+def _erase_alike(store: ObjectStore, found: _Found, log: TopicLog, clock: Clock, new_id: NewId) -> None:
+    """Request in the clone what was requested in the source while its files were copied."""
+    now = TopicLog(store, found.state.topic, clock).refresh()
+    known = {erasure.erasure_id for erasure in (*found.state.erasures, *found.erasures)}
+    for erasure in now.erasures if now.topic_id == found.state.topic_id else ():
+        if erasure.erasure_id not in known:
+            asked = RequestErasure(topic_id=log.state.existing_id, erasure=as_requested(erasure))
+            Committer(log, new_id=new_id).commit(asked)
+
+
+class _Copies:
+    """Copies of a topic's files in another topic's directory. ``adds``: what names them there."""
+
+    def __init__(self, store: ObjectStore, target: str, adds: Sequence[Add], new_id: NewId) -> None:
+        self._store = store
+        self._root = layout.topic_root(target)
+        self._note = f"{layout.cloning_prefix(target)}{new_id()}"
+        self._paths = {add.path: _new_path(add.path, new_id) for add in adds}
+        self.adds = [cloned_add(add, self._paths[add.path]) for add in adds]
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Keep the note that copies are on their way, during this context, and longer if a commit may still name them."""
+        self._store.put(self._note, b"{}")
+        try:
+            yield
+        except OutcomeUnknown:
+            raise
+        except BaseException:
+            self._end()
+            raise
+        self._end()
+
+    def _end(self) -> None:
+        with suppress(StoreError):
+            self._store.delete(self._note)
+
+    def make(self, source: str, progress: Progress) -> bool:
+        """Copy all files; return False if the source has lost one of them. Raises ``StoreUnavailable``."""
+        root, done = layout.topic_root(source), count(1)
+
+        def copy(path: str) -> None:
+            self._store.copy_if_absent(f"{root}{plain_path(path)}", f"{self._root}{self._paths[path]}")
+            progress(next(done), len(self._paths))
+
+        try:
+            self._with_all(copy)
+        except ObjectMissing:
+            return False
+        return True
+
+    def discard(self) -> None:
+        """Delete the copies, best effort: maintenance deletes what remains."""
+        with suppress(StoreError):
+            self._with_all(lambda path: self._store.delete(f"{self._root}{self._paths[path]}"))
+
+    def _with_all(self, work: Callable[[str], None]) -> None:
+        with ThreadPoolExecutor(COPIES_AT_ONCE, thread_name_prefix="clone") as threads:
+            waiting = iter(self._paths)
+            while some := list(islice(waiting, _WAVE)):
+                for _ in threads.map(work, some):
+                    pass
+
+
+def _new_path(path: str, new_id: NewId) -> str:
+    """Return where the copy of a file is: below the same folder, which says whether it was rewritten."""
+    unique = new_id()
+    return layout.compacted_path(unique) if path.startswith(layout.COMPACTED) else layout.segment_path(unique)
