@@ -48,6 +48,7 @@ BENCHMARKS: Final = {
     "maintenance": ("maintenance.merging", "maintenance.long_history", "maintenance.keeping_up", "maintenance.memory"),
     "long-history": ("maintenance.long_history",),
     "maintenance-memory": ("maintenance.memory",),
+    "archive": ("maintenance.archive",),
     "manifests": ("maintenance.manifests",),
     "registry": ("registry.registry",),
     "typed": ("typed.produce", "typed.spark"),
