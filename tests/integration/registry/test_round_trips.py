@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import secrets
 from collections.abc import Iterator
@@ -11,15 +10,12 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
-import httpx
 import pytest
-from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.avro_values import LEAVES, framed, plain, records
-from tests.support.gateway_process import GatewayProcess, running_gateway
-from tests.support.registry import Registry
+from tests.support.typed_gateway import TypedGateway, typed_gateway
 from tidelog import Consumer, Producer, schemas
 
 if TYPE_CHECKING:
@@ -57,64 +53,35 @@ ORDERS = st.builds(
 )
 
 
-class Typed:
-    """A gateway; each example has a topic of its own."""
-
-    def __init__(self, gateway: GatewayProcess) -> None:
-        self.gateway = gateway
-        self.http = httpx.Client(base_url=gateway.url, timeout=60, trust_env=False)
-        self.registry = Registry(f"{gateway.url}/registry")
-
-    def create(self, topic: str) -> None:
-        """A topic with the schema of the same name."""
-        config = {"value.schema": topic, "flush.ms": 0}
-        answer = self.http.post("/v1/topics", json={"name": topic, "config": config})
-        assert answer.status_code == 201, answer.text
-
-    def produce(self, topic: str, values: list[bytes]) -> None:
-        """All of them in one request."""
-        body = {"records": [{"value_base64": base64.b64encode(value).decode()} for value in values]}
-        answer = self.http.post(f"/v1/topics/{topic}/records", json=body)
-        assert answer.status_code == 200, answer.text
-
-    def rows(self, topic: str) -> list[dict[str, Any]]:
-        """The table, as a Delta reader has it, by offset."""
-        found: list[dict[str, Any]] = (
-            DeltaTable(f"{self.gateway.store}/topics/{topic}")
-            .to_pyarrow_table()
-            .sort_by("offset")
-            .to_pylist(maps_as_pydicts="strict")
-        )
-        return found
+def rows_of(typed: TypedGateway, topic: str) -> list[dict[str, Any]]:
+    """The table, as a Delta reader has it, by offset."""
+    found: list[dict[str, Any]] = typed.table(topic).to_pylist(maps_as_pydicts="strict")
+    return found
 
 
 @pytest.fixture(scope="module")
-def typed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
-    """One gateway for all examples."""
-    folder = tmp_path_factory.mktemp("trips")
-    with running_gateway(folder / "store", folder / "log") as gateway:
-        made = Typed(gateway)
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TypedGateway]:
+    """One gateway for all examples; each has a topic of its own."""
+    with typed_gateway(tmp_path_factory.mktemp("trips")) as made:
         yield made
-        made.http.close()
-        made.registry.close()
 
 
-def _sent(typed: Typed, schema: str, values: list[dict[str, Any]]) -> tuple[str, list[bytes]]:
+def _sent(typed: TypedGateway, schema: str, values: list[dict[str, Any]]) -> tuple[str, list[bytes]]:
     topic = f"t-{secrets.token_hex(6)}"
     schema_id = typed.registry.register(topic, schema)
-    typed.create(topic)
+    typed.create(topic, value_schema=topic, flush_ms=0)
     sent = framed(schema_id, schema, values)
-    typed.produce(topic, sent)
+    typed.produce_bytes(topic, sent)
     return topic, sent
 
 
 @settings(max_examples=15, deadline=None)
 @given(made=records())
-def test_avro_values_come_back_equal_by_deltalake(typed: Typed, made: tuple[str, list[dict[str, Any]]]) -> None:
+def test_avro_values_come_back_equal_by_deltalake(typed: TypedGateway, made: tuple[str, list[dict[str, Any]]]) -> None:
     """Each value of any schema that columns can have: its members in the column, and its bytes beside them."""
     schema, values = made
     topic, sent = _sent(typed, schema, values)
-    rows = typed.rows(topic)
+    rows = rows_of(typed, topic)
     assert [row["value"] for row in rows] == sent
     assert [row["data_error"] for row in rows] == [None] * len(values)
     assert [plain(row["data"]) for row in rows] == values
@@ -122,11 +89,11 @@ def test_avro_values_come_back_equal_by_deltalake(typed: Typed, made: tuple[str,
 
 @settings(max_examples=8, deadline=None)
 @given(orders=st.lists(ORDERS, min_size=1, max_size=6))
-def test_models_come_back_equal_by_the_sdk_and_by_deltalake(typed: Typed, orders: list[Order]) -> None:
+def test_models_come_back_equal_by_the_sdk_and_by_deltalake(typed: TypedGateway, orders: list[Order]) -> None:
     """What was sent as a dataclass is read as one, and its members are columns."""
     topic = f"m-{secrets.token_hex(6)}"
     schemas.register(Order, topic, bootstrap_servers=typed.gateway.url)
-    typed.create(topic)
+    typed.create(topic, value_schema=topic, flush_ms=0)
     with Producer(bootstrap_servers=typed.gateway.url) as producer:
         for order in orders:
             producer.send(topic, order)
@@ -134,7 +101,7 @@ def test_models_come_back_equal_by_the_sdk_and_by_deltalake(typed: Typed, orders
         topic, value=Order, bootstrap_servers=typed.gateway.url, auto_offset_reset="earliest", consumer_timeout_ms=300
     ) as consumer:
         assert [record.value for record in consumer] == orders
-    rows = [plain(row["data"]) for row in typed.rows(topic)]
+    rows = [plain(row["data"]) for row in rows_of(typed, topic)]
     assert [(row["id"], row["amount"], row["is_paid"], row["note"], row["tags"]) for row in rows] == [
         (one.id, one.amount, one.is_paid, one.note, one.tags) for one in orders
     ]
@@ -143,7 +110,7 @@ def test_models_come_back_equal_by_the_sdk_and_by_deltalake(typed: Typed, orders
     assert [Decimal(row["price"]) for row in rows] == [one.price for one in orders]
 
 
-def test_a_bulk_of_each_kind_comes_back_equal_by_spark(typed: Typed, spark: SparkSession) -> None:
+def test_a_bulk_of_each_kind_comes_back_equal_by_spark(typed: TypedGateway, spark: SparkSession) -> None:
     """Spark's Delta reader gives each member of each value as deltalake does, and that is what was sent."""
     fields = [{"name": f"f{number}", "type": ["null", kind]} for number, (kind, _) in enumerate(LEAVES)]
     schema = json.dumps({"type": "record", "name": "Top", "fields": [{"name": "number", "type": "long"}, *fields]})
@@ -159,10 +126,10 @@ def test_a_bulk_of_each_kind_comes_back_equal_by_spark(typed: Typed, spark: Spar
     table = spark.read.format("delta").load(f"{typed.gateway.store}/topics/{topic}")
     found = table.where("data_error is null").orderBy("offset").select("data").toArrow().column("data").to_pylist()
     assert [plain(one) for one in found] == drawn
-    assert [plain(row["data"]) for row in typed.rows(topic)] == drawn
+    assert [plain(row["data"]) for row in rows_of(typed, topic)] == drawn
 
 
-def test_choices_of_json_schema_come_back_as_a_struct_with_one_member_set(typed: Typed) -> None:
+def test_choices_of_json_schema_come_back_as_a_struct_with_one_member_set(typed: TypedGateway) -> None:
     """By deltalake; a document of no branch is refused by its path, a schema without a sound column with the way out."""
     kinds = {
         name: {"type": "object", "properties": {"kind": {"type": "string", "const": name}, "n": {"type": kind}}}
@@ -172,10 +139,10 @@ def test_choices_of_json_schema_come_back_as_a_struct_with_one_member_set(typed:
     schema = {"allOf": [{"type": "object", "properties": {"id": {"type": "integer"}}}, {"properties": {"of": choice}}]}
     topic = f"t-{secrets.token_hex(6)}"
     typed.registry.register(topic, json.dumps(schema | {"$defs": kinds}), schemaType="JSON")
-    typed.create(topic)
+    typed.create(topic, value_schema=topic, flush_ms=0)
     sent = [{"id": 1, "of": {"kind": "a", "n": 7}}, {"id": 2, "of": {"kind": "b", "n": "x"}}, {"id": 3}]
-    typed.produce(topic, [json.dumps(one).encode() for one in sent])
-    assert [row["data"] for row in typed.rows(topic)] == [
+    typed.produce_bytes(topic, [json.dumps(one).encode() for one in sent])
+    assert [row["data"] for row in rows_of(typed, topic)] == [
         {"id": 1, "of": {"a": {"kind": "a", "n": 7}, "b": None}},
         {"id": 2, "of": {"a": None, "b": {"kind": "b", "n": "x"}}},
         {"id": 3, "of": None},
