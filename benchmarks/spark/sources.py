@@ -19,6 +19,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 import log_format
 import spark_pipeline
+from benchmarks.harness.report import Table
 from benchmarks.harness.topic import WrittenTopic
 from benchmarks.kafka.broker import Broker, kept
 from benchmarks.kafka.produce import performance
@@ -43,6 +44,15 @@ class Source:
     name: str
     batch: Callable[[str], DataFrame]
     stream: Callable[[str], DataFrame] | None
+
+
+def not_measured(title: str) -> Table | None:
+    """Return the table that says why nothing is measured, and print it; None if Kafka's source is installed."""
+    if (kept() / "spark" / "complete").exists():
+        return None
+    missing = f"Not measured: no Spark source for Kafka in {kept()}; run scripts/kafka.sh spark."
+    print(missing, flush=True)
+    return Table(title, ["source"], notes=[missing])
 
 
 def started(store: str) -> SparkSession:

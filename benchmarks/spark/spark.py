@@ -15,7 +15,7 @@ from benchmarks.harness.processes import Server, gateway, make_topic
 from benchmarks.harness.report import Table
 from benchmarks.harness.stores import directory
 from benchmarks.harness.topic import PARTITIONS
-from benchmarks.kafka.broker import Broker, broker, kept
+from benchmarks.kafka.broker import Broker, broker
 from benchmarks.spark import latency as spark_latency
 from benchmarks.spark.costs import costs
 from benchmarks.spark.rates import Measured, rated
@@ -28,6 +28,7 @@ from benchmarks.spark.sources import (
     copy,
     fill_kafka,
     kafka,
+    not_measured,
     ours,
     started,
 )
@@ -45,10 +46,8 @@ NOTE: Final = (
 
 def measure(_options: Options) -> Iterator[Table]:
     """Yield four tables; or one that says why there are none, without Kafka's source to compare with."""
-    if not (kept() / "spark" / "complete").exists():
-        missing = f"Not measured: no Spark source for Kafka in {kept()}; run scripts/kafka.sh spark."
-        print(missing, flush=True)
-        yield Table("Spark beside its Kafka source", ["source"], notes=[missing])
+    if (missing := not_measured("Spark beside its Kafka source")) is not None:
+        yield missing
         return
     scratch = Path(tempfile.mkdtemp(prefix="tidelog-bench-spark-"))
     try:

@@ -13,7 +13,6 @@ import argparse
 import dataclasses
 import json
 import os
-import random
 import shutil
 import statistics
 import subprocess
@@ -42,21 +41,12 @@ from benchmarks.harness.stores import directory
 from benchmarks.kafka.broker import Broker, broker
 from benchmarks.spark.sources import started
 from benchmarks.typed.one_copy_picture import SQL, Figures, draw
+from benchmarks.typed.orders import FIELDS, order
 from spark_pipeline.read import table_path
 
 TOPIC: Final = "orders"
 _DDL: Final = (
     "id BIGINT, amount DOUBLE, name STRING, at TIMESTAMP, quantity INT, is_paid BOOLEAN, parent BIGINT, city STRING"
-)
-_AVRO: Final = (
-    ("id", "long"),
-    ("amount", "double"),
-    ("name", "string"),
-    ("at", {"type": "long", "logicalType": "timestamp-micros"}),
-    ("quantity", "int"),
-    ("is_paid", "boolean"),
-    ("parent", "long"),
-    ("city", "string"),
 )
 PAUSE_SECONDS: Final = 0.05
 WARM_UP_SHARE: Final = 0.3
@@ -138,25 +128,10 @@ def _tidy(spark: SparkSession, store: str, copy: Path) -> None:
 
 
 def _make_typed(server: Server) -> None:
-    fields = [{"name": name, "type": kind} for name, kind in _AVRO]
+    fields = [{"name": name, "type": kind} for name, kind in FIELDS]
     schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
     call(server.port, "POST", f"/registry/subjects/{TOPIC}-value/versions", {"schema": schema})
     make_topic(server.port, TOPIC, partitions=1, config={"value.schema": f"{TOPIC}-value", "commit.mode": "own"})
-
-
-def _order(number: int) -> bytes:
-    rng = random.Random(number)
-    order = {
-        "id": number,
-        "amount": round(rng.random() * 1000, 2),
-        "name": f"user{number % 1000}",
-        "at": f"2026-11-28T12:{number // 60 % 60:02d}:{number % 60:02d}Z",
-        "quantity": number % 7,
-        "is_paid": number % 2 == 0,
-        "parent": number * 3,
-        "city": rng.choice(("Berlin", "Paris", "Rome")),
-    }
-    return json.dumps(order).encode()
 
 
 def _producer(address: str, linger_ms: int) -> Producer:
@@ -167,7 +142,7 @@ def _send(address: str, numbers: range) -> int:
     """Send the orders of these numbers in large batches, and return the bytes of their values."""
     producer, size = _producer(address, 50), 0
     for number in numbers:
-        value = _order(number)
+        value = json.dumps(order(number)).encode()
         size += len(value)
         while True:
             try:
@@ -238,7 +213,7 @@ def _lags(address: str, path: Path, column: str, numbers: range) -> list[float]:
         for number in numbers:
             producer.produce(
                 TOPIC,
-                _order(number),
+                json.dumps(order(number)).encode(),
                 partition=0,
                 on_delivery=partial(acknowledge, number),
             )

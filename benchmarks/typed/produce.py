@@ -7,7 +7,6 @@ Eight fields. The untyped topic is the base, turn by turn in the same run.
 from __future__ import annotations
 
 import json
-import random
 import statistics
 import struct
 import time
@@ -28,6 +27,7 @@ from benchmarks.harness.report import Table
 from benchmarks.harness.stores import directory
 from benchmarks.produce.price import priced
 from benchmarks.typed.floor import RECORDS_MAX, floor_table
+from benchmarks.typed.orders import FIELDS, order
 from log_format.schemas.parsing_protobuf import parse_protobuf
 
 RECORDS: Final = 1_000
@@ -40,19 +40,9 @@ ARROW_RATIO_MAX: Final = 1.1
 STORED_RATIO_MAX: Final = 0.85
 AVRO_RATIO_MAX: Final = 1.4
 PROTOBUF_RATIO_MAX: Final = 1.4
-_FIELDS: Final = (
-    ("id", "long"),
-    ("amount", "double"),
-    ("name", "string"),
-    ("at", {"type": "long", "logicalType": "timestamp-millis"}),
-    ("quantity", "int"),
-    ("is_paid", "boolean"),
-    ("order", "long"),
-    ("city", "string"),
-)
 _PROTOBUF: Final = """syntax = "proto3"; import "google/protobuf/timestamp.proto";
 message Order { int64 id = 1; double amount = 2; string name = 3; google.protobuf.Timestamp at = 4; int32 quantity = 5;
-  bool is_paid = 6; int64 order = 7; string city = 8; }"""
+  bool is_paid = 6; int64 parent = 7; string city = 8; }"""
 _TOPICS: Final = {"untyped": "", "typed": "orders-value"}
 _PROTOBUF_TOPICS: Final = {"untyped": "", "typed_protobuf": "protobuf-value"}
 
@@ -69,7 +59,7 @@ def measure(_options: Options) -> Iterator[Table]:
     address = f"127.0.0.1:{free_port()}"
     with directory() as store, gateway(store, settings=["--kafka-listen", address]) as server:
         schema_id, protobuf_id = _set_up(server)
-        documents = [json.dumps(_order(number)) for number in range(RECORDS)]
+        documents = [json.dumps(order(number)) for number in range(RECORDS)]
         loads = {name: partial(_by_http, server, name, documents) for name in _TOPICS}
         _add(
             table,
@@ -78,10 +68,10 @@ def measure(_options: Options) -> Iterator[Table]:
             in_turns(loads, ROUNDS, warms_up=True),
             JSON_RATIO_MAX,
         )
-        values = [_framed(schema_id, _order(number)) for number in range(RECORDS)]
+        values = [_framed(schema_id, order(number)) for number in range(RECORDS)]
         sent = {name: partial(_by_kafka, server, address, name, values) for name in _TOPICS}
         _add(table, "Avro by confluent-kafka", len(values[0]), in_turns(sent, ROUNDS, warms_up=True), AVRO_RATIO_MAX)
-        messages = [_serialized(protobuf_id, _order(number)) for number in range(RECORDS)]
+        messages = [_serialized(protobuf_id, order(number)) for number in range(RECORDS)]
         written = {
             name: partial(_by_kafka, server, address, topic, messages)
             for name, topic in zip(_TOPICS, _PROTOBUF_TOPICS, strict=True)
@@ -90,13 +80,13 @@ def measure(_options: Options) -> Iterator[Table]:
         _add(table, "Protobuf by confluent-kafka", len(messages[0]), rounds, PROTOBUF_RATIO_MAX)
         _add_columns(table, server, documents)
     yield table
-    orders = [_order(number) for number in range(RECORDS_MAX)]
-    yield floor_table(orders, [_framed(schema_id, order) for order in orders])
+    orders = [order(number) for number in range(RECORDS_MAX)]
+    yield floor_table(orders, [_framed(schema_id, one) for one in orders])
 
 
 def _set_up(server: Server) -> tuple[int, int]:
     """Register the schemas and make the topics; return the schemas' ids."""
-    fields = [{"name": name, "type": kind} for name, kind in _FIELDS]
+    fields = [{"name": name, "type": kind} for name, kind in FIELDS]
     schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
     registered = call(server.port, "POST", "/registry/subjects/orders-value/versions", {"schema": schema})
     message = {"schema": _PROTOBUF, "schemaType": "PROTOBUF"}
@@ -104,20 +94,6 @@ def _set_up(server: Server) -> tuple[int, int]:
     for name, subject in (_TOPICS | _PROTOBUF_TOPICS).items():
         make_topic(server.port, name, partitions=4, config={"value.schema": subject})
     return int(registered["id"]), int(other["id"])
-
-
-def _order(number: int) -> dict[str, Any]:
-    rng = random.Random(number)
-    return {
-        "id": number,
-        "amount": round(rng.random() * 1000, 2),
-        "name": f"user{number % 1000}",
-        "at": f"2026-11-28T12:00:{number % 60:02d}Z",
-        "quantity": number % 7,
-        "is_paid": number % 2 == 0,
-        "order": number * 3,
-        "city": rng.choice(("Berlin", "Paris", "Rome")),
-    }
 
 
 def _long(number: int) -> bytes:
@@ -129,23 +105,23 @@ def _long(number: int) -> bytes:
     return bytes([*found, raw])
 
 
-def _framed(schema_id: int, order: dict[str, Any]) -> bytes:
+def _framed(schema_id: int, members: dict[str, Any]) -> bytes:
     """Return the order as Confluent's Avro serializer writes it."""
 
-    name, city = order["name"].encode(), order["city"].encode()
-    body = _long(order["id"]) + struct.pack("<d", order["amount"]) + _long(len(name)) + name
-    body += _long(1_795_867_200_000) + _long(order["quantity"]) + bytes([order["is_paid"]])
-    return b"\0" + schema_id.to_bytes(4, "big") + body + _long(order["order"]) + _long(len(city)) + city
+    name, city = members["name"].encode(), members["city"].encode()
+    body = _long(members["id"]) + struct.pack("<d", members["amount"]) + _long(len(name)) + name
+    body += _long(1_795_867_200_000) + _long(members["quantity"]) + bytes([members["is_paid"]])
+    return b"\0" + schema_id.to_bytes(4, "big") + body + _long(members["parent"]) + _long(len(city)) + city
 
 
-def _serialized(schema_id: int, order: dict[str, Any]) -> bytes:
+def _serialized(schema_id: int, members: dict[str, Any]) -> bytes:
     """Return the order as Confluent's Protobuf serializer writes it."""
     parsed = parse_protobuf(_PROTOBUF, [])
     pool = descriptor_pool.DescriptorPool()
     for file in parsed.files:
         pool.AddSerializedFile(file.SerializeToString())
     message = message_factory.GetMessageClass(pool.FindMessageTypeByName("Order"))()
-    json_format.ParseDict(order, message)
+    json_format.ParseDict(members, message)
     return b"\0" + schema_id.to_bytes(4, "big") + b"\0" + bytes(message.SerializeToString())
 
 
@@ -165,10 +141,10 @@ def _add_columns(table: Table, server: Server, documents: Sequence[str]) -> None
     make_topic(server.port, "documents", partitions=4, config={})
     topics = {"untyped": "documents", "typed": "columns"}
     for count in ARROW_RECORDS:
-        orders = [_order(number) for number in range(count)]
+        orders = [order(number) for number in range(count)]
         keys = pa.array([f"k{number % 100}" for number in range(count)])
         values = pa.table({"key": keys, "value": pa.array(map(json.dumps, orders), pa.string())})
-        members = pa.array([order | {"at": datetime.fromisoformat(order["at"])} for order in orders])
+        members = pa.array([one | {"at": datetime.fromisoformat(one["at"])} for one in orders])
         bodies = {"untyped": values, "typed": pa.table({"key": keys, "data": members})}
         loads = {name: partial(_by_arrow, server, topic, bodies[name]) for name, topic in topics.items()}
         rounds = in_turns(loads, ROUNDS, warms_up=True)

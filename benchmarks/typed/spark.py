@@ -25,10 +25,10 @@ from benchmarks.harness.processes import Server, call, gateway, make_topic
 from benchmarks.harness.report import Table
 from benchmarks.harness.stores import directory
 from benchmarks.harness.topic import PARTITIONS, new_id, records_of
-from benchmarks.kafka.broker import Broker, broker, kept
+from benchmarks.kafka.broker import Broker, broker
 from benchmarks.spark import latency
 from benchmarks.spark.rates import cpu_seconds
-from benchmarks.spark.sources import started
+from benchmarks.spark.sources import not_measured, started
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
 from log_format.delta.committer import Committer
@@ -68,10 +68,8 @@ _CITIES: Final = ("Berlin", "Paris", "Rome")
 
 def measure(options: Options) -> Iterator[Table]:
     """Yield two tables; or one that says why there are none, without Kafka's source to compare with."""
-    if not (kept() / "spark" / "complete").exists():
-        missing = f"Not measured: no Spark source for Kafka in {kept()}; run scripts/kafka.sh spark."
-        print(missing, flush=True)
-        yield Table("Typed topics in Spark", ["source"], notes=[missing])
+    if (missing := not_measured("Typed topics in Spark")) is not None:
+        yield missing
         return
     scratch = Path(tempfile.mkdtemp(prefix="tidelog-bench-typed-"))
     try:
