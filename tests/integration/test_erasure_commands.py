@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.support.command_runs import runner
 from tests.support.gateway_process import running_gateway
+from tests.support.maintained import maintain
 from tidelog import Admin, Producer
 
 
@@ -24,12 +25,11 @@ def test_a_person_is_erased_from_the_command_line(tmp_path: Path) -> None:
         assert asked.exit_code == 0, asked.output
         assert "Not reached" in asked.output
         assert run("verify", "orders", "--erased", "user-7", "--store", store).exit_code == 1
-        done = run("maintain", "--store", store, "--once", "--workers", "local")
-        assert done.exit_code == 0, done.output
+        maintain(store)
         shown = run("topic", "erasures", "orders", "--json")
         (one,) = json.loads(shown.stdout)["erasures"]
         assert (one["status"], one["records"], one["keys"], one["headers"]) == ("rewritten", 1, 1, 1)
-        assert one["erasure_id"] in run("topic", "erasures", "orders").output
+        assert "1 record" in run("topic", "erasures", "orders").output
         proof = run("verify", "orders", "--erased", "user-7", "--store", store)
         assert proof.exit_code == 0, proof.output
         with Admin(gateway.url) as admin:
@@ -37,4 +37,4 @@ def test_a_person_is_erased_from_the_command_line(tmp_path: Path) -> None:
         assert run("topic", "erase", "orders", "--yes").exit_code == 2
         unknown = run("verify", "orders", "--erased", "nobody", "--store", store)
         assert "names this key" in unknown.output
-        assert unknown.exit_code == 1
+        assert unknown.exit_code == 4
