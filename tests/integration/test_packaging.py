@@ -44,9 +44,9 @@ OF_REGISTRY = tuple(
     f".{name}"
     for name in (
         *("parsing_json", "json_nodes", "json_members", "json_schema"),
-        *("parsing_protobuf", "proto_options", "proto_parser", "proto_text", "protobuf"),
+        *("parsing_protobuf", "proto_features", "proto_options", "proto_parser", "proto_text", "protobuf"),
         *("protobuf_alone", "protobuf_messages", "protobuf_documents", "protobuf_counting"),
-        *("protobuf_schema", "protobuf_values"),
+        *("protobuf_bulk_documents", "protobuf_schema", "protobuf_values"),
     )
 )
 """Ends of the names of modules of ``log_format.schemas`` that need the extra ``registry``."""
@@ -60,7 +60,7 @@ for name in {packages!r}:
             continue
         if module.name.startswith("log_format.schemas.") and module.name.endswith({unwanted!r}):
             continue
-        if module.name.removeprefix("log_format.stores.") not in ("s3", "s3_client", "s3_exchange", "s3_wire"):
+        if module.name.removeprefix("log_format.stores.") not in ("s3", "s3_client", "s3_copy", "s3_exchange", "s3_wire"):
             importlib.import_module(module.name)
 """
 HELP = """
