@@ -16,15 +16,17 @@ from log_format.checkpoints.pinned_versions import (
     version_at,
 )
 from log_format.checkpoints.state import read_checkpoint
+from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.actions import CommitInfo, as_decoded_commit
 from log_format.errors import CorruptData, ErrorCode, RequestRefused
+from log_format.inspection.backup import copy_log
 from log_format.inspection.verify import verify_topic
 from log_format.stores.memory import MemoryStore
 from log_format.topic.attachment import NO_MOVE
 from log_format.topic.changes import AlterTopic, DeleteAllRecords, DeleteTopic, moved_metadata
 from log_format.topic.pin_changes import CreatePin, DeletePin, LookAgain
 from log_format.topic.pins import PINS_MAX, Pin
-from tests.support.maintenance_bench import MaintenanceBench
+from tests.support.maintenance_bench import MaintenanceBench, NotedStore
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -110,6 +112,22 @@ def test_verification_tells_what_a_pin_lacks(bench: MaintenanceBench) -> None:
         assert said in problem
         bench.store.put(key, before)
     bench.assert_whole()
+
+
+def test_a_copy_has_pinned_versions(bench: MaintenanceBench) -> None:
+    """Over the gap in the log: the copy's pin has its commit, its checkpoint and its files, and reads the same."""
+    bench.create(1, retention_ms=HOUR)
+    fill(bench, 7)
+    made = pin(bench)
+    before = read_at(bench, made.version)
+    age(bench, 4)
+    target = NotedStore(clock=bench.clock)
+    (copied,) = copy_log(bench.store, target, bench.clock)
+    assert copied.problems == ()
+    assert copied.topic == "t"
+    bench.store = target
+    assert read_at(bench, made.version) == before
+    assert TopicLog(target, "t", bench.clock).refresh().pins == (made,)
 
 
 def test_what_a_pin_kept_goes_when_it_is_deleted(bench: MaintenanceBench) -> None:
