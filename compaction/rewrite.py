@@ -7,7 +7,6 @@ worker that crashes leaves orphans.
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 from compaction.fill_columns import fill_columns, open_readers, typed_names
 from compaction.merge_plan import RewriteReason
 from log_format.errors import CorruptData
+from log_format.ids import NewId, random_id
 from log_format.layout import compacted_path, topic_root
 from log_format.records.left_out import are_tombstones
 from log_format.records.typed_columns import DATA, KEY_DATA, NO_TYPED_COLUMNS, TypedColumns
@@ -93,13 +93,15 @@ class TaskResult:
     """How many records each request erased, by its id."""
 
 
-def rewrite(store: ObjectStore, task: RewriteTask, newest: Offsets | None = None) -> TaskResult:
+def rewrite(
+    store: ObjectStore, task: RewriteTask, newest: Offsets | None = None, *, new_id: NewId = random_id
+) -> TaskResult:
     """Do one task. Records without a key are kept.
 
     Records without typed columns are judged by ``task.subjects``.
 
-    ``newest``: with ``RewriteReason.KEYS``, the sorted offsets of the records that no later one supersedes. Raises
-    ``CorruptData`` if a source is missing or damaged, ``StoreUnavailable``, and as ``open_readers``.
+    ``newest``: with ``RewriteReason.KEYS``, the sorted offsets of the records that no later one supersedes. ``new_id``: makes
+    names of segments. Raises ``CorruptData`` if a source is missing or damaged, ``StoreUnavailable``, and as ``open_readers``.
     """
     if task.reason is RewriteReason.ERASE and not _has_any(store, task):
         return TaskResult(number=task.number, added=(), is_unchanged=True)
@@ -129,7 +131,7 @@ def rewrite(store: ObjectStore, task: RewriteTask, newest: Offsets | None = None
     was_clean = all(source.rewritten.keys_compacted_at_ms is not None for source in task.sources)
     if task.reason is RewriteReason.KEYS and was_clean and len(task.sources) == 1 and kept_count == task.record_count:
         return TaskResult(number=task.number, added=(), is_unchanged=True)
-    added = tuple(_put(store, task, writers, tombstones))
+    added = tuple(_put(store, task, writers, tombstones, new_id))
     return TaskResult(number=task.number, added=added, columns=columns, erased=dict(erased))
 
 
@@ -192,14 +194,18 @@ def _limit_waiting(writers: Mapping[int, SegmentWriter]) -> None:
 
 
 def _put(
-    store: ObjectStore, task: RewriteTask, writers: dict[int, SegmentWriter], tombstones: Mapping[int, int]
+    store: ObjectStore,
+    task: RewriteTask,
+    writers: dict[int, SegmentWriter],
+    tombstones: Mapping[int, int],
+    new_id: NewId,
 ) -> Iterator[NewSegment]:
     filled = typed_names(task.subjects)
     for partition in sorted(writers):
         written = writers.pop(partition).finish()
         if written is None:
             continue
-        path = compacted_path(uuid.uuid4().hex)
+        path = compacted_path(new_id())
         store.put(f"{topic_root(task.topic)}{path}", written.data)
         sources = [source for source in task.sources if any(run.partition == partition for run in source.runs)]
         judged = {DATA, KEY_DATA}.intersection(*({*source.typed, *filled} for source in sources))

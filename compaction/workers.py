@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from compaction.rewrite import RewriteTask, TaskResult, read_keys, rewrite
+from log_format.ids import NewId, random_id
 from log_format.store import ObjectStore
 
 TASKS_PER_WORKER: Final = 4
@@ -51,13 +52,14 @@ class LocalWorkers:
 
     parallelism = 1
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, *, new_id: NewId = random_id) -> None:
         self._store = store
+        self._new_id = new_id
 
     def rewrite(self, tasks: Sequence[RewriteTask]) -> Iterator[TaskResult]:
         """Do the tasks, as ``Workers.rewrite`` specifies."""
         for task in tasks:
-            yield rewrite(self._store, task)
+            yield rewrite(self._store, task, new_id=self._new_id)
 
     @contextmanager
     def compact_keys(self, tasks: Sequence[RewriteTask]) -> Iterator[Compactor]:
@@ -69,6 +71,7 @@ class LocalWorkers:
 
         def compact(some: Sequence[RewriteTask]) -> Iterator[TaskResult]:
             for task in some:
-                yield rewrite(self._store, task, np.sort(offsets[partitions == task.partition]))
+                newest = np.sort(offsets[partitions == task.partition])
+                yield rewrite(self._store, task, newest, new_id=self._new_id)
 
         yield compact

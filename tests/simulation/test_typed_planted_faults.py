@@ -15,7 +15,7 @@ from log_format.topic.state import TopicState
 from tests.simulation.simulated.faults import FAULTY, Profile
 from tests.simulation.simulated.seeds import shows
 from tests.simulation.simulated_service.service import Code
-from tests.simulation.simulated_typed.world import CALM, CROWDED, simulate_typed
+from tests.simulation.simulated_typed.world import CALM, CROWDED, MARKED, simulate_typed
 
 SEEDS_MAX = 60
 
@@ -84,22 +84,26 @@ class Planted:
 _APPEND, _CACHE = "log_format.topic.append", "gateway.typed_topics.reader_cache"
 
 PLANTED: dict[str, Planted] = {
-    "takes batches that nobody judged": Planted(CROWDED, ((f"{_APPEND}.settings_error", _takes_unjudged_batches),)),
-    "takes marked records where they are refused by now": Planted(
-        CALM, ((f"{_APPEND}.settings_error", _takes_marked_batches),), first_seed=2
+    "takes batches that nobody judged": Planted(
+        CROWDED, ((f"{_APPEND}.settings_error", _takes_unjudged_batches),), first_seed=24
     ),
-    "commits columns without widening the table": Planted(CALM, ((f"{_APPEND}.columns_actions", _widens_nothing),)),
+    "takes marked records where they are refused by now": Planted(
+        MARKED, ((f"{_APPEND}.settings_error", _takes_marked_batches),), first_seed=4
+    ),
+    "commits columns without widening the table": Planted(
+        CALM, ((f"{_APPEND}.columns_actions", _widens_nothing),), first_seed=2
+    ),
     "keeps readers when versions come and go": Planted(CALM, ((f"{_CACHE}._key", _knows_no_versions),)),
     "never reads the registry again": Planted(CALM, ((f"{_CACHE}.ReaderCache.of", _judges_by_old_readers),)),
     "loses the marks": Planted(CALM, (("log_format.schemas.columns.codec._errors", _loses_marks),)),
-    "refuses by what it knew": Planted(CALM, ((f"{_CACHE}.ReaderCache.newer", _does_not_look),), first_seed=5),
+    "refuses by what it knew": Planted(CALM, ((f"{_CACHE}.ReaderCache.newer", _does_not_look),), first_seed=2),
     "registers what columns can't take": Planted(
-        CALM, (("gateway.schemas.schema_registry.check_columns", _checks_nothing),)
+        CALM, (("gateway.schemas.schema_registry.check_columns", _checks_nothing),), first_seed=1
     ),
     "refuses the repeat of what is stored": Planted(
         replace(FAULTY, name="many repeats", fault=0.4, turns=8),
         (("gateway.routes.batch._is_duplicate", _is_never_stored),),
-        first_seed=3,
+        first_seed=4,
     ),
 }
 

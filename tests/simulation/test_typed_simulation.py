@@ -25,4 +25,6 @@ def test_the_histories_are_eventful() -> None:
     expected = ["acknowledged", "refused", "repeated", "in doubt", "committed", "aborted", "registered", "altered"]
     expected += ["conflict refused", "subject deleted", "typed", "typed late", "marked", "marked late", "not judged"]
     expected += ["crash", "pause", "answer lost", "late", "twice", "made anew"]
+    expected += ["by a journal", "drained", "drained by maintenance", "typed afterwards", "marked afterwards"]
+    expected += ["rewritten: merge", "rewritten: keys", "rewritten: backfill", "superseded"]
     assert unseen(expected, simulate_typed, PROFILES, range(8, 16)) == set()

@@ -18,6 +18,7 @@ from log_format.layout import topic_root
 from log_format.schemas.changes import Decide, Register, compared
 from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.schemas.decision import Decided
+from log_format.schemas.deletions import DeleteSubject
 from log_format.schemas.schema import Schema, SchemaType
 from log_format.schemas.state import schemas_table
 from log_format.store import ObjectStore
@@ -43,6 +44,15 @@ def register_in(store: ObjectStore, subject: str, text: str, kind: SchemaType = 
     newest = log.state.latest(subject)
     assert newest is not None
     return newest.schema_id
+
+
+def delete_in(store: ObjectStore, subject: str) -> None:
+    """Delete all versions of a subject in a store."""
+    log = TableLog(store, schemas_table(), SystemClock())
+    log.refresh()
+    change = Decide([DeleteSubject(subject=subject, permanent=False)], new_id)
+    (outcome,) = Committer(log, new_id=new_id).commit(change).result
+    assert isinstance(outcome, Decided), outcome
 
 
 def stored_columns(store: ObjectStore, topic: str) -> list[tuple[Any, str | None]]:

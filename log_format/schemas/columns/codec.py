@@ -35,6 +35,7 @@ from log_format.records.typed_columns import (
     DATA,
     DATA_ERROR,
     KEY_DATA,
+    NOT_JUDGED,
     TypeConflict,
     TypedColumns,
     conform,
@@ -149,15 +150,17 @@ class SubjectReader:
     Args:
         subject: its name.
         versions: id and reader of each version, in their order; at least one.
+        has_newest: whether the last one judges JSON documents that name no schema. False: nobody can judge these.
 
     Raises:
         TypeConflict: two versions have a member of different types, or a field's number under two names.
     """
 
-    def __init__(self, subject: str, versions: Sequence[tuple[int, SchemaReader]]) -> None:
+    def __init__(self, subject: str, versions: Sequence[tuple[int, SchemaReader]], *, has_newest: bool = True) -> None:
         self.subject = subject
         self._readers: Mapping[int, SchemaReader] = dict(versions)
-        self.newest_id, self._newest = versions[-1]
+        newest_id, self._newest = versions[-1]
+        self.newest_id = newest_id if has_newest else NO_SCHEMA
         self.type = versions[0][1].type
         names = dict(versions[0][1].names)
         for _, reader in versions[1:]:
@@ -240,7 +243,8 @@ class SubjectReader:
         schema_id = kind if kind >= 0 else self.newest_id if kind == _DOCUMENT else _DOCUMENT_BY - kind
         reader = self._readers.get(schema_id)
         if reader is None:
-            fault = Fault("", f"its schema {schema_id} is not one of subject {self.subject!r}", is_schema_unknown=True)
+            what = f"its schema {schema_id} is not one of subject {self.subject!r}"
+            fault = Fault("", NOT_JUDGED if schema_id == NO_SCHEMA else what, is_schema_unknown=True)
             return pa.nulls(len(values), self.type), dict.fromkeys(range(len(values)), fault)
         column, faults = reader.framed(values) if kind >= 0 else reader.documents(values)
         return conform(column, self.type), faults
@@ -306,7 +310,9 @@ class Misfit:
     fault: Fault
 
     def __str__(self) -> str:
-        """Describe what is wrong, with the path in the key or value."""
+        """Describe what is wrong, with the path in the key or value; ``NOT_JUDGED`` if no schema could judge it."""
+        if self.fault.what == NOT_JUDGED:
+            return NOT_JUDGED
         where = f"{self.part}.{self.fault.path}" if self.fault.path else self.part
         return f"{where}: {self.fault.what}"
 

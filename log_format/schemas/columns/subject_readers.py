@@ -36,10 +36,10 @@ class StoredReaders:
         self._store, self._clock = store, clock
         self._idle: list[TableLog[SchemasState]] = []
         """Logs that no thread uses at this moment."""
-        self._kept: dict[tuple[Subjects, int], RecordReaders] = {}
+        self._kept: dict[tuple[Subjects, int, bool], RecordReaders] = {}
 
-    def newest(self, subjects: Subjects) -> RecordReaders:
-        """Return the readers after a look at the registry.
+    def newest(self, subjects: Subjects, *, is_late: bool = False) -> RecordReaders:
+        """Return the readers after a look at the registry. ``is_late`` as for ``make_readers``.
 
         Raises as ``make_readers``, and ``StoreUnavailable``, ``CorruptData``.
         """
@@ -51,9 +51,9 @@ class StoredReaders:
             state = log.refresh()
         finally:
             self._idle.append(log)
-        found = self._kept.get((subjects, state.version))
+        found = self._kept.get((subjects, state.version, is_late))
         if found is None:
-            found = self._kept[subjects, state.version] = make_readers(subjects, state)
+            found = self._kept[subjects, state.version, is_late] = make_readers(subjects, state, is_late=is_late)
             for oldest in list(self._kept)[:-READERS_MAX]:
                 self._kept.pop(oldest, None)
         return found
@@ -61,20 +61,23 @@ class StoredReaders:
     def type_records(self, subjects: Subjects, records: pa.Table) -> pa.Table | None:
         """Return the typed columns of records that were accepted before, as ``TypeRecords`` specifies."""
         try:
-            return self.newest(subjects).typed(records)[0]
+            return self.newest(subjects, is_late=True).typed(records)[0]
         except RequestRefused:
             return None
         except (StoreUnavailable, CorruptData) as problem:
             raise BackOff(f"The schemas of the topic can't be read: {problem.detail}") from problem
 
 
-def make_readers(subjects: Subjects, state: SchemasState) -> RecordReaders:
+def make_readers(subjects: Subjects, state: SchemasState, *, is_late: bool = False) -> RecordReaders:
     """Return the readers of the subjects.
+
+    ``is_late``: the records were accepted before. A subject whose versions were all deleted meanwhile still reads what names one
+    of them, or was judged by it.
 
     Raises ``RequestRefused`` (``INVALID_CONFIG``) for a subject without versions, or with one that columns can't have;
     ``BackOff`` if this program lacks a package that one needs.
     """
-    value, key = (_reader(name, state) if name else None for name in subjects)
+    value, key = (_reader(name, state, is_late=is_late) if name else None for name in subjects)
     return RecordReaders(value, key)
 
 
@@ -107,20 +110,18 @@ _SHARED: Final[WeakValueDictionary[tuple[SchemaType, str, tuple[tuple[str, str],
 """Readers in use: a subject with many versions has many states, and each state has readers of all versions."""
 
 
-def _reader(subject: str, state: SchemasState) -> SubjectReader:
-    newest = state.latest(subject)
-    if newest is None:
+def _reader(subject: str, state: SchemasState, *, is_late: bool) -> SubjectReader:
+    newest, known = state.latest(subject), state.versions(subject, deleted=True)
+    if newest is None and not (is_late and known):
         raise _refused(subject, f"Subject {subject!r} has no schema. Register one first.")
     versions = []
     try:
-        for version in state.versions(subject, deleted=True):
+        for version in known:
             references = state.resolved(version.schema, split(subject)[0])
             versions.append((version.schema_id, schema_reader(version.schema, references)))
-        return SubjectReader(
-            subject,
-            [one for one in versions if one[0] != newest.schema_id]
-            + [one for one in versions if one[0] == newest.schema_id],
-        )
+        newest_id = newest.schema_id if newest is not None else None
+        versions.sort(key=lambda one: one[0] == newest_id)  # the newest last
+        return SubjectReader(subject, versions, has_newest=newest is not None)
     except LibraryNeeded as problem:
         raise BackOff(f"The schema of subject {subject!r} can't be read by this program: {problem}.") from problem
     except (Untypable, TypeConflict) as problem:

@@ -14,13 +14,14 @@ from typing import Any
 from unittest import mock
 
 from log_format import layout
-from log_format.errors import CorruptData, ObjectMissing, TidelogError
+from log_format.errors import ObjectMissing
 from tests.simulation.simulated.faults import CALM, CROWDED, FAULTY, HOSTILE, SECOND_MS, STORMY, Profile
 from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated.world import ignore
 from tests.simulation.simulated_modes.judge import ModesJudge
 from tests.simulation.simulated_service.clients import Surroundings
 from tests.simulation.simulated_service.gateways_world import Simulation
+from tests.simulation.simulated_service.journal_keeper import EAGER, JournalKeeper
 from tests.simulation.simulated_service.network import Lost, Reply
 from tests.simulation.simulated_service.service import Code, Service
 from tests.simulation.simulated_service.world import QUIET_AFTER_MS, RENEWED, ServiceWorld
@@ -31,17 +32,6 @@ DOZING = replace(
 """Falls asleep in the middle of everything, for longer than others wait for it."""
 PROFILES = {CALM: 1, FAULTY: 3, STORMY: 3, CROWDED: 3, HOSTILE: 2, DOZING: 4, RENEWED: 2}
 PARTITIONS_MAX = 3
-EAGER = {
-    "gateway.journals.upkeep._FOUND_EVERY_ROUNDS": 2,
-    "gateway.journals.upkeep._LEFT_ROUNDS": 2,
-    "gateway.journals.commit_modes.OWN_COMMITS_MAX": 1.0,
-    "gateway.journals.commit_modes.TOPICS_MIN": 1,
-    "gateway.journals.commit_modes.OWN_COMMITS_LEFT": 0.5,
-    "gateway.journals.commit_modes.OWN_FLUSH_BYTES": 12,
-    "gateway.journals.commit_modes.OWN_AGAIN_MS": 1_000,
-    "gateway.journals.commit_modes.MOVED_AGAIN_MS": 3_000,
-}
-"""Bounds that a history of a minute meets."""
 _DRAINS_MAX = 60
 
 
@@ -53,8 +43,7 @@ class ModesWorld(ServiceWorld):
 
     def __init__(self, rng: random.Random, profile: Profile) -> None:
         super().__init__(rng, profile)
-        self._failures: list[BaseException] = []
-        self._keeping: set[Service] = set()
+        self._keeper = JournalKeeper()
         self._remembered = (rng.choice((1, 10)), rng.choice((0, 1, 20)))
         """Topics of a journal, and closed ones that it remembers."""
 
@@ -96,30 +85,7 @@ class ModesWorld(ServiceWorld):
     def _keep(self) -> None:
         while self.busy:
             self.scheduler.sleep_ms(self.rng.randrange(100, 2 * SECOND_MS))
-            self._keep_one(self.rng.choice(self.services))
-
-    def _keep_one(self, service: Service, *, is_over: bool = False) -> None:
-        if service in self._keeping:
-            return
-
-        async def keep() -> None:
-            self._keeping.add(service)
-            try:
-                await service.engine.journal_upkeep.run_once()
-                if is_over:
-                    await service.engine.sweeping.sweep_once(left_alone_ms=0)
-                else:
-                    await service.engine.commit_modes.run_once()
-            except CorruptData as problem:
-                self._failures.append(problem)
-            except TidelogError:
-                return
-            except Exception as problem:  # noqa: BLE001 - a defect, wherever it is
-                self._failures.append(problem)
-            finally:
-                self._keeping.discard(service)
-
-        service.do(keep)
+            self._keeper.keep(self.rng.choice(self.services))
 
     def at_rest(self) -> None:
         """Nothing is wrong from some time on: one gateway drains what all have left. After the last requests all drain."""
@@ -141,7 +107,7 @@ class ModesWorld(ServiceWorld):
             if round_ > 2 and self.judge.is_drained:
                 break
             for service in services:
-                self._keep_one(service, is_over=True)
+                self._keeper.keep(service, is_over=True)
         if not self.judge.is_drained:
             names = [service.machine.name for service in services]
             raise Violation(f"{names} do not drain {[topic.head for topic in self.judge.topics.values()]}")
@@ -165,8 +131,7 @@ class ModesWorld(ServiceWorld):
 
     def ended(self) -> None:
         """What clients were told is compared with what there is, and nothing failed beside requests."""
-        if self._failures:
-            raise Violation(f"the upkeep failed: {self._failures[0]!r}") from self._failures[0]
+        self._keeper.check()
         failures = [failure for service in self.services for failure in service.loop.failures]
         if failures:
             raise Violation(f"a gateway failed: {failures[0]}")

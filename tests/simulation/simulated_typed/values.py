@@ -17,19 +17,25 @@ import fastavro
 Members = Mapping[str, Any]
 UNKNOWN_ID = 1_000_000
 """An id that no schema gets."""
+KEYS = (b"k", b"l", b"m")
 
 
-def schema_of(fields: Sequence[str], id_type: str = "long") -> str:
-    """An Avro schema with an id, and optional texts."""
-    members: list[dict[str, Any]] = [{"name": "id", "type": id_type}]
+def schema_of(fields: Sequence[str], number: int, id_type: str = "long") -> str:
+    """An Avro schema with an id, a member whose default says which schema it is, and optional texts."""
+    members: list[dict[str, Any]] = [{"name": "id", "type": id_type}, {"name": "by", "type": "long", "default": number}]
     members += [{"name": name, "type": ["null", "string"], "default": None} for name in fields]
     return json.dumps({"type": "record", "name": "Order", "fields": members})
 
 
 @lru_cache(maxsize=1_000)
-def fields_of(schema: str) -> tuple[str, ...]:
-    """The names of a schema's fields."""
-    return tuple(one["name"] for one in json.loads(schema)["fields"])
+def defaults_of(schema: str) -> Mapping[str, Any]:
+    """The names of a schema's fields, and what each is where a value lacks it."""
+    return {one["name"]: one.get("default") for one in json.loads(schema)["fields"]}
+
+
+def texts_of(schema: str) -> list[str]:
+    """The names of a schema's optional texts."""
+    return [*defaults_of(schema)][2:]
 
 
 @dataclass(slots=True, eq=False)
@@ -46,20 +52,24 @@ class Sent:
     at_most: int = 0
     is_promised: bool = False
     """It is of a transaction or delayed: it can't be refused once it is accepted."""
+    is_staged: bool = False
+    """It is of a transaction: no door's judgement counts."""
+    key: bytes = b""
     committed_ms: list[int] = field(default_factory=list)
+    """When it got an offset."""
 
     def row(self, schema: str) -> dict[str, Any] | None:
         """The members by a schema; None: it is not of the schema."""
         if self.members is None or type(self.members.get("id")) is not int:
             return None
-        fields = fields_of(schema)
-        if not set(self.members) <= set(fields):
+        defaults = defaults_of(schema)
+        if not self.members.keys() <= defaults.keys():
             return None
-        return {name: self.members.get(name) for name in fields}
+        return {name: self.members.get(name, default) for name, default in defaults.items()}
 
     def as_record(self) -> dict[str, Any]:
         """The record, in a request's body."""
-        return {"value_base64": base64.b64encode(self.data).decode()}
+        return {"key": self.key.decode(), "value_base64": base64.b64encode(self.data).decode()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +92,7 @@ class Values:
     def make(self, now_ms: int) -> Sent:
         """One more value."""
         number, of = len(self.sent), self._rng.choice(self.known[-6:])
-        optional = [name for name in fields_of(of.schema) if name != "id" and self._rng.random() < 0.5]
+        optional = [name for name in texts_of(of.schema) if self._rng.random() < 0.5]
         members = {"id": number, **dict.fromkeys(optional, f"text-{number}")}
         kind = self._rng.random()
         if kind < 0.45:
@@ -91,7 +101,7 @@ class Values:
             sent = Sent(_framed(of.schema_id, of.schema, members), members, of.schema_id)
         else:
             sent = self._unfit(number, of)
-        sent.began_ms = now_ms
+        sent.began_ms, sent.key = now_ms, self._rng.choice(KEYS)
         assert sent.data not in self.sent
         self.sent[sent.data] = sent
         return sent

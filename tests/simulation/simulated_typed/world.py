@@ -2,31 +2,40 @@
 
 Clients send documents and values that name their schema, fitting ones and others: plainly, numbered and repeated, in
 transactions, and for later. Meanwhile versions are registered and deleted, by any gateway, and the topic gets other schemas,
-none, or another way with records that do not fit. ``simulate_typed(seed)`` returns what happened or raises ``Violation``:
-``judge`` says of each record what it has to be, and here each is counted:
+none, or another way with records that do not fit. It comes to journals and leaves them, gateways and maintenance drain it, and
+maintenance merges its segments, compacts its keys and gives columns to older records.
+
+``simulate_typed(seed)`` returns what happened or raises ``Violation``: ``judge`` says of each record what it has to be, and here
+each is counted:
 
 1. A record that was acknowledged is in the topic once; one that was refused, or whose transaction was aborted, never.
-2. At the end, when nothing fails any more, what was decided or is due is there.
+2. At the end, when nothing fails any more, what was decided or is due is there, in the topic's table; maintenance gets through,
+   and has given columns to all that it was asked for.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from unittest import mock
 
 from tests.simulation.simulated import faults
 from tests.simulation.simulated.faults import MINUTE_MS, SECOND_MS, Faults, Profile
 from tests.simulation.simulated.scheduler import Machine, MachineClock
 from tests.simulation.simulated.truth import Violation
+from tests.simulation.simulated.world import ignore
 from tests.simulation.simulated_service.gateways_world import GatewaysWorld, Over, Simulation
+from tests.simulation.simulated_service.journal_keeper import EAGER, JournalKeeper
 from tests.simulation.simulated_service.network import Lost, Reply
-from tests.simulation.simulated_service.service import EVENTFUL, Service
+from tests.simulation.simulated_service.service import EVENTFUL, Code, Service
 from tests.simulation.simulated_typed.judge import SUBJECTS, TOPIC, TypedJudge
-from tests.simulation.simulated_typed.values import Known, Sent, Values, fields_of, schema_of
+from tests.simulation.simulated_typed.maintainers import Maintainer
+from tests.simulation.simulated_typed.values import Known, Sent, Values, schema_of, texts_of
 
 CALM = replace(faults.CALM, turns=8, slow=0.0)
 CROWDED = replace(faults.CROWDED, name="crowded, nothing fails", fault=0.0, slow=0.0, turns=10)
@@ -35,9 +44,14 @@ HOSTILE = replace(faults.HOSTILE, think_ms_max=2 * SECOND_MS)
 RENEWED = replace(CALM, name="renewed", recreation=0.3)
 """The topic is deleted and made anew, perhaps with another schema."""
 PROFILES = {CALM: 2, CROWDED: 3, FAULTY: 4, faults.STORMY: 3, HOSTILE: 2, RENEWED: 2}
+BACKFILLED = replace(CALM, name="backfilled")
+"""Not drawn: the topic gets a schema, for what it has, too, and loses it, all the time."""
+MARKED = replace(CALM, name="marked")
+"""Not drawn: what happens with unfit records changes all the time."""
 PARTITIONS = 2
 LATE_MS = 5 * MINUTE_MS
 TRIES_MAX = 12
+DRAINS_MAX = 60
 LARGE = replace(EVENTFUL, staged_names_max=0, transaction_piece_bytes=1)
 
 
@@ -50,10 +64,28 @@ class TypedWorld(GatewaysWorld):
         self.values = Values(rng)
         clock = MachineClock(self.scheduler, Machine("judge"))
         is_strict = not (profile.fault or profile.outage)
-        self.judge = TypedJudge(self.server.objects, clock, lambda: self.scheduler.now_ms, is_strict=is_strict)
+        self.judge = TypedJudge(
+            self.server.objects,
+            clock,
+            lambda: self.scheduler.now_ms,
+            is_strict=is_strict,
+            upkeep_since_ms=self._upkeep_since_ms,
+        )
         self.judge.sent = self.values.sent
-        self._names = 0
-        self._made_ms = 0
+        self.maintainers: list[Maintainer] = []
+        self._ended: list[Maintainer] = []
+        self._keeper = JournalKeeper()
+        self._schemas = 0
+
+    def run(self, seed: int, *, code: Code | None = None, on_note: Callable[[str], None] = ignore) -> None:
+        """As every world, within its bounds. Committers of maintenance take their jitter from Python's own chance."""
+        before = random.getstate()
+        random.seed(seed)
+        with ExitStack() as stack:
+            stack.callback(random.setstate, before)
+            for target, value in EAGER.items():
+                stack.enter_context(mock.patch(target, value))
+            super().run(seed, code=code, on_note=on_note)
 
     def written(self, key: str, data: bytes) -> None:
         """An object stands."""
@@ -66,15 +98,61 @@ class TypedWorld(GatewaysWorld):
         return self.service(self.client(machine), machine, with_publishing=True, bounds=bounds)
 
     def begin(self) -> None:
-        """Start gateways and actors."""
+        """Start gateways, maintenance and actors."""
         self.start_some()
+        for _ in range(self.rng.choice((1, 1, 2))):
+            self.maintainers.append(self._start_maintainer())
+        self.scheduler.start("upkeep of journals", self.outside, self._keep_journals)
         self.actor("creator", self._create)
+
+    # Upkeep
+
+    def machines(self) -> Sequence[Machine]:
+        """Of the gateways, then of maintenance."""
+        return [*super().machines(), *(one.machine for one in self.maintainers)]
+
+    def crash(self, index: int) -> None:
+        """End a gateway or a maintenance where it stands, and start another one instead."""
+        if index < len(self.services):
+            super().crash(index)
+            return
+        index -= len(self.services)
+        ended = self.maintainers[index]
+        self.scheduler.crash(ended.machine)
+        self._ended.append(ended)
+        self.maintainers[index] = self._start_maintainer()
+
+    def _start_maintainer(self) -> Maintainer:
+        machine = self.next_machine()
+        maintainer = Maintainer(
+            self.scheduler,
+            self.client(machine),
+            machine,
+            topic=TOPIC,
+            new_id=self._new_id,
+            rng=self.rng,
+            told=self.told,
+        )
+        body = partial(maintainer.live, lambda: self.busy == 0, self.profile, self.rng)
+        self.scheduler.start(machine.name, machine, body)
+        return maintainer
+
+    def _upkeep_since_ms(self) -> int:
+        """Since when a round may be under way whose commits may come; also one that was killed."""
+        began = [one.began_ms for one in (*self.maintainers, *self._ended)]
+        return min((one for one in began if one is not None), default=self.scheduler.now_ms)
+
+    def _keep_journals(self) -> None:
+        while self.busy:
+            self.scheduler.sleep_ms(self.rng.randrange(1, 2 * self.profile.think_ms_max))
+            self._keeper.keep(self.rng.choice(self.services))
 
     def _create(self) -> None:
         for subject in SUBJECTS:
             self.insist("PUT", f"/registry/config/{subject}", {"compatibility": "NONE"})
             while not self._register(subject, ()):
                 self.think()
+            self._schemas = 0  # the first schemas are the same, and have the same id
         self._make()
         for subject in reversed(SUBJECTS):
             self.insist("PATCH", f"/v1/topics/{TOPIC}", {"config": {"value.schema": subject}})
@@ -97,11 +175,14 @@ class TypedWorld(GatewaysWorld):
     def _make(self) -> None:
         config: dict[str, Any] = {"flush.ms": self.rng.choice((0, 100)), "value.schema": self.rng.choice(SUBJECTS)}
         config["data.on.error"] = self.rng.choice(("reject", "mark"))
+        config["commit.mode"] = self.rng.choice(("own", "shared", "auto"))
+        config["drain.ms"] = self.rng.choice((1_000, 5_000))
+        config["data.backfill"] = self.rng.choice(("off", "on", "on"))
+        config["cleanup.policy"] = self.rng.choice(("delete", "compact"))
         body = {"name": TOPIC, "partition_count": PARTITIONS, "config": config}
         while True:
             reply = self._call("POST", "/v1/topics", body)
             if isinstance(reply, Reply) and (reply.status < 300 or reply.error_code == "TOPIC_ALREADY_EXISTS"):
-                self._made_ms = self.scheduler.now_ms
                 return
             if isinstance(reply, Reply) and reply.error_code == "INVALID_CONFIG":
                 config.pop("value.schema")  # its versions are deleted at this moment
@@ -110,7 +191,8 @@ class TypedWorld(GatewaysWorld):
     # The registry, and the topic's settings
 
     def _register(self, subject: str, fields: tuple[str, ...], id_type: str = "long") -> bool:
-        schema = schema_of(fields, id_type)
+        schema = schema_of(fields, self._schemas, id_type)
+        self._schemas += 1
         reply = self._call("POST", f"/registry/subjects/{subject}/versions", {"schema": schema, "schemaType": "AVRO"})
         if isinstance(reply, Reply) and reply.status == 200:
             self.values.known.append(Known(subject, reply.body["id"], schema))
@@ -124,9 +206,8 @@ class TypedWorld(GatewaysWorld):
         subject, kind = self.rng.choice(SUBJECTS), self.rng.random()
         if kind < 0.55:
             mine = [one for one in self.values.known if one.subject == subject]
-            kept = [name for name in fields_of(mine[-1].schema)[1:] if self.rng.random() < 0.7]
-            self._names += 1
-            self._register(subject, (*kept, f"{subject}{self._names}"))
+            kept = [name for name in texts_of(mine[-1].schema) if self.rng.random() < 0.7]
+            self._register(subject, (*kept, f"{subject}{self._schemas}"))
         elif kind < 0.65:
             self._register(subject, (), id_type=self.rng.choice(("string", "int")))
         elif kind < 0.9:
@@ -136,10 +217,19 @@ class TypedWorld(GatewaysWorld):
             self.told["subject deleted"] += 1
 
     def _alter(self) -> None:
-        if self.rng.random() < 0.4:
-            config: dict[str, Any] = {"data.on.error": self.rng.choice(("reject", "mark"))}
+        kind = self.rng.random()
+        if self.profile is BACKFILLED:
+            config: dict[str, Any] = {"value.schema": self.rng.choice(("a", None)), "data.backfill": "on"}
+        elif kind < 0.2 or self.profile is MARKED:
+            config = {"data.on.error": self.rng.choice(("reject", "mark"))}
+        elif kind < 0.5:
+            config = {"value.schema": self.rng.choice((*SUBJECTS, None, None))}
+        elif kind < 0.8:
+            config = {"commit.mode": self.rng.choice(("own", "shared", "shared", "auto"))}
+        elif kind < 0.9:
+            config = {"data.backfill": self.rng.choice(("off", "on"))}
         else:
-            config = {"value.schema": self.rng.choice((*SUBJECTS, None))}
+            config = {"cleanup.policy": self.rng.choice(("delete", "compact"))}
         reply = self._call("PATCH", f"/v1/topics/{TOPIC}", {"config": config})
         self.told["altered"] += self._is_done(reply)
 
@@ -214,7 +304,8 @@ class TypedWorld(GatewaysWorld):
         for _ in range(self.rng.randrange(1, 4)):
             sent = self._records()
             for one in sent:
-                one.is_promised, one.at_most = True, 1
+                one.is_promised = one.is_staged = True
+                one.at_most = 1
             reply = self._send(sent, {"tidelog-transaction": begun.body["transaction_id"]})
             is_whole = is_whole and self._is_done(reply)
             staged += sent
@@ -234,11 +325,24 @@ class TypedWorld(GatewaysWorld):
 
     # The end
 
+    def ended(self) -> None:
+        """Nothing failed beside requests."""
+        self._keeper.check()
+
     def at_rest(self) -> None:
         """All that was decided or is due is there; then what clients were told is compared with what there is."""
         for service in self.services:
             service.sweep()
         self.scheduler.sleep_ms(LATE_MS)
+        for _ in range(DRAINS_MAX):
+            if self.judge.is_drained:
+                break
+            for service in self.services:
+                self._keeper.keep(service, is_over=True)
+            self.scheduler.sleep_ms(3 * SECOND_MS)
+        else:
+            raise Violation("the journals are not drained")
+        self._maintain_last()
         for sent in self.values.sent.values():
             is_of_present = not self.profile.recreation
             least, count = sent.at_least if is_of_present else 0, len(sent.committed_ms)
@@ -250,6 +354,15 @@ class TypedWorld(GatewaysWorld):
             raise Over
 
         self.scheduler.at(0, over)
+
+    def _maintain_last(self) -> None:
+        """Nothing is wrong, so two rounds get through: the second one finds what the first one could not know."""
+        for _ in range(2):
+            totals = self.maintainers[0].run_round()
+            self.scheduler.sleep_ms(SECOND_MS)
+        if totals is None or totals.failed_topics:
+            raise Violation(f"nothing is wrong, and maintenance fails: {totals}")
+        self.judge.end(totals)
 
 
 simulate_typed = Simulation(TypedWorld, PROFILES)

@@ -16,6 +16,7 @@ from log_format.errors import BackOff, StoreUnavailable, TopicReplaced
 from log_format.ids import random_id
 from log_format.journal.drain import REGISTRY_WAIT_MS_MAX, Drain, plan_drain
 from log_format.journal.view import journal_topic
+from log_format.records.typed_columns import NOT_JUDGED
 from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Batch
@@ -27,7 +28,7 @@ from tests.support.engine import Gateway, batch_of, make_gateway, values_of
 from tests.support.faulty_store import FaultyStore
 from tests.support.journal_wires import wired_gateways
 from tests.support.registry import record
-from tests.support.typed_topic import register_in, stored_columns
+from tests.support.typed_topic import delete_in, register_in, stored_columns
 
 SUBJECT = "t-value"
 ORDER = record("Order", id="long")
@@ -176,6 +177,20 @@ async def test_records_that_no_door_judged_are_judged_by_the_newest_version() ->
         ({"id": 1, "note": "none"}, None),
         (None, "value.id: it is missing"),
     ]
+
+
+async def test_what_the_door_judged_keeps_its_columns_when_the_subject_is_deleted() -> None:
+    """Its versions can still be read; a promised document, which names none, is marked as not judged."""
+    gateway = make_gateway()
+    topic = await typed_topic(gateway)
+    await send(gateway, topic, {"id": 1})
+    batch = records.batch_of(
+        topic.state.existing_id, [b'{"id":2}', b"\0\0\0\0\1\6"], transaction=TransactionStamp("t-1", 1, 0)
+    )
+    await topic.appending.await_acknowledgement(topic.submit(batch, None))
+    delete_in(gateway.store, SUBJECT)
+    await topic.moving.drain_all()
+    assert stored_columns(gateway.store, "t") == [({"id": 1}, None), (None, NOT_JUDGED), ({"id": 3}, None)]
 
 
 async def test_the_wait_has_a_bound() -> None:
