@@ -42,19 +42,24 @@ class Call:
         return self.route.split(" ")[0]
 
 
+Kind = Callable[["Calls", str], Call]
+
+
 class Calls:
     """Draws calls from the seed and remembers what they need: members, transactions, names."""
 
-    def __init__(self, rng: random.Random, do: Do) -> None:
+    def __init__(self, rng: random.Random, do: Do, kinds: Mapping[str, tuple[Kind, ...]]) -> None:
         self.rng = rng
         self.do = do
-        self._numbers = count()
+        self._kinds = kinds
+        self._numbers, self.groups = count(), list(GROUPS)
         self.open_transactions: list[str] = []
-        self.groups = list(GROUPS)
+        self.schemas: dict[int, Any] = {}
+        """By id, as they were seen."""
 
     def draw(self, route: str) -> Call:
         """A call of the route."""
-        return self.rng.choice(KINDS[route])(self, route)
+        return self.rng.choice(self._kinds[route])(self, route)
 
     def number(self) -> int:
         return next(self._numbers)
@@ -360,7 +365,6 @@ def _redrive(calls: Calls, route: str) -> Call:
     return Call(route=route, path=f"/v1/queues/{_queue(calls)}:redrive", body={}, is_one_step=False)
 
 
-Kind = Callable[[Calls, str], Call]
 KINDS: Mapping[str, tuple[Kind, ...]] = {
     "POST /v1/topics": (_create,),
     "PATCH /v1/topics/{topic}": (_alter,),
@@ -393,4 +397,4 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
     "POST /v1/queues/{queue}:redrive": (_redrive,),
     "POST /v1/groups/{group}/poll": (_poll_joining, _poll_committing, _poll_acknowledging, _poll_beginning),
 }
-"""By route; every route that changes something."""
+"""By route; every route that changes something, but for the schema registry's."""

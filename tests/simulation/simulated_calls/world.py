@@ -6,7 +6,8 @@ see before and after. ``simulate_calls(seed)`` returns what happened or raises `
 
 1. Refused means that nothing changed, ever. What clients see of topics, settings, records, offsets, members and transactions is
    what it was, also when everything late has come.
-2. What stands is a success. The answer is 2xx when something changed, no store answer about a standing write was lost, and no
+2. An id of a schema never means another one.
+3. What stands is a success. The answer is 2xx when something changed, no store answer about a standing write was lost, and no
    commit came after the store had broken.
 """
 
@@ -28,7 +29,8 @@ from tests.simulation.simulated.faults import CALM, SECOND_MS, Fault, Faults
 from tests.simulation.simulated.scheduler import Machine
 from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated.world import History, ignore
-from tests.simulation.simulated_calls.calls import GROUPS, KINDS, TOPICS, Call, Calls
+from tests.simulation.simulated_calls.calls import GROUPS, TOPICS, Call, Calls
+from tests.simulation.simulated_calls.registry_calls import EVERY_KIND, registry_view
 from tests.simulation.simulated_service.gateways_world import GatewaysWorld
 from tests.simulation.simulated_service.network import Reply
 from tests.simulation.simulated_service.service import Code, Service
@@ -104,10 +106,10 @@ class CallsWorld(GatewaysWorld):
         whole = Faults(rng, CALM)
         whole.active = False
         super().__init__(rng, whole)
-        self._routes = sorted(KINDS) if route is None else [route]
+        self._routes = sorted(EVERY_KIND) if route is None else [route]
         self.seen: Counter[str] = Counter()
         self._breaking = Breaking(rng)
-        self._calls = Calls(rng, self._do)
+        self._calls = Calls(rng, self._do, EVERY_KIND)
         self._refused: set[str] = set()
         self._writes_to_go: int | None = None
         self._counts_all = False
@@ -289,6 +291,7 @@ class CallsWorld(GatewaysWorld):
             name = group["group"]
             view[f"group {name}"] = self._do("GET", f"/v1/groups/{name}", None, may_be_gone=True)
             view[f"offsets {name}"] = self._do("GET", f"/v1/groups/{name}/offsets", None, may_be_gone=True)
+        view |= registry_view(self._do, self._calls.schemas)
         view = {name: one for name, one in view.items() if one is not None}
         for transaction in self._calls.open_transactions:
             view[f"transaction {transaction}"] = self._do("GET", f"/v1/transactions/{transaction}", None)["state"]

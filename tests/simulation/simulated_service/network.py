@@ -12,6 +12,9 @@ from tests.simulation.simulated.faults import SECOND_MS, Faults
 from tests.simulation.simulated.scheduler import Scheduler, Signal
 from tests.simulation.simulated_service.service import Exchange, HttpAnswer, HttpRequest, Service
 
+REGISTRY_UNAVAILABLE = "50001"
+"""The code of the schema registry's answer that nothing has happened, since the store refuses."""
+
 
 class Lost(Enum):
     """Why there is no answer."""
@@ -37,7 +40,9 @@ class Reply:
 
     @property
     def may_have_happened(self) -> bool:
-        """What the answer says of it."""
+        """What the answer says of it; the schema registry's says it by its code."""
+        if "may_have_happened" not in (self.body or {}):
+            return self.status >= 500 and self.error_code != REGISTRY_UNAVAILABLE
         return self.status >= 400 and bool(self.body["may_have_happened"])
 
 
