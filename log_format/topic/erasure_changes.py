@@ -56,9 +56,9 @@ class RequestErasure:
         if known is not None:
             return Proposal(operation="ERASE", actions=(), result=known)
         self.move.check(state)
-        if state.config.table_retention.keeps_archive or state.archive.segment_count:
+        if state.archive.segment_count:
             raise RequestRefused(
-                f"Topic {state.topic!r} keeps rows in its table that have left the log (table.retention.*), and these can't be "
+                f"Topic {state.topic!r} has rows in its table that have left the log (table.retention.*), and these can't be "
                 f"erased yet. Nothing was recorded. 'tidelog topic alter {state.topic} -c table.retention.ms=log -c "
                 "table.retention.bytes=log' removes them from the table with the next rounds of maintenance.",
                 topic=state.topic,

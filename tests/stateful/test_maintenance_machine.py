@@ -7,6 +7,7 @@ key lets one go; a repeated request stays recognized.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -25,6 +26,7 @@ from log_format.delta.committer import Committer
 from log_format.errors import RequestRefused, TidelogError
 from log_format.inspection.verify import verify_topic
 from log_format.segments.reader import SegmentReader
+from log_format.store import ObjectStore
 from log_format.stores.memory import MemoryStore
 from log_format.topic import producer_id
 from log_format.topic.append import Append, Batch
@@ -35,6 +37,7 @@ from log_format.topic.config import TopicConfig
 from log_format.topic.producers import ProducerStamp
 from tests.support.clocks import ManualClock
 from tests.support.collected_events import CollectedEvents
+from tests.support.faulty_store import FaultyStore
 from tests.support.records import batch_of
 from tests.support.table_rows import rows_by_log
 
@@ -65,6 +68,23 @@ class ModelPartition:
     """Offsets below the log start whose rows must be in the table."""
 
 
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class MortalStore(FaultyStore):
+    """The store as a process has it that is killed after so many requests."""
+
+    def __init__(self, objects: ObjectStore, requests: int) -> None:
+        super().__init__(objects, before=self._count)
+        self._left = requests
+
+    def _count(self, _operation: str, _key: str) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise Killed
+
+
 class MaintenanceMachine(RuleBasedStateMachine):
     """One gateway writes; two maintainers, which know of each other only by the store, do their rounds."""
 
@@ -78,11 +98,15 @@ class MaintenanceMachine(RuleBasedStateMachine):
         self.jobs = [self.new_job() for _ in range(2)]
         self.last: tuple[Batch, Any] | None = None
 
-    @initialize()
-    def create(self) -> None:
+    @initialize(keeps_rows=st.booleans())
+    def create(self, keeps_rows: bool = True) -> None:
+        """With an archive from the beginning, or perhaps later."""
         self.model = [ModelPartition() for _ in range(PARTITIONS)]
         self.sequence = 0
-        config = TopicConfig.parse({"deleted.file.retention.ms": HOUR_MS, "producer.id.expiration.ms": 10**12})
+        archive = {"retention.ms": 2 * HOUR_MS, "table.retention.ms": -1} if keeps_rows else {}
+        config = TopicConfig.parse(
+            {"deleted.file.retention.ms": HOUR_MS, "producer.id.expiration.ms": 10**12, **archive}
+        )
         change = CreateTopic(name="t", partition_count=PARTITIONS, config=config, topic_id=self.new_id())
         assert self.committer.commit(change).result is True
         self.last = None
@@ -90,10 +114,10 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def new_id(self) -> str:
         return f"id-{next(self.numbers)}"
 
-    def new_job(self) -> Job:
+    def new_job(self, store: ObjectStore | None = None) -> Job:
         return Job(
-            store=self.store,
-            workers=LocalWorkers(self.store),
+            store=store or self.store,
+            workers=LocalWorkers(store or self.store),
             clock=self.clock,
             report=CollectedEvents(),
             policy=POLICY,
@@ -196,13 +220,15 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def time_passes(self, hours: int) -> None:
         self.clock.pass_ms(hours * HOUR_MS + 1)
 
-    @rule(who=st.integers(0, 1), collect=st.booleans())
-    def maintain(self, who: int, collect: bool) -> None:
-        job = self.jobs[who]
+    @rule(who=st.integers(0, 1), collect=st.booleans(), killed_after=st.one_of(st.none(), st.integers(0, 120)))
+    def maintain(self, who: int, collect: bool, killed_after: int | None) -> None:
+        """A round, or one by a process that is killed after so many requests."""
+        job = self.jobs[who] if killed_after is None else self.new_job(MortalStore(self.store, killed_after))
         self.log.refresh()
         stored = [self.stored_runs(partition) for partition in range(PARTITIONS)]
-        totals = job.run_round(collect=collect)
-        assert totals.failed_topics == 0, job.report
+        with suppress(Killed):
+            totals = job.run_round(collect=collect)
+            assert totals.failed_topics == 0, job.report
         self.log.refresh()
         for partition in range(PARTITIONS):
             self.expired(partition, self.log.state.log_start(partition), stored[partition])
