@@ -34,9 +34,9 @@ export const CHOICES = {
   "cleanup.policy": ["delete", "compact", "compact,delete", ""], "compression.type": ["zstd", "lz4", "snappy", "gzip", "uncompressed"],
   "message.timestamp.type": ["CreateTime", "LogAppendTime"], "commit.mode": ["auto", "own", "shared"],
   "data.on.error": ["dead-letter", "mark", "reject"], "data.backfill": ["off", "on"],
-  "value.keep": ["false", "true"],
+  "value.keep": ["false", "true"], "erase.keep": ["key", "nothing"],
 };
-export const UNSET = ["value.schema", "key.schema", "data.on.error", "data.backfill", "value.keep"];
+export const UNSET = ["value.schema", "key.schema", "data.on.error", "data.backfill", "value.keep", "erase.keep"];
 export const DEFAULTS = {
   "retention.ms": 604800000, "retention.bytes": -1, "cleanup.policy": "delete", "delete.retention.ms": 86400000,
   "min.compaction.lag.ms": 0, "max.message.bytes": 1048576, "flush.ms": 250, "flush.bytes": 8388608,

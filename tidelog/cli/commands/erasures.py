@@ -38,7 +38,7 @@ def erase(
 
     \b
     Examples:
-      tidelog topic erase orders --key user-7
+      tidelog topic erase orders --key user-7 --yes
       tidelog topic erase orders --header user=7 --before 2026-01-01T00:00:00Z --yes
     """
     pairs = [_pair(text) for text in header or ()]
