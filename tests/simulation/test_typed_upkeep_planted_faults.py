@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from compaction.fill_columns import _judge
+from compaction.fill_columns import _judge, fill_columns
 from compaction.rewrite import _scan
 from gateway.typed_topics.reader_cache import ReaderCache
 from log_format.records.document_schemas import are_judged, with_schema_rows
-from log_format.records.typed_columns import DATA, DATA_ERROR
+from log_format.records.typed_columns import DATA, DATA_ERROR, without_typed_columns
 from log_format.schemas.columns.subject_readers import StoredReaders
 from log_format.topic.late_columns import late_columns
 from tests.simulation.simulated.faults import Profile
@@ -98,7 +98,7 @@ def _marks_what_fits(records: pa.Table, readers: Any) -> pa.Table:
 
 def _judges_again(records: pa.Table, readers: Any, _judged: Any) -> pa.Table:
     """A backfill judges again what has a reason or columns."""
-    return _judge(records, readers)
+    return fill_columns(without_typed_columns(records), readers, ())
 
 
 @dataclass(frozen=True, slots=True)
