@@ -33,7 +33,7 @@ FLUSH_REQUESTS_MIN: Final = 100
 BATCHES_WAITING_MAX: Final = 16 * FLUSH_BATCHES_CAP
 """Number of requests to one topic that no flush has taken: each is a few objects besides its records, with ``acks=0`` too."""
 
-TOPIC_BYTES: Final = 2_800
+TOPIC_BYTES: Final = 2_720
 """Bytes of memory of an open topic without producers, segments and partitions: measured, rounded up
 (docs/decisions/044-many-topics.md)."""
 
@@ -166,8 +166,8 @@ FLUSH_SAVINGS_MS: Final = 24 * FLUSH_SAVINGS_FIRST_MS
 TAIL_CACHE_BYTES: Final = 22 * _MEBIBYTE
 SCHEDULED_CACHE_BYTES: Final = 2 * _MEBIBYTE
 JOURNAL_CACHE_BYTES: Final = 16 * _MEBIBYTE
-FOOTER_CACHE_BYTES: Final = 7 * _MEBIBYTE
-MANIFEST_BYTES: Final = 52 * _MEBIBYTE
+FOOTER_CACHE_BYTES: Final = 6 * _MEBIBYTE
+MANIFEST_BYTES: Final = 53 * _MEBIBYTE
 GROUPS_BYTES: Final = 20 * _MEBIBYTE
 QUEUES_BYTES: Final = 8 * _MEBIBYTE
 ACCESS_BYTES: Final = 64 * _MEBIBYTE
