@@ -88,7 +88,7 @@ PLANTED: dict[str, Planted] = {
         CROWDED, ((f"{_APPEND}.settings_error", _takes_unjudged_batches),), first_seed=24
     ),
     "takes marked records where they are refused by now": Planted(
-        MARKED, ((f"{_APPEND}.settings_error", _takes_marked_batches),), first_seed=4
+        MARKED, ((f"{_APPEND}.settings_error", _takes_marked_batches),), first_seed=17
     ),
     "commits columns without widening the table": Planted(
         CALM, ((f"{_APPEND}.columns_actions", _widens_nothing),), first_seed=2

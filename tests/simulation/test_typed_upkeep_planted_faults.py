@@ -131,13 +131,13 @@ PLANTED: dict[str, Planted] = {
     "drains without judging": Planted(CALM, (("log_format.journal.drain.late_columns", _typed_by_nobody),)),
     "drains without widening the table": Planted(CALM, (("log_format.journal.drain.columns_actions", _nothing),)),
     "changes schemas before the drain": Planted(
-        CALM, (("gateway.engine.administration.names_schemas", _never),), first_seed=6
+        CALM, (("gateway.engine.administration.names_schemas", _never),), first_seed=5
     ),
     "merges without columns": Planted(CALM, (("compaction.rewrite._scan", _without_columns),)),
     "merges without reasons": Planted(CALM, (("compaction.rewrite._scan", _without_reasons),)),
     "mixes columns in a merge": Planted(CALM, (("compaction.rewrite._scan", _mixes_rows),)),
     "marks what fits afterwards": Planted(BACKFILLED, (("compaction.fill_columns._judge", _marks_what_fits),)),
-    "judges again what was judged": Planted(CALM, (("compaction.rewrite.fill_columns", _judges_again),)),
+    "judges again what was judged": Planted(CALM, (("compaction.rewrite.fill_columns", _judges_again),), first_seed=1),
     "rewrites without widening the table": Planted(
         BACKFILLED, (("log_format.topic.rewrite.columns_actions", _nothing),), first_seed=2
     ),
