@@ -244,3 +244,10 @@ def _is_attribute(name: str, path: Path) -> bool:
     """Whether a variable that has a package's name is meant: ``gateway.stop``, in a file that defines ``stop``."""
     _variable, *attributes = name.split(".")
     return len(attributes) == 1 and bool(re.search(rf"(?:self\.|def ){attributes[0]}\b", path.read_text()))
+
+
+def test_decisions_have_numbers_of_their_own() -> None:
+    """A number names one decision: two that are written at the same time must not take the same."""
+    numbers = [name.rpartition("/")[2][:3] for name in tracked_files() if re.match(r"docs/decisions/\d{3}-", name)]
+    assert len(numbers) > 80
+    assert sorted(numbers) == sorted(set(numbers))
