@@ -22,6 +22,7 @@ from gateway.routes.topic_rights import require_named
 from gateway.routes.typed_route import TypedRoute
 from log_format.checkpoints.cloning import TableVersion
 from log_format.errors import ErrorCode
+from log_format.topic.changes import merged_columns
 from log_format.topic.pins import PIN_NAME_CHARACTERS_MAX
 
 router = APIRouter(route_class=TypedRoute, tags=["topics"])
@@ -92,6 +93,9 @@ async def clone_topic(request: Request, topic: fields.TopicPath, wanted: NewClon
     administration.parse_config({name: value for name, value in wanted.config.items() if value is not None})
     source = await administration.describe(topic)
     await require_named(request, wanted.name, {**source.config.overrides, **wanted.config})
+    # The clone's columns are claimed first, so that the registry takes no version that they can't hold.
+    columns = await engine.schema_readers.columns(source.config.altered(wanted.config).subjects, wanted.name)
+    merged_columns(source, columns)
     under_way = await engine.cloning.clone(topic, wanted.name, wanted.config, wanted.at)
     clone: Clone = {
         "name": wanted.name,

@@ -12,6 +12,10 @@ import httpx
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from log_format.clock import SystemClock
+from log_format.delta.log import TableLog
+from log_format.schemas.state import schemas_table
+from log_format.stores.local import LocalStore
 from tests.support.registry import record
 from tests.support.typed_gateway import TypedGateway, typed_gateway
 from tests.support.waiting import until
@@ -267,3 +271,22 @@ def test_a_typed_topic_at_a_journal_gets_its_columns_by_the_drain(typed: TypedGa
     assert answer.status_code == 200, answer.text
     assert typed.produce("shared", {"id": 4, "amount": 1.0}).status_code == 200
     assert typed.table("shared").column("data").to_pylist()[-1] == {"id": 4, "amount": 1.0, "note": "none"}
+
+
+def test_a_clone_claims_its_columns(typed: TypedGateway) -> None:
+    """A typed topic's clone has the same columns, checks by the same schema, and keeps the registry from versions that its table
+    can't hold; another schema whose members have other types is refused for it."""
+    typed.registry.register("cloned-value", ORDER)
+    typed.registry.register("other-value", record("Order", id="string"))
+    typed.create("cloned", value_schema="cloned-value")
+    assert typed.produce("cloned", {"id": 1, "amount": 3.5}).status_code == 200
+    refused = typed.http.post("/v1/topics/cloned:clone", json={"name": "no", "config": {"value.schema": "other-value"}})
+    assert (refused.status_code, refused.json()["error_code"]) == (400, "INVALID_CONFIG")
+    made = typed.http.post("/v1/topics/cloned:clone", json={"name": "clone-of-it"})
+    assert made.status_code == 201, made.text
+    assert typed.produce("clone-of-it", {"id": 2, "amount": 1.0}).status_code == 200
+    assert typed.produce("clone-of-it", {"id": "x", "amount": 1.0}).status_code == 400
+    assert typed.table("clone-of-it")["data"].to_pylist() == [{"id": 1, "amount": 3.5}, {"id": 2, "amount": 1.0}]
+    store = LocalStore(typed.gateway.store)
+    row = TableLog(store, schemas_table(), SystemClock()).refresh().configs["cloned-value"]
+    assert {topic for topic, _ in row.claims} == {"cloned", "clone-of-it"}
