@@ -148,7 +148,7 @@ class Admin(CloneCalls, ErasureCalls, KnowsKafkaNames, Closing):
         Raises ``UnknownTopic`` unless ``missing_ok``, ``TopicHasPins`` unless ``force``, and ``OutcomeUnknown``.
         """
         try:
-            self._call("DELETE", target("topics", name, force="true" if force else None), None, repeatable=False)
+            self._call("DELETE", target("topics", name, delete_pins="true" if force else None), None, repeatable=False)
         except UnknownTopic:
             if not missing_ok:
                 raise

@@ -111,7 +111,7 @@ class TopicQuery(fields.Parameters):
 class DeletionQuery(fields.Parameters):
     """What a deletion may end."""
 
-    force: Annotated[
+    delete_pins: Annotated[
         Literal["true", "false"], Field(description="`true`: also a topic with pins, which end with it")
     ] = "false"
 
@@ -295,7 +295,7 @@ async def alter_topic(request: Request, topic: fields.TopicPath, change: TopicCh
 @needs(Need("Delete", "topic", path="topic"))
 async def delete_topic(request: Request, topic: fields.TopicPath, query: Annotated[DeletionQuery, Query()]) -> None:
     """Delete a topic and its records. A topic re-created under the name shares nothing with it."""
-    await engine_of(request).administration.delete(topic, force=query.force == "true")
+    await engine_of(request).administration.delete(topic, force=query.delete_pins == "true")
 
 
 @router.post(

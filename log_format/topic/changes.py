@@ -299,7 +299,7 @@ def refuse_pins(state: TopicState, now_ms: int, force: bool) -> None:
         shown = ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")
         raise RequestRefused(
             f"Topic {state.topic!r} has pins ({shown}), which would end with it. Delete them first, or delete the topic by "
-            f"'tidelog topic delete {state.topic} --force' (over HTTP: ?force=true).",
+            f"'tidelog topic delete {state.topic} --force' (over HTTP: ?delete_pins=true).",
             code=ErrorCode.TOPIC_HAS_PINS,
             topic=state.topic,
         )

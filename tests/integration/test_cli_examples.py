@@ -34,7 +34,7 @@ from tests.support.command_runs import runner
 from tests.support.gateway_process import running_gateway
 from tidelog import Acl, Admin, Producer, TopicPartition
 from tidelog.cli.app import app
-from tidelog.errors import UnknownPin, UnknownSchema
+from tidelog.errors import UnknownSchema, UnknownTopic
 
 ORDER = '{"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}'
 SALE = ORDER.replace("Order", "Sale").replace("]", ', {"name": "amount", "type": "double"}]')
@@ -180,16 +180,21 @@ def _prepare(shell: Shell, example: str) -> str:
     """What one example changes is made anew before the next, so that each runs alone and in any order. Returns the command."""
     with shell.admin() as admin:
         admin.delete_queue("work", missing_ok=True)
+        with contextlib.suppress(UnknownTopic):
+            for pin in admin.list_pins("orders").pins:
+                admin.delete_pin("orders", pin.name)
+        if "pin create" in example:
+            example = example.replace("--version 1 ", f"--version {admin.describe_topic('orders').table_version} ")
         if "tidelog quota" in example and "/v1/access/quotas/{principal}" not in shell.routes():
             pytest.skip("this gateway has no quotas yet")
         if "abcd1234" in example:
             example = example.replace("abcd1234", admin.create_token("User:billing").id)
+        if "pin delete" in example:
+            admin.create_pin("orders", "before-migration", ttl_ms=3_600_000)
         if "topic clone" in example:
-            with contextlib.suppress(UnknownPin):
-                admin.delete_pin("orders", "before-migration")
             admin.create_pin("orders", "before-migration", ttl_ms=3_600_000)
             for name in ("orders-test", "orders-before", "orders-2026"):
-                admin.delete_topic(name, missing_ok=True)
+                admin.delete_topic(name, missing_ok=True, force=True)
         if "tidelog schema" in example or "-schema" in example:
             _prepare_schemas(admin, example)
         if "schema import" in example:
@@ -218,7 +223,7 @@ def _prepare(shell: Shell, example: str) -> str:
         if "topic create" in example:
             for name in ("orders", "clicks"):
                 if f"create {name}" in example:
-                    admin.delete_topic(name, missing_ok=True)
+                    admin.delete_topic(name, missing_ok=True, force=True)
         if "topic delete " in example or "--partitions 16" in example:
             admin.create_topic("orders", 8, {"flush.ms": 0}, exist_ok=True)
         if "billing" in example:
@@ -252,8 +257,8 @@ def _prepare_schemas(admin: Admin, example: str) -> None:
 def _restore(shell: Shell, example: str) -> None:
     if "topic create" in example or "topic delete" in example or "topic alter" in example:
         with shell.admin() as admin:
-            admin.delete_topic("orders", missing_ok=True)
-            admin.delete_topic("clicks", missing_ok=True)
+            admin.delete_topic("orders", missing_ok=True, force=True)
+            admin.delete_topic("clicks", missing_ok=True, force=True)
         with shell.admin() as admin, shell.producer() as producer:
             for name in ("orders", "clicks"):
                 admin.create_topic(name, 8, {"flush.ms": 0}, exist_ok=True)

@@ -51,7 +51,8 @@ def test_every_call_that_changes_something_is_broken_off() -> None:
         route for route in routes if " /v1/access" in route
     }  # refused with auth=off, as the simulation's gateways run
     changing = {route for route in routes if not route.startswith("GET ")}
-    assert set(EVERY_KIND) == changing - READS_ONLY - of_gateways - of_access
+    by_threads = {"POST /v1/topics/{topic}:clone"}  # copies files by threads of its own, whose order no seed gives
+    assert set(EVERY_KIND) == changing - READS_ONLY - of_gateways - of_access - by_threads
     seen: Counter[str] = Counter()
     for number, route in enumerate(EVERY_KIND):
         for history in range(1, 9):

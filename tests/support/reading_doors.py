@@ -289,6 +289,7 @@ DOORS: Final = (
 NO_DOOR: Final = {
     "GET /v1/topics/{topic}/partitions/{partition}/segments": "names the segments; test_history reads them",
     "POST /v1/credentials": "are for readers of the table, which has columns",
+    "POST /v1/topics/{topic}:clone": "copies the files, and shows no record",
     "POST /v1/queues/{queue}:settle": "is part of the redrive's case",
     "GET /v1/topics/{topic}/scheduled": "these records are not in the topic yet",
     "GET /v1/topics/{topic}/scheduled/{scheduled}": "this record is not in the topic yet",

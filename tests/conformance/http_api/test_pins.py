@@ -85,7 +85,7 @@ def test_deleting_a_pin_and_a_topic_with_pins(api: Api) -> None:
     api.refused(api.http.delete(f"/v1/topics/{topic}/pins/p"), 404, "UNKNOWN_PIN")
     api.refused(api.http.delete(f"/v1/topics/{topic}"), 409, "TOPIC_HAS_PINS")
     api.refused(api.http.delete(f"/v1/topics/{topic}?force=perhaps"), 400, "INVALID_REQUEST")
-    assert api.http.delete(f"/v1/topics/{topic}?force=true").status_code == 204
+    assert api.http.delete(f"/v1/topics/{topic}?delete_pins=true").status_code == 204
     api.refused(api.http.get(f"/v1/topics/{topic}/pins"), 404, "UNKNOWN_TOPIC")
     api.refused(api.http.post(f"/v1/topics/{topic}/pins", json={"name": "p"}), 404, "UNKNOWN_TOPIC")
     api.refused(api.http.delete(f"/v1/topics/{topic}/pins/p"), 404, "UNKNOWN_TOPIC")

@@ -69,7 +69,6 @@ def _row(operation: str, *rights: Any, body: Any = None, query: str = "", **more
 
 ROWS: Final = (
     _row("GET /registry"),
-    _row("GET /registry/"),
     _row("GET /registry/contexts"),
     _row("GET /registry/v1/metadata/id"),
     _row("GET /registry/v1/metadata/deployment"),

@@ -135,7 +135,7 @@ function Columns({ topic }) {
 
 function Dialogs({ asked, topic, onClose, reload }) {
   if (asked === "delete") return html`<${DeleteDialog} what="topic" name=${topic.name} onClose=${onClose} onDelete=${async () => {
-    await remove(path`/v1/topics/${topic.name}`, topic.pins && { query: { force: true } });
+    await remove(path`/v1/topics/${topic.name}`, topic.pins && { query: { delete_pins: true } });
     toast(`Topic ${topic.name} is deleted.`);
     go("#/topics");
   }}><p>All of its ${plural(records(topic), "record")} and the committed offsets of groups are deleted.${topic.pins && ` Its ${plural(topic.pins.length, "pinned version")} end with it.`}</p><//>`;
