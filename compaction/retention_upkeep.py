@@ -19,7 +19,7 @@ from log_format.checkpoints.archive_rows import archived_files, named_adds, read
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.actions import plain_path
 from log_format.delta.committer import Committer
-from log_format.errors import BackOff
+from log_format.errors import log_outran_reader
 from log_format.store import ObjectStore
 from log_format.topic.archiving import ArchivedFile, ArchiveExpired, RemoveArchived
 from log_format.topic.retention import ApplyRetention, expired_offsets, needs_retention
@@ -89,7 +89,7 @@ class RetentionUpkeep:
                 return
             table = checkpoint.reconcile_log(self._store, state.topic, state.version, now_ms) if paths else None
             if paths and table is None:
-                raise _moved_on(state)
+                raise log_outran_reader(state.topic)
             adds = {} if table is None else named_adds([table], paths)
             change = ArchiveExpired(
                 topic_id=state.topic_id,
@@ -141,9 +141,5 @@ class RetentionUpkeep:
 
         found = read_archive(self._store, state.topic, state.version, now_ms, take)
         if found is None:
-            raise _moved_on(state)
+            raise log_outran_reader(state.topic)
         return found
-
-
-def _moved_on(state: TopicState) -> BackOff:
-    return BackOff(f"The log of topic {state.topic!r} grows faster than it can be read.", topic=state.topic)

@@ -38,7 +38,7 @@ from log_format.delta.cleaned_log import note_cleaned
 from log_format.delta.committer import Committer
 from log_format.delta.fence import Fence, store_time_ms
 from log_format.delta.table import NO_LOG
-from log_format.errors import BackOff
+from log_format.errors import BackOff, log_outran_reader
 from log_format.ids import NewId
 from log_format.store import ObjectInfo, ObjectStore
 from log_format.topic.deleted_files import NoteDeletedFiles, deletable_before
@@ -374,7 +374,7 @@ class TopicUpkeep:
             reconciled = checkpoint.reconcile_log(self._store, self.topic, state.version, self._clock.now_ms())
             if reconciled is not None:
                 return state, reconciled
-        raise BackOff(f"The log of topic {self.topic!r} grows faster than it can be read.", topic=self.topic)
+        raise log_outran_reader(self.topic)
 
     def _report_plan(self, tasks: Sequence[RewriteTask]) -> None:
         for task in tasks:

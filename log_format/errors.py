@@ -242,6 +242,11 @@ class BackOff(TidelogError, code=ErrorCode.UNAVAILABLE):
     """Error: the store or the gateway can't do it now. Nothing changed; retry later."""
 
 
+def log_outran_reader(topic: str) -> BackOff:
+    """Return the error of who works on a topic's log at one version, while others write checkpoints of later ones."""
+    return BackOff(f"The log of topic {topic!r} grows faster than it can be read.", topic=topic)
+
+
 class OutcomeUnknown(TidelogError, code=ErrorCode.OUTCOME_UNKNOWN):
     """Error: a limit was reached before it was known whether the change is in the log. Read back."""
 

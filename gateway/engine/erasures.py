@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from gateway.engine.open_table import TableAccess
@@ -68,9 +69,7 @@ class Erasures:
             keep="key" if state.config.choice("erase.keep") == "key" else "nothing",
         )
         change = RequestErasure(topic_id=state.existing_id, erasure=erasure)
-        committed = await topic.moving.change(
-            lambda move: RequestErasure(topic_id=change.topic_id, erasure=erasure, move=move), is_drained=True
-        )
+        committed = await topic.moving.change(lambda move: replace(change, move=move), is_drained=True)
         return _shown(committed.state, committed.result)
 
     async def list(self, name: str) -> list[ShownErasure]:

@@ -13,7 +13,7 @@ from log_format.checkpoints.checkpoint import with_log_at
 from log_format.delta.actions import Add
 from log_format.delta.checkpoint_hint import read_hinted_version
 from log_format.delta.checkpoint_schema import add_of, select_actions
-from log_format.errors import BackOff
+from log_format.errors import log_outran_reader
 from log_format.store import ObjectStore
 from log_format.topic.state import TopicState
 
@@ -50,7 +50,7 @@ def archived_files(store: ObjectStore, state: TopicState, now_ms: int) -> pa.Tab
         return _FILES.empty_table()
     files = read_archive(store, state.topic, state.version, now_ms, take)
     if files is None:
-        raise BackOff(f"The log of topic {state.topic!r} grows faster than it can be read.", topic=state.topic)
+        raise log_outran_reader(state.topic)
     return files
 
 

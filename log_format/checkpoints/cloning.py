@@ -38,6 +38,7 @@ from log_format.errors import (
     RequestRefused,
     StoreError,
     UnknownTopic,
+    log_outran_reader,
 )
 from log_format.ids import NewId
 from log_format.store import ObjectStore, read_bounded
@@ -172,7 +173,7 @@ def _look(store: ObjectStore, source: str, clock: Clock, at: TableVersion) -> _F
         adds = _adds_at(store, state, clock.now_ms(), is_head=state is head)
         if adds is not None:
             return _Found(state, adds, _still_there(state, head), state is head)
-    raise BackOff(f"The log of topic {source!r} grows faster than it can be read.", topic=source)
+    raise log_outran_reader(source)
 
 
 def _still_there(state: TopicState, head: TopicState) -> list[Erasure]:
