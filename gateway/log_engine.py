@@ -29,6 +29,7 @@ from gateway.engine.erasures import Erasures
 from gateway.engine.expired_on_arrival import ExpiredOnArrival
 from gateway.engine.fetcher import Fetcher
 from gateway.engine.foreign_watch import ForeignWatch
+from gateway.engine.fresh_tables import FreshTables
 from gateway.engine.history_plans import HistoryPlans
 from gateway.engine.journal_peers import JournalPeers
 from gateway.engine.maintenance_watch import MaintenanceWatch
@@ -202,6 +203,7 @@ class LogEngine:
             cold_pool=self._cold_pool,
             columns_of=self.schema_readers.columns,
         )
+        self.tables = FreshTables(self.topics, clock)
         self.pins = TopicPins(self.topics, self._access, cold_store, self._cold_pool)
         pool = Pool("clone", 1, given.make_executor)
         self.cloning = Cloning(self.topics, self._access, cold_store, pool, self.administration.forget_names)

@@ -18,6 +18,7 @@
 ``waiters``            readers that wait for records
 ``partition_streams``  event streams
 ``administration``     topics created, listed, altered, deleted
+``fresh_tables``       tables with every acknowledged record, for readers of the tables
 ``checkpointing``      checkpoints after commits
 ``log_look``           looks at a log's head, shared by concurrent requests
 ``pool``               threads for blocking calls

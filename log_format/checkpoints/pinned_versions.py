@@ -49,7 +49,7 @@ def keep_version(store: ObjectStore, topic: str, version: int, now_ms: int) -> N
         return
     if not _exists(store, layout.table_commit_key(root, version)):
         raise _is_gone(topic, version, "its commit is gone")
-    found = _advance_to(store, topic, ListedLog.of(store.list(layout.log_prefix(topic))), version, now_ms)
+    found = advance_to(store, topic, ListedLog.of(store.list(layout.log_prefix(topic))), version, now_ms)
     put_checkpoint(store, root, version, read_hinted_version(store, root), found)
     if not is_loadable(store, root, version):
         raise _is_gone(topic, version, "its checkpoint is another program's, or damaged")
@@ -149,7 +149,7 @@ def look_at_version(store: ObjectStore, topic: str, state: TopicState, version: 
     if version < oldest or version not in log.commits:
         raise _refused(topic, version, "clean-up of the log has deleted it or is about to", oldest)
     try:
-        found = _advance_to(store, topic, log, version, now_ms)
+        found = advance_to(store, topic, log, version, now_ms)
     except CorruptData as problem:
         raise _refused(topic, version, problem.detail.rstrip("."), oldest) from problem
     if found.reconciliation.awaits_restore:
@@ -197,7 +197,7 @@ def _check_incarnation(found: AdvancedCheckpoint, state: TopicState, version: in
     return paths
 
 
-def _advance_to(store: ObjectStore, topic: str, log: ListedLog, version: int, now_ms: int) -> AdvancedCheckpoint:
+def advance_to(store: ObjectStore, topic: str, log: ListedLog, version: int, now_ms: int) -> AdvancedCheckpoint:
     """Return the log at a version, from the newest readable checkpoint up to it. Raises ``CorruptData``, ``StoreUnavailable``."""
     root = layout.topic_root(topic)
     begin: list[int | None] = [*sorted((one for one in log.checkpoints if one <= version), reverse=True), None]
