@@ -27,6 +27,7 @@ def plan_log(
     *,
     retention_ms: int,
     commits_kept: int,
+    kept_ms: int = limits.LOG_KEPT_MS_MIN,
     now_ms: int,
     is_loadable: Callable[[int], bool],
     pinned: Collection[int] = (),
@@ -36,8 +37,9 @@ def plan_log(
     Args:
         stored: listing of the log.
         retention_ms: how far back in time readers may go.
-        commits_kept: number of commits above which older ones are deleted sooner, but none of the last ``LOG_KEPT_MS_MIN``; -1
-            for no limit.
+        commits_kept: number of commits above which older ones are deleted sooner, but none of the last ``kept_ms``; -1 for no
+            limit.
+        kept_ms: how far back in time readers may go whatever ``commits_kept`` says, if ``retention_ms`` allows it.
         now_ms: present time, in ms since the epoch.
         is_loadable: whether a version's checkpoint is whole and Tidelog's; asked only about those for which something would be
             deleted.
@@ -48,7 +50,9 @@ def plan_log(
     unfinished = min((version for version in pinned if version not in log.checkpoints), default=None)
     keepers = [
         version
-        for version in covering_checkpoints(log, retention_ms=retention_ms, commits_kept=commits_kept, now_ms=now_ms)
+        for version in covering_checkpoints(
+            log, retention_ms=retention_ms, commits_kept=commits_kept, kept_ms=kept_ms, now_ms=now_ms
+        )
         if unfinished is None or version <= unfinished
     ]
     is_loadable = cache(is_loadable)

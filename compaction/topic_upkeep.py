@@ -307,6 +307,7 @@ class TopicUpkeep:
             self._store.list(layout.log_prefix(self.topic)),
             retention_ms=self._erasures.log_kept_ms(self._log.state, config.integer("deleted.file.retention.ms")),
             commits_kept=config.integer("commit.retention.count"),
+            kept_ms=config.integer("commit.retention.ms"),
             now_ms=now_ms,
             is_loadable=partial(checkpoint.is_loadable, self._store, root),
             pinned={pin.version for pin in self._log.state.pins},
@@ -339,6 +340,7 @@ class TopicUpkeep:
             removed_at_ms.values(),
             retention_ms=retention_ms,
             files_kept=state.config.integer("deleted.file.retention.count"),
+            kept_ms=state.config.integer("commit.retention.ms"),
             now_ms=now_ms,
         )
         deletable_before_ms = max(deletable_before_ms, self._erasures.deletable_before_ms(state))

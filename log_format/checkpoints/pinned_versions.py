@@ -143,6 +143,7 @@ def look_at_version(store: ObjectStore, topic: str, state: TopicState, version: 
         log,
         retention_ms=retention.retention_ms,
         commits_kept=commits_kept if commits_kept < 0 else commits_kept // 2,
+        kept_ms=retention.kept_ms,
         now_ms=now_ms + KEPT_MS_MIN,
     )
     oldest = max([log.first, *kept[:1]])
@@ -166,6 +167,7 @@ def look_at_version(store: ObjectStore, topic: str, state: TopicState, version: 
         removed.values(),
         retention_ms=retention.retention_ms,
         files_kept=retention.files_kept if retention.files_kept < 0 else retention.files_kept // 2,
+        kept_ms=retention.kept_ms,
         now_ms=now_ms + KEPT_MS_MIN,
     )
     archived = _archived_paths(store, state, now_ms)

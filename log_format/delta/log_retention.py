@@ -54,7 +54,9 @@ class ListedLog:
         return cls(commits, checkpoints, tuple(entries))
 
 
-def covering_checkpoints(log: ListedLog, *, retention_ms: int, commits_kept: int, now_ms: int) -> list[int]:
+def covering_checkpoints(
+    log: ListedLog, *, retention_ms: int, commits_kept: int, kept_ms: int = limits.LOG_KEPT_MS_MIN, now_ms: int
+) -> list[int]:
     """Return the versions of the checkpoints below which everything may be deleted, newest first.
 
     Such a checkpoint was written at least ``LOG_KEPT_MS_MIN`` ago, and its version was committed before every time to which
@@ -63,8 +65,10 @@ def covering_checkpoints(log: ListedLog, *, retention_ms: int, commits_kept: int
     Args:
         log: the log.
         retention_ms: how far back in time readers may go.
-        commits_kept: number of commits above which older ones are deleted sooner, but none of the last ``LOG_KEPT_MS_MIN``; -1
-            for no limit.
+        commits_kept: number of commits above which older ones are deleted sooner, but none of the last ``kept_ms``; -1 for no
+            limit.
+        kept_ms: how far back in time readers may go whatever ``commits_kept`` says, if ``retention_ms`` allows it; at least
+            ``LOG_KEPT_MS_MIN``.
         now_ms: present time, in ms since the epoch.
     """
     newest_deleted_ms = now_ms - limits.LOG_KEPT_MS_MIN
@@ -73,7 +77,7 @@ def covering_checkpoints(log: ListedLog, *, retention_ms: int, commits_kept: int
 
     def covers(version: int, written_at_ms: int) -> bool:
         committed_ms = log.commits.get(version, written_at_ms)
-        is_past = committed_ms < oldest_ms or (committed_ms < newest_deleted_ms and version <= counted_below)
+        is_past = committed_ms < oldest_ms or (committed_ms < now_ms - kept_ms and version <= counted_below)
         return is_past and written_at_ms < newest_deleted_ms
 
     found = (version for version, written_at_ms in log.connected.items() if covers(version, written_at_ms))

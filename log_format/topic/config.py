@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused
+from log_format.topic.setting_rules import contradictions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,6 +156,9 @@ SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting | SubjectSetting | T
             ),
             "deleted.file.retention.count": IntegerSetting(limits.DELETED_FILES_KEPT, -1),
             "commit.retention.count": IntegerSetting(limits.COMMITS_KEPT, -1),
+            "commit.retention.ms": IntegerSetting(
+                limits.LOG_KEPT_MS_MIN, limits.LOG_KEPT_MS_MIN, limits.DELETED_FILE_RETENTION_MS_MAX
+            ),
             "erase.grace.ms": IntegerSetting(86_400_000, 0, 604_800_000),
             "erase.keep": ChoiceSetting("key", ("key", "nothing")),
             "value.schema": SubjectSetting(),
@@ -175,6 +179,7 @@ OWN_SETTINGS: Final = frozenset(
         "deleted.file.retention.ms",
         "deleted.file.retention.count",
         "commit.retention.count",
+        "commit.retention.ms",
         "erase.grace.ms",
         "erase.keep",
         "value.schema",
@@ -288,13 +293,8 @@ class TopicConfig:
                     overrides[name] = setting.parse(value)
                 except ValueError as problem:
                     errors.append({"where": f"/config/{_pointer(name)}", "what": str(problem)})
-        largest = overrides.get("max.message.bytes", 0)
-        if isinstance(largest, int) and largest > request_bytes_max:
-            what = f"must not be above {request_bytes_max}, the largest request body"
-            errors.append({"where": "/config/max.message.bytes", "what": what})
-        if overrides.get("value.keep") == "false" and not overrides.get("value.schema"):
-            what = "must not be false without value.schema: the values would be lost"
-            errors.append({"where": "/config/value.keep", "what": what})
+        for name, what in contradictions(overrides, request_bytes_max):
+            errors.append({"where": f"/config/{name}", "what": what})
         if errors:
             first = errors[0]
             raise RequestRefused(

@@ -19,7 +19,14 @@ from log_format.topic.state import TopicState
 DELETED_FILES_APP_ID: Final = "deleted-files"
 
 
-def deletable_before(removed_at_ms: Iterable[int], *, retention_ms: int, files_kept: int, now_ms: int) -> int:
+def deletable_before(
+    removed_at_ms: Iterable[int],
+    *,
+    retention_ms: int,
+    files_kept: int,
+    kept_ms: int = limits.LOG_KEPT_MS_MIN,
+    now_ms: int,
+) -> int:
     """Return the time before which a file must have left the table to be deleted now.
 
     With the same settings it never goes back: later it is the same or greater, and so it is with more removed files.
@@ -27,7 +34,8 @@ def deletable_before(removed_at_ms: Iterable[int], *, retention_ms: int, files_k
     Args:
         removed_at_ms: when the removed files left the table.
         retention_ms: longest time for which a removed file is kept.
-        files_kept: number of newest removed files to keep, besides those of the last ``LOG_KEPT_MS_MIN``; -1 for no limit.
+        files_kept: number of newest removed files to keep, besides those of the last ``kept_ms``; -1 for no limit.
+        kept_ms: time for which a removed file is kept whatever ``files_kept`` says, if ``retention_ms`` allows it.
         now_ms: present time, in ms since the epoch.
     """
     by_age_ms = now_ms - retention_ms
@@ -37,7 +45,7 @@ def deletable_before(removed_at_ms: Iterable[int], *, retention_ms: int, files_k
     if len(newest_first) <= files_kept:
         return by_age_ms
     by_count_ms = newest_first[files_kept - 1] if files_kept else now_ms
-    return max(by_age_ms, min(by_count_ms, now_ms - limits.LOG_KEPT_MS_MIN))
+    return max(by_age_ms, min(by_count_ms, now_ms - kept_ms))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

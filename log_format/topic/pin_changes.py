@@ -28,12 +28,14 @@ class FileRetention(NamedTuple):
 
     retention_ms: int
     files_kept: int
+    kept_ms: int
 
     @classmethod
     def of(cls, state: TopicState) -> FileRetention:
         """Return the settings of a topic."""
         config = state.config
-        return cls(config.integer("deleted.file.retention.ms"), config.integer("deleted.file.retention.count"))
+        names = ("deleted.file.retention.ms", "deleted.file.retention.count", "commit.retention.ms")
+        return cls(*map(config.integer, names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

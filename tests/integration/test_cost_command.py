@@ -27,8 +27,8 @@ def test_a_topic_and_all_topics(tmp_path: Path, start_gateway: StartGateway) -> 
     producer.start()
     try:
         found = []
-        for what in ("busy", "--all"):
-            program = [sys.executable, "-m", "tidelog", "cost", what, "--seconds", "3", "--url", gateway.url, "--json"]
+        for what in (["busy", "--commit-retention", "12h"], ["--all"]):
+            program = [sys.executable, "-m", "tidelog", "cost", *what, "--seconds", "3", "--url", gateway.url, "--json"]
             ended = subprocess.run(program, capture_output=True, check=True, timeout=60)
             found.append(json.loads(ended.stdout))
     finally:
@@ -43,6 +43,10 @@ def test_a_topic_and_all_topics(tmp_path: Path, start_gateway: StartGateway) -> 
         assert one["stored_bytes"] > 0
         assert one["prices_checked"]
     assert topic["flushes_per_second_max"] == 50
+    now, then = topic["versions"]
+    assert then["commit_retention_ms"] == 12 * now["commit_retention_ms"]
+    assert then["commits"] > now["commits"] > 2 * 3600
+    assert then["dollars_max"] > now["dollars_max"]
     assert topic["flushes_dollars_max"] == pytest.approx(2 * 50 * 730 * 3.6 * 0.005, rel=0.01)
     assert {row["of"] for row in topic["requests"]} <= {"segment", "commit", "checkpoint"}
     assert "heartbeat" in {row["of"] for row in everything["requests"]}

@@ -11,14 +11,17 @@ from typing import Annotated
 
 import typer
 
+from log_format.topic.config import SETTINGS
 from tidelog.admin import Admin
 from tidelog.calls.metrics import metrics_page
 from tidelog.cli.cost.estimate import Counts, Estimate, FlushBound, counts_of, estimated, flush_bound, of_topic
 from tidelog.cli.cost.prices import CHECKED, PRICES, SOURCE
+from tidelog.cli.cost.versions import KeptVersions, Rates, kept_versions, versions_told
 from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import CommandFailed, output, print_json
-from tidelog.cli.terminal.durations import in_seconds
+from tidelog.cli.terminal.durations import in_seconds, span_ms
 from tidelog.cli.terminal.tables import table
+from tidelog.cli.terminal.units import in_words
 from tidelog.deadline import Deadline
 from tidelog.http.transport import Transport
 from tidelog.types.topic import Topic
@@ -32,6 +35,14 @@ def cost(
         float,
         typer.Option("--seconds", metavar="DURATION", parser=in_seconds(least=1), help="How long to count requests."),
     ] = 10.0,
+    commit_retention: Annotated[
+        str | None,
+        typer.Option(
+            "--commit-retention",
+            metavar="TIME",
+            help="Also estimate what the topic's versions take with this commit.retention.ms: 12h, 7d.",
+        ),
+    ] = None,
     call: AdminCall,
 ) -> None:
     """Estimate the monthly bill for S3 from the running gateways' counts: requests by kind, and the bytes stored now.
@@ -42,12 +53,14 @@ def cost(
     \b
     Examples:
       tidelog cost orders
+      tidelog cost orders --commit-retention 24h
       tidelog cost --all --seconds 5
       tidelog cost --all --seconds 5 --json
     """
     with call.admin() as admin:
         if (topic is None) is not all_:
             raise CommandFailed("give either a topic or --all")
+        kept_ms = None if commit_retention is None else _promised_ms(commit_retention, topic)
         urls = [gateway.url for gateway in admin.cluster().gateways]
         before = _topics(admin, topic)
         requests, passed_s = _counted(urls, call.token_file, call.timeout * 1000, seconds)
@@ -61,7 +74,29 @@ def cost(
             found = of_topic(requests, commits, passed_s, stored_bytes)
         bound = flush_bound(after, len(urls))
         found = replace(found, pinned_bytes=_pinned_bytes(admin, after))
-        _show(found, bound, call.as_json, shares_journal=topic is not None and after[0].commit.journal is not None)
+        if topic is not None:
+            rates = Rates.between(before[0], after[0], passed_s)
+            wanted = [None] if kept_ms is None else [None, kept_ms]
+            versions = [kept_versions(after[0].config, rates, each) for each in wanted]
+        else:
+            versions = []
+        shares_journal = topic is not None and after[0].commit.journal is not None
+        _show(found, bound, versions, call.as_json, shares_journal=shares_journal)
+
+
+def _promised_ms(text: str, topic: str | None) -> int:
+    """Return ``--commit-retention`` in ms. Raises ``CommandFailed`` for what the setting can't be."""
+    if topic is None:
+        raise CommandFailed("--commit-retention is a setting of one topic: name the topic instead of --all")
+    try:
+        kept_ms = span_ms(text, "--commit-retention")
+    except ValueError as problem:
+        raise CommandFailed(str(problem)) from None
+    try:
+        SETTINGS["commit.retention.ms"].parse(kept_ms)
+    except ValueError as problem:
+        raise CommandFailed(f"--commit-retention {text}: commit.retention.ms {problem}") from None
+    return kept_ms
 
 
 def _topics(admin: Admin, topic: str | None) -> Sequence[Topic]:
@@ -95,7 +130,14 @@ def _counted(urls: Sequence[str], token_file: Path | None, timeout_ms: float, se
     return after - before, ended - began
 
 
-def _show(found: Estimate, bound: FlushBound | None, as_json: bool, *, shares_journal: bool) -> None:
+def _show(
+    found: Estimate,
+    bound: FlushBound | None,
+    versions: Sequence[KeptVersions],
+    as_json: bool,
+    *,
+    shares_journal: bool,
+) -> None:
     if as_json:
         print_json(
             {
@@ -115,6 +157,7 @@ def _show(found: Estimate, bound: FlushBound | None, as_json: bool, *, shares_jo
                 "storage_dollars": round(found.storage_dollars, 2),
                 "dollars": round(found.dollars, 2),
                 "shares_journal": shares_journal,
+                "versions": versions_told(versions),
                 "flushes_per_second_max": None if bound is None else round(bound.per_second, 4),
                 "flushes_dollars_max": None if bound is None else round(bound.dollars, 2),
                 "prices": PRICES,
@@ -144,4 +187,34 @@ def _show(found: Estimate, bound: FlushBound | None, as_json: bool, *, shares_jo
             " Flushes at flush.bytes are not limited by flush.ms.",
             markup=False,
         )
+    if len(versions) > 1:
+        _show_versions(versions)
     console.print(f"\nS3 Standard in us-east-1, prices of {CHECKED} ({SOURCE}).", markup=False)
+
+
+def _show_versions(versions: Sequence[KeptVersions]) -> None:
+    names = ["commits", "removed files", "GB at most", "$ per month", "listings per query"]
+    rows = table("versions kept, commit.retention.ms", numbers=names)
+    for one, when in zip(versions, ("now", "then"), strict=True):
+        rows.add_row(
+            f"{when}: {in_words('commit.retention.ms', one.kept_ms)}",
+            f"{one.commits:,}",
+            f"{one.removed_files:,}",
+            f"{one.size_bytes / 10**9:,.2f}",
+            f"{one.dollars:,.2f}",
+            f"{one.listings:,}",
+        )
+    console = output()
+    console.print()
+    console.print(rows)
+    console.print(
+        "At the rate counted above, once all of them are there; not in the total. Delta's own readers list every commit, twice"
+        " for a first query, and load the names of all removed files.",
+        markup=False,
+    )
+    if versions[-1].needed_files_ms:
+        console.print(
+            f"deleted.file.retention.ms has to be raised, too, to {versions[-1].needed_files_ms} or more: versions are not"
+            " kept longer than files.",
+            markup=False,
+        )

@@ -167,3 +167,17 @@ def test_the_specification_names_own_settings() -> None:
     """The sentence that says which settings a gateway shows only where they were set."""
     (sentence,) = [line for line in FORMAT.splitlines() if line.startswith("A gateway shows `")]
     assert set(sentence.split("`")[1::2]) - {"config"} == SHOWN_WHERE_SET
+
+
+def test_versions_are_not_promised_for_longer_than_their_files() -> None:
+    """A promise beyond ``deleted.file.retention.ms`` is refused, whichever of the two is set; both together are taken."""
+    day = 86_400_000
+    config = TopicConfig.parse({"commit.retention.ms": day})
+    for given in ({"commit.retention.ms": day + 1}, {"deleted.file.retention.ms": day - 1}):
+        with pytest.raises(
+            RequestRefused, match=r"commit\.retention\.ms must not be above deleted\.file\.retention\.ms"
+        ):
+            config.altered(given)
+    raised = config.altered({"commit.retention.ms": 7 * day, "deleted.file.retention.ms": 7 * day})
+    assert raised.integer("commit.retention.ms") == 7 * day
+    assert TopicConfig.parse({"deleted.file.retention.ms": 0}).integer("commit.retention.ms") == limits.LOG_KEPT_MS_MIN
