@@ -133,7 +133,6 @@ _VALUES: Final[dict[int, st.SearchStrategy[Any]]] = {
     Field.CPPTYPE_DOUBLE: st.floats(),
     Field.CPPTYPE_FLOAT: st.floats(width=32),
     Field.CPPTYPE_BOOL: st.booleans(),
-    Field.CPPTYPE_ENUM: st.sampled_from([0, 1, 2, -1, 2147483647]),
 }
 
 
@@ -185,6 +184,8 @@ def _scalars(field: Any) -> st.SearchStrategy[Any]:
         return st.binary(max_size=5)
     if field.type == Field.TYPE_STRING:
         return st.text(st.characters(codec="utf-8"), max_size=5)
+    if field.enum_type is not None:
+        return st.sampled_from(sorted(field.enum_type.values_by_number, key=abs))
     return _VALUES[field.cpp_type]
 
 

@@ -1,6 +1,7 @@
 """Each door by which records leave a topic that leaves values out (``value.keep=false``): all give the same keys and values, from
 memory, from segments, after merges, deletions and compactions of keys, and from a copy.
 
+Of Avro, with all ways in; of Protobuf and of JSON Schema with choices and rules, merged and with a record in memory.
 The doors are all operations that need Read on a topic (tests/support/rights), so a new one fails here until it has its case.
 """
 
@@ -27,6 +28,7 @@ from tests.support.collected_events import CollectedEvents
 from tests.support.history_readers import answered, wait_for_readers
 from tests.support.kafka_gateway import kafka_gateway
 from tests.support.large_transaction import PARTITIONS, send_all, transactional
+from tests.support.left_out_formats import FORMATS, Format, framed
 from tests.support.reading_doors import DOORS, NO_DOOR, Door, Place, Records
 from tests.support.registry import record
 from tests.support.rights import http_rows, kafka_rows, registry_rows
@@ -36,7 +38,7 @@ from tidelog import Consumer
 
 ORDER: Final = record("Order", id="long", amount="double", note=(["null", "string"], None))
 MEMBERS: Final = pa.struct({"id": "int64", "amount": "float64", "note": "string"})
-PADS: Final = 24
+PADS: Final = 32
 """Records in requests of their own, so that there are enough segments for a merge."""
 FIRST: Final[Records] = [
     *((f"pad{number}", f'{{"id":{number},"amount":0.5}}') for number in range(PADS)),
@@ -54,12 +56,14 @@ FIRST: Final[Records] = [
     ("k2", None),
 ]
 LAST: Final = ("last", '{"id":99,"amount":99,"note":"needle"}')
-LEFT_OUT: Final = {*(f"pad{number}" for number in range(PADS)), "k1", "k4", "last"}
+PAD_KEYS: Final = frozenset(f"pad{number}" for number in range(PADS))
+LEFT_OUT: Final = {name: one.left_out | (PAD_KEYS if "k1" in one.left_out else set()) for name, one in FORMATS.items()}
 """Keys of the records whose newest value the table leaves out."""
 COMPACT: Final = {"cleanup_policy": "compact", "delete_retention_ms": "0"}
 DELETED: Final = 10
 """Records that are deleted in one place."""
 PLACES: Final = ("memory", "segments", "merged", "trimmed", "compacted", "copy")
+LEFT_OUT.update(dict.fromkeys(PLACES, PAD_KEYS | {"k1", "k4", "last"}))
 
 
 def compacted(records: Records) -> Records:
@@ -100,9 +104,34 @@ def fill(typed: TypedGateway, topic: str, **config: str) -> None:
     columns(typed, topic, ("k2", None))
 
 
-def columns(typed: TypedGateway, topic: str, *records: tuple[str, dict[str, Any] | None], **headers: str) -> None:
+def fill_format(typed: TypedGateway, topic: str, made: Format) -> Place:
+    """A topic of the format, with what it sends: merged."""
+    schema_id = typed.registry.register(topic, made.schema, schemaType=made.kind)
+    typed.create(topic, value_schema=topic, value_keep="false", data_on_error="mark", flush_ms=0)
+    (pad, text) = made.rows["k1"]
+    for key in (pads := [f"pad{number}" for number in range(PADS)]):
+        columns(typed, topic, (key, pad), members=made.members)
+    columns(typed, topic, *((key, row) for key, (row, _) in made.rows.items()), members=made.members)
+    client = Producer({"bootstrap.servers": typed.gateway.kafka})
+    for key, value in made.sent.items():
+        if value == framed(value, schema_id):
+            documents(typed, topic, **{key: value})
+        else:
+            client.produce(topic, framed(value, schema_id).encode(), key)
+            assert client.flush(30) == 0
+    maintain(typed, topic)
+    return Place(typed, topic, made.wanted(schema_id, [(key, text) for key in pads]))
+
+
+def columns(
+    typed: TypedGateway,
+    topic: str,
+    *records: tuple[str, dict[str, Any] | None],
+    members: pa.DataType = MEMBERS,
+    **headers: str,
+) -> None:
     """Append records as columns, in one request."""
-    data = pa.array([value for _, value in records], MEMBERS)
+    data = pa.array([value for _, value in records], members)
     answer = typed.columns(topic, {"key": [key for key, _ in records], "data": data}, **headers)
     assert answer.is_success, answer.text
 
@@ -144,10 +173,13 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Place
         made["compacted"] = Place(typed, "compacted", compacted(made["compacted"].wanted))
         for name in ("trimmed", "compacted", "compacted"):
             maintain(typed, name)
+        made |= {name: fill_format(typed, name, one) for name, one in FORMATS.items()}
         gateway.end()
         gateway.start()
         fill(typed, "memory")
         made["memory"] = Place(typed, "memory", FIRST)
+        for name, one in FORMATS.items():
+            columns(typed, name, ("gone", None), members=one.members)
         assert not any(one.problems for one in copy_log(open_store(store), open_store(copy), SystemClock()))
         with kafka_gateway(copy, folder / "log2") as other, typed_on(other) as copied:
             yield made | {"copy": Place(copied, "merged", made["merged"].wanted)}
@@ -160,19 +192,21 @@ def test_each_operation_that_reads_a_topic_has_its_door() -> None:
     assert reading - {door.operation for door in DOORS} == NO_DOOR.keys()
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", [*PLACES, *FORMATS])
 def test_values_are_left_out_of_the_tables(places: dict[str, Place], name: str) -> None:
     """The cases are of values that are not stored; merges, deletions and compactions have rewritten the segments."""
     place = places[name]
     rows = place.typed.table(place.topic).select(["key", "value", "data"]).to_pylist()
     newest = {row["key"].decode(): row["value"] is None and row["data"] is not None for row in rows}
-    assert {key for key, is_left_out in newest.items() if is_left_out} == LEFT_OUT & {key for key, _ in place.wanted}
+    assert {key for key, is_left_out in newest.items() if is_left_out} == LEFT_OUT[name] & {
+        key for key, _ in place.wanted
+    }
     assert len(rows) == len(place.wanted)
     is_rewritten = name not in {"memory", "segments"}
     assert (len(place.typed.files(place.topic)) == 2) == is_rewritten
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", [*PLACES, *FORMATS])
 @pytest.mark.parametrize("door", DOORS, ids=str)
 def test_every_value_leaves_by_each_door(places: dict[str, Place], door: Door, name: str) -> None:
     """Documents of columns, values that are stored, and tombstones, in order."""

@@ -162,6 +162,9 @@ def _readers(admin: Admin, topic: str) -> RecordReaders | None:
 
 
 def _with_columns(table: pa.Table, readers: RecordReaders) -> pa.Table:
+    """Add the typed columns. All columns are one chunk: DuckDB reads a table chunk by chunk, and no struct in a struct from its
+    middle."""
+    table = table.combine_chunks()
     typed, _ = readers.typed(table)
     for field, column in zip(typed.schema, typed.columns, strict=True):
         table = table.append_column(field, column)
