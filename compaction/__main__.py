@@ -70,6 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
                 report=report,
                 only=options.topic,
                 is_dry_run=options.dry_run,
+                erases_only=options.erase_only,
             )
             return _run(job, report, options, signals)
     except (TidelogError, StoreError, ValueError) as problem:
@@ -212,6 +213,7 @@ def _parser() -> argparse.ArgumentParser:
         "--every", type=_milliseconds, metavar="60s", help="a round at this interval, until SIGTERM or Ctrl-C"
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument("--erase-only", action="store_true", help="only carry out requests to erase")
     parser.add_argument("--json", action="store_true", help="one JSON object a line on standard output")
     parser.add_argument(
         "--workers",

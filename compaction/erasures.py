@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-import msgspec
 import pyarrow as pa
 
 from compaction.merge_plan import RewriteReason
@@ -23,6 +22,7 @@ from compaction.rewrite import RewriteTask, TaskResult
 from compaction.workers import Workers
 from log_format import layout, limits
 from log_format.checkpoints import checkpoint
+from log_format.checkpoints.erasure_notes import note_request, replace_note
 from log_format.checkpoints.journal_log import list_journals
 from log_format.clock import Clock
 from log_format.cluster.identity import load_cluster
@@ -31,7 +31,7 @@ from log_format.ids import NewId
 from log_format.inspection.erased import erased_in
 from log_format.store import ObjectInfo, ObjectStore
 from log_format.topic.erasure_changes import EraseSegments, FinishErasures, ForgetErasures
-from log_format.topic.erasures import Erasure, FinishedErasure, finished_key
+from log_format.topic.erasures import Erasure, ErasureNote, note_key, notes_prefix
 from log_format.topic.live_segments import LiveSegment, live_segments, removed_segments
 from log_format.topic.rewrite import Rewrite, RewriteOutcome, UploadedFile
 from log_format.topic.state import TopicState
@@ -81,6 +81,7 @@ class ErasureUpkeep:
                 self._report.event("would erase", topic=self._topic, erasure=one.erasure_id)
             return
         if wanted:
+            self._note(state, wanted)
             self._carry_out(wanted, look, totals)
         self._cover_log(look)
 
@@ -133,6 +134,13 @@ class ErasureUpkeep:
             if state.columns and self._has_older_log(one):
                 continue
             self._end(one, state)
+
+    def _note(self, state: TopicState, wanted: Iterable[Erasure]) -> None:
+        """Put the notes that gateways could not put any more."""
+        noted = {info.key for info in self._store.list(notes_prefix(self._topic))}
+        for one in wanted:
+            if note_key(self._topic, one.erasure_id) not in noted:
+                note_request(self._store, self._topic, state.existing_id, one)
 
     def _carry_out(self, wanted: Sequence[Erasure], look: Look, totals: Totals) -> None:
         secret = load_cluster(self._store, self._new_id).producer_key
@@ -270,8 +278,8 @@ class ErasureUpkeep:
         return False
 
     def _end(self, erasure: Erasure, state: TopicState) -> None:
-        gone = FinishedErasure(erasure=erasure, topic_id=state.existing_id, gone_ms=self._clock.now_ms())
-        self._store.put(finished_key(self._topic, erasure.erasure_id), msgspec.json.encode(gone))
+        gone = ErasureNote(erasure=erasure, topic_id=state.existing_id, gone_ms=self._clock.now_ms())
+        replace_note(self._store, self._topic, gone)
         self._committer.commit(ForgetErasures(erasure_ids=[erasure.erasure_id]))
         self._report.event("gone", topic=self._topic, erasure=erasure.erasure_id)
 

@@ -36,7 +36,11 @@ TOPICS_REMEMBERED_MAX: Final = 512
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """The maintenance of one store. ``only``: if given, just these topics are drained and maintained, and no system tables."""
+    """The maintenance of one store.
+
+    ``only``: if given, just these topics are drained and maintained, and no system tables. ``erases_only``: requests to erase are
+    carried out, and nothing else is done.
+    """
 
     store: ObjectStore
     workers: Workers
@@ -45,6 +49,7 @@ class Job:
     policy: Policy = field(default_factory=Policy)
     only: Sequence[str] = ()
     is_dry_run: bool = False
+    erases_only: bool = False
     new_id: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
     _topics: OrderedDict[str, TopicUpkeep] = field(default_factory=OrderedDict)
     _journals: dict[int, JournalUpkeep] = field(default_factory=dict)
@@ -62,7 +67,7 @@ class Job:
         """
         totals = Totals()
         is_daily = collect and self._is_daily()
-        for number in list_journals(self.store):
+        for number in () if self.erases_only else list_journals(self.store):
             # Before the topics, so that drained records are merged in the same round.
             journal = self._journal(number)
             run = partial(journal.run, totals, collect=collect, only=frozenset(self.only))
@@ -74,7 +79,7 @@ class Job:
                 on_topic(done, len(names))
             self._run_and_report(name, totals, partial(self._run_topic, name, totals, collect=collect, strays=is_daily))
             totals.topics += 1
-        if collect and not self.only:
+        if collect and not self.only and not self.erases_only:
             self._collect_system(totals)
             if is_daily:
                 self._run_and_report("delayed records", totals, lambda: self._collect_scheduled(totals))
@@ -97,6 +102,9 @@ class Job:
 
     def _run_topic(self, name: str, totals: Totals, *, collect: bool, strays: bool) -> None:
         upkeep = self._upkeep(name)
+        if self.erases_only:
+            upkeep.erase(totals)
+            return
         try:
             upkeep.run(totals, collect=collect, strays=strays)
         finally:

@@ -114,6 +114,10 @@ class TopicUpkeep:
         if collect:
             self._collect(totals, [collection.STRAYS] if strays else [])
 
+    def erase(self, totals: Totals) -> None:
+        """Carry out requests to erase, and nothing else."""
+        self._erasures.run(self._log.refresh(), self._look, totals, is_dry_run=self._is_dry_run)
+
     def _restore_table(self) -> TopicState:
         """Undo other programs' changes to the table, and keep them away from now on. Return the state afterwards."""
         state, told = self._log.state, self._log.state.foreign
@@ -259,14 +263,9 @@ class TopicUpkeep:
             # Other committers were faster each time: the next round tries again.
             self._report.event("rewrite not committed", topic=self.topic, problem=problem.detail)
             outcome = RewriteOutcome.OVERTAKEN
-        bytes_in = sum(source.segment.size_bytes for source in task.sources)
-        bytes_out = sum(new.segment.size_bytes for new in done.added)
-        sizes = {
-            "segments_in": len(task.sources),
-            "segments_out": len(done.added),
-            "bytes_in": bytes_in,
-            "bytes_out": bytes_out,
-        }
+        sizes = {"segments_in": len(task.sources), "segments_out": len(done.added)}
+        sizes["bytes_in"] = sum(source.segment.size_bytes for source in task.sources)
+        sizes["bytes_out"] = sum(new.segment.size_bytes for new in done.added)
         self._report.event("rewrite", topic=self.topic, reason=task.reason.value, outcome=outcome.value, **sizes)
         if outcome is RewriteOutcome.COMMITTED:
             self._backfill.note_committed(task)

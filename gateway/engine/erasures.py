@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topics import OpenTopics
 from gateway.engine.pool import Pool
 from gateway.engine.producer_ids import ProducerIds
-from log_format import limits
-from log_format.errors import BackOff, ErrorCode, ObjectMissing, RequestRefused, StoreUnavailable
+from log_format.checkpoints.erasure_notes import note_request, read_notes
+from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable, TidelogError
 from log_format.records.erasing import Matcher, digest_of
-from log_format.store import ObjectStore, read_bounded
+from log_format.store import ObjectStore
 from log_format.topic.erasure_changes import RequestErasure
-from log_format.topic.erasures import Erasure, FinishedErasure, decode_finished, finished_prefix
+from log_format.topic.erasures import Erasure, note_key
 from log_format.topic.state import TopicState
 
 FINISHED_SHOWN_MAX: Final = 100
@@ -53,7 +54,8 @@ class Erasures:
             headers: names and values: records with any of these headers are meant.
             before_ms: only records with earlier timestamps; None: all.
 
-        Raises ``UnknownTopic``, ``RequestRefused`` for no or too many keys, ``BackOff``, and what ``OpenTopic.commit`` raises.
+        Raises ``UnknownTopic``, ``RequestRefused`` for no or too many keys, ``BackOff``, ``OutcomeUnknown``, and what
+        ``OpenTopic.commit`` raises.
         """
         topic = await self._topics.fresh(name, self._access.clock.monotonic_ms(), always=True)
         state = topic.require_state()
@@ -69,7 +71,14 @@ class Erasures:
             keep="key" if state.config.choice("erase.keep") == "key" else "nothing",
         )
         change = RequestErasure(topic_id=state.existing_id, erasure=erasure)
-        committed = await topic.moving.change(lambda move: replace(change, move=move), is_drained=True)
+        await self._note(name, change)
+        try:
+            committed = await topic.moving.change(lambda move: replace(change, move=move), is_drained=True)
+        except OutcomeUnknown:
+            raise
+        except TidelogError as problem:
+            await self._withdraw_note(name, change, problem)
+            raise
         return _shown(committed.state, committed.result)
 
     async def list(self, name: str) -> list[ShownErasure]:
@@ -80,14 +89,15 @@ class Erasures:
         topic = await self._topics.fresh(name, self._access.clock.monotonic_ms())
         await topic.fresh_with_table()
         state = topic.require_own_state()
+        open_ids = {one.erasure_id for one in state.erasures}
+        finding = partial(read_notes, self._store, name, state.existing_id, without=open_ids, newest=FINISHED_SHOWN_MAX)
         try:
-            finished = await self._pool.run(lambda: list(self._finished(name, state.existing_id)))
+            notes = await self._pool.run(lambda: list(finding()))
         except StoreUnavailable as problem:
             raise BackOff(f"The store did not return requests to erase: {problem.detail}.", topic=name) from problem
-        over = {one.erasure.erasure_id for one in finished}
         grace_ms = state.config.integer("erase.grace.ms")
-        shown = [ShownErasure(one.erasure, grace_ms, one.gone_ms) for one in finished]
-        return [*shown, *(_shown(state, one) for one in state.erasures if one.erasure_id not in over)]
+        shown = [ShownErasure(one.erasure, grace_ms, one.gone_ms) for one in notes if one.gone_ms is not None]
+        return [*shown, *(_shown(state, one) for one in state.erasures)]
 
     async def find(self, name: str, erasure_id: str) -> ShownErasure:
         """Return one request. Raises ``RequestRefused`` (``UNKNOWN_ERASURE``), and what ``list`` raises."""
@@ -101,15 +111,27 @@ class Erasures:
             )
         return found
 
-    def _finished(self, name: str, topic_id: str) -> Iterator[FinishedErasure]:
-        keys = [info.key for info in self._store.list(finished_prefix(name))]
-        for key in keys[-FINISHED_SHOWN_MAX:]:
-            try:
-                found = decode_finished(read_bounded(self._store, key, limits.COMMIT_BYTES_MAX), key)
-            except ObjectMissing:
-                continue
-            if found.topic_id == topic_id:
-                yield found
+    async def _note(self, name: str, change: RequestErasure) -> None:
+        put = partial(note_request, self._access.store, name, change.topic_id, change.erasure)
+        try:
+            await self._access.write_pool.run(put)
+        except StoreUnavailable as problem:
+            detail = f"The store did not take the note of a request to erase: {problem.detail}."
+            if problem.may_have_happened:
+                raise OutcomeUnknown(f"{detail} Ask again.", topic=name) from problem
+            raise BackOff(detail, topic=name) from problem
+
+    async def _withdraw_note(self, name: str, change: RequestErasure, refusal: TidelogError) -> None:
+        """Delete the note of a request that was not recorded. Raises ``OutcomeUnknown`` if it may still be there."""
+        key = note_key(name, change.erasure.erasure_id)
+        try:
+            await self._access.write_pool.run(self._access.store.delete, key)
+        except StoreUnavailable as problem:
+            raise OutcomeUnknown(
+                f"The request to erase was not recorded ({refusal.detail}), but its note may still be there, by which restored "
+                "backups are erased. Ask again.",
+                topic=name,
+            ) from problem
 
 
 def _shown(state: TopicState, erasure: Erasure) -> ShownErasure:

@@ -55,5 +55,13 @@ def load_cluster(store: ObjectStore, new_id: NewId) -> Cluster:
         raise CorruptData(f"{layout.CLUSTER_KEY} can't be used: {problem}.", object=layout.CLUSTER_KEY) from problem
 
 
+def may_be_same(store: ObjectStore, other: ObjectStore) -> bool:
+    """Return whether both stores have the same cluster, or one has none yet. Raises ``StoreUnavailable``."""
+    try:
+        return _read(store) == _read(other)
+    except ObjectMissing:
+        return True
+
+
 def _read(store: ObjectStore) -> bytes:
     return read_bounded(store, layout.CLUSTER_KEY, limits.CLUSTER_BYTES_MAX)

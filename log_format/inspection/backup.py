@@ -16,7 +16,9 @@
    several times within the half hour for which they are kept. So a record that was waiting when the copy began is delivered from
    the copy once: if a copied log has it, a copied window says so. With a version no delayed records are copied.
 8. An object says when the copy was made: ids of schemas go on far above those that the source may have given since.
-9. Afterwards every topic is verified as by ``tidelog verify``.
+9. A restored copy is erased again (``log_format.inspection.restored_erasures``) when all is copied. From then on its logs go
+   on by themselves, and an interrupted restoration continues there.
+10. Afterwards every topic is verified as by ``tidelog verify``.
 
 Transactions and heartbeats are not copied. An open transaction may be in some topics of the copy and not in others; if that
 matters, drain the gateways first. Objects pass through memory, at most ``BYTES_AT_ONCE`` at a time.
@@ -31,10 +33,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from log_format import layout, limits
 from log_format.checkpoints.journal_log import JournalLogs, list_journals
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
+from log_format.cluster.identity import may_be_same
 from log_format.delta.log import versions_without_gaps
 from log_format.errors import (
     CorruptData,
@@ -45,6 +50,7 @@ from log_format.errors import (
     TidelogError,
     UnknownTopic,
 )
+from log_format.inspection.restored_erasures import EraseAgain, erase_again, is_interrupted
 from log_format.inspection.verify import verify_topic
 from log_format.journal.state import JournalState
 from log_format.scheduled.due import list_notices
@@ -84,6 +90,7 @@ def copy_log(
     topics: Sequence[str] | None = None,
     version: int | None = None,
     windows_every_ms: int = limits.WINDOWS_KEPT_MS // 3,
+    erase: EraseAgain | None = None,
 ) -> Iterator[CopiedTopic]:
     """Copy the log, then yield each topic once it is verified. No gateway may run on ``target``.
 
@@ -94,24 +101,54 @@ def copy_log(
         topics: only these topics and the schemas, without groups' offsets; None for everything.
         version: last version of the one topic's table; fails if clean-up has deleted objects that it needs.
         windows_every_ms: interval of copying windows of delayed records.
+        erase: for a copy that is to be used: erase it by the requests that came after it. None: a backup.
 
-    Raises ``RequestRefused``, ``StoreUnavailable``, ``CorruptData``.
+    Raises ``RequestRefused``, ``StoreUnavailable``, ``CorruptData``, and what ``erase.carry_out`` raises.
     """
     if version is not None and len(topics or ()) != 1:
         raise RequestRefused("A version needs one topic: each table counts its own.")
+    erasing = b"" if erase is None else msgspec.json.encode({"erasing": {"topics": topics, "version": version}})
+    for store in () if erase is None else erase.stores:
+        if not (may_be_same(store, source) and may_be_same(store, target)):
+            raise RequestRefused(
+                "A store named for its requests to erase has another log than the source or the target."
+            )
+    if is_interrupted(target, erasing):
+        chosen = list(target.list_directories(layout.TOPICS)) if topics is None else list(topics)
+    else:
+        chosen = _copy(source, target, clock, topics, version, windows_every_s=windows_every_ms / 1000)
+    problems: Mapping[str, str] = {}
+    if erase is not None:
+        target.put(layout.COPYING, erasing)
+        problems = erase_again(source, target, erase, chosen, clock, has_journals=version is None)
+    target.delete(layout.COPYING)
+    for topic in chosen:
+        yield _verify_copy(target, topic, problems.get(topic))
+
+
+def _copy(
+    source: ObjectStore,
+    target: ObjectStore,
+    clock: Clock,
+    topics: Sequence[str] | None,
+    version: int | None,
+    *,
+    windows_every_s: float,
+) -> list[str]:
+    """Copy the log, and leave the target marked as unfinished. Return the topics."""
     _refuse_another_log(source, target, _list_tables(target) if topics is None else _roots(topics))
     target.put(layout.COPYING, b"{}")
     if any(source.list(layout.COPYING)):
         target.delete(layout.COPYING)
         raise RequestRefused("The target is the same store as the source: copy into another directory or prefix.")
+    # The key comes first: it proves producer ids, and requests to erase name keys by it.
+    _copy_all(source, target, _keys(source, layout.CLUSTER_KEY))
     if topics is None:
-        # The key that proves producer ids comes first.
-        _copy_all(source, target, _keys(source, layout.CLUSTER_KEY))
         for root in SYSTEM_TABLES:
             copy_table(source, target, root, None)
     waiting = set() if version is not None else _copy_delayed(source, target, topics)
     chosen = list(source.list_directories(layout.TOPICS)) if topics is None else list(topics)
-    with _copying_windows(source, target, waiting, every_s=windows_every_ms / 1000):
+    with _copying_windows(source, target, waiting, every_s=windows_every_s):
         for topic in chosen:
             copy_table(source, target, layout.topic_root(topic), version)
             if version is None:
@@ -133,9 +170,7 @@ def copy_log(
     copy_table(source, target, layout.SCHEMAS_ROOT, None)
     if topics is None or any(target.list(layout.SCHEMAS_ROOT)):
         target.put(layout.COPIED, CopiedAt(at_ms=clock.now_ms()).encoded())
-    target.delete(layout.COPYING)
-    for topic in chosen:
-        yield _verify_copy(target, topic)
+    return chosen
 
 
 def copy_table(source: ObjectStore, target: ObjectStore, root: str, version_max: int | None) -> None:
@@ -264,11 +299,7 @@ def _refuse_another_log(source: ObjectStore, target: ObjectStore, roots: Iterabl
             "The source is an unfinished copy, so topics may be missing: run that copy again. If its source is lost, delete "
             f"the object {layout.COPYING}: what exists can be copied then."
         )
-    try:
-        is_same = target.get(layout.CLUSTER_KEY) == source.get(layout.CLUSTER_KEY)
-    except ObjectMissing:
-        is_same = True
-    if not is_same:
+    if not may_be_same(target, source):
         raise RequestRefused("The target holds another log: copy into an empty directory or prefix.")
     for root in roots:
         if not _is_beginning(source, target, root):
@@ -350,7 +381,7 @@ def _is_within(key: str, version_max: int | None) -> bool:
     return any((version := kind(key)) is not None and version <= version_max for kind in kinds)
 
 
-def _verify_copy(target: ObjectStore, topic: str) -> CopiedTopic:
+def _verify_copy(target: ObjectStore, topic: str, problem: str | None) -> CopiedTopic:
     try:
         report = verify_topic(target, topic)
     except UnknownTopic:
@@ -363,5 +394,5 @@ def _verify_copy(target: ObjectStore, topic: str) -> CopiedTopic:
         topic=topic,
         record_count=report.record_count,
         segment_count=report.segment_count,
-        problems=() if report.ok else tuple(report.problems),
+        problems=(*(() if report.ok else report.problems), *(() if problem is None else (problem,))),
     )

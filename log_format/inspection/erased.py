@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from log_format import layout, limits
+from log_format import layout
+from log_format.checkpoints.erasure_notes import read_notes
 from log_format.checkpoints.journal_log import list_journals
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock, SystemClock
@@ -22,8 +23,8 @@ from log_format.records.erasing import Matcher, digest_of
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.typed_columns import TYPED_NAMES
 from log_format.segments.footer import PARQUET_ERRORS
-from log_format.store import ObjectStore, read_bounded
-from log_format.topic.erasures import Erasure, decode_finished, erase_records, finished_prefix
+from log_format.store import ObjectStore
+from log_format.topic.erasures import Erasure, erase_records
 from log_format.topic.state import TopicState
 
 
@@ -148,10 +149,9 @@ def erased_version(store: ObjectStore, state: TopicState) -> int:
 
 def _requests(store: ObjectStore, topic: str, state: TopicState) -> Iterator[Erasure]:
     yield from state.erasures
-    for info in store.list(finished_prefix(topic)):
-        finished = decode_finished(read_bounded(store, info.key, limits.COMMIT_BYTES_MAX), info.key)
-        if finished.topic_id == state.existing_id:
-            yield finished.erasure
+    known = {one.erasure_id for one in state.erasures}
+    for note in read_notes(store, topic, state.existing_id, without=known):
+        yield note.erasure
 
 
 def _of_journal(store: ObjectStore, key: str, topic_id: str, wanted: bytes) -> int:

@@ -35,7 +35,7 @@ ERASURES_BYTES_MAX: Final = 1024 * 1024
 class RequestErasure:
     """A change that records a request, in the incarnation ``topic_id``. The result is the request as it is recorded.
 
-    ``erasure``: the request, without ``ends``. Made twice, it is recorded once.
+    ``erasure``: the request; with ``ends`` only records below these offsets are meant. Made twice, it is recorded once.
     """
 
     topic_id: str
@@ -64,6 +64,8 @@ class RequestErasure:
                 topic=state.topic,
             )
         ends = tuple(state.next_offsets.tolist())
+        if self.erasure.ends:
+            ends = tuple(map(min, self.erasure.ends, ends))
         wanted = msgspec.structs.replace(self.erasure, ends=ends, requested_ms=now_ms)
         altered = replace(state, erasures=(*state.erasures, wanted), has_table_feature=True)
         if sum(map(len, encode_erasures(altered.erasures).values())) > ERASURES_BYTES_MAX:

@@ -54,12 +54,15 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return partition < len(self.ends) and base_offset < self.ends[partition]
 
 
-class FinishedErasure(msgspec.Struct, frozen=True, kw_only=True):
-    """A request of which nothing was left in the store at ``gone_ms``, as the object beside the topic's log has it."""
+class ErasureNote(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as an object beside the topic's log has it, which outlives the topic: restored backups are erased by it.
+
+    ``gone_ms``: when nothing of what it erased was left in the store; None: not known to be so.
+    """
 
     erasure: Erasure
     topic_id: str
-    gone_ms: int
+    gone_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,22 +101,22 @@ def erase_records(records: pa.Table, erasures: Sequence[Erasure], secret: bytes)
     return ErasedRecords(records=records.filter(pa.array(~dropped)) if dropped.any() else records, counts=counts)
 
 
-def finished_prefix(topic: str) -> str:
-    """Return the key prefix of the topic's finished requests, ending with a slash."""
+def notes_prefix(topic: str) -> str:
+    """Return the key prefix of the notes of the topic's requests, ending with a slash."""
     return f"{topic_root(topic)}_erasures/"
 
 
-def finished_key(topic: str, erasure_id: str) -> str:
-    """Return the key of a finished request."""
-    return f"{finished_prefix(topic)}{erasure_id}.json"
+def note_key(topic: str, erasure_id: str) -> str:
+    """Return the key of a request's note."""
+    return f"{notes_prefix(topic)}{erasure_id}.json"
 
 
-def decode_finished(data: bytes, key: str) -> FinishedErasure:
-    """Decode a finished request. Raises ``CorruptData``."""
+def decode_note(data: bytes, key: str) -> ErasureNote:
+    """Decode a note. Raises ``CorruptData``."""
     try:
-        return _decode_finished(data)
+        return _decode_note(data)
     except msgspec.DecodeError as problem:
-        raise CorruptData(f"{key} is no finished request to erase: {problem}.", object=key) from problem
+        raise CorruptData(f"{key} is no note of a request to erase: {problem}.", object=key) from problem
 
 
 def encode_erasures(erasures: Iterable[Erasure]) -> dict[str, str]:
@@ -136,7 +139,7 @@ def parse_erasures(topic: str, properties: Mapping[str, str]) -> tuple[Erasure, 
 
 
 _decode: Final = msgspec.json.Decoder(tuple[Erasure, ...]).decode
-_decode_finished: Final = msgspec.json.Decoder(FinishedErasure).decode
+_decode_note: Final = msgspec.json.Decoder(ErasureNote).decode
 _parse: Final = lru_cache(maxsize=100)(_decode)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from deltalake import DeltaTable
+
 from tests.support.command_runs import runner
 from tests.support.gateway_process import running_gateway
 from tests.support.maintained import maintain
@@ -12,7 +14,7 @@ from tidelog import Admin, Producer
 
 
 def test_a_person_is_erased_from_the_command_line(tmp_path: Path) -> None:
-    """From the request to the proof: asked, carried out by maintenance, verified; the files go without a grace time."""
+    """From the request to the proof: asked, carried out by maintenance, verified; and no backup brings it back."""
     store = tmp_path / "log"
     with running_gateway(store, tmp_path / "gateway.log") as gateway:
         with Admin(gateway.url) as admin:
@@ -21,6 +23,7 @@ def test_a_person_is_erased_from_the_command_line(tmp_path: Path) -> None:
             producer.send("orders", b"secret", key=b"user-7", headers=[("user", b"7")]).result(60)
             producer.send("orders", b"other", key=b"user-8").result(60)
         run = runner(gateway.url)
+        assert run("backup", tmp_path / "backup", "--store", store).exit_code == 0
         asked = run("topic", "erase", "orders", "--key", "user-7", "--header", "user=7", "--yes")
         assert asked.exit_code == 0, asked.output
         assert "Not reached" in asked.output
@@ -35,6 +38,11 @@ def test_a_person_is_erased_from_the_command_line(tmp_path: Path) -> None:
         with Admin(gateway.url) as admin:
             assert admin.describe_erasure("orders", one["erasure_id"]).status == "rewritten"
         assert run("topic", "erase", "orders", "--yes").exit_code == 2
+        restored = tmp_path / "restored"
+        copied = run("restore", tmp_path / "backup", "--store", restored, "--erasures-of", store)
+        assert copied.exit_code == 0, copied.output
+        assert "Erasing what was erased since the backup in 1 topic" in copied.output
+        assert DeltaTable(restored / "topics" / "orders").to_pyarrow_table()["value"].to_pylist() == [None, b"other"]
         unknown = run("verify", "orders", "--erased", "nobody", "--store", store)
         assert "names this key" in unknown.output
         assert unknown.exit_code == 4

@@ -22,7 +22,7 @@ from log_format.records.erasing import Matcher, digest_of
 from log_format.store import ObjectStore
 from log_format.topic.changes import AlterTopic, DeleteRecords
 from log_format.topic.erasure_changes import RequestErasure
-from log_format.topic.erasures import Erasure, decode_finished, finished_key
+from log_format.topic.erasures import Erasure, decode_note, note_key
 from log_format.topic.live_segments import live_segments
 from log_format.topic.pin_changes import CreatePin
 from log_format.topic.rewrite import Rewrite, RewriteOutcome, UploadedFile
@@ -114,8 +114,8 @@ def test_files_go_after_the_grace_time_whatever_else_says(bench: MaintenanceBenc
     bench.job().run_round(collect=True)
     assert not files_with(bench, b"anna-")
     assert not bench.log.refresh().erasures
-    key = finished_key("t", "e1")
-    assert decode_finished(bench.store.get(key), key).erasure.record_count == 3
+    key = note_key("t", "e1")
+    assert decode_note(bench.store.get(key), key).erasure.record_count == 3
     assert b"anna" not in bench.store.get(key)
     assert read_all(bench) == AFTER
     bench.assert_whole()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,6 +13,8 @@ from log_format.errors import StoreError
 from tidelog.cli.terminal.console import CommandFailed, JsonOption, note, output, print_json, reading_a_store, reporting
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.names import complete_topics
+from tidelog.cli.terminal.tables import counted
+from tidelog.programs import SAFE_PATH, command
 
 TopicOption = Annotated[
     list[str] | None,
@@ -45,37 +50,63 @@ def backup(
 def restore(
     source: Annotated[str, typer.Argument(help="The backup.")],
     store: Annotated[str, typer.Option(envvar="TIDELOG_STORE", help="The store to restore into, which must be empty.")],
+    *,
     topic: TopicOption = None,
     version: Annotated[
         int | None, typer.Option(min=0, help="Stop at this version of the table; with one --topic.")
+    ] = None,
+    erasures_of: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STORE",
+            help="Also erase what requests of this store erase: the original, or a newer backup; repeatable.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Copy a backup into an empty store, and check every topic there. Then start gateways on it, not before.
 
-    With --topic and --version a topic is restored as of that version; the source may also be the log itself.
+    With --topic and --version a topic is restored as of that version; the source may also be the log itself. What was erased
+    since then is erased in the copy, as far as the backup or a store of --erasures-of knows of it: name the original store there,
+    or else the newest backup.
 
     \b
     Examples:
       tidelog restore s3://backup/2026-11-21 --store s3://bucket/restored
+      tidelog restore s3://backup/2026-11-21 --store s3://bucket/restored --erasures-of s3://bucket/log
       tidelog restore ./log --store ./restored --topic orders --version 1234
     """
     with reporting(as_json=as_json):
         if version is not None and len(topic or []) != 1:
             raise ValueError("--version needs one --topic: each table counts its own versions")
-        _copy(source, store, topic, version, as_json)
+        _copy(source, store, topic, version, as_json, erasures_of=erasures_of or ())
 
 
-def _copy(source: str, target: str, topics: list[str] | None, version: int | None, as_json: bool) -> None:
-    """Copy, and report. Raises ``typer.Exit`` if a topic of the copy is damaged."""
+def _copy(
+    source: str,
+    target: str,
+    topics: list[str] | None,
+    version: int | None,
+    as_json: bool,
+    *,
+    erasures_of: Sequence[str] | None = None,
+) -> None:
+    """Copy, and report. ``erasures_of``: stores whose requests to erase the copy is erased by, beside the source's; None: it is
+    not. Raises ``typer.Exit`` if a topic of the copy is damaged."""
     with reading_a_store():
         from log_format.clock import SystemClock  # noqa: PLC0415 - only here the store itself is read
+        from log_format.ids import random_id  # noqa: PLC0415
         from log_format.inspection.backup import copy_log  # noqa: PLC0415 - needs pyarrow
+        from log_format.inspection.restored_erasures import EraseAgain  # noqa: PLC0415
         from log_format.stores import open_store  # noqa: PLC0415
     damaged = 0
+    erase: EraseAgain | None = None
     try:
         opened, into = open_store(source, must_exist=True), open_store(target)
-        for each in copy_log(opened, into, SystemClock(), topics=topics, version=version):
+        if erasures_of is not None:
+            others = [open_store(each, must_exist=True) for each in erasures_of]
+            erase = EraseAgain(others, lambda names: _carry_out_requests(target, names), random_id)
+        for each in copy_log(opened, into, SystemClock(), topics=topics, version=version, erase=erase):
             damaged += bool(each.problems)
             if as_json:
                 print_json(each)
@@ -91,3 +122,15 @@ def _copy(source: str, target: str, topics: list[str] | None, version: int | Non
         raise CommandFailed(f"The copy was interrupted; run the command again to continue it: {error}") from error
     if damaged:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _carry_out_requests(store: str, topics: Sequence[str]) -> None:
+    """Carry out requests to erase in these topics, in a process of maintenance. Raises ``CommandFailed``."""
+    arguments = ["--store", store, "--workers", "local", "--once", "--erase-only"]
+    arguments += [argument for name in topics for argument in ("--topic", name)]
+    note(f"Erasing what was erased since the backup in {counted(len(topics), 'topic')}.")
+    done = subprocess.run(  # noqa: S603
+        command("compaction", arguments), env={**os.environ, **SAFE_PATH}, check=False, stdout=subprocess.DEVNULL
+    )
+    if done.returncode:
+        raise CommandFailed("Not everything that was erased is erased in the copy: run the command again to continue.")

@@ -12,8 +12,12 @@ from compaction.job import Job
 from compaction.policy import Policy
 from compaction.workers import LocalWorkers
 from gateway.engine.read_records import ReadLimits
+from log_format.checkpoints.erasure_notes import read_notes
 from log_format.clock import SystemClock
-from log_format.errors import RequestRefused, UnknownTopic
+from log_format.errors import BackOff, OutcomeUnknown, RequestRefused, StoreUnavailable, UnknownTopic
+from log_format.ids import random_id
+from log_format.inspection.backup import copy_log
+from log_format.inspection.restored_erasures import EraseAgain
 from log_format.stores.memory import MemoryStore
 from tests.support.collected_events import CollectedEvents
 from tests.support.engine import Gateway, make_gateway, values_of
@@ -118,6 +122,59 @@ async def test_a_gateway_looks_more_often_while_a_request_is_open() -> None:
     await gateway.engine.erasures.request("t", [b"anna"], [], None)
     assert bounds.table_look_ms(topic.log.state) == bounds.erasing_look_ms <= 60_000
     await gateway.engine.drain()
+
+
+async def test_a_request_has_a_note_before_it_is_recorded() -> None:
+    """The note outlives the topic. None is left of a request that was refused; what may be there is told."""
+    gateway = make_gateway()
+    topic = await filled(gateway)
+    topic_id, objects = topic.log.state.existing_id, gateway.store.objects
+    asked = await gateway.engine.erasures.request("t", [b"anna"], [], None)
+    (note,) = read_notes(objects, "t", topic_id)
+    assert (note.erasure.erasure_id, note.erasure.wanted) == (asked.erasure.erasure_id, asked.erasure.wanted)
+
+    def refusing(part: str, operation: str, *, may: bool) -> None:
+        def refuse(current: str, key: str) -> None:
+            if current == operation and part in key:
+                raise StoreUnavailable(key, "it does not answer", may_have_happened=may)
+
+        gateway.store.before = refuse
+
+    async def ask() -> None:
+        await gateway.engine.erasures.request("t", [b"bo"], [], None)
+
+    refusing("_erasures/", "put_if_absent", may=False)
+    with pytest.raises(BackOff, match="did not take the note"):
+        await ask()
+    refusing("_erasures/", "put_if_absent", may=True)
+    with pytest.raises(OutcomeUnknown, match="did not take the note"):
+        await ask()
+    refusing("_delta_log/", "put_if_absent", may=False)
+    with pytest.raises(BackOff):
+        await ask()
+    gateway.store.come_back()
+    assert [one.erasure_id for one in (await topic.fresh_with_table()).erasures] == [asked.erasure.erasure_id]
+    assert len(list(read_notes(objects, "t", topic_id))) == 1
+    await gateway.engine.drain()
+
+
+async def test_a_restored_topic_at_a_journal_is_erased() -> None:
+    """What only the journal of the backup has is in the restored table, and in no reader's hands."""
+    objects, copied, restored = MemoryStore(), MemoryStore(), MemoryStore()
+    gateway = make_gateway(objects=objects)
+    await filled(gateway, commit_mode="shared")
+    assert all(not one.problems for one in copy_log(objects, copied, SystemClock()))
+    await gateway.engine.erasures.request("t", [b"anna"], [], None)
+    await gateway.engine.drain()
+    erase = EraseAgain([objects], lambda _: maintain(restored), random_id)
+    told = await asyncio.to_thread(lambda: list(copy_log(copied, restored, SystemClock(), erase=erase)))
+    assert [one.problems for one in told] == [()]
+    other = make_gateway(objects=restored)
+    topic = await other.engine.open_topic("t")
+    assert values_of(await other.fetch()) == [None, b"bo-1", b"bo-2"]
+    await other.append(topic, [b"anna-2"], keys=[b"anna"])
+    assert values_of(await other.fetch()) == [None, b"bo-1", b"bo-2", b"anna-2"]
+    await other.engine.drain()
 
 
 async def test_requests_that_can_not_be_made() -> None:

@@ -67,6 +67,15 @@ def test_a_request_is_about_what_was_there(bench: TopicBench) -> None:
     assert not any(b"user-7" in data for data in objects)
 
 
+def test_a_request_may_be_about_less(bench: TopicBench) -> None:
+    """One of another log has that log's offsets: it is about what is below both."""
+    gateway = bench.create(2)
+    bench.append_values(gateway, {0: [b"a", b"b"], 1: [b"c"]})
+    asked = Erasure(erasure_id="e1", requested_ms=1, wanted=WANTED, ends=(1, 7))
+    change = RequestErasure(topic_id=gateway.log.state.existing_id, erasure=asked)
+    assert gateway.committer.commit(change).result.ends == (1, 1)
+
+
 def test_a_table_with_a_request_stops_older_releases_for_good(bench: TopicBench) -> None:
     """Its protocol has the feature, also after the settings changed, the topic was made anew, or a checkpoint was loaded."""
     gateway = bench.create(1)
