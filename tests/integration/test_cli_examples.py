@@ -163,6 +163,7 @@ def _fill(url: str, token_file: Path, directory: Path) -> None:
         admin.schemas().register("sales-value", SALE)
         admin.create_topic("sales", 1, {"flush.ms": 0, "value.schema": "sales-value"})
         producer.send("sales", '{"id": 1, "amount": 3.5}')
+    (directory / "report.sql").write_text("select count(*) from orders; select count(*) from clicks;")
     (directory / "access.log").write_text("GET / 200\nGET /orders 200\n")
     (directory / "order.avsc").write_text(ORDER)
     with pa.OSFile(str(directory / "schema.arrow"), "wb") as file:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -57,6 +58,7 @@ class FakeTopic:
     requests: dict[str, dict[int, Any]] = field(default_factory=dict)
     """By producer id and sequence: what each idempotent request was answered."""
     commit: dict[str, Any] = field(default_factory=lambda: dict(OWN_COMMITS))
+    topic_id: str = field(default_factory=lambda: str(uuid4()))
 
     def __post_init__(self) -> None:
         self.grow(self.partition_count)
@@ -185,7 +187,7 @@ class FakeLog:
             for partition in range(topic.partition_count)
         ]
         return {
-            "name": name, "partition_count": topic.partition_count, "partitions": partitions,
+            "name": name, "topic_id": topic.topic_id, "partition_count": topic.partition_count, "partitions": partitions,
             "config": {**DEFAULTS, **topic.config}, "table_uri": f"memory:///topics/{name}",
             "table_version": 1, "created_at": 1763683200000, "commit": topic.commit,
         }  # fmt: skip

@@ -1,0 +1,238 @@
+"""The shell of ``tidelog sql``: lines become statements, topics are read once, and no error ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.fake_gateway import FakeGateway
+from tidelog import Record
+from tidelog.admin import Admin
+from tidelog.cli.sql.answers import AnswerFormat
+from tidelog.cli.sql.shell import CONTINUED, PROMPT, Shell, history_file, is_complete, line_editing
+from tidelog.cli.sql.topic_database import TopicDatabase, memory_database
+from tidelog.cli.terminal.positions import parse_position
+
+Line = str | Callable[[], object]
+"""A line that the user types, or what happens before the next one."""
+
+
+@pytest.fixture
+def topics(gateway: FakeGateway) -> Iterator[TopicDatabase]:
+    gateway.create("orders", 2)
+    add(gateway, "orders", 3)
+    settings = {"bootstrap_servers": gateway.url}
+    with memory_database("100MB") as database, Admin(gateway.url) as admin:
+        yield TopicDatabase(database, admin, settings, parse_position("earliest"), None, shown=False)
+
+
+def add(gateway: FakeGateway, topic: str, count: int) -> None:
+    """Append so many records to each partition."""
+    for partition, records in enumerate(gateway.topics[topic].records):
+        for offset in range(len(records), len(records) + count):
+            records.append(Record(topic, partition, offset, 1_700_000_000_000, b"k", b"%d" % offset))
+
+
+def typed(topics: TopicDatabase, *lines: Line) -> list[str]:
+    """Run a shell whose user types the lines, and return the prompts that it showed."""
+    left, prompts = list(lines), list[str]()
+
+    def read_line(prompt: str) -> str:
+        prompts.append(prompt)
+        while left:
+            line = left.pop(0)
+            if isinstance(line, str):
+                return line
+            line()
+        raise EOFError
+
+    Shell(topics, read_line, format_=AnswerFormat.CSV).run()
+    return prompts
+
+
+def fetched(gateway: FakeGateway) -> int:
+    """Count the requests for records so far."""
+    return sum(asked.path.endswith("/fetch") or asked.path.endswith("/records") for asked in gateway.asked)
+
+
+def test_a_statement_has_several_lines(topics: TopicDatabase, capsys: pytest.CaptureFixture[str]) -> None:
+    """The prompt says that it goes on; a semicolon in quotes or in a comment ends nothing."""
+    prompts = typed(topics, "select ';' as a, -- ;", "count(*) as n", "from orders;", "select 2 as b; select 3 as c;")
+    assert prompts == [PROMPT, CONTINUED, CONTINUED, PROMPT, PROMPT]
+    assert capsys.readouterr().out == "a,n\n;,6\nb\n2\nc\n3\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [
+        ("select 1;", True),
+        ("select 1", False),
+        ("select ';", False),
+        ('select ";', False),
+        ("select 1 -- ;", False),
+        ("select 1; -- the end", True),
+        ("select 'ä'; ", True),
+        ("/* a;", False),
+        ("-- nothing", True),
+        ("select $$ ; ", False),
+    ],
+)
+def test_the_end_of_a_statement(text: str, complete: bool) -> None:
+    """As DuckDB reads the text."""
+    assert is_complete(text) == complete
+
+
+def test_later_statements_read_only_what_came_since(
+    topics: TopicDatabase, gateway: FakeGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each record is in the table once; where nothing came, no record is asked for."""
+    count = 'select count(*) as n, count(distinct (partition, "offset")) as d from orders;'
+    asked: list[int] = []
+    typed(
+        topics,
+        count,
+        lambda: asked.append(fetched(gateway)),
+        count,
+        lambda: asked.append(fetched(gateway)),
+        lambda: add(gateway, "orders", 2),
+        count,
+    )
+    assert capsys.readouterr().out == "n,d\n6,6\nn,d\n6,6\nn,d\n10,10\n"
+    assert asked[0] == asked[1] > 0
+
+
+def test_a_topic_that_was_made_anew_is_read_anew(
+    topics: TopicDatabase, gateway: FakeGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The name is that of another topic then; ``.refresh`` reads the same topic again."""
+
+    def recreate() -> None:
+        gateway.create("orders", 1)
+        add(gateway, "orders", 1)
+
+    sums = "select count(*) as n from orders;"
+    typed(topics, sums, recreate, sums, ".refresh orders", sums, ".refresh", sums)
+    assert capsys.readouterr().out == "n\n6\nn\n1\nn\n1\nn\n1\n"
+
+
+def test_what_the_user_creates_is_no_topic(topics: TopicDatabase, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables and views of one statement are there for the next, and in the list of tables."""
+    typed(
+        topics,
+        "create table small as select value from orders where value = '1';",
+        "select count(*) as n from small;",
+        "create view v as select * from orders; select count(*) as n from v;",
+        "insert into small select value from orders; select count(*) as n from small;",
+        ".mode json",
+        "show tables;",
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        *("Count", "2", "n", "2", "Count", "n", "6", "Count", "6", "n", "8"),
+        '{"name":"orders","partitions":2}',
+        '{"name":"small","partitions":null}',
+        '{"name":"v","partitions":null}',
+    ]
+
+
+def test_columns_are_shown_without_reading_records(
+    topics: TopicDatabase, gateway: FakeGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By ``describe`` and by ``.schema``; a statement afterwards reads them."""
+    typed(topics, ".schema orders", "describe orders;")
+    assert fetched(gateway) == 0
+    assert capsys.readouterr().out.count("value_bytes,BLOB") == 2
+    typed(topics, "select count(*) as n from orders;")
+    assert capsys.readouterr().out == "n\n6\n"
+
+
+def test_no_error_ends_the_shell(
+    topics: TopicDatabase, gateway: FakeGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is said, and the next statement runs."""
+    typed(
+        topics,
+        "selec;",
+        "from nope;",
+        ".nothing",
+        ".mode xml",
+        ".timer maybe",
+        ".read /nowhere/x.sql",
+        "select 7 as seven;",
+    )
+    said = capsys.readouterr()
+    assert said.out == "seven\n7\n"
+    for words in (
+        "syntax error",
+        "'nope' does not exist",
+        "no command .nothing",
+        ".mode is one of table, line, csv, markdown, json",
+        ".timer is on or off",
+        "/nowhere/x.sql",
+    ):
+        assert words in said.err
+
+
+def test_ctrl_c_ends_a_statement_only(topics: TopicDatabase, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second of work is interrupted; a half-typed statement is dropped."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    alarm = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it
+    try:
+        lines: list[Line] = [
+            "select count(*) from range(10000000000000);",
+            "select nothing",
+            interrupt,
+            "select 1 as one;",
+        ]
+        typed(topics, alarm.start, *lines)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    said = capsys.readouterr()
+    assert said.out == "one\n1\n"
+    assert "Interrupted." in said.err
+
+
+def test_a_read_that_breaks_off_is_made_anew(
+    topics: TopicDatabase, gateway: FakeGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What came before the failure is not in the table twice."""
+    broken = 'select count(*) as n from orders where "offset" = 0;'
+    real = topics._insert
+    times = iter([True, False, False, False])
+
+    def insert(topic: str, table: Any) -> None:
+        real(topic, table)
+        if next(times, False):
+            raise KeyboardInterrupt
+
+    topics._insert = insert  # type: ignore[method-assign]
+    typed(topics, broken, broken)
+    assert capsys.readouterr().out == "n\n2\n"
+
+
+def test_tab_completes(topics: TopicDatabase) -> None:
+    """Topics, columns of topics that were used, and commands."""
+    typed(topics, "describe orders;")
+    shell = Shell(topics, input)
+    assert shell.complete("ord") == ["orders"]
+    assert shell.complete("value") == ["value", "value_bytes"]
+    assert shell.complete(".q") == [".quit"]
+
+
+def test_lines_are_kept_for_the_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statements may have data in them."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with line_editing(lambda typed: []):
+        pass
+    assert stat.S_IMODE(history_file().stat().st_mode) == 0o600
+    assert history_file() == tmp_path / "tidelog" / "sql_history"
