@@ -27,6 +27,8 @@ from gateway.asgi.path import PathMiddleware
 from gateway.asgi.problems import ProblemMiddleware
 from gateway.asgi.request_id import RequestIdMiddleware
 from gateway.asgi.throttling import ThrottlingMiddleware
+from gateway.delta_sharing import files as shared_files
+from gateway.delta_sharing import shares, tables
 from gateway.forwarding.arrival import ArrivalMiddleware
 from gateway.gateway import Gateway
 from gateway.http.dispatch import Dispatcher
@@ -103,6 +105,9 @@ ROUTERS: Sequence[APIRouter] = (
     configuring.router,
     compatibility.router,
     server.router,
+    shares.router,
+    tables.router,
+    shared_files.router,
     console.router,
 )
 

@@ -204,6 +204,7 @@ class LogEngine:
             columns_of=self.schema_readers.columns,
         )
         self.tables = FreshTables(self.topics, clock)
+        self.table_store, self.table_pool = cold_store, Pool("tables", 2, given.make_executor)
         self.pins = TopicPins(self.topics, self._access, cold_store, self._cold_pool)
         pool = Pool("clone", 1, given.make_executor)
         self.cloning = Cloning(self.topics, self._access, cold_store, pool, self.administration.forget_names)

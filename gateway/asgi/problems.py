@@ -8,15 +8,17 @@ refused. An error raised after the change is a defect, and the answer is that th
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.call import begin_call
 from gateway.http.dispatch import MethodNotAllowed
 from gateway.problem import as_tidelog_error, problem_response
 from gateway.registry_problem import is_of_registry, registry_response
+from gateway.sharing_problem import is_of_sharing, sharing_response
 from log_format.errors import ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
 
 _log = logging.getLogger("gateway.problems")
@@ -49,13 +51,19 @@ class ProblemMiddleware:
             if begun:
                 return
             headers = {"allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else None
-            answer = registry_response if is_of_registry(scope["path"]) else problem_response
-            response = answer(error, scope.get("tidelog.request_id"), headers=headers)
+            response = _answer_for(scope["path"])(error, scope.get("tidelog.request_id"), headers=headers)
             await response(scope, receive, send)
             # Its frames hold the request's records, and often the error itself: they would stay until a garbage collection.
             error.__traceback__ = None
         finally:
             call.end()
+
+
+def _answer_for(path: str) -> Callable[..., Response]:
+    """Return the form that errors have below a path: another's API has its own."""
+    if is_of_registry(path):
+        return registry_response
+    return sharing_response if is_of_sharing(path) else problem_response
 
 
 def _late_refusal(error: Exception) -> OutcomeUnknown:

@@ -50,7 +50,7 @@ class FreshTables:
         a drain from its end is logged instead, and in the answer."""
         topic = await self._topics.fresh(name, self._clock.monotonic_ms(), always=True)
         before = topic.require_state()
-        if before.attachment is None:
+        if before.attachment is None or not before.undrained_count:
             return FreshTable(topic.log.state, None)
         try:
             await self._drain_of(name).after_now()

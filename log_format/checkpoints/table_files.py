@@ -47,7 +47,7 @@ class TableFiles:
                 yield adds
 
 
-def files_at(store: ObjectStore, state: TopicState, version: int, now_ms: int) -> TableFiles:
+def files_at(store: ObjectStore, state: TopicState, version: int, now_ms: int, *, are_read: bool = True) -> TableFiles:
     """Return the table of a topic at a version.
 
     Args:
@@ -55,6 +55,7 @@ def files_at(store: ObjectStore, state: TopicState, version: int, now_ms: int) -
         state: the topic at the head of its own log.
         version: version of its table, up to that of ``state``.
         now_ms: present time, in ms since the epoch.
+        are_read: whether the version's files are to be read, so that none may be deleted.
 
     Raises ``UnknownTopic``, ``RequestRefused`` for a version of the future, or (``VERSION_GONE``) one of an earlier topic of the
     name, or whose files or commits are deleted or about to be; ``BackOff``, ``StoreUnavailable``, ``CorruptData``.
@@ -69,7 +70,7 @@ def files_at(store: ObjectStore, state: TopicState, version: int, now_ms: int) -
         )
         if found is not None:
             return found
-    else:
+    elif are_read or version > state.version:
         look_at_version(store, state.topic, state, version, now_ms)
     log = ListedLog.of(store.list(layout.log_prefix(state.topic)))
     older = _described(advance_to(store, state.topic, log, version, now_ms), state.topic, version)

@@ -30,7 +30,10 @@ _register = SchemaRegistry.register
 SEEDS = Seeds("CALLS", 24, at_once=8)
 PLANTED_SEEDS_MAX = 40
 READS_ONLY = {"POST /v1/credentials", "POST /v1/fetch", "POST /v1/sql", "POST /v1/whoami:test"}
-READS_ONLY |= {"POST /registry/subjects/{subject}"}
+READS_ONLY |= {
+    "POST /registry/subjects/{subject}",
+    "POST /delta-sharing/shares/{share}/schemas/{schema}/tables/{table}/query",
+}
 READS_ONLY |= {f"POST /registry/compatibility/subjects/{{subject}}/versions{which}" for which in ("", "/{version}")}
 
 

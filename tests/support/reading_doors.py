@@ -286,9 +286,14 @@ DOORS: Final = (
     Door("tidelog", "tail", _command("tail", "--json", "--lines", "1000", "--until", "latest")),
     Door("tidelog", "sql", _sql_command),
 )
+SHARED: Final = "/delta-sharing/shares/{share}/schemas/{schema}/tables/{table}"
 NO_DOOR: Final = {
     "GET /v1/topics/{topic}/partitions/{partition}/segments": "names the segments; test_history reads them",
     "POST /v1/credentials": "are for readers of the table, which has columns",
+    **dict.fromkeys(
+        (f"GET {SHARED}/version", f"GET {SHARED}/metadata", f"POST {SHARED}/query"), "names files of the table"
+    ),
+    "GET /delta-sharing/files/{topic}/{file}": "is a file of the table, which has columns",
     "POST /v1/topics/{topic}:clone": "copies the files, and shows no record",
     "POST /v1/queues/{queue}:settle": "is part of the redrive's case",
     "GET /v1/topics/{topic}/scheduled": "these records are not in the topic yet",

@@ -50,7 +50,7 @@ def _by(subject: str) -> dict[str, Any]:
     return _SCHEMA | {"references": [_REFERENCE | {"subject": subject}]}
 
 
-def _asked(method: str, path: str, body: Any) -> Any:
+def asked(method: str, path: str, body: Any) -> Any:
     def call(world: World) -> Answer:
         # Braces of a schema's text are none of a name.
         answer = world.live.http(world.token, method, world.filled(path), world.filled(body))
@@ -64,7 +64,7 @@ def _asked(method: str, path: str, body: Any) -> Any:
 def _row(operation: str, *rights: Any, body: Any = None, query: str = "", **more: Any) -> Row:
     method, path = operation.split(" ")
     more.setdefault("prepare", _registered)
-    return Row(operation=operation, rights=rights, call=_asked(method, path + query, body), **more)
+    return Row(operation=operation, rights=rights, call=asked(method, path + query, body), **more)
 
 
 ROWS: Final = (

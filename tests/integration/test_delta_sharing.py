@@ -1,0 +1,228 @@
+"""Topics by Delta Sharing: its own client reads the rows that a Delta reader finds at the same version, and nobody else does."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from compaction.job import Job
+from compaction.policy import Policy
+from compaction.workers import LocalWorkers
+from log_format.clock import SystemClock
+from log_format.stores import open_store
+from tests.support.collected_events import CollectedEvents
+from tests.support.minio import Minio
+from tests.support.shared_tables import DESCRIBE, READ, TABLES, SharedTables, shared_tables, values_of
+from tests.support.waiting import until
+
+HOUR_MS = 3_600_000
+OLD_MS = 1_000_000_000_000
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedTables]:
+    """In a directory."""
+    with shared_tables(tmp_path_factory.mktemp("sharing")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def in_bucket(minio: Minio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedTables]:
+    """In a bucket."""
+    store = f"s3://{minio.create_bucket()}/log"
+    with shared_tables(tmp_path_factory.mktemp("sharing"), store, minio.environment()) as made:
+        yield made
+
+
+def compare(tables: SharedTables) -> None:
+    """Own commits and a journal's, acknowledged a moment ago; by both formats, at the newest version and an older one."""
+    for mode in ("own", "shared"):
+        topic = tables.topic(2, **{"commit.mode": mode})
+        tables.produce(topic, *(f"a{number}" for number in range(30)))
+        older = tables.version(topic)
+        tables.produce(topic, *(f"b{number}" for number in range(20)))
+        for is_delta in (False, True):
+            found = tables.by_client(topic, use_delta_format=is_delta)
+            assert found == tables.by_delta(topic, tables.version(topic)), (mode, is_delta)
+            assert found[0] == 50
+        found = tables.by_client(topic, version=older)
+        assert found == tables.by_delta(topic, older)
+        assert found[0] == 30
+        assert tables.by_client(topic, limit=7)[0] == 7
+
+
+def test_the_client_reads_what_a_delta_reader_finds(tables: SharedTables) -> None:
+    """In a directory, where the gateway signs."""
+    compare(tables)
+
+
+@pytest.mark.minio
+def test_the_client_reads_what_a_delta_reader_finds_in_a_bucket(in_bucket: SharedTables) -> None:
+    """In a bucket, where the store's own signed URLs end within 15 minutes and no byte goes through the gateway."""
+    compare(in_bucket)
+    topic = in_bucket.topic()
+    in_bucket.produce(topic, "v")
+    (line,) = in_bucket.lines(topic)
+    assert urlsplit(line["url"]).netloc != urlsplit(in_bucket.secured.url).netloc
+    assert "X-Amz-Expires=900" in line["url"]
+    assert values_of(in_bucket.read(line["url"])) == ["v"]
+    assert httpx.get(line["url"].replace("/segments/", "/segments/x"), trust_env=False).status_code == 403
+
+
+def test_archived_rows_are_in_the_answer(tables: SharedTables) -> None:
+    """Rows that have left the log and stay in the table, beside those that are in the log."""
+    topic = tables.topic(**{"retention.ms": HOUR_MS, "table.retention.ms": -1})
+    for number in range(4):
+        body = {"records": [{"value": f"old{number}", "timestamp": OLD_MS}]}
+        assert tables.secured.admin.http.post(f"/v1/topics/{topic}/records", json=body).status_code == 200
+    tables.produce(topic, "new")
+    store = open_store(tables.gateway.store)
+    job = Job(
+        store=store,
+        workers=LocalWorkers(store),
+        clock=SystemClock(),
+        report=CollectedEvents(),
+        policy=Policy(flushed_min=1_000, sources_max=1_000, idle_ms=10**15),
+        new_id=lambda: uuid.uuid4().hex,
+    )
+    assert job.run_round(collect=False).failed_topics == 0
+    described = tables.secured.admin.http.get(f"/v1/topics/{topic}").json()
+    assert described["partitions"][0]["log_start_offset"] == 4
+    found = sorted(value for line in tables.lines(topic) for value in values_of(tables.read(line["url"])))
+    assert found == ["new", "old0", "old1", "old2", "old3"]
+    assert tables.by_client(topic) == tables.by_delta(topic, tables.version(topic))
+
+
+def test_a_topic_with_dots_is_a_table(tables: SharedTables) -> None:
+    """Its dots are written %2E, in lists and by clients; other spellings reach it, too."""
+    body = {"name": "orders.eu.v1", "partition_count": 1, "config": {"flush.ms": 1}}
+    assert tables.secured.admin.http.post("/v1/topics", json=body).status_code == 201
+    tables.produce("orders.eu.v1", "v")
+    listed = tables.http.get(TABLES).json()["items"]
+    assert "orders%2Eeu%2Ev1" in [table["name"] for table in listed]
+    assert tables.by_client("orders%2Eeu%2Ev1")[0] == 1
+    for spelling in ("orders.eu.v1", "orders%252Eeu%252ev1"):
+        assert tables.http.get(f"{TABLES}/{spelling}/version").status_code == 200
+
+
+def test_changes_by_version(tables: SharedTables) -> None:
+    """Each version's new files, from the first to the last that is asked for; a version of the future is refused."""
+    topic = tables.topic()
+    for value in ("a", "b", "c"):
+        tables.produce(topic, value)
+    head = tables.version(topic)
+    added = tables.lines(topic, {"startingVersion": head - 1}, "add")
+    assert [(line["version"], values_of(tables.read(line["url"]))) for line in added] == [
+        (head - 1, ["b"]),
+        (head, ["c"]),
+    ]
+    (only,) = tables.lines(topic, {"startingVersion": head - 1, "endingVersion": head - 1}, "add")
+    assert only["version"] == head - 1
+    assert tables.ask(topic, {"startingVersion": head + 1}).status_code == 400
+    (delta,) = tables.http.post(
+        f"{TABLES}/{topic}/query",
+        json={"startingVersion": head},
+        headers={"delta-sharing-capabilities": "responseformat=delta"},
+    ).text.splitlines()[2:]
+    assert json.loads(delta)["file"]["deltaSingleAction"]["add"]["dataChange"] is True
+
+
+def test_times_name_versions(tables: SharedTables) -> None:
+    """The version of a time, and the first one from a time on."""
+    topic = tables.topic()
+    tables.produce(topic, "a")
+    head = tables.version(topic)
+    since = {"startingTimestamp": "2001-01-01T00:00:00Z"}
+    assert tables.http.get(f"{TABLES}/{topic}/version", params=since).headers["delta-table-version"] == "0"
+    assert tables.ask(topic, {"timestamp": "2999-01-01T00:00:00Z"}).headers["delta-table-version"] == str(head)
+    assert tables.ask(topic, {"timestamp": "2001-01-01T00:00:00Z"}).status_code == 410
+    for body in ({"timestamp": "yesterday"}, {"timestamp": "2026-01-01T00:00:00Z", "version": 0}):
+        answer = tables.ask(topic, body)
+        assert (answer.status_code, answer.json()["errorCode"]) == (400, "INVALID_PARAMETER_VALUE")
+
+
+def test_hints_leave_files_out(tables: SharedTables) -> None:
+    """Files that can't have a row that counts, by offsets; a limit takes no more files than it needs."""
+    topic = tables.topic()
+    for number in range(5):
+        tables.produce(topic, *(f"{number}-{each}" for each in range(10)))
+    below = (
+        {"op": "column", "name": "offset", "valueType": "long"},
+        {"op": "literal", "value": "10", "valueType": "long"},
+    )
+    predicate = json.dumps({"op": "lessThan", "children": below})
+    assert len(tables.lines(topic)) == 5
+    assert len(tables.lines(topic, {"jsonPredicateHints": predicate})) == 1
+    assert len(tables.lines(topic, {"predicateHints": ["offset >= 40", "offset <> 3"]})) == 1
+    assert len(tables.lines(topic, {"predicateHints": ["nonsense of any kind"]})) == 5
+    assert len(tables.lines(topic, {"limitHint": 11})) == 2
+    assert len(tables.lines(topic, {"limitHint": 11, "jsonPredicateHints": predicate})) == 1
+
+
+def test_a_share_shows_what_its_caller_may_describe_and_gives_what_it_may_read(tables: SharedTables) -> None:
+    """Describe lists a topic and gives no file; without any right it is not listed; an unknown share does not exist."""
+    topic, other = tables.topic(), tables.topic()
+    tables.produce(topic, "v")
+    _, principal, http, _ = tables.reader((*DESCRIBE, topic))
+    assert [table["name"] for table in http.get(TABLES).json()["items"]] == [topic]
+    for call in ("version", "metadata"):
+        answer = http.get(f"{TABLES}/{topic}/{call}")
+        assert (answer.status_code, answer.json()["errorCode"]) == (403, "UNAUTHORIZED")
+    assert tables.ask(topic, client=http).status_code == 403
+    assert tables.ask(other, client=http).status_code == 403
+    assert http.get("/delta-sharing/shares/another/schemas").status_code == 404
+    tables.secured.allow(principal, *READ, topic)
+    until(lambda: tables.ask(topic, client=http).status_code == 200)
+    assert httpx.get(f"{tables.secured.url}/delta-sharing/shares", trust_env=False).status_code == 401
+    until(lambda: tables.secured.events(kind="denial", principal=principal, resource=other))
+
+
+def test_a_url_opens_its_file_for_its_caller_only(tables: SharedTables) -> None:
+    """Not with another file's signature, nor another grant, nor a path out of the files; ranges are as asked for."""
+    topic = tables.topic()
+    tables.produce(topic, "a")
+    tables.produce(topic, "b")
+    one, other = (line["url"] for line in tables.lines(topic))
+    assert sorted(values_of(tables.read(one)) + values_of(tables.read(other))) == ["a", "b"]
+    path, _, query = one.partition("?")
+    forged = [
+        f"{other.partition('?')[0]}?{query}",
+        path,
+        one[:-1] + ("0" if one[-1] != "0" else "1"),
+        one.replace("grant=", "grant=A"),
+        f"{path.rpartition('/')[0]}/../_delta_log/00000000000000000000.json?{query}",
+        one.replace(topic, tables.topic()),
+    ]
+    for url in forged:
+        answer = httpx.get(url, trust_env=False)
+        assert answer.status_code in (401, 404), url
+        assert "PAR1" not in answer.text
+    whole = httpx.get(one, trust_env=False).content
+    for asked, wanted in (("bytes=-4", b"PAR1"), ("bytes=0-3", b"PAR1"), (f"bytes={len(whole) - 8}-", whole[-8:])):
+        answer = httpx.get(one, headers={"range": asked}, trust_env=False)
+        assert (answer.status_code, answer.content) == (206, wanted)
+    assert httpx.get(one, headers={"range": f"bytes={len(whole)}-"}, trust_env=False).status_code == 416
+    assert int(httpx.head(one, trust_env=False).headers["content-length"]) == len(whole)
+
+
+def test_a_right_that_is_taken_away_ends_queries_and_urls(tables: SharedTables) -> None:
+    """Within five seconds there is no answer, and what was signed before opens nothing; the same with a token."""
+    topic = tables.topic()
+    tables.produce(topic, "v")
+    for take in ("right", "token"):
+        token_id, principal, http, _ = tables.reader((*READ, topic))
+        answer = tables.ask(topic, client=http)
+        url = json.loads(answer.text.splitlines()[2])["file"]["url"]
+        assert httpx.get(url, trust_env=False).status_code == 200
+        if take == "right":
+            tables.secured.forget(principal)
+        else:
+            tables.secured.admin.http.delete(f"/v1/access/tokens/{token_id}")
+        refused = 403 if take == "right" else 401
+        until(lambda: tables.ask(topic, client=http).status_code == refused, seconds=5)  # noqa: B023
+        assert httpx.get(url, trust_env=False).status_code == refused
