@@ -11,12 +11,17 @@ A killed round keeps what it has committed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from functools import partial
+from itertools import chain, islice
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from compaction.archive_erasures import ArchiveErasures, Erased, archived_set, segment_batches
 from compaction.merge_plan import RewriteReason
+from compaction.path_set import PathSet
 from compaction.report import Reporter, Totals
 from compaction.rewrite import RewriteTask, TaskResult
 from compaction.workers import Workers
@@ -30,6 +35,7 @@ from log_format.delta.committer import Committer
 from log_format.ids import NewId
 from log_format.inspection.erased import erased_in
 from log_format.store import ObjectInfo, ObjectStore
+from log_format.topic.archiving import RewriteArchived
 from log_format.topic.erasure_changes import EraseSegments, FinishErasures, ForgetErasures
 from log_format.topic.erasures import Erasure, ErasureNote, note_key, notes_prefix
 from log_format.topic.live_segments import LiveSegment, live_segments, removed_segments
@@ -38,12 +44,20 @@ from log_format.topic.state import TopicState
 
 PASSES_MAX: Final = 8
 """Most passes of a round: each reads what others committed during the one before."""
-SEGMENTS_AT_ONCE: Final = 64
-"""Most segments of one commit."""
-BYTES_AT_ONCE: Final = 1024 * 1024 * 1024
-"""Most stored bytes of the segments of one commit: minutes of work, while uploads must be committed within an hour."""
+FILES_AT_ONCE: Final = 10_000
+"""Listed files that are in memory together."""
 CLOCKS_APART_MS: Final = 60_000
 """How much later than a request's end, by its time, a file may have left the table and still be deleted with the others."""
+
+
+class _Pass(NamedTuple):
+    """One pass: the state that it was planned at, the requests, the cluster's key, and where to count."""
+
+    state: TopicState
+    wanted: Sequence[Erasure]
+    secret: bytes
+    totals: Totals
+
 
 Look = Callable[[], tuple[TopicState, pa.Table]]
 """Function that returns the head, as a state and as a reconciled log."""
@@ -119,10 +133,10 @@ class ErasureUpkeep:
         root = layout.topic_root(self._topic)
         live = {one.segment.path for one in live_segments(reconciled)}
         removed_ms = {one.path: one.removed_at_ms for one in removed_segments(reconciled)}
-        files = [info for below in (layout.SEGMENTS, layout.COMPACTED) for info in self._store.list(f"{root}{below}")]
+        archived = archived_set(self._store, state, self._clock.now_ms())
         left = [
             info
-            for info in files
+            for info in self._files_besides(archived)
             if (path := info.key.removeprefix(root)) not in live and not self._is_looked_through(path, past)
         ]
         others = [*self._undrained(), *self._store.list(f"{layout.TRANSACTIONS_ROOT}staged/")]
@@ -145,37 +159,66 @@ class ErasureUpkeep:
     def _carry_out(self, wanted: Sequence[Erasure], look: Look, totals: Totals) -> None:
         secret = load_cluster(self._store, self._new_id).producer_key
         clean: set[str] = set()
+        archive = ArchiveErasures(self._store, self._topic)
         names = [one.erasure_id for one in wanted]
         for _ in range(PASSES_MAX):
             state, reconciled = look()
             if state.topic_id is None:
                 return
+            round_ = _Pass(state, wanted, secret, totals)
+            archive_version: int | None = state.archive.version
+            if state.archive.segment_count:
+                archive_version = archive.run(state, self._clock.now_ms(), partial(self._erase, round_))
+                before = state.archive
+                state, reconciled = look()
+                if state.archive != before:  # gateways leave its rows to maintenance
+                    self._put_checkpoint(state)
             left = [
                 live
                 for live in live_segments(reconciled)
                 if live.segment.path not in clean
                 and any(one.concerns(run.partition, run.base_offset) for one in wanted for run in live.runs)
             ]
-            for some in _batches(left):
-                started_ms = self._clock.monotonic_ms()
-                tasks = [self._task(number, live, state, wanted, secret) for number, live in enumerate(some)]
-                results = list(self._workers.rewrite(tasks))
-                clean |= {some[done.number].segment.path for done in results if done.is_unchanged}
-                clean |= self._commit(
-                    state, tasks, [one for one in results if not one.is_unchanged], started_ms, totals
+            for some in segment_batches(left):
+                clean |= self._erase(round_, some).clean
+            if archive_version is not None and all(live.segment.path in clean for live in left):
+                finish = FinishErasures(
+                    topic_id=state.existing_id, erasure_ids=names, clean=clean, archive_version=archive_version
                 )
-            if all(live.segment.path in clean for live in left):
-                finish = FinishErasures(topic_id=state.existing_id, erasure_ids=names, clean=clean)
                 if self._committer.commit(finish).result:
-                    self._report.event("erased", topic=self._topic, erasures=len(names), segments_read=len(clean))
+                    read = {"segments_read": len(clean), "archived_read": archive.read_count}
+                    self._report.event("erased", topic=self._topic, erasures=len(names), **read)
                     return
         self._report.event("erasing goes on", topic=self._topic, erasures=len(names), segments_read=len(clean))
 
-    def _task(
-        self, number: int, live: LiveSegment, state: TopicState, wanted: Sequence[Erasure], secret: bytes
-    ) -> RewriteTask:
+    def _erase(self, round_: _Pass, some: Sequence[LiveSegment], archive_version: int | None = None) -> Erased:
+        """Erase in these segments, in one commit. ``archive_version``: that of the archive in which they are; None: they are in
+        the log."""
+        started_ms = self._clock.monotonic_ms()
+        is_archived = archive_version is not None
+        tasks = [self._task(number, live, round_, is_archived=is_archived) for number, live in enumerate(some)]
+        results = list(self._workers.rewrite(tasks))
+        clean = {some[done.number].segment.path for done in results if done.is_unchanged}
+        changed = [one for one in results if not one.is_unchanged]
+        if not changed:
+            return Erased(clean, archive_version)
+        change = self._change(round_.state, tasks, changed, started_ms, archive_version)
+        committed = self._committer.commit(change)
+        added = [new.segment for one in changed for new in one.added]
+        sizes = {"segments_in": len(changed), "segments_out": len(added), "bytes_in": change.size_bytes}
+        sizes["bytes_out"] = sum(segment.size_bytes for segment in added)
+        self._report.event("erase", topic=self._topic, outcome=committed.result.value, **sizes)
+        if committed.result is not RewriteOutcome.COMMITTED:
+            round_.totals.overtaken += 1
+            return Erased(clean, None)
+        round_.totals.rewritten(**sizes)
+        clean |= {segment.path for segment in added}
+        return Erased(clean, committed.state.archive.version if is_archived else None)
+
+    def _task(self, number: int, live: LiveSegment, round_: _Pass, *, is_archived: bool) -> RewriteTask:
+        state = round_.state
         partitions = {run.partition for run in live.runs}
-        keeps_all = state.config.table_retention.keeps_archive
+        keeps_all = is_archived or state.config.table_retention.keeps_archive
         return RewriteTask(
             number=number,
             topic=self._topic,
@@ -185,53 +228,52 @@ class ErasureUpkeep:
             compression=state.config.choice("compression.type"),
             columns=state.columns,
             now_ms=self._clock.now_ms(),
-            erasures=tuple(wanted),
-            secret=secret,
+            erasures=tuple(round_.wanted),
+            secret=round_.secret,
         )
 
-    def _commit(
+    def _change(
         self,
         state: TopicState,
         tasks: Sequence[RewriteTask],
         results: Sequence[TaskResult],
         started_ms: int,
-        totals: Totals,
-    ) -> set[str]:
-        """Replace the sources of these results in one commit; return the paths of the new segments, none if others were
-        faster."""
-        if not results:
-            return set()
+        archive_version: int | None,
+    ) -> EraseSegments:
+        """Return the change that replaces the sources of these results."""
         done = [tasks[one.number] for one in results]
         added = [new for one in results for new in one.added]
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for one in results:
-            for name, count in one.erased.items():
-                counts[name] = counts.get(name, 0) + count
-        size_bytes = sum(task.sources[0].segment.size_bytes for task in done)
+            counts.update(one.erased)
         ends: dict[int, int] = {}
         for run in (run for task in done for run in task.sources[0].runs):
             ends[run.partition] = max(run.end_offset, ends.get(run.partition, 0))
         has_gaps = any(one.keep == "nothing" and one.erasure_id in counts for one in state.erasures)
-        rewrite = Rewrite(
-            topic_id=state.existing_id,
-            sources=[task.sources[0].segment for task in done],
-            source_record_count=sum(task.record_count for task in done),
-            added=added,
-            uploaded=UploadedFile(added[0].segment.path, started_ms) if added else None,
-            keys_compacted=ends if has_gaps else {},
-            changes_records=True,
-        )
-        outcome = self._committer.commit(
-            EraseSegments(rewrite=rewrite, counts=counts, partitions=set(ends), size_bytes=size_bytes)
-        ).result
-        sizes = {"segments_in": len(done), "segments_out": len(added), "bytes_in": size_bytes}
-        sizes["bytes_out"] = sum(new.segment.size_bytes for new in added)
-        self._report.event("erase", topic=self._topic, outcome=outcome.value, **sizes)
-        if outcome is not RewriteOutcome.COMMITTED:
-            totals.overtaken += 1
-            return set()
-        totals.rewritten(**sizes)
-        return {new.segment.path for new in added}
+        sources = [task.sources[0].segment for task in done]
+        uploaded = UploadedFile(added[0].segment.path, started_ms) if added else None
+        rewrite: Rewrite | RewriteArchived
+        if archive_version is None:
+            rewrite = Rewrite(
+                topic_id=state.existing_id,
+                sources=sources,
+                source_record_count=sum(task.record_count for task in done),
+                added=added,
+                uploaded=uploaded,
+                keys_compacted=ends if has_gaps else {},
+                changes_records=True,
+            )
+        else:
+            rewrite = RewriteArchived(
+                topic_id=state.existing_id,
+                archive_version=archive_version,
+                sources=sources,
+                added=added,
+                uploaded=uploaded,
+                keys_compacted=ends if has_gaps else {},
+            )
+        size_bytes = sum(source.size_bytes for source in sources)
+        return EraseSegments(rewrite=rewrite, counts=counts, partitions=set(ends), size_bytes=size_bytes)
 
     def _cover_log(self, look: Look) -> None:
         """Write a checkpoint behind finished requests, so that the log before may go, whose bounds of typed columns have what
@@ -240,8 +282,11 @@ class ErasureUpkeep:
         versions = [one.rewritten_version for one in state.erasures if one.rewritten_version is not None]
         newest = checkpoint.last_checkpoint_version(self._store, self._topic)
         if state.columns and versions and (newest is None or newest < max(versions)):
-            checkpoint.write_checkpoint(self._store, self._topic, state.version, self._clock.now_ms())
-            self._report.event("checkpoint", topic=self._topic, version=state.version)
+            self._put_checkpoint(state)
+
+    def _put_checkpoint(self, state: TopicState) -> None:
+        checkpoint.write_checkpoint(self._store, self._topic, state.version, self._clock.now_ms())
+        self._report.event("checkpoint", topic=self._topic, version=state.version)
 
     def _past_grace(self, state: TopicState) -> Iterator[Erasure]:
         grace_ms = state.config.integer("erase.grace.ms")
@@ -265,6 +310,16 @@ class ErasureUpkeep:
     def _is_looked_through(self, path: str, erasures: Sequence[Erasure]) -> bool:
         return all(self._looked_through.get((path, one.erasure_id)) is False for one in erasures)
 
+    def _files_besides(self, archived: PathSet) -> Iterator[ObjectInfo]:
+        """Yield the stored files of the topic that are not in the archive."""
+        root = layout.topic_root(self._topic)
+        listed = chain.from_iterable(
+            self._store.list(f"{root}{below}") for below in (layout.SEGMENTS, layout.COMPACTED)
+        )
+        while some := list(islice(listed, FILES_AT_ONCE)):
+            are_archived = archived.contains([info.key.removeprefix(root) for info in some])
+            yield from (info for info, is_archived in zip(some, are_archived.tolist(), strict=True) if not is_archived)
+
     def _undrained(self) -> Iterator[ObjectInfo]:
         for number in list_journals(self._store):
             yield from self._store.list(f"{layout.journal_root(number)}{layout.SEGMENTS}")
@@ -273,6 +328,7 @@ class ErasureUpkeep:
         for info in self._store.list(layout.log_prefix(self._topic)):
             version = layout.commit_version(info.key)
             version = layout.checkpoint_version(info.key) if version is None else version
+            version = layout.archive_part_version(info.key) if version is None else version
             if version is not None and version < (erasure.rewritten_version or 0):
                 return True
         return False
@@ -294,16 +350,3 @@ def _may_hold(info: ObjectInfo, removed_ms: int | None, erasure: Erasure) -> boo
     if removed_ms is not None:
         return removed_ms < _left_by_ms(erasure)
     return info.modified_at_ms <= _left_by_ms(erasure) + limits.SEGMENT_AGE_MAX_MS
-
-
-def _batches(segments: Iterable[LiveSegment]) -> Iterator[Sequence[LiveSegment]]:
-    batch: list[LiveSegment] = []
-    size_bytes = 0
-    for one in segments:
-        if batch and (len(batch) >= SEGMENTS_AT_ONCE or size_bytes + one.segment.size_bytes > BYTES_AT_ONCE):
-            yield batch
-            batch, size_bytes = [], 0
-        batch.append(one)
-        size_bytes += one.segment.size_bytes
-    if batch:
-        yield batch

@@ -331,7 +331,7 @@ class TopicUpkeep:
         state, reconciled = self._look()
         retention_ms = state.config.integer("deleted.file.retention.ms")
         now_ms = self._clock.now_ms()
-        live = {live.segment.path for live in live_segments(reconciled)}
+        live = {live.segment.path for live in live_segments(reconciled)} | self._retention.archived_paths(state)
         removed = {removed.path: removed.removed_at_ms for removed in removed_segments(reconciled)}
         pinned = self._erasures.still_pinned(state, self._pins.paths(state) - live, removed)
         removed_at_ms = {path: removed_ms for path, removed_ms in removed.items() if path not in pinned}
@@ -345,7 +345,6 @@ class TopicUpkeep:
         deletable_before_ms = max(deletable_before_ms, self._erasures.deletable_before_ms(state))
         if deletable_before_ms > now_ms - retention_ms:
             self._note_deleted(stored, removed_at_ms, deletable_before_ms)
-        live |= set(self._retention.archived_paths(state))
         self._pins.note_held_back(stored, layout.topic_root(self.topic), pinned, live)
         return plan_segments(
             stored,

@@ -1,11 +1,13 @@
 """The archive of a topic: segments below the log starts whose rows stay in the table (docs/format/commits.md, section 5.8).
 
-A segment joins the archive when a commit names it again with the tag ``tidelog.archive``. The ``remove`` of an archived segment
-has the tag, too. So whoever replays the log need not know the archive's segments to count them.
+A segment joins the archive when a commit names it again with the tag ``tidelog.archive``, or takes the place of an archived one
+(erasures). The ``remove`` of an archived segment has the tag, too. So whoever replays the log need not know the archive's
+segments to count them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,11 +49,15 @@ def is_archived(action: Add | Remove) -> bool:
 
 
 def archive_after(
-    archive: Archive, commit: Commit, manifest: Manifest, log_starts: npt.NDArray[np.int64], version: int
+    archive: Archive,
+    commit: Commit,
+    manifest: Manifest,
+    log_starts: npt.NDArray[np.int64],
+    version: int,
+    *,
+    touched: Collection[str] = (),
 ) -> tuple[Archive, list[str]]:
     """Return the archive after a commit, and the paths of the segments that leave the log for it.
-
-    An ``add`` of a segment that is in the archive already names it again, after a foreign commit that touched it.
 
     Args:
         archive: the archive before.
@@ -59,29 +65,35 @@ def archive_after(
         manifest: segments of the log before.
         log_starts: log start of each partition after the commit.
         version: version of the commit.
+        touched: paths that foreign commits touched before; an ``add`` of one that is in the archive names it again.
 
-    Raises ``ValueError`` if the commit archives readable records, or removes more than there is; ``CorruptData`` for unreadable
-    tags.
+    Raises ``ValueError`` if the commit archives readable records, adds segments to the archive that take no other's place, or
+    removes more than there is; ``CorruptData`` for unreadable tags.
     """
-    joined, size_bytes = [], 0
+    joined: list[str] = []
+    added: list[int] = []
+    removed = [action.size or 0 for action in commit.removes if is_archived(action)]
     for action in filter(is_archived, commit.adds):
         segment, runs = decode_segment_add(action)
         if any(run.partition >= len(log_starts) or run.end_offset > log_starts[run.partition] for run in runs):
             raise ValueError(f"it archives segment {segment.path}, which has records from a log start on")
         if manifest.has_all([segment.path]):
             joined.append(segment.path)
-            size_bytes += segment.size_bytes
-    removed = [action.size or 0 for action in commit.removes if is_archived(action)]
-    if not joined and not removed:
+        elif action.path in touched:
+            continue
+        elif not removed:
+            raise ValueError(f"it adds segment {segment.path} to the archive, in no other's place")
+        added.append(segment.size_bytes)
+    if not added and not removed:
         return archive, joined
-    after = archive.changed(len(joined) - len(removed), size_bytes - sum(removed), version)
+    after = archive.changed(len(added) - len(removed), sum(added) - sum(removed), version)
     if after.segment_count < 0:
         raise ValueError("it removes more archived segments than there are")
     return after, joined
 
 
 def archived(add: Add) -> Add:
-    """Return the ``add`` that moves a segment into the archive."""
+    """Return the ``add`` that puts a segment into the archive."""
     return msgspec.structs.replace(add, data_change=False, tags={**(add.tags or {}), TAG_ARCHIVE: ""})
 
 

@@ -3,7 +3,8 @@
 1. A request's commit says up to which offsets it is about: the next offsets there.
 2. A rewrite of an erasure is validated like any other, counts what it erased in the same commit, and says by a ``txn``
    ``erased-<partition>`` up to which offset a server must not answer from memory.
-3. A request counts as carried out only in a table whose every segment with records below those offsets was looked at.
+3. A request counts as carried out only in a table whose every segment with records below those offsets was looked at, in the
+   archive as in the log.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import msgspec
 
 from log_format.delta.actions import Action, Txn
 from log_format.delta.change import Proposal
+from log_format.delta.table import NO_LOG
 from log_format.errors import BackOff, RequestRefused
+from log_format.topic.archiving import RewriteArchived
 from log_format.topic.attachment import NO_MOVE, TopicMove
 from log_format.topic.changes import check_incarnation, moved_metadata
 from log_format.topic.erasures import Erasure, encode_erasures
@@ -49,20 +52,13 @@ class RequestErasure:
             raise RequestRefused(f"A request to erase names {what}, not {len(self.erasure.wanted)}.")
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[Erasure]:
-        """Propose the table's metadata with the request. Raises ``UnknownTopic``, ``TopicMoved``, ``RequestRefused`` for a topic
-        with an archive, and ``BackOff`` if too many requests wait for maintenance."""
+        """Propose the table's metadata with the request. Raises ``UnknownTopic``, ``TopicMoved``, and ``BackOff`` if too many
+        requests wait for maintenance."""
         check_incarnation(state, self.topic_id)
         known = next((one for one in state.erasures if one.erasure_id == self.erasure.erasure_id), None)
         if known is not None:
             return Proposal(operation="ERASE", actions=(), result=known)
         self.move.check(state)
-        if state.archive.segment_count:
-            raise RequestRefused(
-                f"Topic {state.topic!r} has rows in its table that have left the log (table.retention.*), and these can't be "
-                f"erased yet. Nothing was recorded. 'tidelog topic alter {state.topic} -c table.retention.ms=log -c "
-                "table.retention.bytes=log' removes them from the table with the next rounds of maintenance.",
-                topic=state.topic,
-            )
         ends = tuple(state.next_offsets.tolist())
         if self.erasure.ends:
             ends = tuple(map(min, self.erasure.ends, ends))
@@ -88,7 +84,7 @@ class EraseSegments:
         size_bytes: stored bytes of the sources.
     """
 
-    rewrite: Rewrite
+    rewrite: Rewrite | RewriteArchived
     counts: Mapping[str, int]
     partitions: Collection[int]
     size_bytes: int
@@ -129,18 +125,22 @@ class FinishErasures:
     """A change that notes that the table has nothing left of these requests. The result is whether that is so.
 
     ``clean``: paths of the segments in which nothing of them is. Any other segment with records that they may be about refutes
-    it, for example a merge that was committed meanwhile.
+    it, for example a merge that was committed meanwhile. ``archive_version``: version of the archive in which nothing of them is;
+    a later change of it refutes it, too.
     """
 
     topic_id: str
     erasure_ids: Collection[str]
     clean: Collection[str]
+    archive_version: int = NO_LOG
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[bool]:
         """Propose the version and time; no actions if something may be left, or another incarnation is there. Never raises."""
         done = [one for one in state.erasures if one.erasure_id in self.erasure_ids and not one.is_rewritten]
         if state.topic_id != self.topic_id or not done:
             return Proposal(operation="ERASE", actions=(), result=True)
+        if state.archive.segment_count and state.archive.version != self.archive_version:
+            return Proposal(operation="ERASE", actions=(), result=False)
         clean = set(self.clean)
         for partition in range(state.partition_count):
             end = max((one.ends[partition] for one in done if partition < len(one.ends)), default=0)

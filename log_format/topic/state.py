@@ -213,7 +213,7 @@ class TopicState:
         newest = state.modification_time_ms
         expected = state.next_offsets.copy()
         added = []
-        archive, archived = state._archive_after(commit, log_starts)
+        archive, archived = state._archive_after(commit, log_starts, foreign.touched)
         for action in commit.adds:
             is_again = action.path in foreign.touched and self.manifest.has_all([plain_path(action.path)])
             if is_archived(action) or is_again:  # named again after a foreign commit that touched it
@@ -309,9 +309,9 @@ class TopicState:
                 changes[name] = _frozen(np.concatenate([known, grown])) if len(known) else grown
         return replace(self, partition_count=count, **changes)
 
-    def _archive_after(self, commit: Commit, log_starts: Offsets) -> tuple[Archive, list[str]]:
+    def _archive_after(self, commit: Commit, starts: Offsets, touched: frozenset[str]) -> tuple[Archive, list[str]]:
         try:
-            return archive_after(self.archive, commit, self.manifest, log_starts, self.version)
+            return archive_after(self.archive, commit, self.manifest, starts, self.version, touched=touched)
         except ValueError as problem:
             raise self._corrupt(str(problem)) from problem
 

@@ -1,7 +1,7 @@
 """Requests to erase in any order with everything else that happens to a topic, against a plain model.
 
 What is erased is never read again once the request is carried out, nor is it in any object once the request is over. Nothing else
-changes: other records, later records of the same key, offsets.
+changes: other records, later records of the same key, offsets. Half of the topics keep an archive.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tests.support.collected_events import CollectedEvents
 from tests.support.killed_store import Broken, KilledStore
 from tests.support.maintenance_bench import MaintenanceBench
 from tests.support.records import batch_of
+from tests.support.table_rows import rows_by_log
 
 PARTITIONS = 2
 HOUR_MS = 3_600_000
@@ -57,11 +58,12 @@ class ErasureMachine(RuleBasedStateMachine):
         self.keys_of: dict[str, bytes] = {}
         self.over: set[str] = set()
 
-    @initialize(grace_ms=st.sampled_from([0, 24 * HOUR_MS]))
-    def create(self, grace_ms: int) -> None:
-        """A topic whose records can be found in the bytes of its objects, and which keeps everything."""
+    @initialize(grace_ms=st.sampled_from([0, 24 * HOUR_MS]), archives=st.booleans())
+    def create(self, grace_ms: int, archives: bool) -> None:
+        """A topic whose records can be found in the bytes of its objects, and which keeps everything, in its table at least."""
         more = {"erase_grace_ms": grace_ms, "deleted_file_retention_ms": 7 * 24 * HOUR_MS}
-        self.bench.create(PARTITIONS, compression_type="uncompressed", retention_ms=-1, **more)
+        more |= {"retention_ms": 10 * HOUR_MS, "table_retention_ms": -1} if archives else {"retention_ms": -1}
+        self.bench.create(PARTITIONS, compression_type="uncompressed", **more)
         self.jobs = [self.new_job() for _ in range(2)]
 
     def new_job(self) -> Job:
@@ -133,11 +135,31 @@ class ErasureMachine(RuleBasedStateMachine):
             offsets = [offset for offset, _ in found]
             assert offsets == sorted(set(offsets))
             if not state.keys_compacted[partition]:
+                assert offsets == list(range(state.log_start(partition), len(rows)))
+            self.allows(partition, found, rewritten)
+
+    @invariant()
+    def has_rows_in_the_table_once(self) -> None:
+        """Below the log starts, too, each row is there, once, with what the model allows."""
+        if not hasattr(self, "jobs"):
+            return
+        state = self.bench.log.refresh()
+        rewritten = self.over | {one.erasure_id for one in state.erasures if one.is_rewritten}
+        table = rows_by_log(self.bench.store, "t", self.bench.clock)
+        for partition, rows in enumerate(self.model):
+            found = [(offset, value) for at, offset, _, value in table if at == partition]
+            offsets = sorted(offset for offset, _ in found)
+            assert len(offsets) == len(set(offsets))
+            if not state.keys_compacted[partition]:
                 assert offsets == list(range(len(rows)))
-            for offset, value in found:
-                kept = rows[offset]
-                assert value == kept.value or (value is None and kept.erased_by)
-                assert value is None or not kept.erased_by & rewritten
+            self.allows(partition, found, rewritten)
+
+    def allows(self, partition: int, found: list[tuple[int, bytes | None]], rewritten: set[str]) -> None:
+        """Each record has its value or lost it to a request, and has none after the request was carried out."""
+        for offset, value in found:
+            kept = self.model[partition][offset]
+            assert value == kept.value or (value is None and kept.erased_by)
+            assert value is None or not kept.erased_by & rewritten
 
     @invariant()
     def has_nothing_of_what_is_over(self) -> None:
