@@ -32,6 +32,8 @@ from gateway.delta_sharing import shares, tables
 from gateway.forwarding.arrival import ArrivalMiddleware
 from gateway.gateway import Gateway
 from gateway.http.dispatch import Dispatcher
+from gateway.iceberg import configuration
+from gateway.iceberg import tables as iceberg_tables
 from gateway.network.hosts import AllowedHosts
 from gateway.openapi.document import document
 from gateway.registry import compatibility, configuring, schemas, server, subjects
@@ -108,6 +110,8 @@ ROUTERS: Sequence[APIRouter] = (
     shares.router,
     tables.router,
     shared_files.router,
+    configuration.router,
+    iceberg_tables.router,
     console.router,
 )
 

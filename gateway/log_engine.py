@@ -31,6 +31,7 @@ from gateway.engine.fetcher import Fetcher
 from gateway.engine.foreign_watch import ForeignWatch
 from gateway.engine.fresh_tables import FreshTables
 from gateway.engine.history_plans import HistoryPlans
+from gateway.engine.iceberg_tables import IcebergTables
 from gateway.engine.journal_peers import JournalPeers
 from gateway.engine.maintenance_watch import MaintenanceWatch
 from gateway.engine.manifest_budget import ManifestBudget
@@ -205,6 +206,9 @@ class LogEngine:
         )
         self.tables = FreshTables(self.topics, clock)
         self.table_store, self.table_pool = cold_store, Pool("tables", 2, given.make_executor)
+        self.iceberg = IcebergTables(
+            *(self.tables, cold_store, Pool("iceberg", 1, given.make_executor)), clock=clock, new_id=new_id
+        )
         self.pins = TopicPins(self.topics, self._access, cold_store, self._cold_pool)
         pool = Pool("clone", 1, given.make_executor)
         self.cloning = Cloning(self.topics, self._access, cold_store, pool, self.administration.forget_names)

@@ -8,6 +8,10 @@
     topics/<topic>/_delta_log/_last_checkpoint                            a hint: the newest checkpoint
     topics/<topic>/_cleaned/<version, 20 digits>                          commits below it may have been deleted
     topics/<topic>/_cloning/<unique>                                      copies of another topic's files are on their way
+    topics/<topic>/_iceberg/<topic id>/<version>-<unique>.avro            a manifest list for Iceberg's readers
+    topics/<topic>/_iceberg/<topic id>/m-<unique>.avro                    a manifest that such lists name
+    topics/<topic>/_iceberg/<topic id>/pin-<version>-<unique>.avro        a manifest list of a pinned version
+    topics/<topic>/_iceberg/<topic id>/pin-m-<version>-<unique>.avro      a manifest that such a list names
     topics/<topic>/segments/<unique>.parquet                              one flush
     topics/<topic>/compacted/<unique>.parquet                             rewritten records of one partition
     system/gateways/<gateway id>.json                                     which gateway is alive (a hint)
@@ -50,8 +54,12 @@ CHECKPOINT_PARTS = 2
 """Number of parts of a checkpoint of a topic with an archive."""
 SEGMENTS = "segments/"
 COMPACTED = "compacted/"
+ICEBERG_BELOW = "_iceberg/"
+"""Path of what is made for Iceberg's readers of a topic's table, below its root. Nothing needs it."""
 SCHEDULED_BELOW = "scheduled/"
 """Path of a topic's delayed records, below its root."""
+_MANIFEST_LIST = re.compile(r"([0-9]{20})-[A-Za-z0-9-]+\.avro")
+_PINNED = re.compile(r"pin(?:-m)?-([0-9]{20})-[A-Za-z0-9-]+\.avro")
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.0{9}1\.0{9}2)?\.parquet")
 _ARCHIVE_PART = re.compile(r"([0-9]{20})\.checkpoint\.0{9}2\.0{9}2\.parquet")
@@ -135,6 +143,23 @@ def last_checkpoint_key(topic: str) -> str:
 def cloning_prefix(topic: str) -> str:
     """Return the key prefix of the notes that files are being copied into the topic's table."""
     return f"{topic_root(topic)}_cloning/"
+
+
+def iceberg_prefix(topic: str) -> str:
+    """Return the key prefix of what is made for Iceberg's readers of the topic's table."""
+    return f"{topic_root(topic)}{ICEBERG_BELOW}"
+
+
+def iceberg_list_version(key: str) -> int | None:
+    """Return the version in the key of a manifest list, but of no pinned version's; None for another key."""
+    match = _MANIFEST_LIST.fullmatch(key.rpartition("/")[2])
+    return int(match.group(1)) if match else None
+
+
+def iceberg_pin_version(key: str) -> int | None:
+    """Return the version in the key of a pinned version's manifest list, or of one of its manifests; None for another key."""
+    match = _PINNED.fullmatch(key.rpartition("/")[2])
+    return int(match.group(1)) if match else None
 
 
 def segment_path(unique: str) -> str:

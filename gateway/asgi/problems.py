@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.call import begin_call
 from gateway.http.dispatch import MethodNotAllowed
+from gateway.iceberg_problem import iceberg_response, is_of_iceberg
 from gateway.problem import as_tidelog_error, problem_response
 from gateway.registry_problem import is_of_registry, registry_response
 from gateway.sharing_problem import is_of_sharing, sharing_response
@@ -51,7 +53,7 @@ class ProblemMiddleware:
             if begun:
                 return
             headers = {"allow": ", ".join(error.allowed)} if isinstance(error, MethodNotAllowed) else None
-            response = _answer_for(scope["path"])(error, scope.get("tidelog.request_id"), headers=headers)
+            response = _answer_for(scope)(error, scope.get("tidelog.request_id"), headers=headers)
             await response(scope, receive, send)
             # Its frames hold the request's records, and often the error itself: they would stay until a garbage collection.
             error.__traceback__ = None
@@ -59,10 +61,13 @@ class ProblemMiddleware:
             call.end()
 
 
-def _answer_for(path: str) -> Callable[..., Response]:
+def _answer_for(scope: Scope) -> Callable[..., Response]:
     """Return the form that errors have below a path: another's API has its own."""
+    path = scope["path"]
     if is_of_registry(path):
         return registry_response
+    if is_of_iceberg(path):
+        return partial(iceberg_response, path=path, method=scope["method"])
     return sharing_response if is_of_sharing(path) else problem_response
 
 

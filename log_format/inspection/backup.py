@@ -194,8 +194,8 @@ def copy_table(source: ObjectStore, target: ObjectStore, root: str, version_max:
 
 
 def _copy_files(source: ObjectStore, target: ObjectStore, root: str) -> None:
-    """Copy everything below ``root`` except the log and delayed records."""
-    apart = (layout.table_log_prefix(root), f"{root}{layout.SCHEDULED_BELOW}")
+    """Copy everything below ``root`` except the log, delayed records, and what is made anew at the next load."""
+    apart = (layout.table_log_prefix(root), f"{root}{layout.SCHEDULED_BELOW}", f"{root}{layout.ICEBERG_BELOW}")
     found = _keys(source, root)
     _copy_all(source, target, {key: size for key, size in found.items() if not key.startswith(apart)})
 

@@ -34,6 +34,7 @@ READS_ONLY |= {
     "POST /registry/subjects/{subject}",
     "POST /delta-sharing/shares/{share}/schemas/{schema}/tables/{table}/query",
 }
+READS_ONLY |= {"POST /iceberg/v1/oauth/tokens"}
 READS_ONLY |= {f"POST /registry/compatibility/subjects/{{subject}}/versions{which}" for which in ("", "/{version}")}
 
 
@@ -53,7 +54,7 @@ def test_every_call_that_changes_something_is_broken_off() -> None:
     of_access = {
         route for route in routes if " /v1/access" in route
     }  # refused with auth=off, as the simulation's gateways run
-    changing = {route for route in routes if not route.startswith("GET ")}
+    changing = {route for route in routes if not route.startswith(("GET ", "HEAD "))}
     by_threads = {"POST /v1/topics/{topic}:clone"}  # copies files by threads of its own, whose order no seed gives
     assert set(EVERY_KIND) == changing - READS_ONLY - of_gateways - of_access - by_threads
     seen: Counter[str] = Counter()

@@ -31,7 +31,7 @@ from tests.support.large_transaction import PARTITIONS, send_all, transactional
 from tests.support.left_out_formats import FORMATS, Format, framed
 from tests.support.reading_doors import DOORS, NO_DOOR, Door, Place, Records
 from tests.support.registry import record
-from tests.support.rights import http_rows, kafka_rows, registry_rows, sharing_rows
+from tests.support.rights import http_rows, iceberg_rows, kafka_rows, registry_rows, sharing_rows
 from tests.support.typed_gateway import TypedGateway, typed_on
 from tests.support.waiting import until
 from tidelog import Consumer
@@ -187,7 +187,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Place
 
 def test_each_operation_that_reads_a_topic_has_its_door() -> None:
     """Or the reason why it gives no value."""
-    rows = (*http_rows.ROWS, *registry_rows.ROWS, *sharing_rows.ROWS, *kafka_rows.ROWS)
+    rows = (*http_rows.ROWS, *registry_rows.ROWS, *iceberg_rows.ROWS, *sharing_rows.ROWS, *kafka_rows.ROWS)
     reading = {row.operation for row in rows if any(right[:2] == ("Read", "topic") for right in row.rights)}
     assert reading - {door.operation for door in DOORS} == NO_DOOR.keys()
 

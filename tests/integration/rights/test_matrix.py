@@ -11,11 +11,11 @@ from gateway.app import ROUTERS
 from gateway.kafka.calls.table import CALLS
 from gateway.routes import operations
 from gateway.routes.typed_route import TypedRoute
-from tests.support.rights import http_rows, kafka_rows, registry_rows, sharing_rows
+from tests.support.rights import http_rows, iceberg_rows, kafka_rows, registry_rows, sharing_rows
 from tests.support.rights.row import Row
 from tests.support.rights.world import DENIED, JOURNALS, NAMES, LiveGateway, Right, World
 
-ROWS = (*http_rows.ROWS, *registry_rows.ROWS, *sharing_rows.ROWS, *kafka_rows.ROWS)
+ROWS = (*http_rows.ROWS, *registry_rows.ROWS, *iceberg_rows.ROWS, *sharing_rows.ROWS, *kafka_rows.ROWS)
 
 
 def test_each_operation_has_a_row_and_each_row_an_operation() -> None:
