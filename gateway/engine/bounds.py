@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from log_format import limits
+from log_format.checkpoints.cloning import COPIES_AT_ONCE
 from log_format.journal.drain import DRAIN_BYTES_MAX
 from log_format.topic.state import TopicState
 
@@ -266,6 +267,8 @@ class EngineBounds:
     large_pause_ms: int = 500
     """First pause between two tries of a step of a large transaction; each further pause is longer by as much."""
     removes_max: int = limits.REMOVES_PER_COMMIT_MAX
+    copies_at_once: int = COPIES_AT_ONCE
+    """Number of files that a clone copies at the same time."""
     segments_behind: int = 10_000
     """Number of segments from which on a topic is behind: three quarters of an hour of flushes at the default ``flush.ms``.
     Maintenance merges them every minute or so."""

@@ -54,6 +54,7 @@ class Cloning:
         self._store = store
         self._pool = pool
         self._made = made
+        self._copies_at_once = access.bounds.copies_at_once
         self._clones: dict[tuple[str, str], CloneUnderWay] = {}
         """By source and clone; the oldest first."""
 
@@ -116,6 +117,7 @@ class Cloning:
     async def _run(self, source: str, target: str, begun: CloneUnderWay) -> ClonedTopic:
         _, at, config = begun.of
         parts = (self._store, source, target, self._clock, self._new_id)
-        cloned = await self._pool.run(partial(clone_topic, *parts, config=config, at=at, progress=begun.progress))
+        make = partial(clone_topic, *parts, config=config, at=at, copies_at_once=self._copies_at_once)
+        cloned = await self._pool.run(partial(make, progress=begun.progress))
         self._made()
         return cloned

@@ -91,6 +91,7 @@ def clone_topic(
     config: Mapping[str, ConfigValue | None],
     at: TableVersion = NEWEST,
     progress: Progress = lambda _done, _of: None,
+    copies_at_once: int = COPIES_AT_ONCE,
 ) -> ClonedTopic:
     """Make the topic ``target`` with the records that the table of ``source`` has, or had.
 
@@ -103,6 +104,7 @@ def clone_topic(
         config: settings that the new topic has differently; None: the default.
         at: the version to clone.
         progress: called after each file.
+        copies_at_once: number of concurrent copies, at least 1; with 1 no thread is started.
 
     Raises ``UnknownTopic``, ``RequestRefused`` (``TOPIC_ALREADY_EXISTS``, ``INVALID_CONFIG``, ``VERSION_GONE``, too many files),
     ``BackOff``, ``OutcomeUnknown``, ``StoreUnavailable``, ``CorruptData``.
@@ -110,7 +112,7 @@ def clone_topic(
     log = TopicLog(store, target, clock)
     for _ in range(_ATTEMPTS_MAX):
         found = _look(store, source, clock, at)
-        copies = _Copies(store, target, found.adds, new_id)
+        copies = _Copies(store, target, found.adds, new_id, copies_at_once)
         change = CloneTopic(
             name=target,
             source=found.state,
@@ -272,8 +274,9 @@ def _erase_alike(store: ObjectStore, found: _Found, log: TopicLog, clock: Clock,
 class _Copies:
     """Copies of a topic's files in another topic's directory. ``adds``: what names them there."""
 
-    def __init__(self, store: ObjectStore, target: str, adds: Sequence[Add], new_id: NewId) -> None:
+    def __init__(self, store: ObjectStore, target: str, adds: Sequence[Add], new_id: NewId, at_once: int) -> None:
         self._store = store
+        self._at_once = at_once
         self._root = layout.topic_root(target)
         self._note = f"{layout.cloning_prefix(target)}{new_id()}"
         self._paths = {add.path: _new_path(add.path, new_id) for add in adds}
@@ -316,7 +319,11 @@ class _Copies:
             self._with_all(lambda path: self._store.delete(f"{self._root}{self._paths[path]}"))
 
     def _with_all(self, work: Callable[[str], None]) -> None:
-        with ThreadPoolExecutor(COPIES_AT_ONCE, thread_name_prefix="clone") as threads:
+        if self._at_once == 1:
+            for path in self._paths:
+                work(path)
+            return
+        with ThreadPoolExecutor(self._at_once, thread_name_prefix="clone") as threads:
             waiting = iter(self._paths)
             while some := list(islice(waiting, _WAVE)):
                 for _ in threads.map(work, some):

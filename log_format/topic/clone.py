@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from log_format.delta.actions import TAG_ARCHIVE, Action, Add, Txn
@@ -88,7 +89,7 @@ class CloneTopic:
             foreign=NOTHING_FOREIGN,
             pins=(),
             archive=NO_ARCHIVE,
-            erasures=tuple(map(as_requested, self.erasures)),
+            erasures=tuple(self._within(as_requested(erasure)) for erasure in self.erasures),
             has_table_feature=state.has_table_feature or bool(self.erasures),
         )
         protocol = protocol_of(cloned.columns, has_table_feature=cloned.has_table_feature)
@@ -104,6 +105,11 @@ class CloneTopic:
                 for partition in np.flatnonzero(offsets)
             ]
         return Proposal(operation="CLONE TOPIC", actions=actions, result=None)
+
+    def _within(self, erasure: Erasure) -> Erasure:
+        """Return the request as the cloned version can have it: one that came later may be about offsets that it has not."""
+        ends = zip(erasure.ends, self.source.next_offsets.tolist(), strict=False)
+        return msgspec.structs.replace(erasure, ends=tuple(map(min, ends)))
 
 
 def cloned_add(add: Add, path: str) -> Add:

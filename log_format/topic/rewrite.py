@@ -13,7 +13,7 @@ removes (readers ignore these with ``ignoreDeletes``), but never in the adds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -78,7 +78,8 @@ class Rewrite:
         added: the new segments.
         uploaded: uploads of ``added``; None if that is empty.
         columns: typed columns of ``added``.
-        keys_compacted: partition -> offset below which all records lie that supersede the records left out of ``added``.
+        keys_compacted: partition -> offset below which all records lie that supersede the records left out of ``added``. The log
+            declares each gap in ``added`` anyway: a segment with gaps may be merged with one behind it that has none.
         changes_records: whether ``added`` has other contents of the records than the sources, so that streams are to notice.
     """
 
@@ -119,7 +120,7 @@ class Rewrite:
         ]
         actions += [
             Txn(app_id=f"{KEYS_COMPACTED_APP_ID}{partition}", version=offset, last_updated=now_ms)
-            for partition, offset in self.keys_compacted.items()
+            for partition, offset in self._gaps_below(kept).items()
             if offset > state.keys_compacted[partition]
         ]
         return Proposal(
@@ -128,6 +129,14 @@ class Rewrite:
             result=RewriteOutcome.COMMITTED,
             segment=self.uploaded if kept else None,
         )
+
+    def _gaps_below(self, kept: Iterable[NewSegment]) -> dict[int, int]:
+        """Return, by partition, the offset below which the log is to say that records may be missing."""
+        below = dict(self.keys_compacted)
+        for run in (new.run for new in kept):
+            if run.record_count != run.end_offset - run.base_offset:
+                below[run.partition] = max(run.end_offset, below.get(run.partition, 0))
+        return below
 
     def _fits(self, state: TopicState) -> bool:
         """Return whether all sources are in the table, and no other segment has offsets between theirs."""

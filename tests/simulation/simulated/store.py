@@ -24,13 +24,15 @@ LIST_PAGE_KEYS = 7
 
 
 class Server:
-    """The store itself. ``on_written`` is told of each object that appears, in the step in which it does."""
+    """The store itself. ``on_written`` is told of each object that appears, in the step in which it does; ``on_deleted``, of each
+    that is deleted."""
 
     def __init__(self, scheduler: Scheduler, *, lists_from_key: bool = True) -> None:
         clock = MachineClock(scheduler, Machine("server"))
         self.objects = MemoryStore("simulated", clock=clock, lists_from_key=lists_from_key)
         self.down_until_ms = 0
         self.on_written: Callable[[str, bytes], None] = lambda key, data: None
+        self.on_deleted: Callable[[str], None] = lambda key: None
         self.seen: Counter[str] = Counter()
         """What happened how often, so that a test can show that it did happen."""
 
@@ -44,6 +46,10 @@ class Server:
 
     def copy_if_absent(self, source: str, target: str) -> None:
         self.put_if_absent(target, self.objects.get(source))
+
+    def delete(self, key: str) -> None:
+        self.objects.delete(key)
+        self.on_deleted(key)
 
 
 class Client:
@@ -82,7 +88,7 @@ class Client:
         self._request("copy_if_absent", target, lambda: self._server.copy_if_absent(source, target), writes=True)
 
     def delete(self, key: str) -> None:
-        self._request("delete", key, lambda: self._server.objects.delete(key), writes=True)
+        self._request("delete", key, lambda: self._server.delete(key), writes=True)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         while True:

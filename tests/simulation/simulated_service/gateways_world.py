@@ -151,7 +151,7 @@ class GatewaysWorld(World):
                 return reply.status == 200
             self.think()
 
-    def delete(self, topic: str) -> None:
+    def delete(self, topic: str, query: str = "") -> None:
         """Delete the topic that is there. Behind a lost answer look, and ask again where it is the same one."""
         path = f"/v1/topics/{topic}"
         meant: str | None = None
@@ -162,7 +162,7 @@ class GatewaysWorld(World):
                 meant = meant or found_id
                 if found_id is None or found_id != meant:
                     return
-                reply = self.network.call(self.rng.choice(self.services), "DELETE", path)
+                reply = self.network.call(self.rng.choice(self.services), "DELETE", f"{path}{query}")
                 if isinstance(reply, Reply) and reply.status in {204, 404}:
                     return
             self.think()

@@ -1,11 +1,11 @@
-"""Programs of maintenance: rounds of the real job, which drain what gateways left, merge, compact keys and give older records
-their columns."""
+"""Programs of maintenance: rounds of the real job, which drain what gateways left, merge, compact keys, give older records their
+columns, and whatever else a topic needs."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from compaction.job import Job
 from compaction.policy import Policy
@@ -18,7 +18,11 @@ from tests.simulation.simulated.scheduler import Machine, MachineClock, Schedule
 
 
 class Maintainer:
-    """One process of maintenance on its machine. ``told``: what it did, how often."""
+    """One process of maintenance on its machine.
+
+    ``topics``: those that it maintains; none: all. ``collects``: in which share of its rounds it deletes what nobody needs.
+    ``told``: what it did, how often.
+    """
 
     def __init__(
         self,
@@ -26,7 +30,8 @@ class Maintainer:
         store: ObjectStore,
         machine: Machine,
         *,
-        topic: str,
+        topics: Sequence[str],
+        collects: float,
         new_id: Callable[[], str],
         rng: random.Random,
         told: Counter[str],
@@ -36,6 +41,7 @@ class Maintainer:
         """When the round under way began; None: there is none."""
         self._scheduler = scheduler
         self._told = told
+        self._collects = collects
         self._job = Job(
             store=store,
             workers=LocalWorkers(store, new_id=new_id),
@@ -43,9 +49,9 @@ class Maintainer:
             report=self,
             policy=Policy(
                 flushed_min=2, sources_max=3, fan_in=2, quiet_fan_in=2, idle_ms=1, dirty_ratio=0.1,
-                target_bytes=rng.choice((16_000, 1 << 20)),
+                target_bytes=rng.choice((16_000, 1 << 20)), deletes_at_once=1,
             ),
-            only=[topic],
+            only=topics,
             new_id=new_id,
         )  # fmt: skip
 
@@ -53,13 +59,13 @@ class Maintainer:
         """Do rounds until all is over."""
         while not is_over():
             self._scheduler.sleep_ms(rng.randrange(1, 5 * profile.think_ms_max))
-            self.run_round()
+            self.run_round(collect=bool(self._collects) and rng.random() < self._collects)
 
-    def run_round(self) -> Totals | None:
+    def run_round(self, *, collect: bool = False) -> Totals | None:
         """Do one round; None where it failed as a whole."""
         self.began_ms = self._scheduler.now_ms
         try:
-            totals = self._job.run_round(collect=False)
+            totals = self._job.run_round(collect=collect)
         except StoreError:
             return None
         finally:

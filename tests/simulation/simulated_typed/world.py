@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 from tests.simulation.simulated import faults
@@ -57,6 +57,10 @@ LARGE = replace(EVENTFUL, staged_names_max=0, transaction_piece_bytes=1)
 
 class TypedWorld(GatewaysWorld):
     """A topic, its subjects and their clients. Some gateways apply each transaction as a large one."""
+
+    MAINTAINED: ClassVar[Sequence[str]] = (TOPIC,)
+    COLLECTS: ClassVar[float] = 0.0
+    """As ``Maintainer`` takes them."""
 
     def __init__(self, rng: random.Random, profile: Profile) -> None:
         super().__init__(rng, Faults(rng, profile))
@@ -128,7 +132,8 @@ class TypedWorld(GatewaysWorld):
             self.scheduler,
             self.client(machine),
             machine,
-            topic=TOPIC,
+            topics=self.MAINTAINED,
+            collects=self.COLLECTS,
             new_id=self._new_id,
             rng=self.rng,
             told=self.told,

@@ -18,9 +18,11 @@ from log_format.checkpoints.cloning import NEWEST, ClonedTopic, TableVersion, cl
 from log_format.checkpoints.pinned_versions import keep_version
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
+from log_format.cluster.identity import load_cluster
 from log_format.delta.actions import Add
 from log_format.delta.committer import Committer
 from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreUnavailable, UnknownTopic
+from log_format.ids import random_id
 from log_format.inspection.verify import verify_topic
 from log_format.records.erasing import Matcher, digest_of
 from log_format.store import ObjectInfo
@@ -257,6 +259,21 @@ def test_an_older_version_is_cloned_with_what_is_erased_since(bench: Maintenance
         assert read_all(bench, name) == records != read_all(bench, "t")
         assert [erasure.erasure_id for erasure in made.state.erasures] == ["since"]
         assert made.state.pins == ()
+
+
+def test_an_older_version_is_cloned_before_a_request_about_more(bench: MaintenanceBench) -> None:
+    """A request that came after the cloned version is about offsets that the clone has not: maintenance carries it out in the
+    clone for those that it has."""
+    version = bench.log.refresh().version
+    bench.append((0, b"k4", b"later"), (1, b"k4", b"later"))
+    wanted = (Matcher(digest_of(load_cluster(bench.store, random_id).producer_key, b"k4")),)
+    asked = Erasure(erasure_id="since", requested_ms=0, wanted=wanted)
+    bench.commit(RequestErasure(topic_id=bench.log.state.existing_id, erasure=asked))
+    clone(bench, at=TableVersion(number=version))
+    assert not bench.job().run_round(collect=False).failed_topics
+    state = TopicLog(bench.store, "copy", bench.clock).refresh()
+    assert [erasure.is_rewritten for erasure in state.erasures] == [True]
+    assert read_all(bench, "copy")[0][-1] == (4, None)
 
 
 def test_versions_that_can_not_be_cloned(bench: MaintenanceBench) -> None:

@@ -229,6 +229,32 @@ def test_gaps_are_no_damage(bench: MaintenanceBench) -> None:
     bench.assert_whole()
 
 
+def test_a_segment_with_gaps_is_merged_with_one_behind_it(bench: MaintenanceBench) -> None:
+    """Then the log declares the gaps within the merged one's offsets, too: ``tidelog verify`` finds no damage."""
+    ask(bench, b"anna", keep="nothing")
+    for number in range(4):
+        bench.append((0, b"bo", b"more-%d" % number), (1, b"bo", b"more-%d" % number))
+        bench.job().run_round(collect=False)
+    merged, *_ = bench.log.refresh().manifest.runs(0)
+    assert merged.end_offset > 3, "erased in [0, 3), and merged with what came later"
+    assert read_all(bench)[0][:2] == [(1, b"bo-1"), (2, b"bo-2")]
+    bench.assert_whole()
+
+
+def test_a_request_ends_while_rows_stay_in_the_table(bench: MaintenanceBench) -> None:
+    """The archive's files are in the table, and hold nothing back."""
+    bench.commit(AlterTopic(partition_count=None, config={"retention.ms": HOUR_MS, "table.retention.ms": -1}))
+    ask(bench, b"anna")
+    bench.job().run_round(collect=True)
+    bench.clock.pass_ms(26 * HOUR_MS)
+    bench.append((0, b"c", b"young"), (1, b"c", b"young"))
+    for _ in range(2):
+        bench.job().run_round(collect=True)
+        bench.clock.pass_ms(2 * HOUR_MS)
+    assert bench.log.refresh().archive.segment_count
+    assert not bench.log.state.erasures
+
+
 def test_erasing_twice_reads_but_writes_nothing(bench: MaintenanceBench) -> None:
     """What has nothing left is not rewritten; requests of one day share one pass."""
     ask(bench, b"anna")
