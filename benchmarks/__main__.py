@@ -61,6 +61,7 @@ PROGRAMS: Final = {
     "topics": "topics.topics",
     "pace": "pace.pace",
     "collect-kills": "collect.kills",
+    "erase": "maintenance.erasing",
     "one-copy": "typed.one_copy",
 }
 """Benchmarks with options of their own, and the modules whose ``main(arguments)`` runs them."""

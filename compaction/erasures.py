@@ -1,6 +1,6 @@
 """Carrying out a topic's requests to erase (docs/decisions/108-erasure.md): rewrites, then the end of every older object.
 
-1. All open requests share one pass over the segments that have records of before them.
+1. All open requests share one pass over the segments that have records of before them, of which filters rule out most.
 2. A request is done only when each such segment at the head was read and had nothing of it. Other rewrites that are committed
    meanwhile are read again in the same round.
 3. What left the table until then goes ``erase.grace.ms`` later, whatever other retentions say. A request is over when nothing
@@ -17,9 +17,11 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from compaction.archive_erasures import ArchiveErasures, Erased, archived_set, segment_batches
+from compaction.filtered_segments import FilteredSegments, Reads, Suspect
 from compaction.merge_plan import RewriteReason
 from compaction.path_set import PathSet
 from compaction.report import Reporter, Totals
@@ -51,12 +53,14 @@ CLOCKS_APART_MS: Final = 60_000
 
 
 class _Pass(NamedTuple):
-    """One pass: the state that it was planned at, the requests, the cluster's key, and where to count."""
+    """One pass: the state that it was planned at, the requests, the cluster's key, what to count, and filters of segments."""
 
     state: TopicState
     wanted: Sequence[Erasure]
     secret: bytes
     totals: Totals
+    filtered: FilteredSegments
+    reads: Reads
 
 
 Look = Callable[[], tuple[TopicState, pa.Table]]
@@ -159,13 +163,14 @@ class ErasureUpkeep:
     def _carry_out(self, wanted: Sequence[Erasure], look: Look, totals: Totals) -> None:
         secret = load_cluster(self._store, self._new_id).producer_key
         clean: set[str] = set()
-        archive = ArchiveErasures(self._store, self._topic)
+        archive, reads = ArchiveErasures(self._store, self._topic), Reads()
+        filtered = FilteredSegments(self._store, self._topic, wanted, secret)
         names = [one.erasure_id for one in wanted]
         for _ in range(PASSES_MAX):
             state, reconciled = look()
             if state.topic_id is None:
                 return
-            round_ = _Pass(state, wanted, secret, totals)
+            round_ = _Pass(state, wanted, secret, totals, filtered, reads)
             archive_version: int | None = state.archive.version
             if state.archive.segment_count:
                 archive_version = archive.run(state, self._clock.now_ms(), partial(self._erase, round_))
@@ -186,19 +191,25 @@ class ErasureUpkeep:
                     topic_id=state.existing_id, erasure_ids=names, clean=clean, archive_version=archive_version
                 )
                 if self._committer.commit(finish).result:
-                    read = {"segments_read": len(clean), "archived_read": archive.read_count}
-                    self._report.event("erased", topic=self._topic, erasures=len(names), **read)
+                    self._report.event("erased", topic=self._topic, erasures=len(names), **reads.as_dict())
                     return
-        self._report.event("erasing goes on", topic=self._topic, erasures=len(names), segments_read=len(clean))
+        self._report.event("erasing goes on", topic=self._topic, erasures=len(names), **reads.as_dict())
 
     def _erase(self, round_: _Pass, some: Sequence[LiveSegment], archive_version: int | None = None) -> Erased:
         """Erase in these segments, in one commit. ``archive_version``: that of the archive in which they are; None: they are in
         the log."""
         started_ms = self._clock.monotonic_ms()
         is_archived = archive_version is not None
-        tasks = [self._task(number, live, round_, is_archived=is_archived) for number, live in enumerate(some)]
-        results = list(self._workers.rewrite(tasks))
-        clean = {some[done.number].segment.path for done in results if done.is_unchanged}
+        suspects = round_.filtered.suspects(some, round_.reads)
+        tasks = [self._task(number, one, round_, is_archived=is_archived) for number, one in enumerate(suspects)]
+        results = list(self._workers.rewrite(tasks)) if tasks else []
+        clean = {one.segment.path for one in some}
+        for done in results:
+            suspect = suspects[done.number]
+            if not done.is_unchanged or suspect.row_groups is None:
+                round_.reads.whole_segment(suspect.live.segment.size_bytes)
+            if not done.is_unchanged:
+                clean.discard(suspect.live.segment.path)
         changed = [one for one in results if not one.is_unchanged]
         if not changed:
             return Erased(clean, archive_version)
@@ -215,8 +226,8 @@ class ErasureUpkeep:
         clean |= {segment.path for segment in added}
         return Erased(clean, committed.state.archive.version if is_archived else None)
 
-    def _task(self, number: int, live: LiveSegment, round_: _Pass, *, is_archived: bool) -> RewriteTask:
-        state = round_.state
+    def _task(self, number: int, suspect: Suspect, round_: _Pass, *, is_archived: bool) -> RewriteTask:
+        state, live = round_.state, suspect.live
         partitions = {run.partition for run in live.runs}
         keeps_all = is_archived or state.config.table_retention.keeps_archive
         return RewriteTask(
@@ -230,6 +241,7 @@ class ErasureUpkeep:
             now_ms=self._clock.now_ms(),
             erasures=tuple(round_.wanted),
             secret=round_.secret,
+            row_groups=suspect.row_groups,
         )
 
     def _change(
@@ -334,7 +346,8 @@ class ErasureUpkeep:
         return False
 
     def _end(self, erasure: Erasure, state: TopicState) -> None:
-        gone = ErasureNote(erasure=erasure, topic_id=state.existing_id, gone_ms=self._clock.now_ms())
+        kept = msgspec.structs.replace(erasure, hidden_hashes=())
+        gone = ErasureNote(erasure=kept, topic_id=state.existing_id, gone_ms=self._clock.now_ms())
         replace_note(self._store, self._topic, gone)
         self._committer.commit(ForgetErasures(erasure_ids=[erasure.erasure_id]))
         self._report.event("gone", topic=self._topic, erasure=erasure.erasure_id)

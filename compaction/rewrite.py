@@ -62,6 +62,8 @@ class RewriteTask:
     """Requests to carry out, only with ``RewriteReason.ERASE``."""
     secret: bytes = field(default=b"", repr=False)
     """The cluster's key, by which they name keys."""
+    row_groups: tuple[int, ...] | None = None
+    """The row groups of the one source that may have anything to erase; None: any of them."""
 
     @property
     def record_count(self) -> int:
@@ -140,7 +142,7 @@ def _has_any(store: ObjectStore, task: RewriteTask) -> bool:
     return any(
         erase_records(table, task.erasures, task.secret).counts
         for source in task.sources
-        for table in scan_segment(store, task.topic, source.segment)
+        for table in scan_segment(store, task.topic, source.segment, row_groups=task.row_groups)
     )
 
 
@@ -214,6 +216,7 @@ def _put(
             run=written.runs[0],
             modification_time_ms=max(source.modification_time_ms for source in sources),
             rewritten=_describe_rewrite(task, sources, tombstones[partition]),
+            filters=written.filters,
             columns=replace(written.statistics, judged=tuple(sorted(judged.union(written.statistics.judged)))),
         )
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import statistics
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +31,7 @@ from log_format.checkpoints.archive_rows import named_adds
 from log_format.checkpoints.checkpoint import open_checkpoint
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
+from log_format.delta.actions import Add
 from log_format.delta.checkpoint_file import encode_checkpoint_pieces
 from log_format.delta.checkpoint_schema import ADD, SCHEMA, conforming
 from log_format.segments.run import Run, SegmentRef
@@ -148,33 +150,45 @@ def _fill(store: Any, name: str, archived_count: int) -> WrittenTopic:
     version = topic.log.state.version
     checkpoint.write_checkpoint(store, name, version, now_ms)
     if archived_count:
-        _enlarge(store, layout.topic_root(name), version, archived_count)
+        enlarge(store, layout.topic_root(name), version, _made_up(archived_count))
     return topic
 
 
-def _enlarge(store: Any, root: str, version: int, count: int) -> None:
-    """Replace the checkpoint's archive of one segment by one of ``count``."""
+def enlarge(store: Any, root: str, version: int, adds: Iterable[Add]) -> None:
+    """Replace the archive of one segment in the checkpoint of ``version`` by one that ``adds`` name."""
     opened = open_checkpoint(store, root, version)
     assert opened is not None
     assert opened.archive.segment_count == 1
-    pieces = (_rows(first, min(first + _PIECE, count)) for first in range(0, count, _PIECE))
-    data, row_count = encode_checkpoint_pieces(pieces, {})
+    size_bytes = 0
+
+    def pieces() -> Iterator[pa.Table]:
+        nonlocal size_bytes
+        left = iter(adds)
+        while some := list(islice(left, _PIECE)):
+            size_bytes += sum(add.size for add in some)
+            yield _rows(some)
+
+    data, row_count = encode_checkpoint_pieces(pieces(), {})
     store.put(layout.table_checkpoint_part_key(root, version, 2), data)
     whole = opened.file.read(None, with_tombstones=True)
-    metadata = {**whole.schema.metadata, ARCHIVE_KEY: msgspec.json.encode([row_count, row_count * 1_000])}
+    metadata = {**whole.schema.metadata, ARCHIVE_KEY: msgspec.json.encode([row_count, size_bytes])}
     is_removed = whole.column("remove").is_valid()
     parts = [whole.filter(pc.invert(is_removed)), whole.filter(is_removed)]
     data, _ = encode_checkpoint_pieces(map(conforming, parts), metadata)
     store.put(layout.table_checkpoint_part_key(root, version, 1), data)
 
 
-def _rows(first: int, end: int) -> pa.Table:
-    """Return rows of made-up archived segments."""
-    rows = []
-    for number in range(first, end):
+def _made_up(count: int) -> Iterator[Add]:
+    """Yield the ``add`` of archived segments that are not in the store."""
+    for number in range(count):
         segment = SegmentRef(layout.compacted_path(uuid.uuid4().hex), 1_000, 500, number)
         run = Run(0, number, number + 1, 1, 400, number, number)
-        add = archived(add_segment(segment, [run], modification_time_ms=number, data_change=False))
+        yield archived(add_segment(segment, [run], modification_time_ms=number, data_change=False))
+
+
+def _rows(some: Iterable[Add]) -> pa.Table:
+    rows = []
+    for add in some:
         row = {"path": add.path, "partitionValues": [], "size": add.size, "modificationTime": add.modification_time}
         rows.append({**row, "dataChange": False, "stats": add.stats, "tags": list((add.tags or {}).items())})
     adds = pa.array(rows, ADD)

@@ -16,11 +16,13 @@ from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused
 from log_format.records.erasing import Matcher, digest_of
 from log_format.store import ObjectStore
 from log_format.topic.erasure_changes import RequestErasure
-from log_format.topic.erasures import Erasure, note_key
+from log_format.topic.erasures import Erasure, hide_hash, note_key
 from log_format.topic.state import TopicState
 
 FINISHED_SHOWN_MAX: Final = 100
 """Number of finished requests that a list shows, the newest ones: each is an object to read."""
+HASHED_BYTES_MAX: Final = 64 * 1024
+"""Most bytes of a request's keys that are hashed for filters, which takes some 10 ms; with more, segments are read whole."""
 
 
 class ShownErasure(NamedTuple):
@@ -62,12 +64,14 @@ class Erasures:
         secret = await self._ids.cluster_key()
         wanted = [Matcher(digest_of(secret, key)) for key in keys]
         wanted += [Matcher(digest_of(secret, value, header), header) for header, value in headers]
+        hashed = dict.fromkeys(keys if sum(map(len, keys)) <= HASHED_BYTES_MAX else ())
         now_ms = self._access.clock.now_ms()
         erasure = Erasure(
             erasure_id=f"e{now_ms:012x}-{self._access.new_id()}",
             requested_ms=now_ms,
             wanted=tuple(dict.fromkeys(wanted)),
             before_ms=before_ms,
+            hidden_hashes=tuple(hide_hash(secret, key) for key in hashed),
             keep="key" if state.config.choice("erase.keep") == "key" else "nothing",
         )
         change = RequestErasure(topic_id=state.existing_id, erasure=erasure)

@@ -2,8 +2,8 @@
 
 1. Each partition has every offset from the log start to the next offset, once. Gaps are allowed only below the offset up to which
    keys were compacted.
-2. Each segment in the table is in the store, with the size, footer and checksums in its commit and its footer. Its records are
-   those of its runs: partition, offsets, count, stored bytes, smallest and largest timestamp.
+2. Each segment in the table is in the store, with the size, footer, filters and checksums in its commit and its footer. Its
+   records are those of its runs: partition, offsets, count, stored bytes, smallest and largest timestamp.
 3. What each ``add`` says to other readers is right: its ``stats``, and a ``modificationTime`` that grows with the offsets.
 4. Tidelog's commits have unique ids, back to the newest checkpoint: a committer recognizes its own commit by its id.
 5. What only the topic's journal has continues where its own table ends, and is there (``inspection.journal``).
@@ -16,6 +16,7 @@ about one version of it.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,10 +40,12 @@ from log_format.inspection.journal import VerifiedTail, verify_tail
 from log_format.inspection.pins import verify_pins
 from log_format.journal.state import JournalState
 from log_format.segments.footer import Footer, check_magic, decode_footer
+from log_format.segments.key_filters import KeyFilters
 from log_format.segments.run import Run, SegmentRef
 from log_format.segments.segment import decode_row_group
 from log_format.store import ObjectStore
 from log_format.topic.archive import Archive
+from log_format.topic.segment_tags import TAG_FILTERS, decode_filters
 from log_format.topic.state import TopicState
 
 Progress = Callable[[int, int], None]
@@ -113,11 +116,11 @@ def verify_topic(
     state, segments = log.state, log.segments
     tail = verify_tail(store, state, journal)
     verification = _Verification(state)
-    for index, ((segment, runs), stats) in enumerate(zip(segments, log.stats, strict=True)):
+    for index, ((segment, runs), stats, filters) in enumerate(zip(segments, log.stats, log.filters, strict=True)):
         if progress is not None:
             progress(index, len(segments))
         verification.add_segment(segment, runs)
-        _verify_segment(store, topic, segment, runs, verification)
+        _verify_segment(store, topic, segment, runs, verification, filters=filters)
         if (wrong := check_statistics(stats, runs)) is not None:
             verification.note_damage(segment, f"The statistics of segment {segment.path} {wrong}.")
     for segment, partition in find_times_going_back(segments, log.times_ms):
@@ -206,6 +209,7 @@ class _Log:
     segments: list[tuple[SegmentRef, list[Run]]]
     """Segments of the log, then those of the archive."""
     stats: list[str | None]
+    filters: list[KeyFilters | None]
     times_ms: list[int]
     removed: set[str]
     """Paths of tombstones."""
@@ -260,6 +264,11 @@ def _read_log(store: ObjectStore, topic: str, clock: Clock) -> _Log:
             state=state,
             segments=[*segments, *archived],
             stats=[text for each in adds for text in pc.struct_field(each, "stats").to_pylist()],
+            filters=[
+                decode_filters("", tag)
+                for each in adds
+                for tag in pc.map_lookup(pc.struct_field(each, "tags"), TAG_FILTERS, "first").to_pylist()
+            ],
             times_ms=[time for each in adds for time in pc.struct_field(each, "modificationTime").to_pylist()],
             removed=checkpoint.removed_paths(table),
             id_problems=list(_id_problems(ids)),
@@ -306,7 +315,13 @@ def _listed_paths(store: ObjectStore, topic: str, clock: Clock) -> set[str]:
 
 
 def _verify_segment(
-    store: ObjectStore, topic: str, segment: SegmentRef, runs: list[Run], verification: _Verification
+    store: ObjectStore,
+    topic: str,
+    segment: SegmentRef,
+    runs: list[Run],
+    verification: _Verification,
+    *,
+    filters: KeyFilters | None,
 ) -> None:
     key = f"{layout.topic_root(topic)}{segment.path}"
     try:
@@ -324,6 +339,10 @@ def _verify_segment(
             )
             verification.note_damage(segment, f"Segment {segment.path} holds other runs than its commit says: {other}.")
             return
+        if filters is not None and filters.crc32 != zlib.crc32(
+            store.get_range(key, filters.start, segment.footer_start)
+        ):
+            verification.note_damage(segment, f"The filters on keys of segment {segment.path} do not match the log.")
         for index, group in enumerate(footer.row_groups):
             records = decode_row_group(footer, index, store.get_range(key, group.start, group.end))
             offsets = records.column("offset").to_numpy()

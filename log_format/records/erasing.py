@@ -42,6 +42,11 @@ def digest_of(secret: bytes, value: bytes, header: str | None = None) -> str:
     return hmac.digest(secret, _DOMAIN + what + value, "sha256").hex()[:DIGEST_DIGITS]
 
 
+def mask_of(secret: bytes, digest: str) -> int:
+    """Return 64 bits that nobody knows who has the digest of a key but not the cluster's key."""
+    return int.from_bytes(hmac.digest(secret, _DOMAIN + b"filter\0" + digest.encode(), "sha256")[:8], "big")
+
+
 def find_matches(records: pa.Table, wanted: Iterable[Matcher], secret: bytes) -> Rows:
     """Return which records match any of ``wanted``: a mask, one element for each record of ``RECORD_SCHEMA``."""
     found = np.zeros(records.num_rows, np.bool_)

@@ -8,7 +8,8 @@ A segment of a typed topic may leave values out (``log_format/records/left_out.p
 upper bound of their bytes for each row group, and readers make them of the columns.
 
 A footer is checked against the CRC-32 in the log before anything in it is used, and then for contradictions. Row groups follow
-each other without a gap from byte 4 to the footer. Each has records of one partition. They are sorted by partition and offset.
+each other without a gap from byte 4 to the footer, or to filters that the footer names (``key_filters``). Each has records of one
+partition. They are sorted by partition and offset.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from log_format.errors import CorruptData
+from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns, record_schema, typed_columns
 from log_format.segments.run import SegmentRef
 
 MAGIC: Final = b"PAR1"
 ROW_GROUPS_KEY: Final = b"tidelog.row_groups"
 LEFT_OUT_KEY: Final = b"tidelog.left_out"
+_KEY_COLUMN: Final = RECORD_SCHEMA.get_field_index("key")
 TRAILER_BYTES: Final = 8
 """Size of the object's last bytes: the length of the metadata, 4 bytes little-endian, and the magic."""
 
@@ -134,6 +137,19 @@ def row_groups_metadata(rows: Sequence[Sequence[int]], left_out: Sequence[int]) 
     return found | {LEFT_OUT_KEY: msgspec.json.encode(left_out)} if any(left_out) else found
 
 
+def filter_ranges(metadata: Any) -> list[tuple[int, int]] | None:
+    """Return where the filter on ``key`` of each row group is, as ``[start, end)``; None if one has none, or pyarrow is too old
+    to tell."""
+    found = []
+    for index in range(metadata.num_row_groups):
+        column = metadata.row_group(index).column(_KEY_COLUMN)
+        start, length = (getattr(column, f"bloom_filter_{name}", None) for name in ("offset", "length"))
+        if start is None or length is None:
+            return None
+        found.append((start, start + length))
+    return found
+
+
 def check_magic(head: bytes | memoryview, ref: SegmentRef) -> None:
     """Check the first four bytes of the object. Raises ``CorruptData``."""
     if head[: len(MAGIC)] != MAGIC:
@@ -185,9 +201,17 @@ def _row_groups(metadata: Any, ref: SegmentRef, left_out: Sequence[int]) -> tupl
             raise_corrupt(ref, f"its footer contradicts itself in row group {index}")
         position, before = group.end, (group.partition, group.end_offset)
         groups.append(group)
-    if position != ref.footer_start:
+    if position != ref.footer_start and not _are_filters(metadata, position, ref.footer_start):
         raise_corrupt(ref, f"its row groups end at {position}, its footer starts at {ref.footer_start}")
     return tuple(groups)
+
+
+def _are_filters(metadata: Any, start: int, end: int) -> bool:
+    """Return whether the filters that the footer names fill ``[start, end)``, in order."""
+    ranges = filter_ranges(metadata)
+    if ranges is None:
+        return start < end and not hasattr(metadata.row_group(0).column(_KEY_COLUMN), "bloom_filter_offset")
+    return [start, *(each[1] for each in ranges)] == [*(each[0] for each in ranges), end]
 
 
 def _is_plausible(group: RowGroup) -> bool:

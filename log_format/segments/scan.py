@@ -6,7 +6,7 @@ adjacent row groups. Everything is verified as in ``reader``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -21,7 +21,12 @@ from log_format.store import ObjectStore
 
 
 def scan_segment(
-    store: ObjectStore, topic: str, segment: SegmentRef, *, span_bytes_max: int = READ_SPAN_BYTES_MAX
+    store: ObjectStore,
+    topic: str,
+    segment: SegmentRef,
+    *,
+    row_groups: Sequence[int] | None = None,
+    span_bytes_max: int = READ_SPAN_BYTES_MAX,
 ) -> Iterator[pa.Table]:
     """Yield the records, sorted by partition and offset, a few row groups at a time: ``RECORD_SCHEMA``, and the segment's typed
     columns.
@@ -30,13 +35,14 @@ def scan_segment(
         store: where the segment is.
         topic: the segment's topic.
         segment: the segment.
+        row_groups: indices of those to read, in their order; None for all.
         span_bytes_max: limit of a request, and of what is decoded as one table, unless a row group alone is larger.
 
     Raises ``CorruptData`` (also if the segment is missing), ``StoreUnavailable``.
     """
     key = f"{topic_root(topic)}{segment.path}"
     try:
-        if segment.size_bytes <= span_bytes_max:
+        if segment.size_bytes <= span_bytes_max and row_groups is None:
             body = memoryview(read_segment(store, key, segment))
             check_magic(body, segment)
             footer = decode_footer(body[segment.footer_start :], segment)
@@ -44,7 +50,7 @@ def scan_segment(
                 yield decode_row_groups(footer, piece, body[: footer.row_groups[piece.stop - 1].end], with_typed=True)
             return
         footer = read_footer(store, key, segment)
-        for span in _spans(footer, span_bytes_max):
+        for span in _spans(footer, span_bytes_max, row_groups):
             start, end = footer.row_groups[span.start].start, footer.row_groups[span.stop - 1].end
             body = memoryview(store.get_range(key, start, end))
             for piece in _decodable(footer, span, span_bytes_max):
@@ -54,9 +60,19 @@ def scan_segment(
         raise CorruptData(missing_text(segment), topic=topic, segment=segment.path) from None
 
 
-def _spans(footer: Footer, bytes_max: int) -> Iterator[range]:
+def _spans(footer: Footer, bytes_max: int, chosen: Sequence[int] | None) -> Iterator[range]:
     """Yield spans of adjacent row groups of at most ``bytes_max`` stored bytes, but at least one row group."""
-    return _group_by_size(range(len(footer.row_groups)), lambda index: footer.row_groups[index].size_bytes, bytes_max)
+    for adjacent in [range(len(footer.row_groups))] if chosen is None else _adjacent(chosen):
+        yield from _group_by_size(adjacent, lambda index: footer.row_groups[index].size_bytes, bytes_max)
+
+
+def _adjacent(indices: Sequence[int]) -> Iterator[range]:
+    """Yield the runs of numbers that follow each other."""
+    first = 0
+    for at, index in enumerate(indices):
+        if at + 1 == len(indices) or indices[at + 1] != index + 1:
+            yield range(indices[first], index + 1)
+            first = at + 1
 
 
 def _decodable(footer: Footer, span: range, bytes_max: int) -> Iterator[range]:

@@ -2,13 +2,15 @@
 
 For rewriting, where the decoded input may be much larger than memory allows. A row group is encoded as soon as it has
 ``ROW_GROUP_BYTES_MAX`` of records, so memory has the encoded object and the records of one row group. The object is a segment
-like any other (``segment``). All columns that can be compressed are, since later records are not known yet.
+like any other (``segment``), with a filter on the keys of each row group before the footer (``key_filters``). All columns that
+can be compressed are, since later records are not known yet.
 """
 
 from __future__ import annotations
 
 import io
 import zlib
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +23,13 @@ from log_format.records.size import record_bytes
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns, with_typed_columns
 from log_format.segments.column_statistics import ColumnStatistics, collect_statistics, merge_statistics
 from log_format.segments.encoding_options import streaming_options
-from log_format.segments.footer import MAGIC, row_groups_metadata
+from log_format.segments.footer import MAGIC, TRAILER_BYTES, row_groups_metadata
+from log_format.segments.key_filters import KeyFilters
 from log_format.segments.run import Run
 from log_format.segments.segment import FIXED_RECORD_BYTES, EncodedSegment
+
+_KEYS_SLACK: Final = 2
+"""A later row group may have so many times the records of the first one, and its filter makes no more errors."""
 
 
 class SegmentWriter:
@@ -81,12 +87,15 @@ class SegmentWriter:
         if not self._waiting:
             return
         records = pa.concat_tables(self._waiting).combine_chunks()
+        waiting_bytes = max(1, self.waiting_bytes)
         self._waiting, self.waiting_bytes = [], 0
         self._nbytes += records.nbytes
         if self._writer is None:
-            self._writer = pq.ParquetWriter(
-                self._sink, records.schema, **streaming_options(records, compression=self._compression)
+            share = min(1.0, waiting_bytes / self._row_group_bytes_max)
+            options = streaming_options(
+                records, compression=self._compression, keys_max=int(_KEYS_SLACK * records.num_rows / share)
             )
+            self._writer = pq.ParquetWriter(self._sink, records.schema, **options)
         start = max(self._sink.tell(), len(MAGIC))
         self._writer.write_table(records, row_group_size=records.num_rows)
         end = self._sink.tell()
@@ -101,18 +110,20 @@ class SegmentWriter:
         self.flush()
         if self._writer is None:
             return None
-        footer_start = self._sink.tell()
+        groups_end = self._sink.tell()
         self._writer.add_key_value_metadata(row_groups_metadata(self._rows, self._left_out))
         self._writer.close()
         data = self._sink.getvalue()
         self._sink.close()
+        footer_start = len(data) - TRAILER_BYTES - int.from_bytes(data[-TRAILER_BYTES:-4], "little")
+        filters = KeyFilters(groups_end, zlib.crc32(memoryview(data)[groups_end:footer_start]))
         partition, base_offset = self._rows[0][3:5]
         run = Run(
             partition=partition,
             base_offset=base_offset,
             end_offset=self._rows[-1][5],
             record_count=sum(row[6] for row in self._rows),
-            size_bytes=footer_start - len(MAGIC),
+            size_bytes=groups_end - len(MAGIC),
             min_timestamp_ms=min(row[7] for row in self._rows),
             max_timestamp_ms=max(row[8] for row in self._rows),
         )
@@ -123,6 +134,7 @@ class SegmentWriter:
             footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
             nbytes=self._nbytes,
             statistics=merge_statistics(self._statistics, [row[6] for row in self._rows]),
+            filters=filters if groups_end < footer_start else None,
         )
 
 

@@ -139,6 +139,7 @@ class RewriteArchived:
                 data_change=False,
                 rewritten=new.rewritten,
                 columns=new.columns,
+                filters=new.filters,
             )
             actions.append(archived(add))
         actions += [

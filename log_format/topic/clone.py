@@ -134,4 +134,5 @@ def as_requested(erasure: Erasure) -> Erasure:
         ends=erasure.ends,
         before_ms=erasure.before_ms,
         keep=erasure.keep,
+        hidden_hashes=erasure.hidden_hashes,
     )

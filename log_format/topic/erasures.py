@@ -17,7 +17,16 @@ import pyarrow as pa
 
 from log_format.errors import CorruptData
 from log_format.layout import topic_root
-from log_format.records.erasing import Matcher, Rows, are_erased, find_matches, without_contents
+from log_format.records.erasing import (
+    Matcher,
+    Rows,
+    are_erased,
+    digest_of,
+    find_matches,
+    mask_of,
+    without_contents,
+)
+from log_format.segments.key_filters import hash_key
 
 ERASURES_PROPERTY: Final = "tidelog.erasures"
 
@@ -43,11 +52,21 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rewritten_version: int | None = None
     """Version of the log from which on no segment in the table has what was asked for; None: not all are rewritten."""
     rewritten_ms: int | None = None
+    hidden_hashes: tuple[str, ...] = ()
+    """Of each key, in the order of ``wanted``, the hash by which filters of segments know it, hidden by the cluster's key
+    (``hide_hash``)."""
 
     @property
     def is_rewritten(self) -> bool:
         """Whether the table has nothing left of it."""
         return self.rewritten_version is not None
+
+    def key_hashes(self, secret: bytes) -> list[int] | None:
+        """Return the hashes of the keys that are meant (``hash_key``); None if not only keys are, or their hashes are unknown."""
+        if any(one.header is not None for one in self.wanted) or len(self.hidden_hashes) != len(self.wanted):
+            return None
+        hidden = zip(self.wanted, self.hidden_hashes, strict=True)
+        return [int(text, 16) ^ mask_of(secret, one.digest) for one, text in hidden]
 
     def concerns(self, partition: int, base_offset: int) -> bool:
         """Return whether records of a partition from ``base_offset`` on may be among those that are meant."""
@@ -71,6 +90,11 @@ class ErasedRecords:
 
     records: pa.Table
     counts: Mapping[str, int]
+
+
+def hide_hash(secret: bytes, key: bytes) -> str:
+    """Return the hash by which filters know a key, as a request has it: it tells nothing without the cluster's key."""
+    return f"{hash_key(key) ^ mask_of(secret, digest_of(secret, key)):016x}"
 
 
 def erase_records(records: pa.Table, erasures: Sequence[Erasure], secret: bytes) -> ErasedRecords:

@@ -12,13 +12,16 @@ import pyarrow.compute as pc
 
 from log_format.delta.actions import plain_path
 from log_format.delta.checkpoint_schema import select_actions
+from log_format.segments.key_filters import KeyFilters
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.segment_tags import (
+    TAG_FILTERS,
     TAG_FOOTER,
     TAG_REWRITTEN,
     TAG_RUNS,
     TAG_TYPED,
     Rewritten,
+    decode_filters,
     decode_rewritten,
     decode_segment_tags,
     decode_typed,
@@ -35,6 +38,7 @@ class LiveSegment:
     rewritten: Rewritten
     typed: tuple[str, ...] = ()
     """Typed columns by whose schemas every record was judged."""
+    filters: KeyFilters | None = None
 
     @property
     def is_flushed(self) -> bool:
@@ -56,7 +60,7 @@ def live_segments(reconciled: pa.Table) -> list[LiveSegment]:
     paths, sizes, times = (adds.field(name).to_pylist() for name in ("path", "size", "modificationTime"))
     tags = [
         pc.map_lookup(adds.field("tags"), tag, "first").to_pylist()
-        for tag in (TAG_RUNS, TAG_FOOTER, TAG_REWRITTEN, TAG_TYPED)
+        for tag in (TAG_RUNS, TAG_FOOTER, TAG_REWRITTEN, TAG_TYPED, TAG_FILTERS)
     ]
     found = []
     for path, size, time_ms, runs_tag, footer_tag, *others in zip(paths, sizes, times, *tags, strict=True):
@@ -68,6 +72,7 @@ def live_segments(reconciled: pa.Table) -> list[LiveSegment]:
                 modification_time_ms=time_ms,
                 rewritten=decode_rewritten(path, others[0]),
                 typed=decode_typed(path, others[1]),
+                filters=decode_filters(path, others[2]),
             )
         )
     return sorted(found, key=lambda live: (live.modification_time_ms, live.segment.path))

@@ -23,6 +23,7 @@ from log_format.delta.actions import Txn
 from log_format.delta.change import Proposal
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, TypedColumns
 from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistics
+from log_format.segments.key_filters import KeyFilters
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.changes import columns_actions
 from log_format.topic.segment_tags import Rewritten, add_segment, remove_segment
@@ -48,6 +49,7 @@ class NewSegment:
     modification_time_ms: int
     rewritten: Rewritten
     columns: ColumnStatistics = NO_STATISTICS
+    filters: KeyFilters | None = None
 
 
 class UploadedFile:
@@ -115,6 +117,7 @@ class Rewrite:
                 data_change=False,
                 rewritten=new.rewritten,
                 columns=new.columns,
+                filters=new.filters,
             )
             for new in kept
         ]

@@ -5,6 +5,7 @@ Tags are JSON. Readers of Delta ignore them, and checkpoints keep them:
 ``tidelog.runs``    JSON ``[[partition, base offset, end offset, records, bytes, min timestamp ms, max timestamp ms], …]``
 ``tidelog.footer``  JSON ``[position of the Parquet footer, its CRC-32]``
 ``tidelog.rewritten``  JSON ``[times merged, ms at which its keys were compacted or null, tombstones left then]``, if rewritten
+``tidelog.filters``  JSON ``[position of the filters on keys, their CRC-32]``, if there are any
 ``tidelog.typed``  JSON ``["data", "key_data"]``: the typed columns by whose schemas every record was judged, if there are any
 ``tidelog.producers``  JSON ``[[producer id, epoch, sequence, [[partition, base offset, records], …]], …]``, if there are any
 
@@ -24,6 +25,7 @@ import msgspec
 from log_format.delta.actions import Add, Remove
 from log_format.errors import CorruptData
 from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistics
+from log_format.segments.key_filters import KeyFilters
 from log_format.segments.run import Run, SegmentRef, parse_segment_path
 from log_format.topic.numbered_producers import decode_spent
 from log_format.topic.producers import StampedBatch, decode_stamps, encode_stamps
@@ -32,6 +34,7 @@ TAG_RUNS: Final = "tidelog.runs"
 TAG_FOOTER: Final = "tidelog.footer"
 TAG_PRODUCERS: Final = "tidelog.producers"
 TAG_REWRITTEN: Final = "tidelog.rewritten"
+TAG_FILTERS: Final = "tidelog.filters"
 TAG_TYPED: Final = "tidelog.typed"
 TAG_FORGOTTEN: Final = "tidelog.forgotten"
 """Tag of a commit (``commitInfo.tags``): producers unknown to the topic may have been used here if issued up to this
@@ -71,6 +74,7 @@ def add_segment(
     stamped: Sequence[StampedBatch] = (),
     rewritten: Rewritten | None = None,
     columns: ColumnStatistics = NO_STATISTICS,
+    filters: KeyFilters | None = None,
 ) -> Add:
     """Return the ``add`` of a segment, with statistics and tags.
 
@@ -82,6 +86,7 @@ def add_segment(
         stamped: the idempotent requests in the segment.
         rewritten: how a rewrite made the segment; None for a flush.
         columns: statistics of the typed columns.
+        filters: its filters on keys; None if it has none.
     """
     return Add(
         path=quote(segment.path, safe=_PATH_SAFE),
@@ -107,6 +112,7 @@ def add_segment(
             TAG_FOOTER: f"[{segment.footer_start},{segment.footer_crc32}]",
             **({TAG_PRODUCERS: encode_stamps(stamped)} if stamped else {}),
             **({TAG_REWRITTEN: _ENCODER.encode(rewritten).decode()} if rewritten is not None else {}),
+            **({TAG_FILTERS: _ENCODER.encode(filters).decode()} if filters is not None else {}),
             **({TAG_TYPED: _ENCODER.encode(columns.judged).decode()} if columns.judged else {}),
         },
     )
@@ -163,6 +169,15 @@ def decode_rewritten(path: str, tag: str | None) -> Rewritten:
     """Decode the ``tidelog.rewritten`` of an ``add``; None stands for records as flushed. Raises ``CorruptData``."""
     try:
         return Rewritten(0) if tag is None else _decode_rewritten(tag)
+    except msgspec.DecodeError as problem:
+        plain = unquote(path)
+        raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
+
+
+def decode_filters(path: str, tag: str | None) -> KeyFilters | None:
+    """Decode the ``tidelog.filters`` of an ``add``. Raises ``CorruptData``."""
+    try:
+        return None if tag is None else KeyFilters(*_FOOTER_DECODER.decode(tag))
     except msgspec.DecodeError as problem:
         plain = unquote(path)
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem

@@ -25,7 +25,7 @@ from log_format.records.erasing import Matcher, digest_of
 from log_format.topic.append import Append
 from log_format.topic.changes import AlterTopic
 from log_format.topic.erasure_changes import RequestErasure
-from log_format.topic.erasures import Erasure
+from log_format.topic.erasures import Erasure, hide_hash
 from tests.support.collected_events import CollectedEvents
 from tests.support.killed_store import Broken, KilledStore
 from tests.support.maintenance_bench import MaintenanceBench
@@ -91,11 +91,13 @@ class ErasureMachine(RuleBasedStateMachine):
         for (partition, key), value in zip(rows, values, strict=True):
             self.model[partition].append(Kept(key, value))
 
-    @rule(key=st.sampled_from(KEYS))
-    def erase(self, key: bytes) -> None:
+    @rule(key=st.sampled_from(KEYS), is_filtered=st.booleans())
+    def erase(self, key: bytes, is_filtered: bool) -> None:
         name = f"e{next(self.numbers)}"
         secret = load_cluster(self.bench.store, random_id).producer_key
-        erasure = Erasure(erasure_id=name, requested_ms=0, wanted=(Matcher(digest_of(secret, key)),))
+        wanted = (Matcher(digest_of(secret, key)),)
+        hidden = (hide_hash(secret, key),) if is_filtered else ()
+        erasure = Erasure(erasure_id=name, requested_ms=0, wanted=wanted, hidden_hashes=hidden)
         self.bench.commit(RequestErasure(topic_id=self.bench.log.refresh().existing_id, erasure=erasure))
         self.keys_of[name] = key
         for kept in (one for rows in self.model for one in rows if one.key == key):

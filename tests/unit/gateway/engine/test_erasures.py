@@ -14,10 +14,12 @@ from compaction.workers import LocalWorkers
 from gateway.engine.read_records import ReadLimits
 from log_format.checkpoints.erasure_notes import read_notes
 from log_format.clock import SystemClock
+from log_format.cluster.identity import load_cluster
 from log_format.errors import BackOff, OutcomeUnknown, RequestRefused, StoreUnavailable, UnknownTopic
 from log_format.ids import random_id
 from log_format.inspection.backup import copy_log
 from log_format.inspection.restored_erasures import EraseAgain
+from log_format.segments.key_filters import hash_key
 from log_format.stores.memory import MemoryStore
 from tests.support.collected_events import CollectedEvents
 from tests.support.engine import Gateway, make_gateway, values_of
@@ -66,6 +68,20 @@ async def test_no_old_value_is_served(mode: str) -> None:
     assert await other.engine.erasures.find("t", asked.erasure.erasure_id) == found
     await gateway.engine.drain()
     await other.engine.drain()
+
+
+async def test_a_request_by_keys_only_can_be_answered_by_filters() -> None:
+    """It has the hash of each key once; with a header, or with keys that take long to hash, it has to be looked for."""
+    objects = MemoryStore()
+    gateway = make_gateway(objects=objects)
+    await filled(gateway)
+    secret = load_cluster(objects, random_id).producer_key
+    asked = await gateway.engine.erasures.request("t", [b"anna", b"bo", b"anna"], [], None)
+    assert asked.erasure.key_hashes(secret) == [hash_key(b"anna"), hash_key(b"bo")]
+    for keys, headers in (([b"anna"], [("name", b"anna")]), ([b"k" * 70_000], [])):
+        asked = await gateway.engine.erasures.request("t", keys, headers, None)
+        assert asked.erasure.key_hashes(secret) is None
+    await gateway.engine.drain()
 
 
 async def test_memory_is_given_back() -> None:

@@ -48,7 +48,8 @@ def test_a_streamed_segment_is_a_segment(row_group_bytes_max: int) -> None:
         writer.add(piece)
     written = writer.finish()
     assert written is not None
-    assert written.runs[0] == Run(3, 0, 120, 100, written.footer_start - 4, 1000, 1119)
+    assert written.filters is not None
+    assert written.runs[0] == Run(3, 0, 120, 100, written.filters.start - 4, 1000, 1119)
     store = MemoryStore()
     store.put("topics/t/compacted/x.parquet", written.data)
     found = pa.concat_tables(scan_segment(store, "t", written.ref("compacted/x.parquet")))

@@ -1,0 +1,112 @@
+"""Which segments may have what is to be erased, by their filters on keys: most are not read any further.
+
+Filters are read by several threads, each in one request with its segment's footer. Segments without filters (those of flushes, of
+earlier releases, of an old pyarrow) may have anything, and so may all segments when a request does not name keys only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from log_format.errors import CorruptData, ObjectMissing
+from log_format.layout import topic_root
+from log_format.segments.footer import missing_text
+from log_format.segments.key_filters import as_hashes, read_filters
+from log_format.store import ObjectStore
+from log_format.topic.erasures import Erasure
+from log_format.topic.live_segments import LiveSegment
+
+READS_AT_ONCE: Final = 16
+"""Number of filters read in parallel, half of the connections that a store keeps."""
+READ_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Most bytes of filters in memory, unless those of one segment are more."""
+
+
+@dataclass(slots=True)
+class Reads:
+    """What a pass read. Segments read as a whole have no filters, or had something to erase."""
+
+    filtered: int = 0
+    """Segments whose filters were read; ``filter_bytes``: bytes of these filters and footers."""
+    filter_bytes: int = 0
+    row_groups: int = 0
+    """Row groups that were read since their filters did not rule them out; ``row_group_bytes``: their bytes."""
+    row_group_bytes: int = 0
+    whole: int = 0
+    whole_bytes: int = 0
+
+    def whole_segment(self, size_bytes: int) -> None:
+        """Count a segment that was read as a whole."""
+        self.whole += 1
+        self.whole_bytes += size_bytes
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counts by name, as a report has them."""
+        names = ("filtered", "filter_bytes", "row_groups", "row_group_bytes", "whole", "whole_bytes")
+        return {f"read_{name}": getattr(self, name) for name in names}
+
+
+class Suspect(NamedTuple):
+    """A segment that may have something to erase. ``row_groups``: indices of those that may; None: any."""
+
+    live: LiveSegment
+    row_groups: tuple[int, ...] | None
+
+
+class FilteredSegments:
+    """The filters of one topic's segments, for the same requests."""
+
+    def __init__(self, store: ObjectStore, topic: str, wanted: Sequence[Erasure], secret: bytes) -> None:
+        self._store = store
+        self._topic = topic
+        hashes = [(one, one.key_hashes(secret)) for one in wanted]
+        self._wanted = [(one, as_hashes(each)) for one, each in hashes if each is not None]
+        self._filters_apply = len(self._wanted) == len(wanted)
+
+    def suspects(self, segments: Sequence[LiveSegment], reads: Reads) -> list[Suspect]:
+        """Return those of the segments that may have something to erase. Raises ``CorruptData``, ``StoreUnavailable``."""
+        asked = [one for one in segments if self._filters_apply and one.filters is not None]
+        found = [Suspect(one, None) for one in segments if not self._filters_apply or one.filters is None]
+        if not asked:
+            return found
+        largest = max(one.segment.size_bytes - one.filters.start for one in asked if one.filters is not None)
+        with ThreadPoolExecutor(max(1, min(READS_AT_ONCE, len(asked), READ_BYTES_MAX // largest))) as pool:
+            looks = list(pool.map(self._look, asked))
+        for live, look in zip(asked, looks, strict=True):
+            assert live.filters is not None
+            reads.filtered += 1
+            reads.filter_bytes += live.segment.size_bytes - live.filters.start
+            if look.row_groups is None or look.row_groups:
+                found.append(Suspect(live, look.row_groups))
+                reads.row_groups += len(look.row_groups or ())
+                reads.row_group_bytes += look.size_bytes
+        return found
+
+    def _look(self, live: LiveSegment) -> _Look:
+        assert live.filters is not None
+        try:
+            read = read_filters(
+                self._store, f"{topic_root(self._topic)}{live.segment.path}", live.segment, live.filters
+            )
+        except ObjectMissing:
+            said = missing_text(live.segment)
+            raise CorruptData(said, topic=self._topic, segment=live.segment.path) from None
+        if read is None:
+            return _Look(None, 0)
+        footer, may_have = read
+        chosen = []
+        for index, group in enumerate(footer.row_groups):
+            for erasure, hashes in self._wanted:
+                is_early = erasure.before_ms is None or group.min_timestamp_ms < erasure.before_ms
+                if is_early and erasure.concerns(group.partition, group.base_offset) and may_have(index, hashes):
+                    chosen.append(index)
+                    break
+        return _Look(tuple(chosen), sum(footer.row_groups[index].size_bytes for index in chosen))
+
+
+class _Look(NamedTuple):
+    row_groups: tuple[int, ...] | None
+    size_bytes: int
