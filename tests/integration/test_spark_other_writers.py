@@ -10,6 +10,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from tests.support.archived_topic import RECORDS as ARCHIVED_RECORDS
+from tests.support.archived_topic import ArchivedTopic
 from tests.support.topic_writer import TopicWriter
 
 pytestmark = pytest.mark.spark
@@ -90,3 +92,21 @@ def test_deltas_kernel_reads(spark: SparkSession, table: str) -> None:
                     place = row.getInt(columns["partition"]), row.getLong(columns["offset"])
                     found.append((*place, bytes(row.getBinary(columns["value"]))))
     assert sorted(found) == [(0, 0, b"a"), (0, 1, b"c"), (1, 0, b"b")]
+
+
+def test_what_spark_did_to_an_archive_is_put_back(spark: SparkSession, tmp_path: Path) -> None:
+    """Once somebody took the writer features away Spark deletes archived rows, and writes a checkpoint that believes it. Gateways
+    don't; after a round of maintenance Spark sees every row again, and is refused again."""
+    topic = ArchivedTopic(tmp_path)
+    topic.take_guard_away()
+    spark.sql(f"DELETE FROM delta.`{topic.table}` WHERE offset IN (1, 3)")
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, topic.table).checkpoint()
+    assert spark.read.format("delta").load(topic.table).count() == len(ARCHIVED_RECORDS) - 2
+    topic.bench.append((0, b"k", b"v10"))
+    topic.upkeep(collect=True)
+    topic.assert_whole()
+    rows = spark.read.format("delta").load(topic.table).orderBy("offset").collect()
+    assert [bytes(row["value"]) for row in rows] == [*ARCHIVED_RECORDS, b"v10"]
+    with pytest.raises(Py4JJavaError, match="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"):
+        spark.sql(f"DELETE FROM delta.`{topic.table}` WHERE offset = 1")
