@@ -38,6 +38,9 @@ class Policy:
     backfill_bytes_max: int = 512 * 1024 * 1024
     """Most bytes that one topic's backfill rewrites in one round, for each worker: some tens of seconds. Then it is the other
     topics' turn, and the next round goes on."""
+    layout_bytes_max: int = 1024 * 1024 * 1024
+    """Bytes of one topic's archive after which a round lays out no more; a single rewrite may be larger. Then it is the other
+    topics' turn."""
     deletes_at_once: int = 16
     """Number of objects deleted in parallel, half of the connections that a store keeps. Each deletion from a bucket is slow, and
     an hour of flushes leaves 29,000 objects."""

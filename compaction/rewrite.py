@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 
 from compaction.fill_columns import fill_columns, open_readers, typed_names
 from compaction.merge_plan import RewriteReason
+from log_format.checkpoints.archive_rows import scan_file
 from log_format.errors import CorruptData
 from log_format.ids import NewId, random_id
 from log_format.layout import compacted_path, topic_root
 from log_format.records.left_out import are_tombstones
 from log_format.records.typed_columns import DATA, KEY_DATA, NO_TYPED_COLUMNS, TypedColumns
-from log_format.segments.scan import scan_segment
+from log_format.segments.laid_out import LaidOutWriter
 from log_format.segments.writer import SegmentWriter
 from log_format.store import ObjectStore
 from log_format.topic.config import UNTYPED, Subjects
@@ -124,11 +125,12 @@ def rewrite(
                 erased.update(done.counts)
             if readers is not None:
                 records = fill_columns(records, readers, source.typed)
-            for partition, part in _split_by_partition(records):
+            for partition, part in _split_by_partition(records) if source.layout is None else [(0, records)]:
                 if partition not in writers:
-                    writers[partition] = SegmentWriter(compression=task.compression, columns=columns)
+                    kind = SegmentWriter if source.layout is None else LaidOutWriter
+                    writers[partition] = kind(compression=task.compression, columns=columns)
                 writers[partition].add(part)
-                tombstones[partition] = tombstones.get(partition, 0) + pc.sum(are_tombstones(part)).as_py()
+                tombstones[partition] = tombstones.get(partition, 0) + (pc.sum(are_tombstones(part)).as_py() or 0)
             _limit_waiting(writers)
     was_clean = all(source.rewritten.keys_compacted_at_ms is not None for source in task.sources)
     if task.reason is RewriteReason.KEYS and was_clean and len(task.sources) == 1 and kept_count == task.record_count:
@@ -142,7 +144,7 @@ def _has_any(store: ObjectStore, task: RewriteTask) -> bool:
     return any(
         erase_records(table, task.erasures, task.secret).counts
         for source in task.sources
-        for table in scan_segment(store, task.topic, source.segment, row_groups=task.row_groups)
+        for table in scan_file(store, task.topic, source, row_groups=task.row_groups)
     )
 
 
@@ -157,7 +159,7 @@ def read_keys(store: ObjectStore, task: RewriteTask) -> Iterator[pa.Table]:
 def _scan(store: ObjectStore, task: RewriteTask, source: LiveSegment) -> Iterator[pa.Table]:
     """Yield the source's records from the log starts on. Raises ``CorruptData`` if their number differs from the log's."""
     count = 0
-    for table in scan_segment(store, task.topic, source.segment):
+    for table in scan_file(store, task.topic, source):
         count += table.num_rows
         if any(run.base_offset < task.log_starts.get(run.partition, 0) for run in source.runs):
             starts = np.zeros(1 + max(run.partition for run in source.runs), np.int64)
@@ -209,7 +211,10 @@ def _put(
             continue
         path = compacted_path(new_id())
         store.put(f"{topic_root(task.topic)}{path}", written.data)
-        sources = [source for source in task.sources if any(run.partition == partition for run in source.runs)]
+        (layout,) = {source.layout for source in task.sources}
+        sources = [
+            one for one in task.sources if layout is not None or any(run.partition == partition for run in one.runs)
+        ]
         judged = {DATA, KEY_DATA}.intersection(*({*source.typed, *filled} for source in sources))
         yield NewSegment(
             segment=written.ref(path),
@@ -218,6 +223,8 @@ def _put(
             rewritten=_describe_rewrite(task, sources, tombstones[partition]),
             filters=written.filters,
             columns=replace(written.statistics, judged=tuple(sorted(judged.union(written.statistics.judged)))),
+            other_runs=written.runs[1:],
+            layout=layout,
         )
 
 

@@ -35,7 +35,7 @@ def expired_files(
         paths.append(pc.struct_field(adds, "path"))
         sizes.append(pc.struct_field(adds, "size").to_numpy())
         times.append(pc.struct_field(adds, "modificationTime").to_numpy())
-        newest.append(_newest_timestamps(adds))
+        newest.append(newest_timestamps(adds))
     size_bytes, modified_ms, newest_ms = (np.concatenate(each) for each in (sizes, times, newest))
     order = np.argsort(modified_ms, kind="stable")
     leaves = np.full(len(order), not retention.keeps_archive)
@@ -49,7 +49,7 @@ def expired_files(
     return [ArchivedFile(path, int(size)) for path, size in zip(named, size_bytes[chosen], strict=True)]
 
 
-def _newest_timestamps(adds: pa.StructArray) -> npt.NDArray[np.int64]:
+def newest_timestamps(adds: pa.StructArray) -> npt.NDArray[np.int64]:
     """Return the largest timestamp in ms of each segment's runs."""
     newest = np.zeros(len(adds), np.int64)
     columns = decode_segment_columns(adds) if len(adds) else None

@@ -21,6 +21,7 @@ from compaction.collection import Deletion, DeletionReason, plan_segments
 from compaction.deletions import delete_all
 from compaction.erasures import ErasureUpkeep
 from compaction.key_plan import KeyCompaction, plan_key_compactions
+from compaction.layout_upkeep import LayoutUpkeep
 from compaction.log_cleanup import cleaned_below, plan_log
 from compaction.merge_plan import RewriteReason, plan_merges
 from compaction.pin_upkeep import PinUpkeep
@@ -82,6 +83,7 @@ class TopicUpkeep:
             *(store, topic, workers, self._committer), clock=clock, new_id=new_id, report=report
         )
         self._retention = RetentionUpkeep(store, self._log, self._committer, policy, report)
+        self._layout = LayoutUpkeep(store, self._log, self._committer, new_id, policy=policy, report=report)
         self._settled: tuple[int, int] | None = None
         """Version at which nothing was left to rewrite, and the time then."""
 
@@ -111,6 +113,7 @@ class TopicUpkeep:
             self._retention.run(totals, is_dry_run=self._is_dry_run)
             self._erasures.run(self._log.state, self._look, totals, is_dry_run=self._is_dry_run)
             self._rewrite(totals)
+            self._layout.run(totals, is_dry_run=self._is_dry_run)
         if collect:
             self._collect(totals, [collection.STRAYS] if strays else [])
 

@@ -15,6 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gateway.settings.settings import ENVIRONMENT_PREFIX, Settings
+from log_format.topic.cluster_columns import ColumnsSetting
 from log_format.topic.config import OWN_SETTINGS, SETTINGS, ChoiceSetting, SubjectSetting, TableRetentionSetting
 from tidelog.cli.terminal.units import in_words
 
@@ -65,6 +66,8 @@ def _topic_rows() -> list[str]:
             default, span = "", "name of a subject"
         elif isinstance(setting, TableRetentionSetting):
             default, span = f"`{setting.default}`", f"`{setting.default}`, -1 …"
+        elif isinstance(setting, ColumnsSetting):
+            default, span = "", "columns, separated by commas"
         else:
             largest = "" if setting.maximum == 2**63 - 1 else f"{setting.maximum}"
             default, span = in_words(name, setting.default), f"{setting.minimum} … {largest}".rstrip()

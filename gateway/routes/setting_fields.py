@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import WithJsonSchema
 
+from log_format.topic.cluster_columns import ColumnsSetting
 from log_format.topic.config import (
     SETTINGS,
     SUBJECT_CHARACTERS_MAX,
@@ -17,7 +18,7 @@ from log_format.topic.config import (
 
 
 def _setting_schema(
-    setting: IntegerSetting | ChoiceSetting | SubjectSetting | TableRetentionSetting,
+    setting: IntegerSetting | ChoiceSetting | SubjectSetting | TableRetentionSetting | ColumnsSetting,
 ) -> dict[str, Any]:
     default = {"default": setting.default}
     if isinstance(setting, TableRetentionSetting):
@@ -25,6 +26,8 @@ def _setting_schema(
         return {"anyOf": [{"type": "integer", "minimum": -1}, text, {"type": "null"}], **default}
     if isinstance(setting, ChoiceSetting):
         return {"type": ["string", "null"], "examples": list(setting.choices), **default}
+    if isinstance(setting, ColumnsSetting):
+        return {"type": ["string", "null"], "examples": ["timestamp", "key,timestamp", "data.user_id"], **default}
     if isinstance(setting, SubjectSetting):
         return {"type": ["string", "null"], "maxLength": SUBJECT_CHARACTERS_MAX, **default}
     number = {"type": "integer", "minimum": setting.minimum, "maximum": setting.maximum}

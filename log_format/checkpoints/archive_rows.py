@@ -1,8 +1,9 @@
-"""Reading the rows of a topic's files from its log: of the archive in pieces, and single ones as the actions that named them."""
+"""Reading the rows of a topic's files from its log: of the archive in pieces, and single ones as the actions that named them.
+And reading the files themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -14,7 +15,10 @@ from log_format.delta.actions import Add
 from log_format.delta.checkpoint_hint import read_hinted_version
 from log_format.delta.checkpoint_schema import add_of, select_actions
 from log_format.errors import log_outran_reader
+from log_format.segments.laid_out import scan_laid_out
+from log_format.segments.scan import scan_segment
 from log_format.store import ObjectStore
+from log_format.topic.live_segments import LiveSegment
 from log_format.topic.state import TopicState
 
 ResultT = TypeVar("ResultT")
@@ -63,3 +67,16 @@ def named_adds(pieces: Iterable[pa.Table], paths: Collection[str]) -> dict[str, 
         for row in adds.filter(pc.is_in(pc.struct_field(adds, "path"), wanted)).to_pylist():
             found[row["path"]] = add_of(row)
     return found
+
+
+def scan_file(
+    store: ObjectStore, topic: str, file: LiveSegment, *, row_groups: Sequence[int] | None = None
+) -> Iterator[pa.Table]:
+    """Yield the records of a file of log or archive in pieces of bounded size: ``RECORD_SCHEMA``, and the file's typed columns.
+
+    ``row_groups``: as for ``scan_segment``; of a file that is laid out all are read. Raises ``CorruptData`` (also if the file is
+    missing), ``StoreUnavailable``.
+    """
+    if file.layout is not None:
+        return scan_laid_out(store, topic, file.segment)
+    return scan_segment(store, topic, file.segment, row_groups=row_groups)

@@ -10,8 +10,8 @@
 6. Objects under ``segments/`` and ``compacted/`` that no commit names are counted. They are no damage: a flush or rewrite that
    failed leaves one, and one may be about to be committed.
 
-Memory is limited to the table's list of segments and one row group. Gateways may write the topic concurrently: the report is
-about one version of it.
+Memory is limited to the table's list of segments, one row group, and a bit for each record of the archive's laid out files.
+Gateways may write the topic concurrently: the report is about one version of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +36,7 @@ from log_format.delta.checkpoint_schema import SCHEMA, select_actions
 from log_format.errors import CorruptData, ObjectMissing, StoreUnavailable, UnknownTopic
 from log_format.inspection.add_checks import check_statistics, find_times_going_back
 from log_format.inspection.journal import VerifiedTail, verify_tail
+from log_format.inspection.laid_out import LaidOutFiles
 from log_format.inspection.pins import verify_pins
 from log_format.journal.state import JournalState
 from log_format.segments.footer import Footer, check_magic, decode_footer
@@ -45,6 +45,7 @@ from log_format.segments.run import Run, SegmentRef
 from log_format.segments.segment import decode_row_group
 from log_format.store import ObjectStore
 from log_format.topic.archive import Archive
+from log_format.topic.live_segments import live_segments
 from log_format.topic.segment_tags import TAG_FILTERS, decode_filters
 from log_format.topic.state import TopicState
 
@@ -115,7 +116,7 @@ def verify_topic(
         )
     state, segments = log.state, log.segments
     tail = verify_tail(store, state, journal)
-    verification = _Verification(state)
+    verification = _Verification(state, log.laid_out)
     for index, ((segment, runs), stats, filters) in enumerate(zip(segments, log.stats, log.filters, strict=True)):
         if progress is not None:
             progress(index, len(segments))
@@ -123,7 +124,9 @@ def verify_topic(
         _verify_segment(store, topic, segment, runs, verification, filters=filters)
         if (wrong := check_statistics(stats, runs)) is not None:
             verification.note_damage(segment, f"The statistics of segment {segment.path} {wrong}.")
-    for segment, partition in find_times_going_back(segments, log.times_ms):
+    dense = [index for index, (segment, _) in enumerate(segments) if segment not in log.laid_out]
+    times_ms = [log.times_ms[index] for index in dense]
+    for segment, partition in find_times_going_back([segments[index] for index in dense], times_ms):
         what = (
             f"The modificationTime of segment {segment.path} is not above the one before it in partition {partition}."
         )
@@ -159,15 +162,16 @@ class _Spans:
 class _Verification:
     """The findings so far."""
 
-    def __init__(self, state: TopicState) -> None:
+    def __init__(self, state: TopicState, laid_out: LaidOutFiles) -> None:
         self.state = state
+        self.laid_out = laid_out
         self.problems: list[str] = []
         self._damaged: dict[str, str] = {}
         self._partitions = [_Spans() for _ in range(state.partition_count)]
 
     def add_segment(self, segment: SegmentRef, runs: list[Run]) -> None:
         """Note the offsets that a segment has by the log."""
-        for run in runs:
+        for run in runs if segment not in self.laid_out else ():
             self._partitions[run.partition].spans.append((run.base_offset, run.end_offset))
             may_lack_records = run.end_offset <= self.state.keys_compacted[run.partition]
             if run.record_count != run.end_offset - run.base_offset and not may_lack_records:
@@ -188,7 +192,8 @@ class _Verification:
             listed = _listed_paths(store, topic, clock)
             self.problems += [what for path, what in self._damaged.items() if path in listed]
         for partition, spans in enumerate(self._partitions):
-            self.problems += _archived_twice(partition, spans.spans, self.state)
+            if self.state.archive.segment_count:
+                self.problems += self.laid_out.twice(partition, spans.spans, self.state.log_start(partition))
             self.problems += _gaps(partition, spans.spans, self.state)
 
     def report_partition(self, partition: int, tail: VerifiedTail) -> VerifiedPartition:
@@ -208,6 +213,8 @@ class _Log:
     state: TopicState
     segments: list[tuple[SegmentRef, list[Run]]]
     """Segments of the log, then those of the archive."""
+    laid_out: LaidOutFiles
+    """The files of the archive whose records are not in the order of offsets."""
     stats: list[str | None]
     filters: list[KeyFilters | None]
     times_ms: list[int]
@@ -263,6 +270,7 @@ def _read_log(store: ObjectStore, topic: str, clock: Clock) -> _Log:
         return _Log(
             state=state,
             segments=[*segments, *archived],
+            laid_out=LaidOutFiles(live_segments(archive)),
             stats=[text for each in adds for text in pc.struct_field(each, "stats").to_pylist()],
             filters=[
                 decode_filters("", tag)
@@ -325,6 +333,10 @@ def _verify_segment(
 ) -> None:
     key = f"{layout.topic_root(topic)}{segment.path}"
     try:
+        if segment in verification.laid_out:
+            if (wrong := verification.laid_out.read(store, topic, segment, runs)) is not None:
+                verification.note_damage(segment, wrong)
+            return
         size_bytes = store.head(key).size_bytes
         if size_bytes != segment.size_bytes:
             verification.note_damage(
@@ -369,13 +381,6 @@ def _runs_from_footer(footer: Footer) -> list[Run]:
             max_timestamp_ms=max(group.max_timestamp_ms, before.max_timestamp_ms if before else group.max_timestamp_ms),
         )
     return list(runs.values())
-
-
-def _archived_twice(partition: int, spans: list[tuple[int, int]], state: TopicState) -> Iterator[str]:
-    """Yield a sentence for each range of offsets below the log start that the table has twice."""
-    for (_, end), (start, other_end) in pairwise(sorted(spans)) if state.archive.segment_count else ():
-        if start < min(end, state.log_start(partition)):
-            yield f"Partition {partition} has offsets [{start}, {min(end, other_end)}) twice in the table."
 
 
 def _gaps(partition: int, spans: list[tuple[int, int]], state: TopicState) -> list[str]:

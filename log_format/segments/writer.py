@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import zlib
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -92,18 +92,24 @@ class SegmentWriter:
         self._nbytes += records.nbytes
         if self._writer is None:
             share = min(1.0, waiting_bytes / self._row_group_bytes_max)
-            options = streaming_options(
-                records, compression=self._compression, keys_max=int(_KEYS_SLACK * records.num_rows / share)
-            )
+            options = self._options(records, int(_KEYS_SLACK * records.num_rows / share))
             self._writer = pq.ParquetWriter(self._sink, records.schema, **options)
         start = max(self._sink.tell(), len(MAGIC))
         self._writer.write_table(records, row_group_size=records.num_rows)
         end = self._sink.tell()
         with self._sink.getbuffer() as view:
             crc32 = zlib.crc32(view[start:end])
-        self._rows.append((start, end - start, crc32, *_span(records)))
+        self._rows.append(self._row(start, end - start, crc32, records))
         self._left_out.append(left_out_bytes(records))
         self._statistics.append(collect_statistics(records))
+
+    def _options(self, first: pa.Table, keys_max: int) -> dict[str, Any]:
+        """Return the options of Parquet's writer. ``first``: the first records. ``keys_max``: as for ``streaming_options``."""
+        return streaming_options(first, compression=self._compression, keys_max=keys_max)
+
+    def _row(self, start: int, size_bytes: int, crc32: int, records: pa.Table) -> tuple[int, ...]:
+        """Return the entry of a row group in the footer."""
+        return (start, size_bytes, crc32, *_span(records))
 
     def finish(self) -> EncodedSegment | None:
         """Return the segment, None if there were no records. Nothing can be added afterwards."""

@@ -99,7 +99,7 @@ class RemoveArchived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteArchived:
-    """A change that replaces files of the archive by ones with other contents of their records. The result is as of ``Rewrite``.
+    """A change that replaces files of the archive by ones with the same records. The result is as of ``Rewrite``.
 
     It does nothing if the archive has changed since ``archive_version``, at which ``sources`` were in it, or another incarnation
     has replaced ``topic_id``.
@@ -111,6 +111,7 @@ class RewriteArchived:
         added: the new segments.
         uploaded: uploads of ``added``; None if that is empty.
         keys_compacted: as for ``Rewrite``.
+        changes_records: whether ``added`` has other contents of the records, or fewer, so that streams are to notice.
     """
 
     topic_id: str
@@ -119,6 +120,7 @@ class RewriteArchived:
     added: Sequence[NewSegment]
     uploaded: UploadedFile | None
     keys_compacted: Mapping[int, int] = field(default_factory=dict)
+    changes_records: bool = True
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[RewriteOutcome]:
         """Propose a ``remove`` per source, an ``add`` per new segment, and ``txn`` of compacted keys. Never raises."""
@@ -129,17 +131,19 @@ class RewriteArchived:
             outcome = RewriteOutcome.OVERTAKEN
         if outcome is not RewriteOutcome.COMMITTED:
             return Proposal(operation="OPTIMIZE", actions=(), result=outcome)
-        removes = [remove_segment(one, deletion_timestamp_ms=now_ms, data_change=True) for one in self.sources]
+        loses = self.changes_records
+        removes = [remove_segment(one, deletion_timestamp_ms=now_ms, data_change=loses) for one in self.sources]
         actions: list[Action] = [msgspec.structs.replace(one, tags={TAG_ARCHIVE: ""}) for one in removes]
         for new in self.added:
             add = add_segment(
                 new.segment,
-                [new.run],
+                [new.run, *new.other_runs],
                 modification_time_ms=new.modification_time_ms,
                 data_change=False,
                 rewritten=new.rewritten,
                 columns=new.columns,
                 filters=new.filters,
+                layout=new.layout,
             )
             actions.append(archived(add))
         actions += [

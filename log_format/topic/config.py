@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused
+from log_format.topic.cluster_columns import ColumnsSetting
 from log_format.topic.setting_rules import contradictions
 
 if TYPE_CHECKING:
@@ -129,51 +130,55 @@ class SubjectSetting:
         raise ValueError(f"must be the name of a subject, at most {SUBJECT_CHARACTERS_MAX} printable characters")
 
 
-SETTINGS: Final[Mapping[str, IntegerSetting | ChoiceSetting | SubjectSetting | TableRetentionSetting]] = (
-    MappingProxyType(
-        {
-            "retention.ms": IntegerSetting(604_800_000, -1),
-            "retention.bytes": IntegerSetting(-1, -1),
-            "table.retention.ms": TableRetentionSetting(),
-            "table.retention.bytes": TableRetentionSetting(),
-            "cleanup.policy": ChoiceSetting("delete", ("delete", "compact", "compact,delete", "")),
-            "delete.retention.ms": IntegerSetting(86_400_000, 0),
-            "min.compaction.lag.ms": IntegerSetting(0, 0),
-            "max.message.bytes": IntegerSetting(limits.RECORD_BYTES_DEFAULT, 0),
-            "flush.ms": IntegerSetting(250, 0, limits.FLUSH_MS_MAX),
-            "flush.bytes": IntegerSetting(8 * 1024 * 1024, 1),
-            "compression.type": ChoiceSetting("zstd", ("zstd", "lz4", "snappy", "gzip", "uncompressed")),
-            "message.timestamp.type": ChoiceSetting("CreateTime", ("CreateTime", "LogAppendTime")),
-            "message.timestamp.before.max.ms": IntegerSetting(_INT64_MAX, 0),
-            "message.timestamp.after.max.ms": IntegerSetting(_INT64_MAX, 0),
-            "producer.id.expiration.ms": IntegerSetting(limits.PRODUCER_EXPIRATION_MS, 1),
-            "owners": IntegerSetting(1, 1, limits.TOPIC_OWNERS_MAX),
-            "commit.mode": ChoiceSetting("auto", ("auto", "own", "shared")),
-            "delay.max.ms": IntegerSetting(limits.DELAY_MS_DEFAULT, 0, limits.DELAY_MS_MAX),
-            "drain.ms": IntegerSetting(limits.DRAIN_MS, 1_000, 86_400_000),
-            "deleted.file.retention.ms": IntegerSetting(
-                limits.DELETED_FILE_RETENTION_MS, 0, limits.DELETED_FILE_RETENTION_MS_MAX
-            ),
-            "deleted.file.retention.count": IntegerSetting(limits.DELETED_FILES_KEPT, -1),
-            "commit.retention.count": IntegerSetting(limits.COMMITS_KEPT, -1),
-            "commit.retention.ms": IntegerSetting(
-                limits.LOG_KEPT_MS_MIN, limits.LOG_KEPT_MS_MIN, limits.DELETED_FILE_RETENTION_MS_MAX
-            ),
-            "erase.grace.ms": IntegerSetting(86_400_000, 0, 604_800_000),
-            "erase.keep": ChoiceSetting("key", ("key", "nothing")),
-            "value.schema": SubjectSetting(),
-            "key.schema": SubjectSetting(),
-            "data.on.error": ChoiceSetting("reject", ("dead-letter", "mark", "reject")),
-            "data.backfill": ChoiceSetting("off", ("off", "on")),
-            "value.keep": ChoiceSetting("true", ("false", "true")),
-        }
-    )
+SETTINGS: Final[
+    Mapping[str, IntegerSetting | ChoiceSetting | SubjectSetting | TableRetentionSetting | ColumnsSetting]
+] = MappingProxyType(
+    {
+        "retention.ms": IntegerSetting(604_800_000, -1),
+        "retention.bytes": IntegerSetting(-1, -1),
+        "table.retention.ms": TableRetentionSetting(),
+        "table.retention.bytes": TableRetentionSetting(),
+        "table.file.bytes": IntegerSetting(256 * 1024 * 1024, 1024 * 1024, 1024 * 1024 * 1024),
+        "table.cluster.by": ColumnsSetting(),
+        "cleanup.policy": ChoiceSetting("delete", ("delete", "compact", "compact,delete", "")),
+        "delete.retention.ms": IntegerSetting(86_400_000, 0),
+        "min.compaction.lag.ms": IntegerSetting(0, 0),
+        "max.message.bytes": IntegerSetting(limits.RECORD_BYTES_DEFAULT, 0),
+        "flush.ms": IntegerSetting(250, 0, limits.FLUSH_MS_MAX),
+        "flush.bytes": IntegerSetting(8 * 1024 * 1024, 1),
+        "compression.type": ChoiceSetting("zstd", ("zstd", "lz4", "snappy", "gzip", "uncompressed")),
+        "message.timestamp.type": ChoiceSetting("CreateTime", ("CreateTime", "LogAppendTime")),
+        "message.timestamp.before.max.ms": IntegerSetting(_INT64_MAX, 0),
+        "message.timestamp.after.max.ms": IntegerSetting(_INT64_MAX, 0),
+        "producer.id.expiration.ms": IntegerSetting(limits.PRODUCER_EXPIRATION_MS, 1),
+        "owners": IntegerSetting(1, 1, limits.TOPIC_OWNERS_MAX),
+        "commit.mode": ChoiceSetting("auto", ("auto", "own", "shared")),
+        "delay.max.ms": IntegerSetting(limits.DELAY_MS_DEFAULT, 0, limits.DELAY_MS_MAX),
+        "drain.ms": IntegerSetting(limits.DRAIN_MS, 1_000, 86_400_000),
+        "deleted.file.retention.ms": IntegerSetting(
+            limits.DELETED_FILE_RETENTION_MS, 0, limits.DELETED_FILE_RETENTION_MS_MAX
+        ),
+        "deleted.file.retention.count": IntegerSetting(limits.DELETED_FILES_KEPT, -1),
+        "commit.retention.count": IntegerSetting(limits.COMMITS_KEPT, -1),
+        "commit.retention.ms": IntegerSetting(
+            limits.LOG_KEPT_MS_MIN, limits.LOG_KEPT_MS_MIN, limits.DELETED_FILE_RETENTION_MS_MAX
+        ),
+        "erase.grace.ms": IntegerSetting(86_400_000, 0, 604_800_000),
+        "erase.keep": ChoiceSetting("key", ("key", "nothing")),
+        "value.schema": SubjectSetting(),
+        "key.schema": SubjectSetting(),
+        "data.on.error": ChoiceSetting("reject", ("dead-letter", "mark", "reject")),
+        "data.backfill": ChoiceSetting("off", ("off", "on")),
+        "value.keep": ChoiceSetting("true", ("false", "true")),
+    }
 )
 
 OWN_SETTINGS: Final = frozenset(
     {
         "table.retention.ms",
         "table.retention.bytes",
+        "table.file.bytes",
+        "table.cluster.by",
         "producer.id.expiration.ms",
         "owners",
         "deleted.file.retention.ms",

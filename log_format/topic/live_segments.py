@@ -17,11 +17,14 @@ from log_format.segments.run import Run, SegmentRef
 from log_format.topic.segment_tags import (
     TAG_FILTERS,
     TAG_FOOTER,
+    TAG_LAYOUT,
     TAG_REWRITTEN,
     TAG_RUNS,
     TAG_TYPED,
+    Layout,
     Rewritten,
     decode_filters,
+    decode_layout,
     decode_rewritten,
     decode_segment_tags,
     decode_typed,
@@ -39,6 +42,8 @@ class LiveSegment:
     typed: tuple[str, ...] = ()
     """Typed columns by whose schemas every record was judged."""
     filters: KeyFilters | None = None
+    layout: Layout | None = None
+    """Order of the records, in a file of the archive that is laid out for queries (``segments.laid_out``)."""
 
     @property
     def is_flushed(self) -> bool:
@@ -60,7 +65,7 @@ def live_segments(reconciled: pa.Table) -> list[LiveSegment]:
     paths, sizes, times = (adds.field(name).to_pylist() for name in ("path", "size", "modificationTime"))
     tags = [
         pc.map_lookup(adds.field("tags"), tag, "first").to_pylist()
-        for tag in (TAG_RUNS, TAG_FOOTER, TAG_REWRITTEN, TAG_TYPED, TAG_FILTERS)
+        for tag in (TAG_RUNS, TAG_FOOTER, TAG_REWRITTEN, TAG_TYPED, TAG_FILTERS, TAG_LAYOUT)
     ]
     found = []
     for path, size, time_ms, runs_tag, footer_tag, *others in zip(paths, sizes, times, *tags, strict=True):
@@ -73,6 +78,7 @@ def live_segments(reconciled: pa.Table) -> list[LiveSegment]:
                 rewritten=decode_rewritten(path, others[0]),
                 typed=decode_typed(path, others[1]),
                 filters=decode_filters(path, others[2]),
+                layout=decode_layout(path, others[3]),
             )
         )
     return sorted(found, key=lambda live: (live.modification_time_ms, live.segment.path))

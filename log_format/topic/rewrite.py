@@ -26,7 +26,7 @@ from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistic
 from log_format.segments.key_filters import KeyFilters
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.changes import columns_actions
-from log_format.topic.segment_tags import Rewritten, add_segment, remove_segment
+from log_format.topic.segment_tags import Layout, Rewritten, add_segment, remove_segment
 from log_format.topic.state import KEYS_COMPACTED_APP_ID, TopicState
 
 
@@ -42,7 +42,10 @@ class RewriteOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSegment:
-    """A segment of one partition in the store, before its commit. ``modification_time_ms``: the largest one of its sources."""
+    """A segment in the store before its commit, of one partition unless it is laid out.
+
+    ``modification_time_ms``: the largest one of its sources.
+    """
 
     segment: SegmentRef
     run: Run
@@ -50,6 +53,10 @@ class NewSegment:
     rewritten: Rewritten
     columns: ColumnStatistics = NO_STATISTICS
     filters: KeyFilters | None = None
+    other_runs: tuple[Run, ...] = ()
+    """Further runs, of a file of the archive that is laid out."""
+    layout: Layout | None = None
+    """Order of the records in such a file."""
 
 
 class UploadedFile:

@@ -6,6 +6,8 @@ Tags are JSON. Readers of Delta ignore them, and checkpoints keep them:
 ``tidelog.footer``  JSON ``[position of the Parquet footer, its CRC-32]``
 ``tidelog.rewritten``  JSON ``[times merged, ms at which its keys were compacted or null, tombstones left then]``, if rewritten
 ``tidelog.filters``  JSON ``[position of the filters on keys, their CRC-32]``, if there are any
+``tidelog.layout``  JSON ``[id of its run, times rewritten in the archive, [columns by which it is ordered]]``, of a file of the
+archive whose records are in another order than that of offsets
 ``tidelog.typed``  JSON ``["data", "key_data"]``: the typed columns by whose schemas every record was judged, if there are any
 ``tidelog.producers``  JSON ``[[producer id, epoch, sequence, [[partition, base offset, records], …]], …]``, if there are any
 
@@ -36,6 +38,7 @@ TAG_PRODUCERS: Final = "tidelog.producers"
 TAG_REWRITTEN: Final = "tidelog.rewritten"
 TAG_FILTERS: Final = "tidelog.filters"
 TAG_TYPED: Final = "tidelog.typed"
+TAG_LAYOUT: Final = "tidelog.layout"
 TAG_FORGOTTEN: Final = "tidelog.forgotten"
 """Tag of a commit (``commitInfo.tags``): producers unknown to the topic may have been used here if issued up to this
 time (ms)."""
@@ -61,6 +64,17 @@ class Rewritten(NamedTuple):
     tombstone_count: _Count = 0
 
 
+class Layout(NamedTuple):
+    """The order of the records in a file of the archive. Files of one run were written together, and together are in order."""
+
+    run: str
+    times: _Count
+    """How often the archive's maintenance has rewritten the records in this order."""
+    columns: tuple[str, ...]
+    """Columns by which they are ordered, as ``table.cluster.by`` names them; none: by partition and offset."""
+
+
+_decode_layout: Final = msgspec.json.Decoder(Layout).decode
 _decode_rewritten: Final = msgspec.json.Decoder(Rewritten).decode
 _decode_typed: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
@@ -75,6 +89,7 @@ def add_segment(
     rewritten: Rewritten | None = None,
     columns: ColumnStatistics = NO_STATISTICS,
     filters: KeyFilters | None = None,
+    layout: Layout | None = None,
 ) -> Add:
     """Return the ``add`` of a segment, with statistics and tags.
 
@@ -87,6 +102,7 @@ def add_segment(
         rewritten: how a rewrite made the segment; None for a flush.
         columns: statistics of the typed columns.
         filters: its filters on keys; None if it has none.
+        layout: order of the records; None for that of offsets in each run.
     """
     return Add(
         path=quote(segment.path, safe=_PATH_SAFE),
@@ -113,6 +129,7 @@ def add_segment(
             **({TAG_PRODUCERS: encode_stamps(stamped)} if stamped else {}),
             **({TAG_REWRITTEN: _ENCODER.encode(rewritten).decode()} if rewritten is not None else {}),
             **({TAG_FILTERS: _ENCODER.encode(filters).decode()} if filters is not None else {}),
+            **({TAG_LAYOUT: _ENCODER.encode(layout).decode()} if layout is not None else {}),
             **({TAG_TYPED: _ENCODER.encode(columns.judged).decode()} if columns.judged else {}),
         },
     )
@@ -178,6 +195,15 @@ def decode_filters(path: str, tag: str | None) -> KeyFilters | None:
     """Decode the ``tidelog.filters`` of an ``add``. Raises ``CorruptData``."""
     try:
         return None if tag is None else KeyFilters(*_FOOTER_DECODER.decode(tag))
+    except msgspec.DecodeError as problem:
+        plain = unquote(path)
+        raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
+
+
+def decode_layout(path: str, tag: str | None) -> Layout | None:
+    """Decode the ``tidelog.layout`` of an ``add``; None stands for the order of offsets. Raises ``CorruptData``."""
+    try:
+        return None if tag is None else _decode_layout(tag)
     except msgspec.DecodeError as problem:
         plain = unquote(path)
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem

@@ -8,10 +8,9 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from log_format.checkpoints import checkpoint
-from log_format.checkpoints.archive_rows import read_archive
+from log_format.checkpoints.archive_rows import read_archive, scan_file
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
-from log_format.segments.scan import scan_segment
 from log_format.store import ObjectStore
 from log_format.topic.live_segments import live_segments
 
@@ -28,7 +27,7 @@ def rows_by_log(store: ObjectStore, topic: str, clock: Clock) -> list[Row]:
     assert archive is not None
     rows: list[Row] = []
     for live in live_segments(archive):
-        for part in scan_segment(store, topic, live.segment):
+        for part in scan_file(store, topic, live):
             columns = (part.column(name).to_pylist() for name in ("partition", "offset", "key", "value"))
             rows += zip(*columns, strict=True)
     return rows

@@ -36,7 +36,7 @@ export const CHOICES = {
   "data.on.error": ["dead-letter", "mark", "reject"], "data.backfill": ["off", "on"],
   "value.keep": ["false", "true"], "erase.keep": ["key", "nothing"],
 };
-export const UNSET = ["value.schema", "key.schema", "data.on.error", "data.backfill", "value.keep", "erase.keep"];
+export const UNSET = ["value.schema", "key.schema", "data.on.error", "data.backfill", "value.keep", "erase.keep", "table.cluster.by", "table.file.bytes"];
 export const DEFAULTS = {
   "retention.ms": 604800000, "retention.bytes": -1, "cleanup.policy": "delete", "delete.retention.ms": 86400000,
   "min.compaction.lag.ms": 0, "max.message.bytes": 1048576, "flush.ms": 250, "flush.bytes": 8388608,

@@ -28,7 +28,7 @@ from tests.support.maintenance_bench import SMALL, MaintenanceBench
 from tests.support.table_rows import rows_by_delta, rows_by_log
 
 HOUR = 3_600_000
-NO_MERGES = Policy(flushed_min=1_000, sources_max=1_000, idle_ms=10**12, removes_max=3)
+NO_MERGES = Policy(flushed_min=1_000, sources_max=1_000, idle_ms=10**12, fan_in=1_000, removes_max=3)
 
 
 def fill(bench: MaintenanceBench, first: int, end: int) -> None:
