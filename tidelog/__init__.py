@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from tidelog.types.queue import DroppedRange, DroppedRecords, Queue, QueuePartition
     from tidelog.types.record import PartitionRange, ProduceResult, Record, RecordMetadata, SentRecord, TopicPartition
     from tidelog.types.scheduled import DelayedRecord, ScheduledRecord
+    from tidelog.types.share import NewShare, Share
     from tidelog.types.topic import (
         Cluster,
         DamagedTopic,
@@ -101,6 +102,7 @@ __all__ = [
     "GroupSummary",
     "Journals",
     "NewAccessToken",
+    "NewShare",
     "OffsetAndMetadata",
     "OpenTransaction",
     "Partition",
@@ -119,6 +121,7 @@ __all__ = [
     "Role",
     "ScheduledRecord",
     "SentRecord",
+    "Share",
     "StoreCredentials",
     "TableCommit",
     "TidelogError",
@@ -152,6 +155,7 @@ _NAMES: "Final" = {
     "tidelog.types.filter": "Filter",
     "tidelog.types.group": "CommittedOffset Group GroupLag GroupMember GroupMetadata GroupSummary OffsetAndMetadata"
     " PartitionLag TopicLag",
+    "tidelog.types.share": "NewShare Share",
     "tidelog.types.queue": "DroppedRange DroppedRecords Queue QueuePartition",
     "tidelog.types.record": "PartitionRange ProduceResult Record RecordMetadata SentRecord TopicPartition",
     "tidelog.types.scheduled": "DelayedRecord ScheduledRecord",

@@ -192,6 +192,8 @@ def _prepare(shell: Shell, example: str) -> str:
             example = example.replace("abcd1234", admin.create_token("User:billing").id)
         if "pin delete" in example:
             admin.create_pin("orders", "before-migration", ttl_ms=3_600_000)
+        if "share delete" in example:
+            admin.create_share("partners", ["orders"])
         if "topic clone" in example:
             admin.create_pin("orders", "before-migration", ttl_ms=3_600_000)
             for name in ("orders-test", "orders-before", "orders-2026"):

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+import delta_sharing
 import httpx
 import pytest
 
@@ -19,6 +20,7 @@ from tests.support.collected_events import CollectedEvents
 from tests.support.minio import Minio
 from tests.support.shared_tables import DESCRIBE, READ, TABLES, SharedTables, shared_tables, values_of
 from tests.support.waiting import until
+from tidelog import Admin
 
 HOUR_MS = 3_600_000
 OLD_MS = 1_000_000_000_000
@@ -226,3 +228,29 @@ def test_a_right_that_is_taken_away_ends_queries_and_urls(tables: SharedTables) 
         refused = 403 if take == "right" else 401
         until(lambda: tables.ask(topic, client=http).status_code == refused, seconds=5)  # noqa: B023
         assert httpx.get(url, trust_env=False).status_code == refused
+
+
+def test_a_share_with_a_name(tables: SharedTables) -> None:
+    """Its profile reads its topics, under its own name and the common one, and no others; deleted, it reads nothing."""
+    shared, other = tables.topic(), tables.topic()
+    tables.produce(shared, "v")
+    token = str(tables.secured.admin.http.headers["Authorization"]).removeprefix("Bearer ")
+    with Admin(tables.secured.url, token=token) as admin:
+        made = admin.create_share("partners", [shared, "nothing-begins-so-*"])
+        profile = tables.directory / "partners.share"
+        profile.write_text(json.dumps(made.profile()))
+        assert [(one.name, one.topics) for one in admin.list_shares()] == [("partners", made.topics)]
+        client = delta_sharing.SharingClient(str(profile))
+        assert {(one.share, one.name) for one in client.list_all_tables()} == {
+            ("partners", shared),
+            ("tidelog", shared),
+        }
+        for share in ("partners", "tidelog"):
+            assert len(delta_sharing.load_as_pandas(f"{profile}#{share}.topics.{shared}")) == 1
+        http = tables.secured.client(made.token)
+        assert tables.ask(other, client=http).status_code == 403
+        assert tables.http.get("/delta-sharing/shares/partners").status_code == 404
+        assert admin.delete_share("partners")
+        until(lambda: tables.ask(shared, client=http).status_code == 401, seconds=5)
+        assert admin.list_shares() == []
+        assert not admin.delete_share("partners")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tidelog.calls.access import AccessCalls
 from tidelog.calls.pages import paged
+from tidelog.calls.shares import ShareCalls
 from tidelog.http.transport import Reply, target
 from tidelog.types.transaction import TransactionSummary
 
 
-class TransactionListCalls(AccessCalls):
+class TransactionListCalls(ShareCalls):
     """Calls of ``Admin`` about transactions."""
 
     def list_transactions(

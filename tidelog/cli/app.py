@@ -15,7 +15,7 @@ import typer
 
 from log_format.version import __version__
 from tidelog.cli import bench
-from tidelog.cli.commands import acl, group, pin, queue, quota, role, schema, token, topic
+from tidelog.cli.commands import acl, group, pin, queue, quota, role, schema, share, token, topic
 from tidelog.cli.commands.backup import backup, restore
 from tidelog.cli.commands.cat import cat
 from tidelog.cli.commands.cluster import cluster
@@ -75,6 +75,7 @@ app.add_typer(token.app, name="token")
 app.add_typer(role.app, name="role")
 app.add_typer(acl.app, name="acl")
 app.add_typer(quota.app, name="quota")
+app.add_typer(share.app, name="share")
 app.command()(credentials)
 app.command(epilog=None, context_settings=FURTHER_OPTIONS)(serve)
 app.command()(maintain)

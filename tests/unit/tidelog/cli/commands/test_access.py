@@ -328,3 +328,62 @@ def test_a_token_is_refused_for_a_plain_address_elsewhere(run: Run) -> None:
     assert refused.exit_code == ExitCode.USAGE
     assert "plain HTTP" in refused.stderr
     assert SECRET not in refused.output
+
+
+# Shares
+
+
+def test_a_share_is_rights_and_a_token(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:
+    """``share create`` allows its user to read, names and prefixes, and writes the profile: alone on standard output, or into a
+    file of mode 0600 and then nowhere else."""
+    file, flags = tmp_path / "partners.share", ("--topics", "orders,logs-*", "--endpoint", "https://t.example/")
+    for more in ([], ["--output", file], ["--output", file, "--json"]):
+        gateway.will_answer("POST /v1/access/acls", {"acls": [ACL, ACL]}, 201)
+        gateway.will_answer(
+            "POST /v1/access/tokens", {**TOKEN, "principal": "User:share-partners", "token": SECRET}, 201
+        )
+        made = run("share", "create", "partners", *flags, *more)
+        assert made.exit_code == 0, made.output
+        profile = file.read_text() if more else made.stdout
+        assert json.loads(profile) == {
+            "shareCredentialsVersion": 1,
+            "endpoint": "https://t.example/delta-sharing",
+            "bearerToken": SECRET,
+            "expirationTime": "1970-01-02T00:00:00Z",
+        }
+        if more:
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+            assert SECRET not in made.output
+    wanted = [(acl["principal"], acl["operation"], acl["resource"], acl["pattern"]) for acl in body(gateway, 2)["acls"]]
+    user = "User:share-partners"
+    assert wanted == [(user, "Read", "logs-", "prefix"), (user, "Read", "orders", "literal")]
+    assert body(gateway)["principal"] == user
+    before = len(gateway.asked)
+    for name in ("tidelog", "a b", "a/b", ""):
+        assert run("share", "create", name, "--topics", "t").exit_code != 0
+    assert len(gateway.asked) == before
+
+
+def test_shares_are_listed_and_deleted(gateway: FakeGateway, run: Run) -> None:
+    """From the rights and tokens of their users; deleting takes both, and says if there was nothing."""
+    acls = [
+        {**ACL, "principal": "User:share-a", "operation": "Read"},
+        {**ACL, "principal": "User:share-a", "operation": "Read", "resource": "x", "pattern": "literal"},
+        {**ACL, "operation": "Read"},
+    ]
+    gateway.will_answer("GET /v1/access/acls", {"acls": acls})
+    gateway.will_answer("GET /v1/access/tokens", {"tokens": [TOKEN, {**TOKEN, "principal": "User:share-b"}]})
+    found = json.loads(run("share", "list", "--json").stdout)["shares"]
+    assert [(one["name"], one["topics"], one["expires_at"]) for one in found] == [
+        ("a", ["orders*", "x"], None),
+        ("b", [], 86_400_000),
+    ]
+    gateway.will_answer("GET /v1/access/tokens", {"tokens": [{**TOKEN, "principal": "User:share-a"}]})
+    gateway.will_answer("DELETE /v1/access/tokens/abcd1234", status=204)
+    gateway.will_answer("DELETE /v1/access/acls", {"acls": acls[:2]})
+    assert run("share", "delete", "a").exit_code == 0
+    assert gateway.asked[-1].query == {"principal": "User:share-a"}
+    for flags, is_well in (((), False), (("--if-exists",), True)):
+        gateway.will_answer("GET /v1/access/tokens", {"tokens": []})
+        gateway.will_answer("DELETE /v1/access/acls", {"acls": []})
+        assert (run("share", "delete", "a", *flags).exit_code == 0) is is_well
