@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import uuid
 from collections.abc import Iterator
@@ -14,8 +15,12 @@ import pytest
 from compaction.job import Job
 from compaction.policy import Policy
 from compaction.workers import LocalWorkers
+from gateway.access.caller import Caller
+from gateway.delta_sharing.signed_files import PURPOSE, VALID_S, GatewayUrls
 from log_format.clock import SystemClock
+from log_format.cluster.identity import load_cluster
 from log_format.stores import open_store
+from tests.support.clocks import LaterClock
 from tests.support.collected_events import CollectedEvents
 from tests.support.minio import Minio
 from tests.support.shared_tables import DESCRIBE, READ, TABLES, SharedTables, shared_tables, values_of
@@ -210,6 +215,21 @@ def test_a_url_opens_its_file_for_its_caller_only(tables: SharedTables) -> None:
         assert (answer.status_code, answer.content) == (206, wanted)
     assert httpx.get(one, headers={"range": f"bytes={len(whole)}-"}, trust_env=False).status_code == 416
     assert int(httpx.head(one, trust_env=False).headers["content-length"]) == len(whole)
+
+
+def test_a_url_ends_after_a_quarter_of_an_hour(tables: SharedTables) -> None:
+    """By the gateway's clock: one that was signed longer ago opens nothing, whoever has the right."""
+    topic = tables.topic()
+    tables.produce(topic, "v")
+    path = urlsplit(tables.lines(topic)[0]["url"]).path.partition(f"{topic}/")[2]
+    cluster = load_cluster(open_store(tables.gateway.store), lambda: uuid.uuid4().hex)
+    key = hmac.digest(cluster.producer_key, PURPOSE, "sha256")
+    caller = Caller(tables.caller, authentication="token", token_id=tables.token_id)
+    clock = LaterClock()
+    for age_s, status in ((VALID_S - 60, 200), (VALID_S + 1, 401)):
+        clock.ahead_ms = -age_s * 1000
+        urls = GatewayUrls(tables.secured.url, key, topic, caller, clock)
+        assert httpx.get(urls.sign(path).url, trust_env=False).status_code == status
 
 
 def test_a_right_that_is_taken_away_ends_queries_and_urls(tables: SharedTables) -> None:

@@ -143,6 +143,8 @@ def test_no_row_that_counts_is_in_a_file_that_is_left_out(
         ("data.text = 'it''s'", True),
         ("data.text > 'zz'", False),
         ("at < '2026-01-01T00:00:00Z'", False),
+        ("at > '2026-01-01T00:00:02.000500Z'", True),  # Delta cuts bounds to milliseconds
+        ("at > '2026-01-01T00:00:02.002Z'", False),
         ("at < '2026-01-01'", True),  # of which zone?
         ("offset > 10 OR offset < 3", True),  # no single comparison
         ("nothing = 3", True),
