@@ -44,6 +44,7 @@ from log_format.stores.keys import check_directory, check_key, check_prefix, che
 from log_format.stores.retry import RequestFailed, Retry
 from log_format.stores.s3_client import new_client
 from log_format.stores.s3_copy import COPIED_HERE_BYTES_MAX, LargeCopy
+from log_format.stores.s3_urls import PresignedUrls
 from log_format.stores.s3_wire import ReceivedObject, S3Wire
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ class S3Store:
             signature,
             endpoint_url=endpoint_url,
         )
+        self._urls = PresignedUrls(self._client, bucket, session)
         self._wire = None if self._is_directory_bucket else S3Wire(self._client, session)
 
     @property
@@ -181,12 +183,8 @@ class S3Store:
 
     def read_url(self, key: str, valid_s: int) -> str:
         """Return a signed URL, as ``SignsReads`` specifies, by signature version 4, which objects encrypted by KMS need."""
-        parameters = {"Bucket": self._bucket, "Key": self._full(key)}
-
-        def request() -> str:
-            return self._client.generate_presigned_url("get_object", Params=parameters, ExpiresIn=valid_s)
-
-        return self._read(key, request)
+        full = self._full(key)
+        return self._read(key, lambda: self._urls.sign(full, valid_s))
 
     def put(self, key: str, data: bytes) -> None:
         """Write the object, as ``ObjectStore.put`` specifies."""

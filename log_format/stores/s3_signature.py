@@ -15,12 +15,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 DATE: Final = "X-Amz-Date"
 CONTENT: Final = "X-Amz-Content-SHA256"
 _OF_SESSION: Final = "X-Amz-Security-Token"
 AUTHORIZATION: Final = "Authorization"
 _UNSIGNED: Final = "User-Agent"
+_SIGNATURE: Final = "X-Amz-Signature="
 
 
 class Signer(NamedTuple):
@@ -63,6 +65,21 @@ def authorization(method: str, path: str, headers: Mapping[str, str], signer: Si
     text = f"AWS4-HMAC-SHA256\n{date}\n{scope}\n{sha256(request.encode()).hexdigest()}"
     signature = hmac.digest(_key(signer.secret_key, date[:8], signer.region), text.encode(), "sha256").hex()
     return f"AWS4-HMAC-SHA256 Credential={signer.access_key}/{scope}, SignedHeaders={listed}, Signature={signature}"
+
+
+def presigned(url: str, path: str, signer: Signer) -> str:
+    """Return the URL for a GET of another object of the bucket, signed as botocore has signed ``url``: from then on, for as long.
+
+    ``path``: the whole path of the other URL, quoted.
+    """
+    split = urlsplit(url)
+    parameters = [one for one in split.query.split("&") if not one.startswith(_SIGNATURE)]
+    date = next(one.removeprefix(f"{DATE}=") for one in parameters if one.startswith(f"{DATE}="))
+    request = f"GET\n{path}\n{'&'.join(sorted(parameters))}\nhost:{split.netloc}\n\nhost\nUNSIGNED-PAYLOAD"
+    scope = f"{date[:8]}/{signer.region}/s3/aws4_request"
+    text = f"AWS4-HMAC-SHA256\n{date}\n{scope}\n{sha256(request.encode()).hexdigest()}"
+    signature = hmac.digest(_key(signer.secret_key, date[:8], signer.region), text.encode(), "sha256").hex()
+    return f"{split.scheme}://{split.netloc}{path}?{'&'.join(parameters)}&{_SIGNATURE}{signature}"
 
 
 @lru_cache(maxsize=16)
