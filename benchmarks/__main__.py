@@ -63,6 +63,7 @@ PROGRAMS: Final = {
     "collect-kills": "collect.kills",
     "erase": "maintenance.erasing",
     "one-copy": "typed.one_copy",
+    "cluster": "maintenance.cluster",
 }
 """Benchmarks with options of their own, and the modules whose ``main(arguments)`` runs them."""
 

@@ -140,7 +140,7 @@ def test_each_benchmark_measures(module: str) -> None:
     assert callable(importlib.import_module(f"benchmarks.{module}").measure)
 
 
-@pytest.mark.parametrize("name", ["topics", "pace", "collect-kills", "one-copy"])
+@pytest.mark.parametrize("name", ["topics", "pace", "collect-kills", "one-copy", "cluster"])
 def test_programs_explain_themselves(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A benchmark with options of its own says so."""
     with pytest.raises(SystemExit) as ended:
