@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command_runs import runner
 from tests.support.gateway_process import GatewayProcess, running_gateways
 from tests.support.waiting import until
 from tidelog import Admin, Consumer, Producer, TopicPartition
@@ -161,6 +163,9 @@ def test_administering_a_group(urls: list[str]) -> None:
         assert (admin.group_offsets("a/b c")[place].offset, admin.group_offsets("a/b c")[place].metadata) == (4, "four")
         assert [(each.group, each.state) for each in admin.list_groups()] == [("a/b c", "Empty")]
         assert admin.group_lag("a/b c").total == 6
+        (shown,) = json.loads(runner(urls[0])("lag", "--over", "100ms", "--json").stdout)["groups"]
+        assert (shown["group"], shown["state"], shown["lag"], shown["consumed_per_second"]) == ("a/b c", "Empty", 6, 0)
+        assert shown["caught_up_in_ms"] is None
         for arguments, expected in (
             ({"to": "latest"}, 10),
             ({"shift": -3}, 7),

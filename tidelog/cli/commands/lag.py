@@ -1,10 +1,11 @@
-"""``tidelog lag``: a consumer group's lag, once or periodically."""
+"""``tidelog lag``: a consumer group's lag, or the backlog of all groups, once or periodically."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -13,17 +14,29 @@ from rich.table import Table
 
 from tidelog.admin import Admin
 from tidelog.cli.terminal.admin_call import AdminCall
+from tidelog.cli.terminal.backlogs import Look, backlogs, look_at_all, table_rows
 from tidelog.cli.terminal.console import output, print_json
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.interrupt import Interrupts
-from tidelog.cli.terminal.names import GroupArgument
+from tidelog.cli.terminal.names import complete_groups
 from tidelog.cli.terminal.tables import table
 from tidelog.types.group import GroupLag
 
 
 def lag(
-    group: GroupArgument,
+    group: Annotated[
+        str | None, typer.Argument(help="The group's name. Default: all groups.", autocompletion=complete_groups)
+    ] = None,
     *,
+    over: Annotated[
+        float | None,
+        typer.Option(
+            "--over",
+            metavar="DURATION",
+            parser=in_seconds(least=0.1, most=3_600),
+            help="Without a group: look twice, so long apart, for rates and the time until each group has caught up.",
+        ),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh the result until Ctrl-C.")] = False,
     every: Annotated[
         float,
@@ -36,22 +49,61 @@ def lag(
     ] = 2.0,
     call: AdminCall,
 ) -> None:
-    """Show a group's lag: in records, and as the age of the first uncommitted record.
+    """Show a group's lag: in records, and as the age of the first uncommitted record. Without a group: who is behind.
 
-    On a terminal --watch redraws the table; elsewhere, and with --json, it writes one result after another.
+    Of all groups, the one that is farthest behind comes first. --over and --watch add records a second, in and out, and when each
+    group will have caught up at these rates. On a terminal --watch redraws the table; elsewhere, and with --json, it writes one
+    result after another.
 
     \b
     Examples:
+      tidelog lag
+      tidelog lag --over 5s
       tidelog lag billing
       tidelog lag billing --json
       tidelog lag billing --watch --every 500ms
     """
     with call.admin() as admin:
+        if group is not None and over is not None:
+            raise ValueError("--over is for all groups: leave the group out.")
+        look: Callable[[], Shown]
+        look = _Overview(admin) if group is None else lambda: _of_group(admin.group_lag(group))
+        if over is not None:
+            look()
+            time.sleep(over)
         if not watch:
-            _show(admin.group_lag(group), call.as_json)
+            _show(look(), call.as_json)
             return
         with Interrupts().caught():
-            _watch(admin, group, every, as_json=call.as_json)
+            _watch(look, every, as_json=call.as_json)
+
+
+class Shown(NamedTuple):
+    """A result: for the user, and as JSON."""
+
+    table: Table
+    value: object
+
+
+class _Overview:
+    """Looks at all groups. Each look after the first has the rates since the one before."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._before: dict[str, Look] = {}
+
+    def __call__(self) -> Shown:
+        looks = look_at_all(self._admin, time.monotonic())
+        found = backlogs(self._admin, looks, self._before)
+        self._before = looks
+        rows = table("group", "state", numbers=["members", "lag", "behind", "in/s", "out/s", "caught up in"])
+        for row in table_rows(found):
+            rows.add_row(*row)
+        return Shown(rows, {"groups": found})
+
+
+def _of_group(found: GroupLag) -> Shown:
+    return Shown(lag_table(found), found)
 
 
 def lag_table(found: GroupLag) -> Table:
@@ -66,21 +118,21 @@ def lag_table(found: GroupLag) -> Table:
     return rows
 
 
-def _show(found: GroupLag, as_json: bool) -> None:
+def _show(found: Shown, as_json: bool) -> None:
     if as_json:
-        print_json(found)
+        print_json(found.value)
     else:
-        output().print(lag_table(found))
+        output().print(found.table)
 
 
-def _watch(admin: Admin, group: str, every_s: float, *, as_json: bool) -> None:
+def _watch(look: Callable[[], Shown], every_s: float, *, as_json: bool) -> None:
     console = Console()
     live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
     with live or contextlib.nullcontext():
         while True:
-            found = admin.group_lag(group)
+            found = look()
             if live is not None:
-                live.update(lag_table(found), refresh=True)
+                live.update(found.table, refresh=True)
             else:
                 _show(found, as_json)
                 output().file.flush()

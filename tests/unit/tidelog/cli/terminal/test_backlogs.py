@@ -1,0 +1,87 @@
+"""The backlog of a group from two looks at its lag."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.cli.terminal.backlogs import GroupBacklog, Look, backlog, duration_text, table_rows
+from tidelog.types.group import GroupLag, PartitionLag, TopicLag
+
+
+def look(at_s: float, *partitions: tuple[int | None, int], lag_ms: int | None = None) -> Look:
+    """A look at partitions of one topic: what is committed, and the high watermark. ``lag_ms``: of each that is behind."""
+    found = tuple(
+        PartitionLag(
+            partition=number,
+            high_watermark=end,
+            committed_offset=committed,
+            lag=None if committed is None else end - committed,
+            lag_ms=None if committed is None or committed == end else lag_ms,
+        )
+        for number, (committed, end) in enumerate(partitions)
+    )
+    total = sum(each.lag or 0 for each in found)
+    return Look(at_s, GroupLag(topics=(TopicLag(topic="t", partitions=found),), total=total))
+
+
+def test_it_has_caught_up_at_the_rates_of_two_looks() -> None:
+    """400 records are left and 40 more are read than written each second."""
+    found = backlog("g", "Stable", 1, look(10, (600, 800), (0, 200), lag_ms=5_000), look(5, (300, 700), (0, 200)))
+    assert (found.lag, found.lag_ms) == (400, 5_000)
+    assert (found.produced_per_second, found.consumed_per_second, found.caught_up_in_ms) == (20, 60, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("now", "left_ms"),
+    [
+        pytest.param(look(1, (5, 10)), None, id="stuck"),
+        pytest.param(look(1, (6, 12)), None, id="no faster than its producers"),
+        pytest.param(look(1, (10, 10)), 0, id="caught up"),
+        pytest.param(look(1, (2, 10)), None, id="reset to before"),
+    ],
+)
+def test_a_group_that_is_no_faster_never_catches_up(now: Look, left_ms: int | None) -> None:
+    """Without lag it has, whatever the rates; offsets that moved back are no rate."""
+    found = backlog("g", "Stable", 1, now, look(0, (5, 10)))
+    assert found.caught_up_in_ms == left_ms
+    assert found.consumed_per_second is not None
+    assert found.consumed_per_second >= 0
+
+
+def test_partitions_of_one_look_only_have_no_rate() -> None:
+    """A partition whose first offset was committed between the looks, and one that was added."""
+    found = backlog("g", "Stable", 1, look(1, (10, 20), (3, 100)), look(0, (None, 20)))
+    assert (found.produced_per_second, found.consumed_per_second) == (0, 0)
+
+
+def test_one_look_has_no_rates() -> None:
+    """The cells are empty then."""
+    found = backlog("g", "Empty", 0, look(1, (5, 10), lag_ms=90_000))
+    assert list(table_rows([found])) == [("g", "Empty", "0", "5", "1m30s", "", "", "")]
+
+
+def test_the_farthest_behind_comes_first() -> None:
+    """By time, then by records, then by name."""
+    found = [
+        GroupBacklog(group=name, state="Stable", member_count=1, lag=lag, lag_ms=lag_ms)
+        for name, lag, lag_ms in (("d", 0, None), ("c", 5, 10), ("b", 9, 10), ("a", 1, 5_000))
+    ]
+    assert [each.group for each in sorted(found, key=lambda each: each.order)] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0ms"),
+        (999, "999ms"),
+        (1_000, "1.0s"),
+        (59_900, "59.9s"),
+        (59_999, "60.0s"),
+        (842_000, "14m02s"),
+        (7_500_000, "2h05m"),
+        (200_000_000, "2d07h"),
+    ],
+)
+def test_durations_are_short(ms: int, text: str) -> None:
+    """The two largest units."""
+    assert duration_text(ms) == text

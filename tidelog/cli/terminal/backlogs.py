@@ -1,0 +1,123 @@
+"""The backlog of consumer groups: how far each is behind, how fast it and its producers are, and when it will have caught up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from tidelog.admin import Admin
+from tidelog.errors import UnknownGroup
+from tidelog.types.group import GroupLag, PartitionLag
+from tidelog.types.record import TopicPartition
+
+
+class Look(NamedTuple):
+    """A group's lag at a time (``time.monotonic``)."""
+
+    at_s: float
+    lag: GroupLag
+
+
+class GroupBacklog(msgspec.Struct, frozen=True, kw_only=True):
+    """A group's backlog.
+
+    ``lag``: records. ``lag_ms``: age of the oldest record that is not committed; None if there is none. Rates are records a
+    second between two looks, in partitions that both have; None after one look. ``caught_up_in_ms``: None if the group is no
+    faster than its producers.
+    """
+
+    group: str
+    state: str
+    member_count: int
+    lag: int
+    lag_ms: int | None
+    produced_per_second: float | None = None
+    consumed_per_second: float | None = None
+    caught_up_in_ms: int | None = None
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """Key by which the group that is farthest behind, in time, comes first."""
+        return -(self.lag_ms or 0), -self.lag, self.group
+
+
+def look_at_all(admin: Admin, now_s: float) -> dict[str, Look]:
+    """Return the lag of each group that the caller may describe; without those that are deleted meanwhile."""
+    found: dict[str, Look] = {}
+    for each in admin.list_groups():
+        with suppress(UnknownGroup):
+            found[each.group] = Look(now_s, admin.group_lag(each.group))
+    return found
+
+
+def backlogs(admin: Admin, looks: Mapping[str, Look], before: Mapping[str, Look]) -> list[GroupBacklog]:
+    """Return the backlogs of the groups in ``looks``, the farthest behind first; with rates where ``before`` has the group."""
+    found = [
+        backlog(each.group, each.state, each.member_count, looks[each.group], before.get(each.group))
+        for each in admin.list_groups()
+        if each.group in looks
+    ]
+    return sorted(found, key=lambda each: each.order)
+
+
+def backlog(group: str, state: str, member_count: int, look: Look, before: Look | None = None) -> GroupBacklog:
+    """Return a group's backlog at a look; with rates since the look before."""
+    lag_ms = max((each.lag_ms for _, each in _partitions(look.lag) if each.lag_ms is not None), default=None)
+    found = GroupBacklog(group=group, state=state, member_count=member_count, lag=look.lag.total, lag_ms=lag_ms)
+    if before is None or look.at_s <= before.at_s:
+        return found
+    then, seconds = dict(_partitions(before.lag)), look.at_s - before.at_s
+    produced = consumed = 0
+    for place, each in _partitions(look.lag):
+        earlier = then.get(place)
+        if earlier is not None and each.committed_offset is not None and earlier.committed_offset is not None:
+            produced += each.high_watermark - earlier.high_watermark
+            consumed += each.committed_offset - earlier.committed_offset
+    # A reset moves offsets back, and a topic that was made anew begins at 0: that is no rate.
+    produced_per_s, consumed_per_s = max(0, produced) / seconds, max(0, consumed) / seconds
+    gained = consumed_per_s - produced_per_s
+    left_ms = 0 if not found.lag else round(1000 * found.lag / gained) if gained > 0 else None
+    return msgspec.structs.replace(
+        found, produced_per_second=produced_per_s, consumed_per_second=consumed_per_s, caught_up_in_ms=left_ms
+    )
+
+
+def _partitions(lag: GroupLag) -> Iterator[tuple[TopicPartition, PartitionLag]]:
+    for topic in lag.topics:
+        for each in topic.partitions:
+            yield TopicPartition(topic.topic, each.partition), each
+
+
+def table_rows(found: Iterable[GroupBacklog]) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each group's row: group, state, members, lag, behind, in/s, out/s, caught up in."""
+    for each in found:
+        has_rates = each.produced_per_second is not None and each.consumed_per_second is not None
+        yield (
+            each.group,
+            each.state,
+            f"{each.member_count:,}",
+            f"{each.lag:,}",
+            "-" if each.lag_ms is None else duration_text(each.lag_ms),
+            f"{each.produced_per_second:,.0f}" if has_rates else "",
+            f"{each.consumed_per_second:,.0f}" if has_rates else "",
+            ("never" if each.caught_up_in_ms is None else duration_text(each.caught_up_in_ms)) if has_rates else "",
+        )
+
+
+def duration_text(ms: int) -> str:
+    """Return a duration in its two largest units: ``2h5m``, ``3.4s``, ``80ms``."""
+    if ms < 1_000:
+        return f"{ms}ms"
+    seconds = ms / 1000
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, seconds = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{seconds:02}s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours}h{minutes:02}m"
+    return f"{hours // 24}d{hours % 24:02}h"
