@@ -34,6 +34,7 @@ from log_format.checkpoints.journal_log import list_journals
 from log_format.clock import Clock
 from log_format.cluster.identity import load_cluster
 from log_format.delta.committer import Committer
+from log_format.iceberg.collecting import objects_with_erased
 from log_format.ids import NewId
 from log_format.inspection.erased import erased_in
 from log_format.store import ObjectInfo, ObjectStore
@@ -151,6 +152,7 @@ class ErasureUpkeep:
                 continue
             if state.columns and self._has_older_log(one):
                 continue
+            self._delete_manifests(state, one)
             self._end(one, state)
 
     def _note(self, state: TopicState, wanted: Iterable[Erasure]) -> None:
@@ -331,6 +333,13 @@ class ErasureUpkeep:
         while some := list(islice(listed, FILES_AT_ONCE)):
             are_archived = archived.contains([info.key.removeprefix(root) for info in some])
             yield from (info for info, is_archived in zip(some, are_archived.tolist(), strict=True) if not is_archived)
+
+    def _delete_manifests(self, state: TopicState, erasure: Erasure) -> None:
+        """Delete manifests for Iceberg's readers whose bounds of typed columns may say what was erased."""
+        if state.columns and erasure.rewritten_version is not None:
+            until_ms = _left_by_ms(erasure) + CLOCKS_APART_MS
+            for info in objects_with_erased(self._store, state, erasure.rewritten_version, until_ms):
+                self._store.delete(info.key)
 
     def _undrained(self) -> Iterator[ObjectInfo]:
         for number in list_journals(self._store):

@@ -18,7 +18,7 @@ import pyarrow as pa
 from compaction import collection
 from compaction.backfill import Backfill
 from compaction.collection import Deletion, DeletionReason, plan_segments
-from compaction.deletions import delete_all
+from compaction.deletions import delete_all, delete_manifests
 from compaction.erasures import ErasureUpkeep
 from compaction.key_plan import KeyCompaction, plan_key_compactions
 from compaction.layout_upkeep import LayoutUpkeep
@@ -326,6 +326,8 @@ class TopicUpkeep:
                 at_once=self._policy.deletes_at_once,
                 is_dry_run=self._is_dry_run,
             )
+        if not self._is_dry_run:
+            delete_manifests(self._store, self._log.state, now_ms)
         if self._log.state.erasures and not self._is_dry_run:
             self._erasures.forget(self._look)
 

@@ -54,8 +54,8 @@ def collect_changes(commits: Iterable[Commit], topic_id: str) -> FileChanges:
             if found.added.pop(remove.path, None) is None:
                 found.removed.add(remove.path)
         for add in commit.adds:
-            if TAG_ARCHIVE in (add.tags or ()):
-                continue  # the file was there before, and stays
+            if TAG_ARCHIVE in (add.tags or ()) and not commit.removes:
+                continue  # a file of the log moves to the archive: it was there before, and stays
             found.has_new_records |= add.data_change
             found.added[add.path] = add
     return found

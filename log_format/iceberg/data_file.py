@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from log_format import layout
 from log_format.delta.actions import Add, plain_path
 from log_format.errors import CorruptData
 from log_format.iceberg.schema import Path, TableSchema
@@ -24,7 +25,7 @@ from log_format.iceberg.schema import Path, TableSchema
 EXISTING: Final = 0
 ADDED: Final = 1
 SORT_ORDER_ID: Final = 1
-"""Order of the records in a file: by partition and offset (docs/format/segments.md, section 4.1)."""
+"""Order of the records in a flushed file: by partition and offset. Rewritten ones may have another."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY: Final = date(1970, 1, 1)
 
@@ -76,7 +77,7 @@ def manifest_entry(add: Add, root_uri: str, schema: TableSchema, version: int) -
             "null_value_counts": [{"key": number, "value": count} for number, count in nulls.items()],
             "lower_bounds": [{"key": number, "value": bound} for number, bound in lower.items()],
             "upper_bounds": [{"key": number, "value": bound} for number, bound in upper.items()],
-            "sort_order_id": SORT_ORDER_ID,
+            "sort_order_id": SORT_ORDER_ID if path.startswith(layout.SEGMENTS) else None,
         },
     }
 

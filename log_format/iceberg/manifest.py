@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import fastavro
 import msgspec
 
 from log_format.errors import CorruptData
@@ -23,6 +22,7 @@ from log_format.iceberg.schema import TableSchema
 
 CATALOGUED_KEY: Final = "tidelog.catalogued"
 _CODEC: Final = "deflate"
+_MAGIC: Final = b"Obj\x01"
 _DAMAGED: Final = (
     ValueError,
     TypeError,
@@ -98,8 +98,6 @@ _MANIFEST: Final = {
         _field(514, "deleted_rows_count", "long"),
     ],
 }
-_ENTRY_SCHEMA: Final = fastavro.parse_schema(_ENTRY)
-_LIST_SCHEMA: Final = fastavro.parse_schema(_MANIFEST)
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +174,7 @@ def encode_manifest(entries: Sequence[Mapping[str, Any]], schema: TableSchema) -
         "format-version": "2",
         "content": "data",
     }
-    return _encode(_ENTRY_SCHEMA, entries, metadata)
+    return _encode(_ENTRY, entries, metadata)
 
 
 def describe_manifest(entries: Sequence[Mapping[str, Any]], *, key: str, size_bytes: int, version: int) -> Manifest:
@@ -228,13 +226,13 @@ def encode_manifest_list(catalogued: Catalogued, store_uri: str) -> bytes:
         "format-version": "2",
         CATALOGUED_KEY: msgspec.json.encode(catalogued).decode(),
     }
-    return _encode(_LIST_SCHEMA, rows, metadata)
+    return _encode(_MANIFEST, rows, metadata)
 
 
 def decode_catalogued(data: bytes, key: str) -> Catalogued:
     """Return what a manifest list says for Tidelog. Raises ``CorruptData``."""
     try:
-        return _decode_catalogued(fastavro.reader(io.BytesIO(data)).metadata[CATALOGUED_KEY])
+        return _decode_catalogued(_file_metadata(data)[CATALOGUED_KEY])
     except _DAMAGED as problem:
         raise CorruptData(f"{key} is no manifest list of Tidelog: {problem}.", object=key) from problem
 
@@ -249,13 +247,50 @@ def without_files(entries: Iterable[dict[str, Any]], paths: set[str]) -> Iterato
             yield entry | {"status": EXISTING}
 
 
+def _file_metadata(data: bytes) -> dict[str, bytes]:
+    """Return the metadata of an Avro file. Raises ``ValueError``, ``LookupError``.
+
+    Source: Apache Avro specification, "Object Container Files".
+    """
+    if data[:4] != _MAGIC:
+        raise ValueError("it is no Avro file")
+    found: dict[str, bytes] = {}
+    count, at = _long(data, 4)
+    while count:
+        if count < 0:  # the block's size in bytes follows
+            count, (_, at) = -count, _long(data, at)
+        for _ in range(count):
+            size, at = _long(data, at)
+            name, at = data[at : at + size].decode(), at + size
+            size, at = _long(data, at)
+            found[name], at = data[at : at + size], at + size
+        count, at = _long(data, at)
+    return found
+
+
+def _long(data: bytes, at: int) -> tuple[int, int]:
+    """Return Avro's ``long`` at a position, and the position behind it. Raises ``LookupError`` at the end."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+
+
 def _encode(schema: Any, records: Iterable[Mapping[str, Any]], metadata: dict[str, str]) -> bytes:
+    import fastavro  # noqa: PLC0415 - gateways have it; maintenance, which reads metadata only, need not
+
     target = io.BytesIO()
-    fastavro.writer(target, schema, records, codec=_CODEC, metadata=metadata)
+    # A generator runs Python's own code between two records, so that other threads get their turn.
+    fastavro.writer(target, schema, (record for record in records), codec=_CODEC, metadata=metadata)
     return target.getvalue()
 
 
 def _records(data: bytes, key: str) -> Iterator[dict[str, Any]]:
+    import fastavro  # noqa: PLC0415 - as above
+
     try:
         for record in fastavro.reader(io.BytesIO(data)):
             if isinstance(record, dict):

@@ -61,12 +61,14 @@ def table_entries(place: Place, pieces: Iterable[pa.Table], version: int | None 
 
     ``version``: the place's unless given. Raises what ``pieces`` raise, and ``CorruptData``.
     """
+    root_uri, schema = place.root_uri, place.schema
+    added_by = place.state.version if version is None else version
     for piece in pieces:
         adds = select_actions(piece, "add")
         columns = [pc.struct_field(adds, name).to_pylist() for name in ("path", "size", "stats")]
         for path, size, stats in zip(*columns, strict=True):
             add = Add(path=path, size=size, modification_time=0, data_change=False, stats=stats)
-            yield manifest_entry(add, place.root_uri, place.schema, place.state.version if version is None else version)
+            yield manifest_entry(add, root_uri, schema, added_by)
 
 
 def put_manifests(

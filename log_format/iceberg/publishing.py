@@ -171,11 +171,12 @@ def _commits(place: Place, versions: range) -> Iterator[Commit]:
 
 
 def _apply(place: Place, base: Catalogued, changes: FileChanges) -> _Made | None:
-    """Return the manifests after the changes; None if a file that went is in no manifest, or is damaged."""
+    """Return the manifests after the changes; None if they would not have exactly the table's files."""
     # Iceberg's readers know the snapshot, not the versions between.
     version = place.state.version
-    entries = [manifest_entry(add, place.root_uri, place.schema, version) for add in changes.added.values()]
-    removed = {place.root_uri + plain_path(path) for path in changes.removed}
+    root_uri, schema = place.root_uri, place.schema
+    entries = [manifest_entry(add, root_uri, schema, version) for add in changes.added.values()]
+    removed = {root_uri + plain_path(path) for path in changes.removed}
     kept, dropped, rewritten = list(base.manifests), [], []
     # Most files that leave a table came lately: what is merged or erased. Those of the archive leave in the order of time.
     for manifest in reversed(base.manifests):
@@ -196,8 +197,15 @@ def _apply(place: Place, base: Catalogued, changes: FileChanges) -> _Made | None
             kept.remove(manifest)
             dropped.append(manifest)
             entries += without_files(_entries(place, manifest), set())
+    if sum(one.file_count for one in kept) + len(entries) != _file_count(place):
+        return None
     made = [*kept, *put_manifests(place, entries)]
     return _Made(tuple(made), tuple(dropped), changes.operation, changes.committed_ms)
+
+
+def _file_count(place: Place) -> int:
+    """Return the number of files of the table, by which every list is checked."""
+    return place.state.manifest.segment_count() + place.state.archive.segment_count
 
 
 def _entries(place: Place, manifest: Manifest) -> list[dict[str, Any]]:
@@ -215,6 +223,12 @@ def _made_anew(place: Place, base: Catalogued | None) -> _Made:
     made = with_log_at(put, place.store, root, place.state.version, place.now_ms, hint=hint)
     if made is None:
         raise log_outran_reader(place.state.topic)
+    if (count := sum(one.file_count for one in made)) != _file_count(place):
+        raise CorruptData(
+            f"The log of topic {place.state.topic!r} names {count} files at version {place.state.version}, and its state has "
+            f"{_file_count(place)}.",
+            topic=place.state.topic,
+        )
     committed_ms = place.state.modification_time_ms or place.state.created_at_ms
     dropped = () if base is None else base.manifests
     return _Made(tuple(made), dropped, "append" if base is None else "overwrite", committed_ms)

@@ -98,9 +98,9 @@ def test_a_snapshot_has_the_files_and_records_of_its_version(bench: TopicBench) 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_any_history_gives_exactly_the_files_of_the_version(bench: TopicBench, seed: int) -> None:
-    """Appends, removals, merges, checkpoints; two gateways that publish by turns, forget, and find parts of it deleted."""
+    """Appends, removals, merges, archiving, checkpoints; two gateways that publish by turns, forget, and find parts gone."""
     chance = random.Random(seed)
-    user = bench.create()
+    user = bench.create(**({"table_retention_ms": "-1"} if seed % 2 else {}))
     catalogs = [Catalog(bench), Catalog(bench)]
     for _ in range(40):
         match chance.randrange(10):

@@ -1,0 +1,78 @@
+"""What may be deleted of a topic's manifests, by maintenance: publications delete what they replace, as long as there are any.
+
+Deleting too much does no lasting harm: the next load makes all of it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from log_format import layout
+from log_format.errors import CorruptData, ObjectMissing
+from log_format.iceberg.manifest import Catalogued, decode_catalogued
+from log_format.iceberg.place import OBJECT_BYTES_MAX
+from log_format.iceberg.publishing import STRAY_MS
+from log_format.store import ObjectInfo, ObjectStore, read_bounded
+from log_format.topic.state import TopicState
+
+
+def unneeded_objects(store: ObjectStore, state: TopicState, now_ms: int) -> Iterator[ObjectInfo]:
+    """Yield objects that nobody has needed for a day: all, if the table was not loaded since.
+
+    Args:
+        store: where the topic is.
+        state: the topic at its head; it may have been deleted.
+        now_ms: present time, in ms since the epoch.
+
+    Raises ``StoreUnavailable``. One listing, and one GET if there is anything.
+    """
+    old = [info for info in _objects(store, state.topic) if info.modified_at_ms < now_ms - STRAY_MS]
+    if not old:
+        return
+    newest = _newest(store, state)
+    needed: set[str] = set()
+    if newest is not None and newest.snapshot.head_seen_ms > now_ms - STRAY_MS:
+        history = (one.key for one in newest.history)
+        needed = {newest.snapshot.key, *(one.key for one in newest.manifests), *history, *newest.retired}
+    pins = {pin.version for pin in state.pins} if needed else set()
+    for info in old:
+        if info.key not in needed and layout.iceberg_pin_version(info.key) not in pins:
+            yield info
+
+
+def objects_with_erased(store: ObjectStore, state: TopicState, version: int, until_ms: int) -> Iterator[ObjectInfo]:
+    """Yield objects that may have bounds of what was erased.
+
+    Args:
+        store: where the topic is.
+        state: the topic at its head.
+        version: the table's version from which on no file has what was erased.
+        until_ms: time, by the store's clock, until which earlier versions may have been published.
+
+    Raises ``StoreUnavailable``.
+    """
+    newest = _newest(store, state)
+    clean: set[str] = set()
+    if newest is not None and newest.snapshot.version >= version:
+        clean = {newest.snapshot.key, *(one.key for one in newest.manifests)}
+    for info in _objects(store, state.topic):
+        if info.modified_at_ms <= until_ms and info.key not in clean:
+            yield info
+
+
+def _objects(store: ObjectStore, topic: str) -> list[ObjectInfo]:
+    return list(store.list(layout.iceberg_prefix(topic)))
+
+
+def _newest(store: ObjectStore, state: TopicState) -> Catalogued | None:
+    """Return the newest list of the incarnation; None without a readable one."""
+    if state.topic_id is None:
+        return None
+    keys = [info.key for info in store.list(f"{layout.iceberg_prefix(state.topic)}{state.topic_id}/")]
+    lists = sorted((version, key) for key in keys if (version := layout.iceberg_list_version(key)) is not None)
+    for _, key in reversed(lists):
+        try:
+            return decode_catalogued(read_bounded(store, key, OBJECT_BYTES_MAX), key)
+        except (CorruptData, ObjectMissing):
+            continue
+    return None
