@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from gateway.http.json_response import json_response
 from gateway.http.parameters import PARAMETERS_MAX, path_text
@@ -29,6 +29,8 @@ class Large(NamedTuple):
 
     make: Callable[[], Any]
     size_bytes: int
+    is_secret: bool = False
+    """Whether no cache may keep the answer."""
 
 
 class IcebergRoute(TypedRoute):
@@ -39,12 +41,21 @@ class IcebergRoute(TypedRoute):
         answer = await self.endpoint(request)
         if isinstance(answer, Large):
             sent = await reserved_json(request, answer.make, size_bytes=answer.size_bytes)
-            await sent(scope, receive, send)
+            await sent(scope, receive, _uncached(send) if answer.is_secret else send)
         elif answer is None:
             await send({"type": "http.response.start", "status": 204, "headers": []})
             await send({"type": "http.response.body"})
         else:
             await json_response(answer, 200)(scope, receive, send)
+
+
+def _uncached(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (b"cache-control", b"no-store")]}
+        await send(message)
+
+    return sending
 
 
 def query_of(request: Request) -> dict[str, str]:

@@ -17,6 +17,7 @@ from gateway.access.needs import Need, needs
 from gateway.engine.iceberg_tables import LoadedTable
 from gateway.gateway import allowing, engine_of, gateway_of, require
 from gateway.http.parameters import path_text
+from gateway.iceberg.credentials import vended_properties
 from gateway.iceberg.route import NAMESPACES, TOPICS, IcebergRoute, Large, namespace_asked, query_of
 from gateway.iceberg_problem import PREFIX
 from gateway.problem import refused
@@ -102,6 +103,7 @@ async def load_table(request: Request) -> Any:
     topic = _topic_asked(request, "Read")
     only_refs = query_of(request).get("snapshots") == "refs"
     loaded = await engine_of(request).iceberg.load(topic)
+    given = await vended_properties(request, topic)
     store_uri, now_ms = gateway_of(request).store_uri.rstrip("/") + "/", gateway_of(request).clock.now_ms()
     snapshots = _with_refs(loaded) if only_refs else loaded.snapshots
     properties = {} if loaded.as_of_ms is None else {AS_OF: str(loaded.as_of_ms)}
@@ -110,9 +112,13 @@ async def load_table(request: Request) -> Any:
         metadata = table_metadata(
             loaded.state, store_uri, snapshots, loaded.pinned, properties=properties, now_ms=now_ms
         )
-        return {"metadata": metadata, "config": {}}
+        answer: dict[str, Any] = {"metadata": metadata, "config": given}
+        if given:
+            answer["storage-credentials"] = [{"prefix": f"{metadata['location']}/", "config": given}]
+        return answer
 
-    return Large(made, _size_bytes(loaded.state, len(snapshots) + len(loaded.pinned)))
+    size_bytes = _size_bytes(loaded.state, len(snapshots) + len(loaded.pinned))
+    return Large(made, size_bytes, is_secret=bool(given))
 
 
 def _with_refs(loaded: LoadedTable) -> list[Any]:
