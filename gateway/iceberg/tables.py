@@ -21,6 +21,7 @@ from gateway.iceberg.credentials import vended_properties
 from gateway.iceberg.route import NAMESPACES, TOPICS, IcebergRoute, Large, namespace_asked, query_of
 from gateway.iceberg_problem import PREFIX
 from gateway.problem import refused
+from log_format.errors import ErrorCode, RequestRefused
 from log_format.iceberg.metadata import table_metadata
 from log_format.topic.state import TopicState
 
@@ -131,9 +132,17 @@ def _size_bytes(state: TopicState, snapshot_count: int) -> int:
 
 
 def _topic_asked(request: Request, operation: Any) -> str:
-    """Return the topic that the path names. Raise ``Unauthorized``, ``RequestRefused`` (404) for an unknown namespace."""
-    namespace_asked(request)
-    topic = path_text(request, "table")
+    """Return the topic that the path names. Raise ``Unauthorized``, ``RequestRefused`` (404) for an unknown namespace.
+
+    A table of an unknown namespace is an unknown table: Spark asks for ``topics.orders.snapshots`` so, and then looks for the
+    table's metadata itself.
+    """
+    namespace, topic = path_text(request, "namespace"), path_text(request, "table")
+    if namespace not in NAMESPACES:
+        raise RequestRefused(
+            f"There is no table {topic[:100]!r} in a namespace {namespace[:100]!r}: topics are in the namespace {TOPICS!r}.",
+            code=ErrorCode.UNKNOWN_TOPIC,
+        )
     require(request, operation, "topic", topic)
     return topic
 

@@ -181,6 +181,13 @@ def test_names_and_what_is_not_there(lake: Lake) -> None:
     assert {"a.b", "listed"} <= set(pages)
 
 
+def test_a_table_below_a_table_is_no_table(lake: Lake) -> None:
+    """Spark asks so for metadata tables, and goes on only if the table, not the namespace, is unknown."""
+    answer = lake.typed.http.get("/iceberg/v1/namespaces/topics%1Fflights/tables/snapshots")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["type"] == "NoSuchTableException"
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [
