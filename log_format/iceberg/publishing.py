@@ -52,9 +52,8 @@ READS_AT_ONCE: Final = 16
 SMALL_FILES_MAX: Final = 100
 """Number of files up to which a manifest is taken up by any new one."""
 SNAPSHOTS_MAX: Final = 100
-KEPT_MS_MAX: Final = limits.LOG_KEPT_MS_MIN // 2
-"""Longest time for which a snapshot that is not the newest is offered: half of the least time for which files are kept that left
-a busy table."""
+KEPT_MS_MAX: Final = 12 * 3_600_000
+"""Longest time for which a snapshot that is not the newest is offered: a list names all objects that such ones need."""
 GRACE_MS: Final = 3_600_000
 """Time for which readers that got an answer may read what it names."""
 STRAY_MS: Final = 24 * 3_600_000
@@ -62,11 +61,11 @@ STRAY_MS: Final = 24 * 3_600_000
 
 
 def kept_ms(state: TopicState) -> int:
-    """Return how long a version is offered after it was last seen to be the newest."""
-    kept = [KEPT_MS_MAX, state.config.integer("deleted.file.retention.ms") // 2]
+    """Return how long a version is offered after it was last seen to be the newest: half of the time for which it stays."""
+    stays = [state.config.integer("commit.retention.ms"), state.config.integer("deleted.file.retention.ms")]
     if state.erasures:
-        kept.append(state.config.integer("erase.grace.ms") // 2)
-    return min(kept)
+        stays.append(state.config.integer("erase.grace.ms"))
+    return min(KEPT_MS_MAX, min(stays) // 2)
 
 
 def publish(place: Place, known: Catalogued | None) -> Catalogued:
@@ -241,7 +240,7 @@ def _catalogued(place: Place, base: Catalogued | None, made: _Made, key: str) ->
         oldest_ms = place.now_ms - kept_ms(place.state)
         history = [one for one in (*base.history, base.snapshot) if one.head_seen_ms > oldest_ms]
         retired = base.retired | dict.fromkeys((base.snapshot.key, *(one.key for one in made.dropped)), place.now_ms)
-        due_ms = place.now_ms - KEPT_MS_MAX - GRACE_MS
+        due_ms = oldest_ms - GRACE_MS
         retired = {each: since_ms for each, since_ms in retired.items() if since_ms > due_ms}
     last_ms = history[-1].committed_ms + 1 if history else 0
     snapshot = Snapshot(

@@ -18,7 +18,7 @@ from log_format.iceberg.manifest import Catalogued, decode_catalogued, decode_ma
 from log_format.iceberg.metadata import table_metadata
 from log_format.iceberg.pinned import publish_pins
 from log_format.iceberg.place import Place
-from log_format.iceberg.publishing import GRACE_MS, KEPT_MS_MAX, STRAY_MS, offered, publish, seen_at
+from log_format.iceberg.publishing import GRACE_MS, STRAY_MS, offered, publish, seen_at
 from log_format.topic.changes import DeleteRecords, DeleteTopic
 from log_format.topic.pin_changes import CreatePin
 from tests.support.clocks import HOUR_MS
@@ -26,6 +26,8 @@ from tests.support.collected_events import CollectedEvents
 from tests.support.topic_bench import TopicBench, TopicUser
 
 MINUTE_MS = 60_000
+KEPT_MS = HOUR_MS // 2
+"""Half of the least time for which a version stays."""
 
 
 class Catalog:
@@ -100,7 +102,7 @@ def test_a_snapshot_has_the_files_and_records_of_its_version(bench: TopicBench) 
 def test_any_history_gives_exactly_the_files_of_the_version(bench: TopicBench, seed: int) -> None:
     """Appends, removals, merges, archiving, checkpoints; two gateways that publish by turns, forget, and find parts gone."""
     chance = random.Random(seed)
-    user = bench.create(**({"table_retention_ms": "-1"} if seed % 2 else {}))
+    user = bench.create(table_retention_ms="-1" if seed % 2 else "log")
     catalogs = [Catalog(bench), Catalog(bench)]
     for _ in range(40):
         match chance.randrange(10):
@@ -149,15 +151,15 @@ def test_an_earlier_snapshot_stays_readable_for_as_long_as_it_is_offered(bench: 
     first = catalog.load(user)
     begun_ms = bench.clock.now_ms()
     files = named(bench, first)
-    while bench.clock.now_ms() < begun_ms + KEPT_MS_MAX + GRACE_MS:
+    while bench.clock.now_ms() < begun_ms + KEPT_MS + GRACE_MS:
         bench.append_values(user, {0: [b"v"]})
         bench.clock.pass_ms(5 * MINUTE_MS)
         published = catalog.load(user)
-        is_offered = bench.clock.now_ms() - begun_ms < KEPT_MS_MAX
+        is_offered = bench.clock.now_ms() - begun_ms < KEPT_MS
         versions = [one.version for one in offered(published, user.log.state, bench.clock.now_ms())]
         assert (first.snapshot.version in versions) == is_offered
         assert named(bench, first) == files
-    bench.clock.pass_ms(KEPT_MS_MAX + GRACE_MS)
+    bench.clock.pass_ms(KEPT_MS + GRACE_MS)
     bench.append_values(user, {0: [b"v"]})
     catalog.load(user)
     with pytest.raises(ObjectMissing):
@@ -185,6 +187,19 @@ def test_no_snapshot_outlives_half_of_the_time_for_which_files_stay(bench: Topic
         bench.append_values(user, {0: [b"v"]})
         published = catalog.load(user)
     assert [one.version for one in offered(published, user.log.state, bench.clock.now_ms())] == [2]
+
+
+def test_a_topic_whose_versions_stay_longer_offers_them_longer(bench: TopicBench) -> None:
+    """Half of ``commit.retention.ms``."""
+    user, catalog = bench.create(partition_count=1, commit_retention_ms=str(20 * HOUR_MS)), Catalog(bench)
+    bench.append_values(user, {0: [b"v"]})
+    first = catalog.load(user)
+    for passed_ms, versions in ((9 * HOUR_MS, [1, 2]), (2 * HOUR_MS, [2, 3])):
+        bench.clock.pass_ms(passed_ms)
+        bench.append_values(user, {0: [b"v"]})
+        published = catalog.load(user)
+        assert [one.version for one in offered(published, user.log.state, bench.clock.now_ms())] == versions
+        assert named(bench, first)
 
 
 def test_what_no_publication_knows_is_deleted_after_a_day(bench: TopicBench) -> None:
