@@ -10,7 +10,7 @@ other programs' commits ask for does not count (``foreign``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from log_format.errors import UnsupportedTable
@@ -27,7 +27,14 @@ _LEGACY_WRITER_VERSION: Final = 3
 _COLUMN_MAPPING: Final = "delta.columnMapping.mode"
 
 
-def refuse_protocol(key: str, reader_version: int, writer_version: int, features: Iterable[str] = ()) -> None:
+def refuse_protocol(
+    key: str,
+    reader_version: int,
+    writer_version: int,
+    features: Iterable[str] = (),
+    *,
+    known: Collection[str] = _FEATURES,
+) -> None:
     """Raise ``UnsupportedTable`` for a protocol above ours.
 
     Args:
@@ -35,14 +42,15 @@ def refuse_protocol(key: str, reader_version: int, writer_version: int, features
         reader_version: its ``minReaderVersion``.
         writer_version: its ``minWriterVersion``.
         features: its reader and writer features.
+        known: the features that a release knows.
     """
     named = set(features)
-    is_ours = writer_version == WRITER_VERSION and named <= _FEATURES
+    is_ours = writer_version == WRITER_VERSION and named.issubset(known)
     if reader_version <= READER_VERSION and (is_ours or writer_version <= _LEGACY_WRITER_VERSION):
         return
     what = f"the Delta protocol {reader_version}/{writer_version}"
-    if named - _FEATURES:
-        what += f" ({', '.join(sorted(named - _FEATURES))})"
+    if named.difference(known):
+        what += f" ({', '.join(sorted(named.difference(known)))})"
     raise unsupported_error(key, what)
 
 

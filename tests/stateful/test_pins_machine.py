@@ -11,12 +11,17 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
+from typing import Any
+from unittest import mock
 
+import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from compaction.job import Job
+from compaction.log_cleanup import plan_log
+from compaction.pin_upkeep import PinUpkeep
 from compaction.policy import Policy
 from compaction.workers import LocalWorkers
 from log_format import layout
@@ -25,7 +30,7 @@ from log_format.checkpoints.pinned_versions import keep_version, look_at_version
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.delta.actions import decode_commit, plain_path
 from log_format.delta.committer import Committer
-from log_format.errors import BackOff, ErrorCode, RequestRefused
+from log_format.errors import BackOff, CorruptData, ErrorCode, ObjectMissing, RequestRefused
 from log_format.inspection.verify import verify_topic
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append import Append
@@ -272,6 +277,107 @@ class PinsMachine(RuleBasedStateMachine):
 
     def after(self, hours: int | None) -> int | None:
         return None if hours is None else self.clock.now_ms() + hours * HOUR_MS
+
+
+Step = tuple[str, dict[str, Any]]
+STORIES: dict[str, list[Step]] = {
+    "old": [
+        ("produce", {"flushes": 4}),
+        ("checkpoint", {}),
+        ("pin_now", {"hours": None, "dies": False}),
+        ("days_pass", {"days": 2}),
+        ("maintenance_is_killed", {"who": 0, "writes": 2}),
+        ("days_pass", {"days": 1}),
+    ],
+    "its pinner died": [
+        ("produce", {"flushes": 3}),
+        ("pin_now", {"hours": None, "dies": True}),
+        ("produce", {"flushes": 3}),
+        ("days_pass", {"days": 2}),
+    ],
+    "it expires": [
+        ("produce", {"flushes": 3}),
+        ("pin_now", {"hours": 40, "dies": False}),
+        ("days_pass", {"days": 2}),
+    ],
+    "of an older version": [
+        ("produce", {"flushes": 5}),
+        ("pin_older", {"back": 2, "hours": None}),
+        ("maintain", {"who": 0, "collect": False}),
+        ("days_pass", {"days": 2}),
+    ],
+    "between a plan and its deletions": [
+        ("produce", {"flushes": 5}),
+        ("maintain", {"who": 0, "collect": False}),
+        ("time_passes", {"hours": 1}),
+        *(
+            ("a_pin_comes_between_a_plan_and_its_deletions", {"who": who, "back": back})
+            for who in (0, 1)
+            for back in (3, 2)
+        ),
+    ],
+}
+"""What befalls a pinned version, step by step."""
+
+
+def tell(story: str) -> None:
+    """Let a story happen, and look at the pins after each step."""
+    machine = PinsMachine()
+    machine.create()
+    for step, how in STORIES[story]:
+        getattr(machine, step)(**how)
+        machine.pinned_versions_are_whole()
+    machine.teardown()
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_pinned_version_is_whole(story: str) -> None:
+    """Whatever these stories, in which each planted fault shows, do to it."""
+    tell(story)
+
+
+def cleans_up_pins(*stored: Any, **how: Any) -> Any:
+    """Clean-up of a log without pins."""
+    return plan_log(*stored, **(how | {"pinned": ()}))
+
+
+def expires_early(self: PinUpkeep, *, is_dry_run: bool) -> None:
+    """By a clock that is a day ahead."""
+    del is_dry_run
+    state = self._log.state
+    for pin in state.pins:
+        if pin.is_expired(self._log.clock.now_ms() + 24 * HOUR_MS):
+            self._committer.commit(DeletePin(name=pin.name, topic_id=state.existing_id))
+
+
+PLANTED: dict[str, tuple[str, str, Any]] = {
+    "clean-up forgets pins": ("old", "compaction.topic_upkeep.plan_log", cleans_up_pins),
+    "the collector forgets pins": ("old", "compaction.pin_upkeep.PinUpkeep.paths", lambda *_: set()),
+    "nobody puts what a dead pinner did not": (
+        "its pinner died",
+        "compaction.pin_upkeep.PinUpkeep._put_checkpoints",
+        lambda *_: None,
+    ),
+    "pins expire early": ("it expires", "compaction.pin_upkeep.PinUpkeep.run", expires_early),
+    "an older version is lost to maintenance": (
+        "of an older version",
+        "compaction.pin_upkeep.PinUpkeep.paths",
+        lambda *_: set(),
+    ),
+    "what is about to be deleted is pinned": (
+        "between a plan and its deletions",
+        "log_format.checkpoints.pinned_versions.deletable_before",
+        lambda *_, **__: 0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_found(name: str) -> None:
+    """Each of these defects, planted into the real code, breaks a pinned version in its story."""
+    story, target, replacement = PLANTED[name]
+    with mock.patch(target, replacement), pytest.raises((AssertionError, CorruptData, ObjectMissing)):
+        tell(story)
 
 
 class TestPins(PinsMachine.TestCase):  # type: ignore[misc,valid-type]
