@@ -49,6 +49,7 @@ BENCHMARKS: Final = {
     "long-history": ("maintenance.long_history",),
     "maintenance-memory": ("maintenance.memory",),
     "archive": ("maintenance.archive",),
+    "clone": ("maintenance.clone",),
     "manifests": ("maintenance.manifests",),
     "registry": ("registry.registry",),
     "typed": ("typed.produce", "typed.spark"),

@@ -14,7 +14,7 @@ reached the store, since the caller must learn whose object is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -100,6 +100,26 @@ class SignsReads(Protocol):
         The URL is valid for ``valid_s`` seconds, or until the store's own credentials expire. Sends no request to the store.
         Raises ``StoreUnavailable`` without credentials.
         """
+
+
+@runtime_checkable
+class CopiesMany(Protocol):
+    """A store that copies many objects for less than one by one."""
+
+    def copy_all_if_absent(self, copies: Sequence[tuple[str, str]]) -> None:
+        """Copy each (source, target) as ``ObjectStore.copy_if_absent`` does, in any order; raises the same errors.
+
+        After an error any of the copies may be there. On return all of them survive a crash.
+        """
+
+
+def copy_all_if_absent(store: ObjectStore, copies: Sequence[tuple[str, str]]) -> None:
+    """Copy each (source, target), as ``CopiesMany`` specifies, also in a store that copies one by one."""
+    if isinstance(store, CopiesMany):
+        store.copy_all_if_absent(copies)
+        return
+    for source, target in copies:
+        store.copy_if_absent(source, target)
 
 
 def read_bounded(store: ObjectReader, key: str, bytes_max: int) -> bytes:

@@ -31,6 +31,8 @@ class CloneUnderWay:
     of: tuple[str, TableVersion, Mapping[str, ConfigValue | None]]
     """Id of the source, its version, and the changed settings."""
     task: asyncio.Task[ClonedTopic] = field(init=False)
+    is_charged: bool = False
+    """Whether a caller's quota was charged for its partitions."""
     copied: int = 0
     file_count: int = 0
 

@@ -13,8 +13,14 @@ from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.open_topics import OpenTopics
 from gateway.engine.pool import Pool
-from log_format.checkpoints.pinned_versions import held_back_bytes, keep_version, look_at_version, version_at
-from log_format.errors import BackOff, CorruptData, RequestRefused, StoreUnavailable
+from log_format.checkpoints.pinned_versions import (
+    held_back_bytes,
+    keep_version,
+    look_at_version,
+    refuse_future_time,
+    version_at,
+)
+from log_format.errors import BackOff, CorruptData, StoreUnavailable
 from log_format.store import ObjectStore
 from log_format.topic.pin_changes import CreatePin, DeletePin, LookAgain
 from log_format.topic.pins import Pin
@@ -73,9 +79,7 @@ class TopicPins:
         topic = await self._existing(name)
         change = partial(CreatePin, name=pin, expires_at_ms=expires_at_ms, topic_id=topic.state.existing_id)
         if at_ms is not None:
-            if at_ms > self._clock.now_ms():
-                what = "must not be in the future"
-                raise RequestRefused(f"The time {what}.", errors=[{"where": "/timestamp", "what": what}])
+            refuse_future_time(at_ms, self._clock.now_ms())
             version = await self._run(name, partial(version_at, self._store, name, at_ms))
         if version is None:
             made, is_new = (await topic.moving.change(lambda move: change(move=move), is_drained=True)).result

@@ -7,7 +7,7 @@ itself counts once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from gateway.stores.wrapped import WrappedStore
 from log_format.layout import COMPACTED, GATEWAYS, JOURNALS, SEGMENTS
-from log_format.store import ObjectInfo, ObjectStore
+from log_format.store import ObjectInfo, ObjectStore, copy_all_if_absent
 
 Counted = tuple[str, str, int, int]
 """Kind of request, kind of object, number of requests, bytes."""
@@ -103,6 +103,12 @@ class CountedStore(WrappedStore):
         """Copy an object if the target is absent, counted as one PUT (``ObjectStore.copy_if_absent``)."""
         self._requests.count("PUT", target)
         self._store.copy_if_absent(source, target)
+
+    def copy_all_if_absent(self, copies: Sequence[tuple[str, str]]) -> None:
+        """Copy many objects, each counted as one PUT (``CopiesMany``)."""
+        for _, target in copies:
+            self._requests.count("PUT", target)
+        copy_all_if_absent(self._store, copies)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """List objects, counted (``ObjectStore.list``)."""

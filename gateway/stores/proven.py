@@ -1,8 +1,8 @@
 """A store that first proves that it honours put-if-absent.
 
-1. No ``put_if_absent`` or ``copy_if_absent`` reaches the store before the proof: one object under ``system/probes/`` is put if
-   absent twice, and the store must refuse the second put. The object is deleted afterwards; one left behind by a crash or a lost
-   answer is harmless.
+1. No ``put_if_absent``, ``copy_if_absent`` or ``copy_all_if_absent`` reaches the store before the proof: one object under
+   ``system/probes/`` is put if absent twice, and the store must refuse the second put. The object is deleted afterwards; one left
+   behind by a crash or a lost answer is harmless.
 2. The proof is made once, by several threads concurrently if need be: none waits for another's. A store that is down,
    read-only or full proves nothing. Then the caller's ``put_if_absent`` fails with that error, and the next one tries the
    proof again.
@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 
 from gateway.stores.wrapped import WrappedStore
@@ -58,6 +59,12 @@ class ProvenStore(WrappedStore):
         """Copy an object if the target is absent (``ObjectStore.copy_if_absent``), with the same proof."""
         self._prove_for(target)
         self._store.copy_if_absent(source, target)
+
+    def copy_all_if_absent(self, copies: Sequence[tuple[str, str]]) -> None:
+        """Copy many objects (``CopiesMany``), with the same proof."""
+        for _, target in copies[:1]:
+            self._prove_for(target)
+        super().copy_all_if_absent(copies)
 
     def _prove_for(self, key: str) -> None:
         """Prove it before ``key`` is written. Raises ``StoreUnavailable`` that says that it was not."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from log_format.store import ObjectInfo, ObjectStore, SignsReads
+from log_format.store import ObjectInfo, ObjectStore, SignsReads, copy_all_if_absent
 
 
 class WrappedStore:
@@ -42,6 +42,10 @@ class WrappedStore:
     def copy_if_absent(self, source: str, target: str) -> None:
         """Copy an object if the target is absent (``ObjectStore.copy_if_absent``)."""
         self._store.copy_if_absent(source, target)
+
+    def copy_all_if_absent(self, copies: Sequence[tuple[str, str]]) -> None:
+        """Copy many objects (``CopiesMany``)."""
+        copy_all_if_absent(self._store, copies)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """List objects (``ObjectStore.list``)."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 from log_format import layout, limits
 from log_format.checkpoints.advanced_checkpoint import AdvancedCheckpoint, archive_pieces
 from log_format.checkpoints.checkpoint import open_checkpoint, with_log_at
-from log_format.checkpoints.pinned_versions import keep_version, version_at
+from log_format.checkpoints.pinned_versions import keep_version, refuse_future_time, refuse_future_version, version_at
 from log_format.checkpoints.state import read_checkpoint
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
@@ -41,7 +41,7 @@ from log_format.errors import (
     log_outran_reader,
 )
 from log_format.ids import NewId
-from log_format.store import ObjectStore, read_bounded
+from log_format.store import ObjectStore, copy_all_if_absent, read_bounded
 from log_format.topic.clone import CloneTopic, as_requested, cloned_add
 from log_format.topic.config import ConfigValue
 from log_format.topic.erasure_changes import RequestErasure
@@ -51,7 +51,8 @@ from log_format.topic.state import TopicState
 COPIES_AT_ONCE: Final = 16
 FILES_MAX: Final = 150_000
 """Most files of a topic that can be cloned: the commit names each in about 600 bytes."""
-_WAVE: Final = 1_000
+_TOGETHER_MAX: Final = 1_000
+"""Most files that a thread copies at a time: in a directory they share the cost of one sync."""
 _ATTEMPTS_MAX: Final = 3
 """Number of versions of the source that are tried: maintenance may delete a file of an old one before it is copied."""
 
@@ -165,7 +166,7 @@ def _look(store: ObjectStore, source: str, clock: Clock, at: TableVersion) -> _F
         head = log.refresh()
         if not head.exists:
             raise UnknownTopic(source)
-        version = _number(store, head, at)
+        version = _number(store, head, at, clock.now_ms())
         state = head if version == head.version else _state_at(store, head, version, clock.now_ms())
         count = state.manifest.segment_count() + state.archive.segment_count
         if count > FILES_MAX:
@@ -186,7 +187,7 @@ def _still_there(state: TopicState, head: TopicState) -> list[Erasure]:
     return [*(one for one in state.erasures if not one.is_rewritten and one.erasure_id not in later), *later.values()]
 
 
-def _number(store: ObjectStore, head: TopicState, at: TableVersion) -> int:
+def _number(store: ObjectStore, head: TopicState, at: TableVersion, now_ms: int) -> int:
     """Return the number of the version that is meant. Raises ``RequestRefused``."""
     if at.pin is not None:
         found = next((pin.version for pin in head.pins if pin.name == at.pin), None)
@@ -196,13 +197,12 @@ def _number(store: ObjectStore, head: TopicState, at: TableVersion) -> int:
             )
         return found
     if at.at_ms is not None:
+        refuse_future_time(at.at_ms, now_ms)
         return version_at(store, head.topic, at.at_ms)
-    if at.number is not None and at.number > head.version:
-        raise RequestRefused(
-            f"Topic {head.topic!r} has no version {at.number} yet: the newest is {head.version}.",
-            errors=[{"where": "/version", "what": f"must not be above {head.version}"}],
-        )
-    return head.version if at.number is None else at.number
+    if at.number is None:
+        return head.version
+    refuse_future_version(head, at.number)
+    return at.number
 
 
 def _state_at(store: ObjectStore, head: TopicState, version: int, now_ms: int) -> TopicState:
@@ -303,9 +303,11 @@ class _Copies:
         """Copy all files; return False if the source has lost one of them. Raises ``StoreUnavailable``."""
         root, done = layout.topic_root(source), count(1)
 
-        def copy(path: str) -> None:
-            self._store.copy_if_absent(f"{root}{plain_path(path)}", f"{self._root}{self._paths[path]}")
-            progress(next(done), len(self._paths))
+        def copy(paths: Sequence[str]) -> None:
+            copies = [(f"{root}{plain_path(path)}", f"{self._root}{self._paths[path]}") for path in paths]
+            copy_all_if_absent(self._store, copies)
+            for _ in paths:
+                progress(next(done), len(self._paths))
 
         try:
             self._with_all(copy)
@@ -316,16 +318,23 @@ class _Copies:
     def discard(self) -> None:
         """Delete the copies, best effort: maintenance deletes what remains."""
         with suppress(StoreError):
-            self._with_all(lambda path: self._store.delete(f"{self._root}{self._paths[path]}"))
+            self._with_all(self._delete)
 
-    def _with_all(self, work: Callable[[str], None]) -> None:
+    def _delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self._store.delete(f"{self._root}{self._paths[path]}")
+
+    def _with_all(self, work: Callable[[Sequence[str]], None]) -> None:
+        """Call ``work`` with some paths at a time, in threads."""
         if self._at_once == 1:
             for path in self._paths:
-                work(path)
+                work([path])
             return
         with ThreadPoolExecutor(self._at_once, thread_name_prefix="clone") as threads:
             waiting = iter(self._paths)
-            while some := list(islice(waiting, _WAVE)):
+            together = min(_TOGETHER_MAX, -(-len(self._paths) // self._at_once))
+            parts = iter(lambda: list(islice(waiting, together)), [])
+            while some := list(islice(parts, self._at_once)):
                 for _ in threads.map(work, some):
                     pass
 

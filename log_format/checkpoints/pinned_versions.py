@@ -97,6 +97,13 @@ def held_back_bytes(store: ObjectStore, topic: str, state: TopicState, versions:
     return sum(held.values())
 
 
+def refuse_future_time(at_ms: int, now_ms: int) -> None:
+    """Raise ``RequestRefused`` for a time after ``now_ms``, since commits may still come before it."""
+    if at_ms > now_ms:
+        what = "must not be in the future"
+        raise RequestRefused(f"The time {what}.", errors=[{"where": "/timestamp", "what": what}])
+
+
 def version_at(store: ObjectStore, topic: str, at_ms: int) -> int:
     """Return the newest version whose commit the store had at a time (ms since the epoch), by the store's clock.
 
@@ -116,6 +123,15 @@ def version_at(store: ObjectStore, topic: str, at_ms: int) -> int:
     return found
 
 
+def refuse_future_version(state: TopicState, version: int) -> None:
+    """Raise ``RequestRefused`` for a version that the table does not have yet."""
+    if version > state.version:
+        raise RequestRefused(
+            f"Topic {state.topic!r} has no version {version} yet: the newest version of its table is {state.version}.",
+            errors=[{"where": "/version", "what": f"must not be above {state.version}"}],
+        )
+
+
 def look_at_version(store: ObjectStore, topic: str, state: TopicState, version: int, now_ms: int) -> OlderVersion:
     """Return a version below the head so that it can be pinned.
 
@@ -129,11 +145,7 @@ def look_at_version(store: ObjectStore, topic: str, state: TopicState, version: 
     Raises ``RequestRefused`` for a version of the future, of a topic that was deleted, and (``VERSION_GONE``) one that retention
     may delete within ``KEPT_MS_MIN``; ``LookAgain``, ``StoreUnavailable``, ``CorruptData``.
     """
-    if version > state.version:
-        raise RequestRefused(
-            f"Topic {topic!r} has no version {version} yet: the newest version of its table is {state.version}.",
-            errors=[{"where": "/version", "what": f"must not be above {state.version}"}],
-        )
+    refuse_future_version(state, version)
     retention = FileRetention.of(state)
     if any(pin.version == version for pin in state.pins):
         return OlderVersion(version=version, live=None, retention=retention, looked_at_ms=now_ms)

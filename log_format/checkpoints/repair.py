@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from log_format import layout, limits
+from log_format.checkpoints.archive_rows import archived_files
 from log_format.checkpoints.checkpoint import advance_checkpoint, is_loadable, put_checkpoint
 from log_format.checkpoints.journal_log import JournalLogs, list_journals
 from log_format.checkpoints.salvage import Gap, SalvagedState, read_parts
@@ -25,6 +26,7 @@ from log_format.delta.actions import (
     as_decoded_commit,
     decode_commit,
     encode_commit,
+    plain_path,
 )
 from log_format.delta.change import Proposal
 from log_format.delta.checkpoint_hint import read_hinted_version
@@ -36,6 +38,7 @@ from log_format.journal.entries import Close
 from log_format.journal.notes import JournalNotes
 from log_format.journal.state import JournalState
 from log_format.store import ObjectStore, read_bounded
+from log_format.topic.archiving import ArchivedFile, RemoveArchived
 from log_format.topic.attachment import NO_MOVE, Attachment, TopicMove, parse_attachment, parse_last_move
 from log_format.topic.changes import moved_metadata
 from log_format.topic.config import TopicConfig
@@ -70,7 +73,7 @@ class Repair:
     lost: tuple[str, ...] = ()
     """Keys of missing or damaged objects of the log; only the first if there are very many."""
     gone: tuple[str, ...] = ()
-    """Segments that the log names and the store does not have."""
+    """Segments that the log names and the store does not have, those of the archive last."""
     gaps: tuple[Gap, ...] = ()
     """Offsets without records now, from the log starts on."""
     is_made_anew: bool = False
@@ -126,7 +129,10 @@ def repair_topic(
             raise UnknownTopic(topic)
         if not state.exists or not looks_at_files:
             return Repair(topic=topic, exists=state.exists)
-        return _without_lost_segments(store, log, new_id, is_dry_run=is_dry_run)
+        repair = _without_lost_segments(store, log, new_id, is_dry_run=is_dry_run)
+        archived = _without_lost_archive(store, log, new_id, is_dry_run=is_dry_run)
+        version = log.state.version if archived and not is_dry_run else repair.version
+        return replace(repair, gone=(*repair.gone, *archived), version=version)
     raise BackOff(f"Other writers keep committing to topic {topic!r}: it was not repaired.", topic=topic)
 
 
@@ -187,6 +193,24 @@ def _without_lost_segments(store: ObjectStore, log: TopicLog, new_id: NewId, *, 
         gaps += committed.result
         version = committed.state.version
     return Repair(topic=log.topic, exists=True, gone=tuple(gone), gaps=tuple(gaps), version=version)
+
+
+def _without_lost_archive(store: ObjectStore, log: TopicLog, new_id: NewId, *, is_dry_run: bool) -> list[str]:
+    """Remove archived files whose objects are gone from the table; return their paths. Raises ``BackOff`` if the archive changes
+    all the time."""
+    stored = stored_paths(store, log.topic) if log.state.archive.segment_count else set()
+    removed: list[str] = []
+    for _ in range(limits.COMMIT_ATTEMPTS_MAX):
+        state = log.state
+        files = archived_files(store, state, log.clock.now_ms()).to_pylist()
+        gone = [ArchivedFile(file["path"], file["size"]) for file in files if plain_path(file["path"]) not in stored]
+        if is_dry_run or not gone:
+            return sorted({*removed, *(plain_path(file.path) for file in gone)})
+        some = gone[: limits.REMOVES_PER_COMMIT_MAX]
+        change = RemoveArchived(topic_id=state.existing_id, archive_version=state.archive.version, files=some)
+        if Committer(log, new_id=new_id, engine=_ENGINE).commit(change).result:
+            removed += [plain_path(file.path) for file in some]
+    raise BackOff(f"The archive of topic {log.topic!r} changes all the time: run the repair again.", topic=log.topic)
 
 
 class _Plan:

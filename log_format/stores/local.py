@@ -20,9 +20,9 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +32,7 @@ from log_format.store import ObjectInfo
 from log_format.stores.beneath import link_error, open_beneath, open_parent
 from log_format.stores.durable_directory import DurableDirectories
 from log_format.stores.keys import TEMPORARY, check_directory, check_key, check_prefix, check_range
+from log_format.stores.local_links import Links
 from log_format.stores.local_list import list_directories, list_objects
 from log_format.stores.permissions import permissions_below
 
@@ -160,6 +161,12 @@ class LocalStore:
             self.put_if_absent(target, self.get(source))
         except FileExistsError:
             raise self._taken(target, path) from None
+
+    def copy_all_if_absent(self, copies: Sequence[tuple[str, str]]) -> None:
+        """Give each source's file a second name, as ``CopiesMany`` specifies."""
+        for key in chain.from_iterable(copies):
+            check_key(key)
+        Links(self._base, self._durable, self._directories.sync, self.copy_if_absent).make(copies)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield objects, as ``ObjectStore.list`` specifies. Each directory is read as a whole when the listing reaches it."""

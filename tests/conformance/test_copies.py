@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from log_format.errors import ObjectExists, ObjectMissing
-from log_format.store import ObjectStore
+from log_format.store import ObjectStore, copy_all_if_absent
 
 
 @pytest.mark.parametrize("size_bytes", [0, 10, 6 * 1024 * 1024])
@@ -67,3 +67,25 @@ def test_one_of_many_copies_wins(any_store: ObjectStore, size_bytes: int) -> Non
     winners = [index for index, has_won in enumerate(have_won) if has_won]
     assert len(winners) == 1
     assert any_store.get("to") == bytes([winners[0]]) * size_bytes
+
+
+def test_many_copies_are_as_many_single_ones(any_store: ObjectStore) -> None:
+    """Copies between several directories, of small and large objects, are the objects again; an object that is there stays as it
+    is, and a source that is missing is named, whichever place it has among the others."""
+    objects = {"a/one": b"1", "a/two": bytes(2 * 1024 * 1024), "b/c/three": b"", "four": b"4"}
+    for key, data in objects.items():
+        any_store.put(key, data)
+    copies = [(key, f"new/{index}/{key}") for index, key in enumerate(objects)]
+    copy_all_if_absent(any_store, [*copies, ("a/one", "five")])
+    for source, target in copies:
+        assert any_store.get(target) == objects[source]
+    assert any_store.get("five") == b"1"
+    with pytest.raises(ObjectExists) as raised:
+        copy_all_if_absent(any_store, [("a/one", "x/1"), ("a/two", "four"), ("a/one", "x/2")])
+    assert raised.value.key == "four"
+    assert any_store.get("four") == b"4"
+    for missing in ("none", "a", "a/none", "none/none"):
+        with pytest.raises(ObjectMissing) as lacking:
+            copy_all_if_absent(any_store, [("a/one", f"y/{missing}/1"), (missing, f"y/{missing}/2")])
+        assert lacking.value.key == missing
+    copy_all_if_absent(any_store, [])

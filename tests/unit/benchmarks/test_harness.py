@@ -153,8 +153,8 @@ def test_all_names_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     """``--help`` names every benchmark, and those that run without a name are known."""
     with pytest.raises(SystemExit):
         main(["--help"])
-    told = capsys.readouterr().out
-    assert all(name in told for name in (*BENCHMARKS, *PROGRAMS))
+    told = "".join(capsys.readouterr().out.split())  # the help's lines may be broken at a hyphen
+    assert [name for name in (*BENCHMARKS, *PROGRAMS) if name not in told] == []
     assert set(USUAL) <= set(BENCHMARKS)
 
 

@@ -282,6 +282,7 @@ def test_versions_that_can_not_be_cloned(bench: MaintenanceBench) -> None:
     head = bench.log.refresh()
     for at, code in (
         (TableVersion(number=head.version + 1), ErrorCode.INVALID_REQUEST),
+        (TableVersion(at_ms=bench.clock.now_ms() + 1), ErrorCode.INVALID_REQUEST),
         (TableVersion(pin="none"), ErrorCode.UNKNOWN_PIN),
     ):
         with pytest.raises(RequestRefused) as refused:

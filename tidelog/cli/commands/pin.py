@@ -69,7 +69,7 @@ def list_(topic: TopicArgument, *, call: AdminCall) -> None:
         if not found.pins:
             note(f"Topic {topic} has no pins.")
             return
-        pins = table("pin", "version", "created", "expires", "holds back", numbers=["version", "holds back"])
+        pins = table("pin", "version", "created", "expires", numbers=["holds back"])
         for pin in found.pins:
             ends = "never" if pin.expires_at is None else time_text(pin.expires_at)
             pins.add_row(pin.name, f"{pin.version}", time_text(pin.created_at), ends, bytes_text(pin.held_back_bytes))

@@ -81,10 +81,7 @@ def list_(
       tidelog token list --principal User:billing --json
     """
     with call.admin() as admin:
-        tokens = table()
-        tokens.add_column("id", no_wrap=True)
-        for heading in ("principal", "groups", "created", "expires", "description"):
-            tokens.add_column(heading, overflow="fold")
+        tokens = table("id", "principal", "groups", "created", "expires", "description")
         call.show_list({"tokens": admin.list_tokens(principal)}, tokens, _row, none="There are no tokens.")
 
 

@@ -29,10 +29,15 @@ def text_cell(text: str) -> Text:
 
 
 def table(*columns: str, numbers: Iterable[str] = ()) -> TextTable:
-    """Return an empty table without lines; ``numbers`` are the last columns, aligned to the right."""
-    made = TextTable(*columns, box=None, pad_edge=False)
+    """Return an empty table without lines; ``numbers`` are the last columns, aligned to the right.
+
+    In a narrow terminal text goes on in the next line instead of being cut; a column ``id`` stays in one, to be copied.
+    """
+    made = TextTable(box=None, pad_edge=False)
+    for heading in columns:
+        made.add_column(heading, overflow="fold", no_wrap=heading == "id")
     for heading in numbers:
-        made.add_column(heading, justify="right")
+        made.add_column(heading, justify="right", overflow="fold")
     return made
 
 

@@ -261,6 +261,17 @@ def test_a_topic_that_exists_costs_nothing(secured: Secured) -> None:
     assert [user.post("/v1/topics", json=body).status_code for _ in range(4)] == [201, 200, 200, 200]
 
 
+def test_a_clone_costs_its_partitions_once(secured: Secured) -> None:
+    """Repeating the request for a clone that is made uses nothing up."""
+    principal, user = secured.caller(("Create", "topic", "*"), ("Read", "topic", "*"))
+    name = secured.topic()
+    more = secured.admin.http.patch(f"/v1/topics/{name}", json={"partition_count": 5})
+    assert more.status_code == 200, more.text
+    secured.put_quota(principal, partitions_created_per_minute=5)
+    statuses = [user.post(f"/v1/topics/{name}:clone", json={"name": f"{name}-clone"}).status_code for _ in range(4)]
+    assert statuses == [201] * 4
+
+
 def test_connections(secured: Secured) -> None:
     """The third connection is refused until one of the two ends."""
     principal, user = secured.caller()

@@ -309,3 +309,36 @@ def test_what_another_process_has_just_put_is_durable_before_it_is_shown(
     monkeypatch.setattr(time, "time", lambda: later_s)
     assert old.get("a/b/3") == b"x"
     assert synced == []
+
+
+def test_many_links_are_synced_once_before_they_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that many copies got in a directory are made durable by one sync after the last of them; if that fails the copies
+    may have happened, and no reader sees one before a sync succeeds."""
+    store = LocalStore(tmp_path)
+    copies = [(f"from/{index}", f"to/{index}") for index in range(20)]
+    for source, _ in copies:
+        store.put(source, b"x")
+    seen: list[int] = []
+    real = durable_directory.sync_directory
+
+    def sync(path: str, descriptor: int | None = None) -> None:
+        if Path(path).name == "to":
+            seen.append(len(list(Path(path).iterdir())))
+        real(path, descriptor)
+
+    monkeypatch.setattr(durable_directory, "sync_directory", sync)
+    store.copy_all_if_absent(copies)
+    assert seen == [20]
+
+    def fail(path: str, descriptor: int | None = None) -> None:
+        del descriptor
+        raise OSError(errno.EIO, "broken", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(durable_directory, "sync_directory", fail)
+        with pytest.raises(StoreUnavailable) as raised:
+            store.copy_all_if_absent([("from/0", "to/late")])
+        assert raised.value.may_have_happened
+        with pytest.raises(StoreUnavailable):
+            store.get("to/late")
+    assert store.get("to/late") == b"x"
