@@ -187,7 +187,7 @@ def _segment(seed: int, mebibytes: int, *keys: bytes) -> EncodedSegment:
     random = np.random.default_rng(seed)
     writer, offset = SegmentWriter(compression="zstd"), 0
     while writer.size_bytes + writer.waiting_bytes < mebibytes * 2**20:
-        count = min(10_000, mebibytes * 10_000)
+        count = 12_000
         drawn = [b"user-%d" % number for number in random.integers(0, KEYS, count).tolist()]
         drawn[: len(keys)] = keys if offset == 0 else drawn[: len(keys)]
         values = np.frombuffer(random.bytes(count * VALUE_BYTES), np.dtype((np.void, VALUE_BYTES)))
