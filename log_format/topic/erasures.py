@@ -62,8 +62,15 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.rewritten_version is not None
 
     def key_hashes(self, secret: bytes) -> list[int] | None:
-        """Return the hashes of the keys that are meant (``hash_key``); None if not only keys are, or their hashes are unknown."""
-        if any(one.header is not None for one in self.wanted) or len(self.hidden_hashes) != len(self.wanted):
+        """Return the hashes of the keys that are meant (``hash_key``); None if not only keys are, or their hashes are unknown.
+
+        A condition of another kind must give None here: filters would rule out what it means.
+        """
+        if (
+            not self.wanted
+            or any(one.header is not None for one in self.wanted)
+            or len(self.hidden_hashes) != len(self.wanted)
+        ):
             return None
         hidden = zip(self.wanted, self.hidden_hashes, strict=True)
         return [int(text, 16) ^ mask_of(secret, one.digest) for one, text in hidden]

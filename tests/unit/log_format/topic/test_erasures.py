@@ -12,6 +12,7 @@ from log_format.delta.actions import Add, MetaData, Protocol, Remove, Txn
 from log_format.delta.features import FEATURE, TABLE_FEATURE
 from log_format.errors import BackOff, CorruptData, RequestRefused, UnknownTopic
 from log_format.records.erasing import Matcher, digest_of
+from log_format.segments.key_filters import hash_key
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.changes import AlterTopic, CreateTopic, DeleteTopic
 from log_format.topic.config import TopicConfig
@@ -22,7 +23,7 @@ from log_format.topic.erasure_changes import (
     ForgetErasures,
     RequestErasure,
 )
-from log_format.topic.erasures import ERASURES_PROPERTY, Erasure, parse_erasures
+from log_format.topic.erasures import ERASURES_PROPERTY, Erasure, hide_hash, parse_erasures
 from log_format.topic.rewrite import NewSegment, Rewrite, RewriteOutcome, UploadedFile
 from log_format.topic.segment_tags import Rewritten
 from tests.support.topic_bench import TopicBench, TopicUser
@@ -74,6 +75,20 @@ def test_a_request_may_be_about_less(bench: TopicBench) -> None:
     asked = Erasure(erasure_id="e1", requested_ms=1, wanted=WANTED, ends=(1, 7))
     change = RequestErasure(topic_id=gateway.log.state.existing_id, erasure=asked)
     assert gateway.committer.commit(change).result.ends == (1, 1)
+
+
+def test_filters_answer_for_keys_only() -> None:
+    """A request that says nothing of its keys' hashes, too few of them, or anything but keys, has no hashes to look for."""
+    hidden = hide_hash(b"secret", b"user-7")
+    header = Matcher(digest_of(b"secret", b"7", "user"), "user")
+
+    def hashes(wanted: tuple[Matcher, ...], *hidden_hashes: str) -> list[int] | None:
+        erasure = Erasure(erasure_id="e", requested_ms=0, wanted=wanted, hidden_hashes=hidden_hashes)
+        return erasure.key_hashes(b"secret")
+
+    assert hashes(WANTED, hidden) == [hash_key(b"user-7")]
+    for unknown in (hashes(WANTED), hashes((*WANTED, header), hidden, hidden), hashes((header,), hidden), hashes(())):
+        assert unknown is None
 
 
 def test_a_table_with_a_request_stops_older_releases_for_good(bench: TopicBench) -> None:
