@@ -48,12 +48,13 @@ kafka-suites: $(STAMP) ## Run Kafka clients' own tests against a gateway (needs 
 
 simulate: $(STAMP) ## Run SEEDS (default 10000) histories of the log's core and of whole gateways under misfortune, and without any
 	TIDELOG_SIMULATION_SEEDS=$(or $(SEEDS),10000) TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) TIDELOG_GROUP_SEEDS=$(or $(SEEDS),10000) \
-		TIDELOG_CALM_SEEDS=$(or $(SEEDS),10000) TIDELOG_CALLS_SEEDS=$(or $(SEEDS),10000) TIDELOG_JOURNAL_SEEDS=$(or $(SEEDS),10000) \
+		TIDELOG_CALM_SEEDS=$(or $(SEEDS),10000) TIDELOG_CALLS_SEEDS=$(or $(SEEDS),10000) TIDELOG_REGISTERING_SEEDS=$(or $(SEEDS),10000) \
+		TIDELOG_JOURNAL_SEEDS=$(or $(SEEDS),10000) \
 		TIDELOG_MODES_SEEDS=$(or $(SEEDS),10000) TIDELOG_QUEUE_SEEDS=$(or $(SEEDS),10000) TIDELOG_OFFERS_SEEDS=$(or $(SEEDS),10000) \
 		TIDELOG_DELAYS_SEEDS=$(or $(SEEDS),10000) TIDELOG_KAFKA_SEEDS=$(or $(SEEDS),10000) TIDELOG_TYPED_SEEDS=$(or $(SEEDS),10000) \
 		TIDELOG_RESTLESS_SEEDS=$(or $(SEEDS),10000) TIDELOG_TABLE_SEEDS=$(or $(SEEDS),10000) .venv/bin/pytest -n 2 \
 		tests/simulation/test_*_simulation.py tests/simulation/test_simulation.py \
-		-k "guarantees or every_answer or nothing_changed or what_they_promise or come_once" $(ARGS)
+		-k "guarantees or every_answer or nothing_changed or what_they_promise or come_once or some_order_gives" $(ARGS)
 
 torture: minio-server $(STAMP) ## Kill, freeze and cut off real processes for SECONDS (default 300), then judge
 	.venv/bin/python tests/torture --seconds $(or $(SECONDS),300) $(ARGS)

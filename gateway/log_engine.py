@@ -189,7 +189,7 @@ class LogEngine:
         self.access_table = AccessTable(self._access)
         self.rights = OPEN if settings.super_users is None else Rights(self.access_table, settings.super_users)
         self._tail, self._places = _tail(bounds, self._metrics), _places(bounds, self._metrics)
-        self._access_watch = AccessWatch(self.access_table, self._places)
+        self.access_watch = AccessWatch(self.access_table, self._places)
         self._cold_pool = Pool("read", bounds.read_threads, given.make_executor)
         topics: OrderedDict[str, OpenTopic] = OrderedDict()
         self.journals = _journals(self._access, self._tail, given.journal_peers, ownership, topics)
@@ -279,7 +279,7 @@ class LogEngine:
         Nothing is read before a caller asks for it, so the start is quick with any number of topics.
         """
         if self.rights.enforced:
-            await self._access_watch.start()
+            await self.access_watch.start()
         await self.warm_up()
         self.sweeping.start()
         self.journal_upkeep.start()
@@ -357,7 +357,7 @@ class LogEngine:
         await self.delayed.drain()
         await self.foreign.drain()
         await asyncio.gather(self.topics.drain(), self.journals.drain())
-        self._access_watch.stop()
+        self.access_watch.stop()
         await self.access_table.drain()
         await self.schemas.drain()
         self.sweeping.stop()

@@ -60,11 +60,13 @@ class TopicMoverParts:
 class TopicMover:
     """Moves, changes and drains of one topic. ``table``: the topic's own table; its ``look`` looks at that table alone."""
 
-    __slots__ = ("_parts", "_table")
+    __slots__ = ("_parts", "_table", "_unread_since_ms")
 
     def __init__(self, table: OpenTable[TopicState], parts: TopicMoverParts) -> None:
         self._table = table
         self._parts = parts
+        self._unread_since_ms: int | None = None
+        """``Drain.unread_since_ms`` of the last drain."""
 
     async def change(
         self,
@@ -184,9 +186,15 @@ class TopicMover:
             )
             is_typed = own.config.subjects.are_set
             records = await self._records(here.journal, known.topic_id, parts, is_typed=is_typed)
-            drain = Drain(known, records, ends, self._parts.access.new_id, self._parts.access.type_records)
-            with detached_from_call():
-                committed = await self._table.commit(drain)
+            access = self._parts.access
+            drain = Drain(
+                *(known, records, ends, access.new_id, access.type_records), unread_since_ms=self._unread_since_ms
+            )
+            try:
+                with detached_from_call():
+                    committed = await self._table.commit(drain)
+            finally:
+                self._unread_since_ms = drain.unread_since_ms
             if not committed.result:
                 return False
             entry = make_drained_entry(known, ends, at.modification_time_ms)

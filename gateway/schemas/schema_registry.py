@@ -4,7 +4,7 @@
 2. Comparing takes parsing, so it happens in a thread, and before the commit. The commit says with what the schema was compared;
    if the subject has changed since, it is compared again.
 3. Nobody is refused by an old state: before a schema is incompatible, a reference missing, or something not found, the gateway
-   has looked at the table once.
+   has looked at the table once (``SchemasTable.newer``).
 
 Used on the event loop only.
 """
@@ -106,7 +106,7 @@ class SchemaRegistry:
         state = await self._table.seen()
         result = find(state)
         if result is None:
-            state = await self._table.fresh()
+            state = await self._table.newer()
             result = find(state)
         return state, result
 
@@ -130,7 +130,7 @@ class SchemaRegistry:
         try:
             references = state.resolved(wanted.schema, context)
         except RegistryRefused:
-            state = await self._table.fresh()
+            state = await self._table.newer()
             references = state.resolved(wanted.schema, context)
         parsed = await self._pool.run(partial(self._parsed.parsed, wanted.schema, references, is_new=is_new))
         # An imported text that is normalized stays so: who looks it up normalized finds it.
@@ -144,7 +144,7 @@ class SchemaRegistry:
         state, schema, parsed = await self.understood(wanted)
         found = _version_with(state, wanted.subject, schema, deleted=deleted)
         if found is None:
-            state = await self._table.fresh()
+            state = await self._table.newer()
             found = _version_with(state, wanted.subject, schema, deleted=deleted)
         if found is None:
             found = await self._with_references(state, wanted.subject, schema, parsed, deleted=deleted)
@@ -204,9 +204,14 @@ class SchemaRegistry:
         """Return a schema that the subject has, although it would be refused today; None if it has not."""
         with suppress(RegistryRefused):
             _, found = await self.looked_up(wanted, deleted=False)
-            if found is not None:
+            if found is not None and await self._is_there(wanted.subject, found):
                 return Registered(schema=found.schema, id=found.schema_id, version=found.version)
         return None
+
+    async def _is_there(self, subject: str, known: Decided | RegisteredVersion) -> bool:
+        """Return whether the version is there at a moment during this call: another gateway may have deleted it a moment ago."""
+        found = (await self._table.current()).registered(subject, known.version)
+        return found is not None and found.schema_id == known.schema_id
 
     async def _registered(
         self, wanted: Registration, state: SchemasState, schema: Schema, parsed: ParsedSchema
@@ -225,15 +230,19 @@ class SchemaRegistry:
             )
             known = register.decide(state, 0)
             if isinstance(known, Decided) and not known.changes:
-                return Registered(schema=schema, id=known.schema_id, version=known.version)
+                if number or await self._is_there(wanted.subject, known):
+                    return Registered(schema=schema, id=known.schema_id, version=known.version)
+                continue
             if wanted.schema_id is None:
                 found = await self._with_references(state, wanted.subject, schema, parsed)
                 if found is not None:
-                    return Registered(schema=found.schema, id=found.schema_id, version=found.version)
+                    if number or await self._is_there(wanted.subject, found):
+                        return Registered(schema=found.schema, id=found.schema_id, version=found.version)
+                    continue
             if state.mode(wanted.subject) != "IMPORT":
                 refusal = await self._compared(state, wanted.subject, schema, parsed, versions)
                 if refusal is not None:
-                    if compared(await self._table.fresh(), wanted.subject) == versions:
+                    if compared(await self._table.newer(), wanted.subject) == versions:
                         raise incompatible(wanted.subject, refusal)
                     continue
             if versions.config.has_columns and await self._is_refused_by_columns(state, wanted.subject, schema):

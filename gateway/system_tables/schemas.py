@@ -5,7 +5,9 @@
 2. A read of what may change (lists, the latest version, settings) looks at the table, as a read of records does, so it sees what
    was acknowledged before it began; reads that come together share a look. A read of what does not change (a schema by its id, a
    numbered version) takes a state of the last second.
-3. While the store does not answer, reads are answered by what is known: what was registered stays what it is.
+3. Looks for what is not known, before somebody is refused for it, begin at least ``LOOK_PAUSE_S`` apart: a flood of unknown ids,
+   or of records that don't fit, costs four looks a second, and each refusal waits for the next one.
+4. While the store does not answer, reads are answered by what is known: what was registered stays what it is.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final
 
+from gateway.engine.log_look import LogLook
 from gateway.engine.open_table import TableAccess
 from gateway.engine.shared_commits import SharedCommits
 from gateway.engine.state_budget import StateBudget
@@ -25,6 +28,8 @@ from log_format.schemas.changes import Compact, Decide, PutConfig, PutMode, Regi
 from log_format.schemas.decision import Decided, SchemasDecision
 from log_format.schemas.state import SchemasState, schemas_table
 
+LOOK_PAUSE_S: Final = 0.25
+"""Seconds between two looks before refusals, and so the longest that a refusal waits for its look to begin."""
 SEEN_MS_MAX: Final = 1_000
 """Age of a state that answers a read of what does not change: a permanent deletion is seen by then."""
 
@@ -50,6 +55,7 @@ class SchemasTable(SharedCommits[SchemasState, SchemasDecision, Decided]):
             budgets=((budget, _growth_bytes),),
         )
         self._compacting: asyncio.Task[None] | None = None
+        self._paced_look = LogLook(self._look_whole, LOOK_PAUSE_S)
 
     async def seen(self) -> SchemasState:
         """Return a state at most ``SEEN_MS_MAX`` old; an older one if the store does not answer.
@@ -61,6 +67,15 @@ class SchemasTable(SharedCommits[SchemasState, SchemasDecision, Decided]):
     async def current(self) -> SchemasState:
         """Return the state at a moment during this call; an older one if the store does not answer. Raise as ``seen`` does."""
         return await self._or_known(self.fresh())
+
+    async def newer(self) -> SchemasState:
+        """Return the state after a look that began during this call and that others share: before something is refused that an
+        older state does not have. Raises ``BackOff`` if the table can't be read, ``CorruptData``."""
+        await self._paced_look.after_now()
+        return self.state
+
+    async def _look_whole(self) -> None:
+        await self.fresh()
 
     async def _or_known(self, look: Awaitable[SchemasState]) -> SchemasState:
         try:

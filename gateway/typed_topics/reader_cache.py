@@ -4,8 +4,7 @@ What the registry has is looked at before records are judged by it. Where it can
 
 1. Nobody is refused by a state of the registry that is older than the request: a schema that any gateway acknowledged before
    counts.
-2. Looks before refusals begin at least ``LOOK_PAUSE_S`` apart. So a flood of unfit records costs four looks a second; each
-   refusal waits for the next look, and a record that fits takes none.
+2. A refusal waits for a look that others share (``SchemasTable.newer``); a record that fits takes none.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import Final
 import pyarrow as pa
 
 from gateway.call import detached_from_call
-from gateway.engine.log_look import LogLook
 from gateway.engine.pool import Pool
 from gateway.system_tables.schemas import SchemasTable
 from log_format.errors import RequestRefused
@@ -31,8 +29,6 @@ from log_format.schemas.registered import Version
 from log_format.schemas.state import SchemasState
 from log_format.topic.config import Subjects
 
-LOOK_PAUSE_S: Final = 0.25
-"""Seconds between two looks at the registry before refusals, and so the longest that a refusal waits for its look to begin."""
 READERS_MAX: Final = 64
 """Most readers that are kept; the least recently used ones are dropped first."""
 
@@ -53,7 +49,6 @@ class ReaderCache:
         self._stored = stored
         self._pool = pool
         self._kept: OrderedDict[_Key, RecordReaders] = OrderedDict()
-        self._look = LogLook(self._look_at_registry, LOOK_PAUSE_S)
 
     async def of(self, subjects: Subjects) -> RecordReaders:
         """Return the readers of a topic's values and keys.
@@ -66,7 +61,7 @@ class ReaderCache:
             return await self._of(subjects, state)
         except RequestRefused:
             # Perhaps another gateway registered a schema since.
-            return await self._of(subjects, await self._looked_at())
+            return await self._of(subjects, await self._schemas.newer())
 
     async def columns(self, subjects: Subjects, topic: str) -> TypedColumns:
         """Return the typed columns that this topic gets by its subjects, as of now.
@@ -94,7 +89,7 @@ class ReaderCache:
         if arrival_ms is not None and self._schemas.is_seen_after(arrival_ms):
             found = await self._of(subjects, self._schemas.state)
         else:
-            found = await self._of(subjects, await self._looked_at())
+            found = await self._of(subjects, await self._schemas.newer())
         return None if found is known else found
 
     async def misfits(self, subjects: Subjects, records: pa.Table) -> set[int]:
@@ -104,17 +99,9 @@ class ReaderCache:
         """
         if not subjects.are_set:
             return set()
-        readers = await self._of(subjects, await self._looked_at())
+        readers = await self._of(subjects, await self._schemas.newer())
         _, found = await self._pool.run(readers.typed, records)
         return {misfit.row for misfit in found}
-
-    async def _looked_at(self) -> SchemasState:
-        """Return the registry after a look that began during this call. Raises ``BackOff`` if it can't be read."""
-        await self._look.after_now()
-        return self._schemas.state
-
-    async def _look_at_registry(self) -> None:
-        await self._schemas.fresh()
 
     async def know(self, subjects: Subjects) -> None:
         """Look at the registry before ``type_records`` judges records that another gateway may have accepted.

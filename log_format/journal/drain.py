@@ -40,8 +40,8 @@ from log_format.topic.segment_tags import TAG_FORGOTTEN, TAG_PRODUCERS, TAG_SPEN
 from log_format.topic.state import Offsets, TopicState
 
 REGISTRY_WAIT_MS_MAX: Final = 900_000
-"""Longest time in ms that a gateway's drain of a typed topic waits for a registry that can't be read. Then records get no
-columns, and the reason: a journal that isn't drained refuses the records of all its topics in the end."""
+"""Longest time in ms from the first time that a gateway could not read the registry for a typed topic's records. Then they get
+no columns, and the reason: a journal that isn't drained refuses the records of all its topics in the end."""
 DRAIN_BYTES_MAX: Final = 32 * 1024 * 1024
 """Stored bytes of journal objects after which a drain takes no further commit."""
 _DRAIN_CELLS_MAX: Final = 4 * CELLS_MAX
@@ -106,7 +106,11 @@ class Drain:
         ends: offsets at which a commit of the journal ends, by partition.
         new_id: source of unique ids.
         type_records: gives records of a typed topic their columns; None: they are marked as not judged.
-        wait_ms_max: age of the oldest record up to which records wait for a registry that can't be read; None: they always do.
+        wait_ms_max: longest wait for a registry that can't be read, from ``unread_since_ms`` on; None: records always wait.
+        unread_since_ms: ``unread_since_ms`` of the topic's drain before; None: there was none, or it could read the registry.
+
+    ``unread_since_ms`` is the time at which the registry could not be read first, for records that are undrained since; None: it
+    was read, or not needed.
 
     The result is whether the table has the records now; False means that the topic has left the journal.
     """
@@ -120,6 +124,7 @@ class Drain:
         type_records: TypeRecords | None = None,
         *,
         wait_ms_max: int | None = REGISTRY_WAIT_MS_MAX,
+        unread_since_ms: int | None = None,
     ) -> None:
         self._topic = topic
         self._records = records
@@ -129,6 +134,10 @@ class Drain:
         self._staged_for: tuple[object, ...] | None = None
         self._type_records = type_records
         self._wait_ms_max = wait_ms_max
+        self.unread_since_ms = unread_since_ms
+        if unread_since_ms is not None and topic.undrained_since_ms is not None:
+            # Records that came since have not waited: another program has drained those that did.
+            self.unread_since_ms = None if topic.undrained_since_ms > unread_since_ms else unread_since_ms
         self._columns = NO_TYPED_COLUMNS
         """Typed columns of the table with the staged segment."""
 
@@ -198,11 +207,13 @@ class Drain:
         self._columns, subjects = state.columns, state.config.subjects
         if not subjects.are_set:
             return records.select(RECORD_SCHEMA.names)
-        since_ms = now_ms if self._topic.undrained_since_ms is None else self._topic.undrained_since_ms
         try:
             typed = late_columns(records, subjects, state.columns, self._type_records)
+            self.unread_since_ms = None
         except BackOff:
-            if self._wait_ms_max is None or abs(now_ms - since_ms) <= self._wait_ms_max:
+            if self.unread_since_ms is None:
+                self.unread_since_ms = now_ms
+            if self._wait_ms_max is None or abs(now_ms - self.unread_since_ms) <= self._wait_ms_max:
                 raise
             typed = late_columns(records, subjects, state.columns, None)
         self._columns = state.columns.merged_with(typed_columns(typed.schema))

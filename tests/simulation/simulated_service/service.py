@@ -93,6 +93,9 @@ class Service:
     """One gateway process. ``with_groups``, ``with_queues``, ``with_publishing`` (of delayed records): also its work beside
     requests, which never comes to rest. ``with_kafka``: ``connect`` takes connections by Kafka's protocol.
 
+    ``bootstrap_file``: with it rights are enforced, and the token in it has all; the watch of
+    rights never comes to rest.
+
     ``cluster``: with it, it passes requests on to others; and at its start it looks after transactions, once. ``ownership``: what
     it believes to own, without ``cluster``; else everything.
     """
@@ -113,6 +116,7 @@ class Service:
         with_kafka: bool = False,
         cluster: Cluster | None = None,
         ownership: Ownership | None = None,
+        bootstrap_file: str | None = None,
     ) -> None:
         self.machine, self._cluster = machine, cluster
         self._with_groups, self._with_queues, self._with_publishing = with_groups, with_queues, with_publishing
@@ -127,7 +131,15 @@ class Service:
 
         self.loop.use_threads(make_executor(1, "threads"))
         address = "127.0.0.1:9092" if with_kafka else None
-        settings = Settings(store=client.uri, gateway_id=machine.name, log_level="error", kafka_listen=address)
+        settings = Settings(
+            store=client.uri,
+            gateway_id=machine.name,
+            log_level="error",
+            kafka_listen=address,
+            auth="off" if bootstrap_file is None else "on",
+            bootstrap_token_file=bootstrap_file,
+            audit="off",
+        )
         metrics = Metrics()
         request_memory = MemoryBudget(settings.in_flight_bytes_max, "request bodies")
         ownership, connections = self._among(cluster, ownership or alone(machine.name, clock), clock, chance)
@@ -144,7 +156,12 @@ class Service:
                 jitter=chance.random,
                 make_executor=make_executor,
             ),
-            EngineSettings(bounds=bounds, groups=group_bounds, queues=EVENTFUL_QUEUES),
+            EngineSettings(
+                bounds=bounds,
+                groups=group_bounds,
+                queues=EVENTFUL_QUEUES,
+                super_users=None if bootstrap_file is None else (),
+            ),
         )
         parts = GatewayParts(
             store=_as_store(client),
@@ -178,6 +195,8 @@ class Service:
     def _start(self) -> None:
         async def start() -> None:
             await self.engine.warm_up()
+            if self.engine.rights.enforced:
+                await self.engine.access_watch.start()
             if self._cluster is not None:
                 self._sweeping = self.loop.create_task(self.engine.sweeping.sweep_once(left_alone_ms=0))
                 self._sweeping.add_done_callback(_seen)

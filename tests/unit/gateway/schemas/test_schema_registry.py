@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from dataclasses import replace
 
 import pytest
 
 from gateway.schemas.parsed_schemas import ParsedSchemas
 from gateway.schemas.schema_registry import CLAIMED_MS_MIN, Registration
+from gateway.system_tables.schemas import LOOK_PAUSE_S
 from log_format import layout
 from log_format.errors import BackOff, RequestRefused, StoreUnavailable
 from log_format.schemas.changes import (
@@ -24,6 +26,7 @@ from log_format.schemas.changes import (
 )
 from log_format.schemas.copied import CopiedAt
 from log_format.schemas.decision import Decided
+from log_format.schemas.deletions import DeleteSubject
 from log_format.schemas.refusals import RegistryRefused
 from log_format.schemas.row import ConfigRow, ModeRow, SchemaRow, SchemasChanges, VersionRow
 from log_format.schemas.schema import Schema, SchemaReference, SchemaType
@@ -61,6 +64,44 @@ async def test_a_gateway_that_is_not_asked_makes_no_request_for_schemas() -> Non
     await asyncio.sleep(0.3)
     assert requests() == made > 0
     await _drained(gateway)
+
+
+async def test_a_flood_of_what_is_not_there_costs_few_looks() -> None:
+    """Clients that ask for unknown ids and schemas, or register what is not compatible, as fast as they are refused: four looks a
+    second. What another gateway registered before the call is found."""
+    gateway = make_gateway()
+    registry = gateway.engine.schemas
+    await registry.register(INT)
+    text = Registration(subject="a", schema=Schema(text='"string"'), normalize=False)
+    before, began = len(gateway.store.requests), time.monotonic()
+
+    async def ask() -> None:
+        while time.monotonic() - began < 4 * LOOK_PAUSE_S:
+            assert (await registry.found(lambda state: state.schema(99, "")))[1] is None
+            assert (await registry.looked_up(text, deleted=False))[1] is None
+            with pytest.raises(RegistryRefused):
+                await registry.register(text)
+
+    await asyncio.gather(*(ask() for _ in range(8)))
+    looks = (time.monotonic() - began) / LOOK_PAUSE_S + 2
+    assert len(gateway.store.requests) - before <= 2 * looks
+    other = make_gateway(objects=gateway.store.objects)
+    made = await other.engine.schemas.register(replace(INT, subject="b", schema=Schema(text='"long"')))
+    assert (await registry.found(lambda state: state.schema(made.id, "")))[1] is not None
+    await _drained(gateway, other)
+
+
+async def test_a_known_schema_that_another_gateway_deleted_is_registered_again() -> None:
+    """Though this gateway knew it a moment ago: whoever gets an id finds it."""
+    gateway = make_gateway()
+    other = make_gateway(objects=gateway.store.objects)
+    first = await gateway.engine.schemas.register(INT)
+    for permanent in (False, True):
+        await other.engine.schemas.decide(DeleteSubject(subject="a", permanent=permanent))
+    again = await gateway.engine.schemas.register(INT)
+    assert again.id != first.id
+    assert (await other.engine.schemas.state()).schema(again.id, "") == INT.schema
+    await _drained(gateway, other)
 
 
 async def test_reads_that_come_together_share_a_look() -> None:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gateway.typed_topics.reader_cache import LOOK_PAUSE_S
+from gateway.system_tables.schemas import LOOK_PAUSE_S
 from log_format.errors import BackOff, RequestRefused, StoreUnavailable
 from log_format.topic.config import Subjects
 from tests.support.engine import make_gateway

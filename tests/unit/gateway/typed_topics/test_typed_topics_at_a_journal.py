@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from compaction.journals import JournalUpkeep
 from compaction.report import LogReporter, Totals
@@ -193,8 +194,9 @@ async def test_what_the_door_judged_keeps_its_columns_when_the_subject_is_delete
     assert stored_columns(gateway.store, "t") == [({"id": 1}, None), (None, NOT_JUDGED), ({"id": 3}, None)]
 
 
-async def test_the_wait_has_a_bound() -> None:
-    """Past it the record is stored with the reason: a journal that isn't drained would refuse all of its topics' records."""
+async def test_the_wait_has_a_bound_from_the_first_failed_read() -> None:
+    """However old the record was by then. Past it the record is stored with the reason: a journal that isn't drained would refuse
+    all of its topics' records."""
     gateway = make_gateway()
     topic = await typed_topic(gateway)
     await send(gateway, topic, {"id": 1})
@@ -206,12 +208,39 @@ async def test_the_wait_has_a_bound() -> None:
     (_, (run,)) = parts[0]
     found = topic.moving._in_memory(known.topic_id, run, is_typed=True)
     assert found is not None
-    drain = Drain(known, found, ends, random_id, unreadable)
-    with pytest.raises(BackOff):
-        drain.propose(own, known.undrained_since_ms + REGISTRY_WAIT_MS_MAX)
-    proposal = drain.propose(own, known.undrained_since_ms + REGISTRY_WAIT_MS_MAX + 1)
+    first_ms = known.undrained_since_ms + 2 * REGISTRY_WAIT_MS_MAX
+    since_ms: int | None = None
+    for now_ms in (first_ms, first_ms + REGISTRY_WAIT_MS_MAX):
+        drain = Drain(known, found, ends, random_id, unreadable, unread_since_ms=since_ms)
+        with pytest.raises(BackOff):
+            drain.propose(own, now_ms)
+        since_ms = drain.unread_since_ms
+    assert since_ms == first_ms
+    later = replace(known, undrained_since_ms=first_ms + 1)
+    with pytest.raises(BackOff):  # others have drained what waited
+        Drain(later, found, ends, random_id, unreadable, unread_since_ms=since_ms).propose(own, first_ms + 2**30)
+    drain = Drain(known, found, ends, random_id, unreadable, unread_since_ms=since_ms)
+    proposal = drain.propose(own, first_ms + REGISTRY_WAIT_MS_MAX + 1)
     assert proposal.result
     assert proposal.segment is not None
+
+
+async def test_a_gateway_that_starts_late_waits_for_the_registry() -> None:
+    """A record that was at the journal for an hour has its columns, if the registry can be read a moment after the first drain; a
+    read in between begins the wait anew."""
+    clock = LaterClock()
+    gateway = make_gateway(clock=clock)
+    topic = await typed_topic(gateway)
+    for number in range(2):
+        register_in(gateway.store, SUBJECT, record("Order", id="long", **{f"n{number}": ("int", 0)}))
+        await send(gateway, topic, {"id": number})
+        clock.ahead_ms += 4 * REGISTRY_WAIT_MS_MAX
+        fail_registry(gateway.store)
+        with pytest.raises(BackOff):
+            await topic.moving.drain_all()
+        gateway.store.come_back()
+        await topic.moving.drain_all()
+    assert [error for _, error in stored_columns(gateway.store, "t")] == [None, None]
 
 
 async def test_records_of_before_the_schema_have_no_columns() -> None:
