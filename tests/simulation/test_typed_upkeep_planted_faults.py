@@ -126,7 +126,7 @@ PLANTED: dict[str, Planted] = {
     "drains by a registry that it read once": Planted(
         CALM,
         (("log_format.schemas.columns.subject_readers.StoredReaders.newest", _reads_the_registry_once),),
-        first_seed=0,
+        first_seed=1,
     ),
     "drains without judging": Planted(CALM, (("log_format.journal.drain.late_columns", _typed_by_nobody),)),
     "drains without widening the table": Planted(CALM, (("log_format.journal.drain.columns_actions", _nothing),)),
@@ -139,7 +139,7 @@ PLANTED: dict[str, Planted] = {
     "marks what fits afterwards": Planted(BACKFILLED, (("compaction.fill_columns._judge", _marks_what_fits),)),
     "judges again what was judged": Planted(CALM, (("compaction.rewrite.fill_columns", _judges_again),), first_seed=1),
     "rewrites without widening the table": Planted(
-        BACKFILLED, (("log_format.topic.rewrite.columns_actions", _nothing),), first_seed=2
+        BACKFILLED, (("log_format.topic.rewrite.columns_actions", _nothing),), first_seed=3
     ),
 }
 
