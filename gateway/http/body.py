@@ -77,16 +77,29 @@ class Body:
         if not self.is_handed_over:
             self.reservation.release()
 
+    def reserve_more(self, by_bytes: int) -> None:
+        """Reserve more for what the body was converted to. Raises ``BackOff`` (``OVERLOADED``), or ``RequestRefused``
+        (``REQUEST_TOO_LARGE``) for what would not fit if it were alone."""
+        wanted, most = self.reservation.size_bytes + by_bytes, self.budget.largest_bytes
+        if wanted > most:
+            raise RequestRefused(
+                f"The records take {wanted:,} bytes of memory when they are decoded; all requests together have {most:,}: "
+                "send fewer at once.",
+                code=ErrorCode.REQUEST_TOO_LARGE,
+                limit_bytes=most,
+            )
+        self.reservation.grow(by_bytes)
+
     def transfer_memory(self, size_bytes: int) -> Reservation:
         """Return memory for what the body was converted to. Its new owner releases it, not the ``with`` block.
 
-        A second call makes a new reservation. Raises ``BackOff`` (``OVERLOADED``).
+        A second call makes a new reservation. Raises as ``reserve_more``.
         """
         if self.is_handed_over:
             return self.budget.reserve(size_bytes)
         surplus = size_bytes - self.reservation.size_bytes
         if surplus > 0:
-            self.reservation.grow(surplus)
+            self.reserve_more(surplus)
         self.is_handed_over = True
         self.data = b""
         return self.reservation

@@ -112,7 +112,7 @@ async def append_at_once(request: Request, headers: Annotated[ProducerHeaders, H
             routing = Routing(partition=None, turn=topic.next_sticky_number(), arrived_at_ms=arrived_at_ms)
             part = await route_records(topic, incoming, routing, codec, engine)
             if part.batch is not None:
-                body.reservation.grow(part.batch.nbytes)
+                body.reserve_more(part.batch.nbytes)
                 parts.append((topic, part))
         # A request with a sequence number, offsets or delayed records is decided in the transactions' table.
         at_once = [(topic, one.batch) for topic, one in parts if one.batch is not None and one.deliver_at is None]

@@ -6,6 +6,7 @@ A topic without a schema has none of them. Types only ever grow: a member that a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -175,11 +176,51 @@ def _behind(mask: pa.Array) -> object:
     return [*mask.to_pylist(), False]
 
 
+def leaves_of(fields: Iterable[pa.Field]) -> list[tuple[str, pa.DataType]]:
+    """Return the Parquet columns of these columns: the path of each in the file, and its type."""
+    found: list[tuple[str, pa.DataType]] = []
+    for field in fields:
+        _add_leaves(field.name, field.type, found)
+    return found
+
+
+def _add_leaves(path: str, arrow: pa.DataType, found: list[tuple[str, pa.DataType]]) -> None:
+    if pa.types.is_struct(arrow):
+        for field in arrow:
+            _add_leaves(f"{path}.{field.name}", field.type, found)
+    elif pa.types.is_list(arrow):
+        _add_leaves(f"{path}.list.element", arrow.value_type, found)
+    elif pa.types.is_map(arrow):
+        _add_leaves(f"{path}.key_value.key", arrow.key_type, found)
+        _add_leaves(f"{path}.key_value.value", arrow.item_type, found)
+    else:
+        found.append((path, arrow))
+
+
+def path_of_two(arrow: pa.DataType) -> str | None:
+    """Return a path that two of the Parquet columns of a typed column have, since a name has a dot; None if there is none."""
+    found: list[tuple[str, pa.DataType]] = []
+    _add_leaves("", arrow, found)
+    seen: set[str] = set()
+    return next((path[1:] for path, _ in found if path in seen or seen.add(path)), None)  # type: ignore[func-returns-value]
+
+
+ONE_PATH: Final = "is the path of two members, since a name has a dot: give one another name"
+"""End of the sentence about ``path_of_two``: Parquet's writer takes encodings by path, and its readers find columns by it."""
+
+
 def merge(old: pa.DataType, new: pa.DataType, path: str = "") -> pa.DataType:
     """Return the type that has the members of both, those of ``old`` first and in their order.
 
-    Raises ``TypeConflict`` for a member that both have with different types.
+    Raises ``TypeConflict`` for a member that both have with different types, and for a path that two members would have.
     """
+    merged = _merged(old, new, path)
+    if not merged.equals(old) and (twin := path_of_two(merged)) is not None:
+        raise TypeConflict(twin, ONE_PATH)
+    return merged
+
+
+def _merged(old: pa.DataType, new: pa.DataType, path: str) -> pa.DataType:
     if old.equals(new):
         return old
     if pa.types.is_struct(old) and pa.types.is_struct(new):
@@ -193,12 +234,12 @@ def merge(old: pa.DataType, new: pa.DataType, path: str = "") -> pa.DataType:
             elif fields[at].name != field.name:
                 raise TypeConflict(where, f"has the same name as {fields[at].name!r} but for upper and lower case")
             else:
-                fields[at] = pa.field(field.name, merge(fields[at].type, field.type, where))
+                fields[at] = pa.field(field.name, _merged(fields[at].type, field.type, where))
         return pa.struct(fields)
     if pa.types.is_list(old) and pa.types.is_list(new):
-        return pa.list_(pa.field("element", merge(old.value_type, new.value_type, f"{path}[]")))
+        return pa.list_(pa.field("element", _merged(old.value_type, new.value_type, f"{path}[]")))
     if pa.types.is_map(old) and pa.types.is_map(new):
-        return pa.map_(pa.string(), merge(old.item_type, new.item_type, f"{path}{{}}"))
+        return pa.map_(pa.string(), _merged(old.item_type, new.item_type, f"{path}{{}}"))
     raise TypeConflict(path, f"is {new}, and its column is {old}")
 
 

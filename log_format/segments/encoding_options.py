@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from log_format.records.typed_columns import typed_columns
+from log_format.records.typed_columns import leaves_of, typed_columns
 from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistics, Member, Path
 
 CODECS: Final[Mapping[str, tuple[str, int | None]]] = MappingProxyType(
@@ -146,27 +146,6 @@ def _has_values(values: pa.ChunkedArray) -> bool:
 def typed_leaves(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
     """Return the Parquet columns of the typed columns: the path of each in the file, and its type."""
     return leaves_of(typed_columns(schema).fields())
-
-
-def leaves_of(fields: Iterable[pa.Field]) -> list[tuple[str, pa.DataType]]:
-    """Return the Parquet columns of these columns: the path of each in the file, and its type."""
-    found: list[tuple[str, pa.DataType]] = []
-    for field in fields:
-        _add_leaves(field.name, field.type, found)
-    return found
-
-
-def _add_leaves(path: str, arrow: pa.DataType, found: list[tuple[str, pa.DataType]]) -> None:
-    if pa.types.is_struct(arrow):
-        for field in arrow:
-            _add_leaves(f"{path}.{field.name}", field.type, found)
-    elif pa.types.is_list(arrow):
-        _add_leaves(f"{path}.list.element", arrow.value_type, found)
-    elif pa.types.is_map(arrow):
-        _add_leaves(f"{path}.key_value.key", arrow.key_type, found)
-        _add_leaves(f"{path}.key_value.value", arrow.item_type, found)
-    else:
-        found.append((path, arrow))
 
 
 def _columns(

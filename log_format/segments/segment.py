@@ -35,7 +35,7 @@ from log_format.limits import ROW_GROUP_BYTES_MAX
 from log_format.records.left_out import left_out_bytes_within, with_values
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.size import record_bytes
-from log_format.records.typed_columns import DATA, conform, members_to_read, record_schema, typed_columns
+from log_format.records.typed_columns import DATA, conform, leaves_of, members_to_read, record_schema, typed_columns
 from log_format.segments.column_statistics import (
     NO_STATISTICS,
     ColumnStatistics,
@@ -47,7 +47,6 @@ from log_format.segments.encoding_options import (
     CODECS,
     has_headers,
     is_small_segment,
-    leaves_of,
     typed_leaves,
     writer_options,
 )

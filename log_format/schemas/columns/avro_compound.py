@@ -10,6 +10,7 @@ import pyarrow as pa
 from log_format.records import varints
 from log_format.schemas.columns.avro import Reader, Text, Undecodable, long_at
 from log_format.schemas.columns.cursor import ALL, Cursor, Fault, Rows, spread, struct_of
+from log_format.schemas.columns.map_keys import TWICE
 from log_format.schemas.columns.shape import ListOf, MapOf, Member, Record
 
 _TEXT: Final = Text()
@@ -136,6 +137,8 @@ class Blocks(Reader):
                 count = -count
                 _, at = long_at(raw, at, path)
             if count == 0:
+                if self._has_names and len({name for name, _ in found}) < len(found):
+                    raise Undecodable(path, TWICE)
                 return found, at
             if count * self._item_bytes_min > len(raw) - at:
                 raise Undecodable(path, f"it has {count} items and the value only {len(raw) - at} bytes more")

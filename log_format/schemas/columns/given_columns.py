@@ -18,6 +18,7 @@ from log_format.records.canonical_json import DocumentForm
 from log_format.records.schema import TIMESTAMP
 from log_format.schemas.columns.cursor import Fault
 from log_format.schemas.columns.document_values import converted
+from log_format.schemas.columns.map_keys import TWICE, repeated_keys
 from log_format.schemas.columns.shape import (
     ABSENT,
     DATE_MAX,
@@ -204,6 +205,9 @@ class _Fitting:
         if not is_map:
             return pa.ListArray.from_arrays(places, items, type=arrow_type(shape), mask=mask)
         names = self._scalar(Scalar(pa.string()), values.keys.slice(first, count), within, path)
+        twice = np.zeros(count, np.bool_)
+        twice[repeated_keys(names, np.repeat(np.arange(len(values)), lengths))] = True
+        self._fail(within, twice, path, TWICE)
         if mask is not None:
             places = pa.array(offsets - first, pa.int32(), mask=np.append(~_present(values), False))
         return pa.MapArray.from_arrays(places, names, items, type=arrow_type(shape))

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from log_format.schemas.columns.cursor import ALL
+from log_format.schemas.columns.map_keys import repeated_keys
 from log_format.schemas.columns.protobuf_scalars import FIXED32, GROUP, VARINT, Node, Roots
 from log_format.schemas.columns.protobuf_view import View
 
@@ -97,13 +98,7 @@ def within_budget(view: View, leaves: int, rows: Roots, values: Any) -> tuple[Ro
 
 def doubt_twins(view: View, keys: pa.Array, rows: Roots) -> None:
     """Mark the values that have a key of a map twice."""
-    if len(rows) < 2 or not (rows[1:] == rows[:-1]).any():
-        return
-    codes = keys.dictionary_encode()
-    both = rows.astype(np.int64) * len(codes.dictionary) + codes.indices.to_numpy()
-    order = np.argsort(both, kind="stable")
-    same = np.flatnonzero(both[order][1:] == both[order][:-1])
-    view.doubtful[view.roots[rows[order[same]]]] = True
+    view.doubtful[view.roots[rows[repeated_keys(keys, rows)]]] = True
 
 
 def doubt_absent(view: View, items: pa.StructArray, rows: Roots) -> None:

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from log_format.records.typed_columns import ONE_PATH, path_of_two
+
 __all__ = [
     "ABSENT",
     "DATE_MAX",
@@ -154,6 +156,8 @@ def checked(shape: Shape) -> Shape:
     leaves = _check(shape, "", 1)
     if leaves > LEAVES_MAX:
         raise Untypable("", f"has {leaves:,} columns; a topic takes {LEAVES_MAX:,}")
+    if (twin := path_of_two(arrow_type(shape))) is not None:
+        raise Untypable(twin, ONE_PATH)
     return shape
 
 

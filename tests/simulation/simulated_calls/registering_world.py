@@ -16,6 +16,7 @@ import secrets
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,7 +104,7 @@ class RegisteringWorld(GatewaysWorld):
         self.scheduler.sleep_ms(RENEWED_MS)  # until the other gateway knows it
         for number in range(CALLERS):
             principal = _PRINCIPAL if number == 0 else "User:bootstrap"
-            self.scheduler.start(f"caller {number}", self.outside, lambda who=principal: self._register(who))
+            self.scheduler.start(f"caller {number}", self.outside, partial(self._register, principal))
         self.scheduler.start("rights", self.outside, self._change_rights)
 
     def _call(self, principal: str, gateway: int, method: str, path: str, body: Any = None) -> Reply:

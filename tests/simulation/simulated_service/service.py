@@ -130,17 +130,8 @@ class Service:
             return SimulatedExecutor(scheduler, machine, name)
 
         self.loop.use_threads(make_executor(1, "threads"))
-        address = "127.0.0.1:9092" if with_kafka else None
-        settings = Settings(
-            store=client.uri,
-            gateway_id=machine.name,
-            log_level="error",
-            kafka_listen=address,
-            auth="off" if bootstrap_file is None else "on",
-            bootstrap_token_file=bootstrap_file,
-            audit="off",
-        )
-        metrics = Metrics()
+        settings = _settings(client.uri, machine.name, with_kafka=with_kafka, bootstrap_file=bootstrap_file)
+        metrics, super_users = Metrics(), None if bootstrap_file is None else ()
         request_memory = MemoryBudget(settings.in_flight_bytes_max, "request bodies")
         ownership, connections = self._among(cluster, ownership or alone(machine.name, clock), clock, chance)
         self.hops = Hops(ownership.peers, clock, instance=new_id())
@@ -156,12 +147,7 @@ class Service:
                 jitter=chance.random,
                 make_executor=make_executor,
             ),
-            EngineSettings(
-                bounds=bounds,
-                groups=group_bounds,
-                queues=EVENTFUL_QUEUES,
-                super_users=None if bootstrap_file is None else (),
-            ),
+            EngineSettings(bounds=bounds, groups=group_bounds, queues=EVENTFUL_QUEUES, super_users=super_users),
         )
         parts = GatewayParts(
             store=_as_store(client),
@@ -307,6 +293,18 @@ class Service:
             "state": {},
         }
         await self.app(scope, receive, send)
+
+
+def _settings(store: str, gateway_id: str, *, with_kafka: bool, bootstrap_file: str | None) -> Settings:
+    return Settings(
+        store=store,
+        gateway_id=gateway_id,
+        log_level="error",
+        kafka_listen="127.0.0.1:9092" if with_kafka else None,
+        auth="off" if bootstrap_file is None else "on",
+        bootstrap_token_file=bootstrap_file,
+        audit="off",
+    )
 
 
 def _seen(task: Any) -> None:

@@ -229,6 +229,18 @@ def test_a_body_that_takes_too_long_is_refused() -> None:
     assert caught.value.status == 400
 
 
+async def test_records_that_never_fit_are_too_large() -> None:
+    """What takes more than the whole budget is refused for good, so that its sender splits it; what others hold is 503."""
+    budget = MemoryBudget(900, "tests")
+    async with request_body(Source([b"abc"]).request, LIMITS, budget, pool=NoPool()) as body:
+        with pytest.raises(RequestRefused, match="send fewer at once") as caught:
+            body.transfer_memory(901)
+        assert (caught.value.status, caught.value.fields["limit_bytes"]) == (413, 900)
+        with budget.reserve(500), pytest.raises(BackOff):
+            body.transfer_memory(900)
+    assert budget.used_bytes == 0
+
+
 async def test_a_kept_reservation_outlives_the_block() -> None:
     """A route that answers before the records are written keeps their memory reserved until they are."""
     budget = MemoryBudget(900, "tests")
