@@ -54,6 +54,7 @@ BENCHMARKS: Final = {
     "registry": ("registry.registry",),
     "typed": ("typed.produce", "typed.spark"),
     "typed-spark": ("typed.spark",),
+    "typed-rows": ("typed.visible",),
     "collect": ("collect.collect",),
 }
 """The modules of each benchmark, whose ``measure(options)`` yields tables. One is imported when it is asked for."""
