@@ -37,6 +37,8 @@ from log_format.delta.committer import Committer
 from log_format.iceberg.collecting import objects_with_erased
 from log_format.ids import NewId
 from log_format.inspection.erased import erased_in
+from log_format.scheduled.calendar import Calendar
+from log_format.scheduled.erasing import erase_delayed
 from log_format.store import ObjectInfo, ObjectStore
 from log_format.topic.archiving import RewriteArchived
 from log_format.topic.erasure_changes import EraseSegments, FinishErasures, ForgetErasures
@@ -101,6 +103,7 @@ class ErasureUpkeep:
             return
         if wanted:
             self._note(state, wanted)
+            self._erase_delayed(state, wanted)
             self._carry_out(wanted, look, totals)
         self._cover_log(look)
 
@@ -145,6 +148,8 @@ class ErasureUpkeep:
             if (path := info.key.removeprefix(root)) not in live and not self._is_looked_through(path, past)
         ]
         others = [*self._undrained(), *self._store.list(f"{layout.TRANSACTIONS_ROOT}staged/")]
+        if self._erase_delayed(state, past):
+            return
         for one in past:
             if any(_may_hold(info, removed_ms.get(info.key.removeprefix(root)), one) for info in left):
                 continue
@@ -161,6 +166,14 @@ class ErasureUpkeep:
         for one in wanted:
             if note_key(self._topic, one.erasure_id) not in noted:
                 note_request(self._store, self._topic, state.existing_id, one)
+
+    def _erase_delayed(self, state: TopicState, wanted: Sequence[Erasure]) -> bool:
+        """Cancel and empty delayed records; return whether some may still be in objects."""
+        calendar = Calendar(self._store, self._topic, state.existing_id, self._clock, self._new_id)
+        erased = erase_delayed(calendar, wanted, load_cluster(self._store, self._new_id).producer_key)
+        if erased.record_count:
+            self._report.event("erase delayed", topic=self._topic, records=erased.record_count)
+        return erased.is_left
 
     def _carry_out(self, wanted: Sequence[Erasure], look: Look, totals: Totals) -> None:
         secret = load_cluster(self._store, self._new_id).producer_key

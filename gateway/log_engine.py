@@ -240,7 +240,7 @@ class LogEngine:
         self.journal_upkeep = JournalUpkeep(self.journals, self.topics, self._access, ownership)
         self.commit_modes = CommitModes(self.journals, self.topics, self._access)
         delaying = (self._access, self.topics, ownership, finishing.transactions, given.make_executor)
-        self.delayed = DelayedRecordService(*delaying, memory=given.request_memory, registry=registry)
+        self.delayed = DelayedRecordService(*delaying, ids=ids, memory=given.request_memory, registry=registry)
         self.schemas = SchemaRegistry(schemas, self._access, given.make_executor, self._subjects_of)
         self._large_bodies = MemoryBudget(bounds.large_bodies_bytes_max, "large bodies")
         self._drained: asyncio.Task[None] | None = None

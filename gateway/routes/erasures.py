@@ -23,7 +23,7 @@ from log_format.topic.erasure_changes import ERASURE_KEYS_MAX
 router = APIRouter(route_class=TypedRoute, tags=["erasures"])
 
 _NOT_REACHED: Final = (
-    "records appended after the request, also those that were delayed or in an open transaction then",
+    "records appended after the request, also those of a transaction that was open, or of an upload that was not committed",
     "dead letters: they are records of another topic",
     "copies outside this store: backups, mirrors, what readers have kept",
 )

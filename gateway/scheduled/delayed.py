@@ -9,6 +9,7 @@ from gateway.engine.bounds import SCHEDULED_THREADS
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topics import OpenTopics
 from gateway.engine.pool import MakeExecutor, Pool
+from gateway.engine.producer_ids import ProducerIds
 from gateway.memory_budget import MemoryBudget
 from gateway.scheduled.calendars import Calendars
 from gateway.scheduled.filing import Filing
@@ -18,7 +19,8 @@ from gateway.system_tables.transactions import TransactionsTable
 
 
 class DelayedRecordService:
-    """Filing and publishing of delayed records. ``memory``: budget for the records of publications."""
+    """Filing and publishing of delayed records. ``memory``: budget for the records of publications; ``ids``: knows
+    the key by which requests to erase name keys."""
 
     def __init__(
         self,
@@ -28,6 +30,7 @@ class DelayedRecordService:
         transactions: TransactionsTable,
         make_executor: MakeExecutor,
         *,
+        ids: ProducerIds,
         memory: MemoryBudget,
         registry: CollectorRegistry,
     ) -> None:
@@ -39,6 +42,7 @@ class DelayedRecordService:
             calendars,
             ownership,
             transactions,
+            cluster_key=ids.cluster_key,
             pool=Pool("schedule", SCHEDULED_THREADS, make_executor),
             memory=memory,
             metrics=self.metrics,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Final, TypeVar
@@ -32,7 +32,7 @@ from gateway.scheduled.object_cache import ObjectCache
 from gateway.system_tables.transactions import TransactionsTable
 from gateway.tasks.supervised import run_supervised
 from log_format import limits
-from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
+from log_format.errors import BackOff, CorruptData, ErrorCode, OutcomeUnknown, StoreUnavailable, TidelogError
 from log_format.scheduled.calendar import NONE, Calendar, Window
 from log_format.scheduled.due import DueNotice, Listing, list_due_now, put_notice
 from log_format.scheduled.publication import (
@@ -81,6 +81,7 @@ class DelayedPublisher:
         ownership: Ownership,
         transactions: TransactionsTable,
         *,
+        cluster_key: Callable[[], Awaitable[bytes]],
         pool: Pool,
         memory: MemoryBudget,
         metrics: ScheduledMetrics,
@@ -94,6 +95,7 @@ class DelayedPublisher:
         self._calendars = calendars
         self._ownership = ownership
         self._transactions = transactions
+        self._cluster_key = cluster_key
         self._seen: object = None
         self._quiet_from_ms = 0
         self._objects = ObjectCache(access.store, bytes_max=cache_bytes_max)
@@ -246,13 +248,19 @@ class DelayedPublisher:
         try:
             reads = [partial(one.read, self._access.store, block) for _, one, block in parts]
             loaded = list(zip(parts, await self._run_blocking(reads), strict=True))
-            made = await self._pool.run(publication_batch, topic_id, window, loaded, epoch, clock.now_ms())
+            erasures = topic.state.erasures
+            secret = await self._cluster_key() if erasures else b""
+            make = partial(publication_batch, erasures=erasures, secret=secret)
+            made = await self._pool.run(make, topic_id, window, loaded, epoch, clock.now_ms())
             if made is None:
                 reservation.release()
                 return
             batch, first_due_ms = made
             settled = topic.appending.submit(batch, reservation).settled
-        except BaseException:
+        except BaseException as problem:
+            if isinstance(problem, CorruptData):
+                for _, one, _ in parts:  # maintenance may have put an object again
+                    self._objects.forget(one.key)
             reservation.release()
             raise
         if not (await asyncio.wait((settled,), timeout=bounds.commit_wait_ms_max / 1000))[0]:

@@ -22,6 +22,7 @@ from log_format.ids import random_id
 from log_format.records.erasing import Matcher, digest_of
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.typed_columns import TYPED_NAMES
+from log_format.scheduled.erasing import count_meant
 from log_format.segments.footer import PARQUET_ERRORS
 from log_format.store import ObjectStore
 from log_format.topic.erasures import Erasure, erase_records
@@ -87,7 +88,7 @@ class ErasedReport:
     later_count: int
     """Records of the key, in the objects read, that came after the requests: no request is about them."""
     unread: tuple[str, ...]
-    """Objects that may have records of before the requests and can't be read alone: staged and delayed ones."""
+    """Objects that may have records of before the requests and can't be read alone: staged ones."""
 
     @property
     def ok(self) -> bool:
@@ -128,8 +129,13 @@ def verify_erased(store: ObjectStore, topic: str, key: bytes, clock: Clock | Non
                 left.append(LeftRecords(key=info.key, record_count=record_count))
             else:
                 later_count += record_count
-    waiting = [f"{layout.TRANSACTIONS_ROOT}staged/", f"{layout.scheduled_root(topic, state.existing_id)}objects/"]
-    unread = [info.key for below in waiting for info in store.list(below) if info.modified_at_ms <= newest_ms]
+    for info in store.list(f"{layout.scheduled_root(topic, state.existing_id)}objects/"):
+        record_count = count_meant(store, info.key, asked, secret)
+        object_count += 1
+        if record_count:
+            left.append(LeftRecords(key=info.key, record_count=record_count))
+    staged = store.list(f"{layout.TRANSACTIONS_ROOT}staged/")
+    unread = [info.key for info in staged if info.modified_at_ms <= newest_ms]
     return ErasedReport(
         request_count=len(requests),
         object_count=object_count,

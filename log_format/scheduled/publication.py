@@ -8,7 +8,7 @@ with that number, whichever process sends it, and every process cuts in the same
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -18,9 +18,11 @@ from log_format import limits
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.scheduled.calendar import Window
 from log_format.scheduled.delayed_records import with_scheduled_header
+from log_format.scheduled.erasing import meant_rows
 from log_format.scheduled.record_outcome import RecordOutcome, record_outcomes
 from log_format.scheduled.scheduled_object import Block, ScheduledObject, due_times
 from log_format.topic.append import Batch
+from log_format.topic.erasures import Erasure
 from log_format.topic.producer_id import PUBLISHER
 from log_format.topic.producers import ProducerStamp
 
@@ -62,7 +64,14 @@ def publication_epoch(number: int, publication: int) -> int:
 
 
 def publication_batch(
-    topic_id: str, window: Window, loaded: Iterable[tuple[Part, pa.Table]], epoch: int, now_ms: int
+    topic_id: str,
+    window: Window,
+    loaded: Iterable[tuple[Part, pa.Table]],
+    epoch: int,
+    now_ms: int,
+    *,
+    erasures: Sequence[Erasure],
+    secret: bytes,
 ) -> tuple[Batch, int] | None:
     """Return the batch of a publication, sorted by due time, and its first due time; None if no record is to be published.
 
@@ -72,12 +81,15 @@ def publication_batch(
         loaded: parts of the publication, with their rows.
         epoch: number of the publication.
         now_ms: timestamp of the records under ``LogAppendTime``.
+        erasures: the topic's requests to erase, which leave out what was delayed before them.
+        secret: the cluster's key.
     """
     taken = []
-    for (name, _, block), rows in loaded:
+    for (name, one, block), rows in loaded:
         numbers = np.arange(block.first_row, block.first_row + block.row_count, dtype=np.int64)
         found = record_outcomes((window,), name, due_times(rows), numbers)
-        taken.append(rows.filter(pa.array(found == RecordOutcome.TAKEN)))
+        found = (found == RecordOutcome.TAKEN) & ~meant_rows(one, rows, erasures, secret)
+        taken.append(rows.filter(pa.array(found)))
     table = pa.concat_tables(taken).combine_chunks()
     if not table.num_rows:
         return None
@@ -89,5 +101,6 @@ def publication_batch(
         record_bytes_max=0,  # checked when they were sent: a delayed record can't be refused
         stamp=ProducerStamp(PUBLISHER, epoch, 0),
         append_time_ms=now_ms,
+        erasures=frozenset(erasure.erasure_id for erasure in erasures),
     )
     return batch, int(due_times(table)[0])

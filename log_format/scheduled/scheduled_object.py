@@ -59,13 +59,14 @@ class Block(msgspec.Struct, frozen=True, array_like=True):
     last_due: int
 
 
-class Index(msgspec.Struct, frozen=True):
+class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     """The index of an object. ``made_ms``: when it was put. ``kept_ms``: how long it is kept after its last due time (or
-    ``made_ms``)."""
+    ``made_ms``). ``emptied``: lengths of the blocks after an erasure, whose ``size_bytes`` are those of before; else empty."""
 
     kept_ms: int
     made_ms: int
     blocks: tuple[Block, ...]
+    emptied: tuple[int, ...] = ()
 
     @property
     def first_due(self) -> int:
@@ -125,6 +126,32 @@ def encode_object(
     return Encoded(data, index, np.split(places, np.cumsum(lengths)[:-1]))
 
 
+def encode_emptied(one: ScheduledObject, blocks: Sequence[tuple[pa.Table, npt.NDArray[np.bool_]]]) -> bytes:
+    """Encode an object again, with some rows empty.
+
+    ``blocks``: the rows of each block, and which of them lose key, value and headers.
+    """
+    indexed, pieces, at = [], [], 0
+    for block, (rows, are_empty) in zip(one.index.blocks, blocks, strict=True):
+        kept = rows
+        for name in ("key", "value", "headers"):
+            place = SCHEMA.get_field_index(name)
+            values = rows.column(place).combine_chunks().filter(pa.array(~are_empty))  # no buffer has the others
+            places = pa.array(np.cumsum(~are_empty) - 1, mask=are_empty)
+            kept = kept.set_column(place, SCHEMA.field(name), values.take(places))
+        piece = _encoded_block(kept)
+        indexed.append(msgspec.structs.replace(block, start=at, crc32=zlib.crc32(piece)))
+        pieces.append(piece)
+        at += len(piece)
+    emptied = tuple(len(piece) for piece in pieces)
+    text = _encode_index(msgspec.structs.replace(one.index, blocks=tuple(indexed), emptied=emptied))
+    return b"".join((MAGIC, len(text).to_bytes(4, "little"), text, *pieces))
+
+
+def _stored_bytes(index: Index, block: Block) -> int:
+    return index.emptied[index.blocks.index(block)] if index.emptied else block.size_bytes
+
+
 def _cuts(table: pa.Table) -> list[tuple[int, int]]:
     ends = np.cumsum(record_bytes(table.select(BATCH_SCHEMA.names)) + 32)
     cuts, first = [], 0
@@ -162,7 +189,8 @@ class ScheduledObject:
 
     def read(self, store: ObjectStore, block: Block) -> pa.Table:
         """Read the rows of a block (``SCHEMA``). Blocks. Raises ``CorruptData``, ``StoreUnavailable``."""
-        start, end = self.blocks_start + block.start, self.blocks_start + block.start + block.size_bytes
+        start = self.blocks_start + block.start
+        end = start + _stored_bytes(self.index, block)
         try:
             data = self.head[start:end] if end <= len(self.head) else store.get_range(self.key, start, end)
         except ObjectMissing as problem:
@@ -201,7 +229,7 @@ def open_object(store: ObjectStore, key: str) -> ScheduledObject | None:
         index = _decode_index(head[8:start])
     except ValueError as problem:
         raise CorruptData(f"The index of {key} can't be read: {problem}.", object=key) from problem
-    total = start + (index.blocks[-1].start + index.blocks[-1].size_bytes if index.blocks else 0)
+    total = start + (index.blocks[-1].start + _stored_bytes(index, index.blocks[-1]) if index.blocks else 0)
     return ScheduledObject(key, index, head if total <= len(head) else head[:start], start)
 
 

@@ -43,6 +43,7 @@ from log_format.topic.batch import Batch, concatenate_records
 from log_format.topic.change import StagedSegment
 from log_format.topic.changes import columns_actions
 from log_format.topic.config import Subjects
+from log_format.topic.erasure_changes import erasures_error
 from log_format.topic.late_columns import TypeRecords, late_columns
 from log_format.topic.producers import (
     Counts,
@@ -309,7 +310,7 @@ def settings_error(batch: Batch, state: TopicState) -> TidelogError | None:
         return RequestRefused(
             f"Topic {state.topic!r} is compacted by key, but a record has no key.", code=ErrorCode.INVALID_RECORD
         )
-    return None
+    return erasures_error(batch.erasures, state)
 
 
 def columns_error(batch: Batch, state: TopicState) -> TidelogError | None:

@@ -47,6 +47,7 @@ class Batch:
         append_time_ms: timestamp for the records of a topic with ``LogAppendTime``; None if they already have it.
         typed: the records' typed columns, where the records were checked by schemas.
         subjects: the subjects of these schemas.
+        erasures: ids of the topic's requests to erase that the records were chosen by; None: none has to be known.
         has_left_out: whether ``records`` have no value where the topic's table leaves it out (``left_out``).
         original: the records of the batch's one partition as their producer encoded them, kept for readers of that encoding.
     """
@@ -57,6 +58,7 @@ class Batch:
         "_records",
         "append_time_ms",
         "counts",
+        "erasures",
         "expected_offset",
         "has_left_out",
         "original",
@@ -86,6 +88,7 @@ class Batch:
         typed: pa.Table | None = None,
         subjects: Subjects = UNTYPED,
         has_left_out: bool = False,
+        erasures: frozenset[str] | None = None,
     ) -> None:
         self.topic_id = topic_id
         self.single: SingleRecord | None = None
@@ -120,6 +123,7 @@ class Batch:
         self.typed = typed
         self.subjects = subjects
         self.has_left_out = has_left_out
+        self.erasures = erasures
 
     @property
     def stored(self) -> pa.Table:

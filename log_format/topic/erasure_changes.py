@@ -18,7 +18,7 @@ import msgspec
 from log_format.delta.actions import Action, Txn
 from log_format.delta.change import Proposal
 from log_format.delta.table import NO_LOG
-from log_format.errors import BackOff, RequestRefused
+from log_format.errors import BackOff, RequestRefused, TidelogError
 from log_format.topic.archiving import RewriteArchived
 from log_format.topic.attachment import NO_MOVE, TopicMove
 from log_format.topic.changes import check_incarnation, moved_metadata
@@ -169,6 +169,16 @@ class ForgetErasures:
             return Proposal(operation="ERASE", actions=(), result=None)
         metadata = moved_metadata(replace(state, erasures=left), TopicMove(to=state.attachment))
         return Proposal(operation="ERASE", actions=[metadata], result=None)
+
+
+def erasures_error(known: Collection[str] | None, state: TopicState) -> TidelogError | None:
+    """Return the error about records that were chosen by requests to erase, of which the topic has another one by now.
+
+    ``known``: ids of the requests; None: the records come after all requests.
+    """
+    if known is None or all(one.erasure_id in known for one in state.erasures):
+        return None
+    return BackOff(f"Records of topic {state.topic!r} were asked to be erased meanwhile.", topic=state.topic)
 
 
 def _table_actions(state: TopicState, altered: TopicState, move: TopicMove) -> Sequence[Action]:

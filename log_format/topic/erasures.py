@@ -132,6 +132,17 @@ def erase_records(records: pa.Table, erasures: Sequence[Erasure], secret: bytes)
     return ErasedRecords(records=records.filter(pa.array(~dropped)) if dropped.any() else records, counts=counts)
 
 
+def find_meant(records: pa.Table, erasures: Iterable[Erasure], secret: bytes) -> Rows:
+    """Return which records any of these requests means, by key, headers and time; they need no offsets yet (``BATCH_SCHEMA``)."""
+    found = np.zeros(records.num_rows, np.bool_)
+    for erasure in erasures:
+        meant = find_matches(records, erasure.wanted, secret)
+        if erasure.before_ms is not None:
+            meant &= _is_before(records, erasure.before_ms)
+        found |= meant
+    return found
+
+
 def notes_prefix(topic: str) -> str:
     """Return the key prefix of the notes of the topic's requests, ending with a slash."""
     return f"{topic_root(topic)}_erasures/"
@@ -180,5 +191,9 @@ def _in_range(records: pa.Table, erasure: Erasure) -> Rows:
     ends[: len(erasure.ends)] = erasure.ends
     found = records.column("offset").to_numpy() < ends[partitions]
     if erasure.before_ms is not None:
-        found &= records.column("timestamp").cast(pa.int64()).to_numpy() < erasure.before_ms * 1000
+        found &= _is_before(records, erasure.before_ms)
     return np.asarray(found, np.bool_)
+
+
+def _is_before(records: pa.Table, before_ms: int) -> Rows:
+    return np.asarray(records.column("timestamp").cast(pa.int64()).to_numpy() < before_ms * 1000, np.bool_)

@@ -364,7 +364,5 @@ def test_the_check_finds_what_is_left(bench: MaintenanceBench) -> None:
     bench.job(QUIET).run_round(collect=True)
     after = verify_erased(bench.store, "t", b"anna", bench.clock)
     assert (after.ok, after.left, after.later_count, after.request_count) == (True, (), 2, 1)
-    bench.store.put("topics/t/scheduled/id-1/objects/x", b"")
-    assert verify_erased(bench.store, "t", b"anna", bench.clock).ok
     with pytest.raises(RequestRefused, match="names this key"):
         verify_erased(bench.store, "t", b"bo", bench.clock)

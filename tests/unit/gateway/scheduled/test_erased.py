@@ -1,0 +1,90 @@
+"""What a request to erase means is not published from delayed records that were there before it, whatever was under way."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from compaction.job import Job
+from compaction.workers import LocalWorkers
+from gateway.app import create_app
+from gateway.settings.settings import Settings
+from log_format.clock import SystemClock
+from log_format.inspection.erased import verify_erased
+from log_format.scheduled.publication import publication_batch
+from tests.support.collected_events import CollectedEvents
+from tests.support.engine import Gateway, values_of
+from tests.support.lone_gateway import lone_gateway
+
+
+@asynccontextmanager
+async def client(gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(lone_gateway(Settings(store="memory://x", log_level="error"), gateway.engine))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://gateway") as http:
+        yield http
+
+
+async def delay(http: httpx.AsyncClient, after_ms: int, *keys: str) -> list[str]:
+    """Send a delayed record for each key; return their ids."""
+    records = [{"key": key, "value": f"{key}-late", "deliver_after_ms": after_ms} for key in keys]
+    answer = (await http.post("/v1/topics/t/records", json={"records": records})).json()
+    return [one["id"] for one in answer["scheduled"]]
+
+
+@pytest.mark.parametrize("mode", ["own", "shared"])
+async def test_a_request_in_the_moment_of_the_publication(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The batch is made, and then the request is recorded: the batch is refused and made anew, without what the request means."""
+    publishing = gateway.engine.delayed.publishing
+    run, is_asked = publishing._pool.run, False
+
+    async def run_and_then_ask(work: Any, *arguments: Any) -> Any:
+        nonlocal is_asked
+        made = await run(work, *arguments)
+        if getattr(work, "func", None) is publication_batch and not is_asked:
+            is_asked = True
+            await gateway.engine.erasures.request("t", [b"anna"], [], None)
+        return made
+
+    monkeypatch.setattr(publishing._pool, "run", run_and_then_ask)
+    await gateway.topic("t", flush_ms=0, commit_mode=mode)
+    async with client(gateway) as http:
+        await delay(http, 50, "anna", "bo")
+    publishing.start()
+    for _ in range(600):
+        if found := values_of(await gateway.fetch()):
+            break
+        await asyncio.sleep(0.05)
+    await publishing.stop()
+    assert is_asked
+    assert found == [b"bo-late"]
+
+
+async def test_maintenance_cancels_what_waits(gateway: Gateway) -> None:
+    """It is no longer there to be found, and the proof reads the objects; what comes after the request waits on."""
+    await gateway.topic("t", flush_ms=0)
+    objects = gateway.store.objects
+    async with client(gateway) as http:
+        mine, other = await delay(http, 3_600_000, "anna", "bo")
+        await gateway.engine.erasures.request("t", [b"anna"], [], None)
+        (later,) = await delay(http, 3_600_000, "anna")
+        report = await asyncio.to_thread(verify_erased, objects, "t", b"anna")
+        assert [(one.record_count, "/scheduled/" in one.key) for one in report.left] == [(1, True)]
+        job = Job(
+            store=objects,
+            workers=LocalWorkers(objects),
+            clock=SystemClock(),
+            report=CollectedEvents(),
+            new_id=lambda: uuid.uuid4().hex,
+        )
+        assert not (await asyncio.to_thread(lambda: job.run_round(collect=True))).failed_topics
+        codes = [(await http.get(f"/v1/topics/t/scheduled/{one}")).status_code for one in (mine, other, later)]
+        assert codes == [404, 200, 200]
+        assert (await asyncio.to_thread(verify_erased, objects, "t", b"anna")).ok
