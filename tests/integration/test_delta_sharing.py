@@ -6,6 +6,7 @@ import hmac
 import json
 import uuid
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import delta_sharing
@@ -103,6 +104,31 @@ def test_archived_rows_are_in_the_answer(tables: SharedTables) -> None:
     found = sorted(value for line in tables.lines(topic) for value in values_of(tables.read(line["url"])))
     assert found == ["new", "old0", "old1", "old2", "old3"]
     assert tables.by_client(topic) == tables.by_delta(topic, tables.version(topic))
+
+
+def test_a_typed_topic_has_its_columns(tables: SharedTables) -> None:
+    """Values that are left out are read by their columns, which came in two versions of a schema; by both formats. Files without
+    a row of an amount are left out."""
+    subject, first = f"s-{uuid.uuid4().hex}", '{"name": "amount", "type": "long"}'
+    more = '{"name": "note", "type": ["null", "string"], "default": null}'
+    config: dict[str, Any] = {"value.schema": subject, "value.keep": "false"}
+    topic = ""
+    for number, members in enumerate((first, f"{first}, {more}")):
+        schema = {"schema": f'{{"type": "record", "name": "R", "fields": [{members}]}}'}
+        admin = tables.secured.admin.http
+        assert admin.post(f"/registry/subjects/{subject}/versions", json=schema).is_success
+        topic = topic or tables.topic(**config)
+        document = {"amount": number} | ({"note": "n"} if number else {})
+        tables.produce(topic, json.dumps(document))
+    for is_delta in (False, True):
+        profile = f"{tables.profile}#tidelog.topics.{topic}"
+        frame = delta_sharing.load_as_pandas(profile, use_delta_format=is_delta).sort_values("offset")
+        assert [row["amount"] for row in frame["data"]] == [0, 1]
+        assert frame["data"].iloc[1]["note"] == "n"
+        assert frame["value"].isna().all()
+    assert len(tables.lines(topic)) == 2
+    (line,) = tables.lines(topic, {"predicateHints": ["data.amount > 0"]})
+    assert tables.read(line["url"]).column("data").to_pylist() == [{"amount": 1, "note": "n"}]
 
 
 def test_a_topic_with_dots_is_a_table(tables: SharedTables) -> None:

@@ -60,7 +60,8 @@ for name in {packages!r}:
             continue
         if module.name.startswith("log_format.schemas.") and module.name.endswith({unwanted!r}):
             continue
-        if module.name.removeprefix("log_format.stores.") not in ("s3", "s3_client", "s3_copy", "s3_exchange", "s3_wire"):
+        of_boto3 = ("s3", "s3_client", "s3_copy", "s3_exchange", "s3_urls", "s3_wire")
+        if module.name.removeprefix("log_format.stores.") not in of_boto3:
             importlib.import_module(module.name)
 """
 HELP = """
