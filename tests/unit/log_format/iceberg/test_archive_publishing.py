@@ -57,3 +57,30 @@ def test_archiving_and_erasing_keep_manifests_right() -> None:
     for info in bench.store.list("topics/t/_iceberg/"):
         bench.store.delete(info.key)
     published(bench, known)
+
+
+def test_files_that_are_laid_out_replace_archived_ones() -> None:
+    """Maintenance writes the archive in another order: no manifest claims that its files are in that of offsets."""
+    bench = MaintenanceBench()
+    bench.create(1, retention_ms=HOUR_MS, table_retention_ms=-1, table_cluster_by="key")
+    for number in range(8):
+        bench.append((0, b"k%d" % (7 - number), b"v"))
+    known = published(bench, None)
+    bench.clock.pass_ms(2 * HOUR_MS)
+    bench.append((0, b"last", b"v"))
+    for _ in range(6):
+        before = bench.log.refresh().version
+        assert bench.job().run_round(collect=False).failed_topics == 0
+        known = published(bench, known)
+        bench.clock.pass_ms(HOUR_MS)
+        if bench.log.refresh().version == before and bench.events("layout"):
+            break
+    orders = {
+        entry["data_file"]["file_path"].removeprefix(known.root_uri).partition("/")[0]: entry["data_file"][
+            "sort_order_id"
+        ]
+        for manifest in known.manifests
+        for entry in decode_manifest(bench.store.get(manifest.key), manifest.key)
+    }
+    assert orders == {"segments": 1, "compacted": None}
+    assert bench.log.state.archive.segment_count < 8
