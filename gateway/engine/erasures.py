@@ -46,7 +46,13 @@ class Erasures:
         self._pool = cold_pool
 
     async def request(
-        self, name: str, keys: Sequence[bytes], headers: Sequence[tuple[str, bytes]], before_ms: int | None
+        self,
+        name: str,
+        keys: Sequence[bytes],
+        headers: Sequence[tuple[str, bytes]],
+        before_ms: int | None,
+        *,
+        within: tuple[str, bytes] | None = None,
     ) -> ShownErasure:
         """Record a request about all records that the topic has now; return it.
 
@@ -55,6 +61,7 @@ class Erasures:
             keys: keys of the records that are meant.
             headers: names and values: records with any of these headers are meant.
             before_ms: only records with earlier timestamps; None: all.
+            within: name and value of a header that the records have, too; None: any records.
 
         Raises ``UnknownTopic``, ``RequestRefused`` for no or too many keys, ``BackOff``, ``OutcomeUnknown``, and what
         ``OpenTopic.commit`` raises.
@@ -72,6 +79,7 @@ class Erasures:
             wanted=tuple(dict.fromkeys(wanted)),
             before_ms=before_ms,
             hidden_hashes=tuple(hide_hash(secret, key) for key in hashed),
+            within=None if within is None else Matcher(digest_of(secret, within[1], within[0]), within[0]),
             keep="key" if state.config.choice("erase.keep") == "key" else "nothing",
         )
         change = RequestErasure(topic_id=state.existing_id, erasure=erasure)

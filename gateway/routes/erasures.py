@@ -16,15 +16,16 @@ from gateway.gateway import engine_of
 from gateway.http import fields
 from gateway.openapi.problems import CHANGE_ERRORS, problems
 from gateway.problem import refused
+from gateway.routes.erased_letters import ErasedLetters, erase_letters
 from gateway.routes.typed_route import TypedRoute
-from log_format.errors import ErrorCode
+from log_format.errors import ErrorCode, RequestRefused
 from log_format.topic.erasure_changes import ERASURE_KEYS_MAX
 
 router = APIRouter(route_class=TypedRoute, tags=["erasures"])
 
 _NOT_REACHED: Final = (
     "records appended after the request, also those of a transaction that was open, or of an upload that was not committed",
-    "dead letters: they are records of another topic",
+    "dead letters in topics that no present queue names, or where this caller may not delete",
     "copies outside this store: backups, mirrors, what readers have kept",
 )
 
@@ -70,8 +71,9 @@ class ErasureAnswer(TypedDict):
 
 
 class AcceptedErasure(ErasureAnswer):
-    """A request that is recorded, and what it does not reach."""
+    """A request that is recorded, those about its dead letters in other topics, and what it does not reach."""
 
+    dead_letters: list[ErasedLetters]
     not_reached: list[str]
 
 
@@ -89,14 +91,23 @@ _ERRORS = (ErrorCode.UNKNOWN_TOPIC, ErrorCode.CORRUPT_SEGMENT, ErrorCode.UNSUPPO
 )
 @needs(Need("Delete", "topic", path="topic"))
 async def erase_records(request: Request, topic: fields.TopicPath, wanted: NewErasure) -> AcceptedErasure:
-    """Ask that the records with these keys or headers lose their values. Maintenance carries it out."""
+    """Ask that the records with these keys or headers lose their values. Maintenance carries it out.
+
+    Dead letters of them are meant, too, in topics where the caller has the right Delete.
+    """
     keys = [_bytes(text, f"/keys/{index}") for index, text in enumerate(wanted.keys)]
     keys += [_decoded(text, f"/keys_base64/{index}") for index, text in enumerate(wanted.keys_base64)]
     headers = [(one.key, _value(one, f"/headers/{index}")) for index, one in enumerate(wanted.headers)]
     for index, (name, _) in enumerate(headers):
         _bytes(name, f"/headers/{index}/key")
-    found = await engine_of(request).erasures.request(topic, keys, headers, wanted.before)
-    return {**_answer(found), "not_reached": [*_NOT_REACHED]}
+    erasures = engine_of(request).erasures
+    if not keys and not headers:
+        raise RequestRefused("A request to erase names at least one key or header.")
+    letters = await erase_letters(
+        request, topic, lambda name, of: erasures.request(name, keys, headers, wanted.before, within=of)
+    )
+    found = await erasures.request(topic, keys, headers, wanted.before)
+    return {**_answer(found), "dead_letters": letters, "not_reached": [*_NOT_REACHED]}
 
 
 @router.get("/v1/topics/{topic}/erasures", responses=problems(*_ERRORS))

@@ -133,6 +133,7 @@ def as_requested(erasure: Erasure) -> Erasure:
         wanted=erasure.wanted,
         ends=erasure.ends,
         before_ms=erasure.before_ms,
+        within=erasure.within,
         keep=erasure.keep,
         hidden_hashes=erasure.hidden_hashes,
     )

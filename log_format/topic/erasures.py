@@ -43,6 +43,8 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Next offsets when it was requested: records from there on are not touched."""
     before_ms: int | None = None
     """Only records with earlier timestamps; None: all of them."""
+    within: Matcher | None = None
+    """Only records that have this header, too; None: all. In a topic of dead letters: those of one topic."""
     keep: Keep = "key"
     """Whether erased records stay as keys without values, or leave gaps."""
     record_count: int = 0
@@ -118,7 +120,7 @@ def erase_records(records: pa.Table, erasures: Sequence[Erasure], secret: bytes)
     for erasure in erasures:
         found = _in_range(records, erasure)
         if found.any():
-            found &= find_matches(records, erasure.wanted, secret)
+            found &= _find_named(records, erasure, secret)
         if erasure.keep == "key" and found.any():
             empty = are_erased(records) if empty is None else empty
             found &= ~empty
@@ -136,7 +138,7 @@ def find_meant(records: pa.Table, erasures: Iterable[Erasure], secret: bytes) ->
     """Return which records any of these requests means, by key, headers and time; they need no offsets yet (``BATCH_SCHEMA``)."""
     found = np.zeros(records.num_rows, np.bool_)
     for erasure in erasures:
-        meant = find_matches(records, erasure.wanted, secret)
+        meant = _find_named(records, erasure, secret)
         if erasure.before_ms is not None:
             meant &= _is_before(records, erasure.before_ms)
         found |= meant
@@ -183,6 +185,13 @@ def parse_erasures(topic: str, properties: Mapping[str, str]) -> tuple[Erasure, 
 _decode: Final = msgspec.json.Decoder(tuple[Erasure, ...]).decode
 _decode_note: Final = msgspec.json.Decoder(ErasureNote).decode
 _parse: Final = lru_cache(maxsize=100)(_decode)
+
+
+def _find_named(records: pa.Table, erasure: Erasure, secret: bytes) -> Rows:
+    found = find_matches(records, erasure.wanted, secret)
+    if erasure.within is not None and found.any():
+        found &= find_matches(records, (erasure.within,), secret)
+    return found
 
 
 def _in_range(records: pa.Table, erasure: Erasure) -> Rows:

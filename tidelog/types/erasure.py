@@ -7,6 +7,13 @@ from typing import Literal
 import msgspec
 
 
+class ErasedLetters(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic with dead letters of what is erased. ``erasure_id``: the request there; None: this caller may not delete there."""
+
+    topic: str
+    erasure_id: str | None
+
+
 class Erasure(msgspec.Struct, frozen=True, kw_only=True):
     """A request to erase. Times in milliseconds since the epoch.
 
@@ -33,5 +40,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True):
     files_until: int | None = None
     """Time until which older files stay at most, except those that a failed write left."""
     gone_at: int | None = None
+    dead_letters: tuple[ErasedLetters, ...] = ()
+    """Requests about its dead letters in other topics, in the answer to it."""
     not_reached: tuple[str, ...] = ()
     """What the request does not reach, in the answer to it."""

@@ -282,6 +282,8 @@ IN_EFFECT: Final = (
             ("of a topic by its id", "?offset=0&topic_id=0f1d2c3b-0000-4000-8000-000000000000"),
         )
     ),
+    _row("POST /v1/topics/{topic}/erasures", ("Delete", "topic", "{topic}"), what="dead letters", body={"keys": ["x"]},
+         prepare=_queue, shows=((("Describe", "topic", "{dead}"), "{dead}"),)),
     _row("POST /v1/topics/{topic}:delete-records", ("Delete", "topic", "{topic}"), what="records",
          body={"before": [{"partition": 0, "offset": -1}]}),
     _row("POST /v1/fetch", READ, what="of a topic by its id",

@@ -11,7 +11,7 @@ from tidelog.cli.sources.times import Times
 from tidelog.cli.terminal.admin_call import AdminCall, YesOption
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.cli.terminal.tables import counted, table, time_text
-from tidelog.types.erasure import Erasure
+from tidelog.types.erasure import ErasedLetters, Erasure
 
 
 def erase(
@@ -34,7 +34,8 @@ def erase(
     """Erase the values of records with a key or header, for good.
 
     Maintenance carries it out: the records stay at their offsets, with their keys and without values (setting erase.keep). Older
-    files are deleted after erase.grace.ms. Records that come after the request are not touched.
+    files are deleted after erase.grace.ms. Dead letters of the records are erased, too, where you have the right Delete. What
+    comes after the request is not touched.
 
     \b
     Examples:
@@ -52,6 +53,7 @@ def erase(
         call.report(
             made,
             f"Requested: {made.erasure_id}. Maintenance erases it; 'tidelog topic erasures {topic}' tells how far it is.",
+            *(_told(letters) for letters in made.dead_letters),
             *(f"Not reached: {what}." for what in made.not_reached),
         )
 
@@ -76,6 +78,12 @@ def _row(one: Erasure) -> tuple[str, ...]:
         files = f"gone at {time_text(one.gone_at)}"
     version = "" if one.version is None else str(one.version)
     return one.erasure_id, time_text(one.requested_at), one.status, counted(one.records, "record"), version, files
+
+
+def _told(letters: ErasedLetters) -> str:
+    if letters.erasure_id is None:
+        return f"Not reached: dead letters in topic {letters.topic}, where you lack the right Delete."
+    return f"Requested for dead letters in topic {letters.topic}: {letters.erasure_id}."
 
 
 def _pair(text: str) -> tuple[str, str]:
