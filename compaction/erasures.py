@@ -24,6 +24,7 @@ from compaction.archive_erasures import ArchiveErasures, Erased, archived_set, s
 from compaction.filtered_segments import FilteredSegments, Reads, Suspect
 from compaction.merge_plan import RewriteReason
 from compaction.path_set import PathSet
+from compaction.policy import Policy
 from compaction.report import Reporter, Totals
 from compaction.rewrite import RewriteTask, TaskResult
 from compaction.workers import Workers
@@ -83,11 +84,13 @@ class ErasureUpkeep:
         clock: Clock,
         new_id: NewId,
         report: Reporter,
+        policy: Policy,
     ) -> None:
         self._store = store
         self._topic = topic
         self._workers = workers
         self._committer = committer
+        self._reads_at_once = policy.reads_at_once
         self._clock = clock
         self._new_id = new_id
         self._report = report
@@ -179,7 +182,7 @@ class ErasureUpkeep:
         secret = load_cluster(self._store, self._new_id).producer_key
         clean: set[str] = set()
         archive, reads = ArchiveErasures(self._store, self._topic), Reads()
-        filtered = FilteredSegments(self._store, self._topic, wanted, secret)
+        filtered = FilteredSegments(self._store, self._topic, wanted, secret, at_once=self._reads_at_once)
         names = [one.erasure_id for one in wanted]
         for _ in range(PASSES_MAX):
             state, reconciled = look()

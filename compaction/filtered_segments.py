@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -57,10 +58,14 @@ class Suspect(NamedTuple):
 
 
 class FilteredSegments:
-    """The filters of one topic's segments, for the same requests."""
+    """The filters of one topic's segments, for the same requests. ``at_once``: number of filters read in parallel, at least 1;
+    with 1 no thread is started."""
 
-    def __init__(self, store: ObjectStore, topic: str, wanted: Sequence[Erasure], secret: bytes) -> None:
+    def __init__(
+        self, store: ObjectStore, topic: str, wanted: Sequence[Erasure], secret: bytes, *, at_once: int = READS_AT_ONCE
+    ) -> None:
         self._store = store
+        self._at_once = at_once
         self._topic = topic
         hashes = [(one, one.key_hashes(secret)) for one in wanted]
         self._wanted = [(one, as_hashes(each)) for one, each in hashes if each is not None]
@@ -73,8 +78,9 @@ class FilteredSegments:
         if not asked:
             return found
         largest = max(one.segment.size_bytes - one.filters.start for one in asked if one.filters is not None)
-        with ThreadPoolExecutor(max(1, min(READS_AT_ONCE, len(asked), READ_BYTES_MAX // largest))) as pool:
-            looks = list(pool.map(self._look, asked))
+        threads = max(1, min(self._at_once, len(asked), READ_BYTES_MAX // largest))
+        with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as pool:
+            looks = list((map if pool is None else pool.map)(self._look, asked))
         for live, look in zip(asked, looks, strict=True):
             assert live.filters is not None
             reads.filtered += 1

@@ -41,6 +41,8 @@ class Policy:
     layout_bytes_max: int = 1024 * 1024 * 1024
     """Bytes of one topic's archive after which a round lays out no more; a single rewrite may be larger. Then it is the other
     topics' turn."""
+    reads_at_once: int = 16
+    """Number of filters read in parallel for erasures, half of the connections that a store keeps."""
     deletes_at_once: int = 16
     """Number of objects deleted in parallel, half of the connections that a store keeps. Each deletion from a bucket is slow, and
     an hour of flushes leaves 29,000 objects."""
@@ -52,3 +54,4 @@ class Policy:
         assert self.quiet_fan_in >= 2
         assert self.sources_max >= self.flushed_min
         assert self.deletes_at_once >= 1
+        assert self.reads_at_once >= 1

@@ -80,7 +80,7 @@ class TopicUpkeep:
         self._backfill = Backfill(store, topic, report)
         self._pins = PinUpkeep(store, self._log, self._committer, report)
         self._erasures = ErasureUpkeep(
-            *(store, topic, workers, self._committer), clock=clock, new_id=new_id, report=report
+            *(store, topic, workers, self._committer), clock=clock, new_id=new_id, report=report, policy=policy
         )
         self._retention = RetentionUpkeep(store, self._log, self._committer, policy, report)
         self._layout = LayoutUpkeep(store, self._log, self._committer, new_id, policy=policy, report=report)

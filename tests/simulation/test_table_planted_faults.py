@@ -3,7 +3,6 @@ in one of its histories."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +21,6 @@ from log_format.topic.erasure_changes import FinishErasures
 from log_format.topic.live_segments import LiveSegment, live_segments
 from log_format.topic.pin_changes import DropExpiredPins
 from log_format.topic.retention import ApplyRetention
-from log_format.topic.rewrite import Rewrite
 from log_format.topic.state import TopicState
 from tests.simulation.simulated.faults import HOUR_MS, Profile
 from tests.simulation.simulated.seeds import shows
@@ -122,11 +120,6 @@ def _keeps_ends(_self: CloneTopic, erasure: Any) -> Any:
     return erasure
 
 
-def _hides_gaps(self: Rewrite, _kept: Any) -> Mapping[int, int]:
-    """A merge of segments with gaps does not say so."""
-    return self.keys_compacted
-
-
 def _expires_at_once(pieces: Any, retention: Any, **how: Any) -> Any:
     """Rows leave the table when they have left the log."""
     limited = None if retention.retention_ms is None else 0
@@ -196,7 +189,6 @@ PLANTED: dict[str, Planted] = {
         CALM, (("log_format.topic.clone.CloneTopic._within", _keeps_ends),), first_seed=3
     ),
     "a clone takes the archive's tags": Planted(CALM, ((f"{_CLONING}.cloned_add", _clones_with_all_tags),)),
-    "a merge hides gaps": Planted(CALM, (("log_format.topic.rewrite.Rewrite._gaps_below", _hides_gaps),)),
 }
 
 

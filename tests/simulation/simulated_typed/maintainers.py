@@ -49,7 +49,7 @@ class Maintainer:
             report=self,
             policy=Policy(
                 flushed_min=2, sources_max=3, fan_in=2, quiet_fan_in=2, idle_ms=1, dirty_ratio=0.1,
-                target_bytes=rng.choice((16_000, 1 << 20)), deletes_at_once=1,
+                target_bytes=rng.choice((16_000, 1 << 20)), deletes_at_once=1, reads_at_once=1,
             ),
             only=topics,
             new_id=new_id,
