@@ -77,6 +77,8 @@ class TableWorld(TypedWorld):
         self.server.on_deleted = self.judge.deleted
         self._pins = 0
         self._looks_due = False
+        self._asked_ms: dict[bytes, int | None] = {}
+        """Until when requests to erase a key were under way; None: for ever."""
 
     def written(self, key: str, data: bytes) -> None:
         """An object stands. A minute after an erasure somebody asks each gateway."""
@@ -193,6 +195,8 @@ class TableWorld(TypedWorld):
     def _erase(self) -> None:
         keys = [key.decode() for key in self.rng.sample(KEYS, self.rng.choice((1, 1, 2)))]
         reply = self._call("POST", f"/v1/topics/{TOPIC}/erasures", {"keys": keys})
+        ended_ms = self.scheduler.now_ms if isinstance(reply, Reply) else None
+        self._asked_ms |= {key.encode(): ended_ms for key in keys if self._asked_ms.get(key.encode(), 0) is not None}
         if isinstance(reply, Reply) and reply.status == 202:
             name = reply.body["erasure_id"]
             self.judge.accepted[name] = self.judge.table.topic_of[name]
@@ -286,7 +290,11 @@ class TableWorld(TypedWorld):
     # The end
 
     def at_rest(self) -> None:
-        """As in every world, when whoever stands still goes on."""
+        """As in every world, when whoever stands still goes on. A request to erase cancels delayed records that wait."""
+        for sent in self.values.sent.values():
+            asked_ms = self._asked_ms.get(sent.key, -1)
+            if sent.is_promised and not sent.is_staged and (asked_ms is None or asked_ms >= sent.began_ms):
+                sent.at_least = 0
         self.scheduler.sleep_ms(self.profile.pause_ms_max)
         super().at_rest()
 
