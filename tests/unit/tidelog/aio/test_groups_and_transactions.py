@@ -116,7 +116,8 @@ def test_a_member(gateway: FakeGateway, client_threads: Threads) -> None:
             assert (lost.partition, True) not in seen
             assert revoked == [[lost]]
             assert await consumer.positions() == {kept: 200}
-            assert consumer.group_metadata() == GroupMetadata("g", "m0", 2)
+            ids = {kept: gateway.topics["t"].topic_id}
+            assert consumer.group_metadata() == GroupMetadata("g", "m0", 2, ids)
             assert await consumer.lag() == {kept: 0}
             await consumer.commit({kept: 7}, metadata="x")
             assert (await consumer.committed())[kept] == 7
