@@ -131,8 +131,8 @@ def clone_topic(
                 ):
                     Committer(log, new_id=new_id).commit(change)
                     break
-            except OutcomeUnknown:
-                raise
+            except (OutcomeUnknown, CorruptData):
+                raise  # the commit may stand, which names the copies
             except Exception:
                 copies.discard()
                 raise

@@ -12,6 +12,7 @@ import pytest
 
 from compaction.collection import Deletion, DeletionReason, spare_copies
 from compaction.job import Job
+from compaction.policy import Policy
 from compaction.workers import LocalWorkers
 from log_format import layout, limits
 from log_format.checkpoints.cloning import NEWEST, ClonedTopic, TableVersion, clone_topic
@@ -274,6 +275,20 @@ def test_an_older_version_is_cloned_before_a_request_about_more(bench: Maintenan
     state = TopicLog(bench.store, "copy", bench.clock).refresh()
     assert [erasure.is_rewritten for erasure in state.erasures] == [True]
     assert read_all(bench, "copy")[0][-1] == (4, None)
+
+
+def test_a_topic_whose_newest_records_are_gone_is_cloned(bench: MaintenanceBench) -> None:
+    """Offsets go on behind what was erased without a trace, in the clone as in its source."""
+    bench.append((0, b"z", b"newest"))
+    wanted = (Matcher(digest_of(load_cluster(bench.store, random_id).producer_key, b"z")),)
+    asked = Erasure(erasure_id="e", requested_ms=0, wanted=wanted, keep="nothing")
+    bench.commit(RequestErasure(topic_id=bench.log.refresh().existing_id, erasure=asked))
+    bench.job(Policy(flushed_min=2_000, fan_in=10_000)).run_round(collect=False)
+    clone(bench)
+    assert read_all(bench, "copy") == read_all(bench, "t")
+    append_to(bench, "copy", b"new")
+    assert read_all(bench, "copy")[0][-1] == (6, b"new")
+    assert verify_topic(bench.store, "copy", clock=bench.clock).problems == ()
 
 
 def test_versions_that_can_not_be_cloned(bench: MaintenanceBench) -> None:
