@@ -1,7 +1,6 @@
 """A reader of a Delta table in a process of its own, for ``cluster``: how many bytes a query for one customer reads.
 
-``python -m benchmarks.maintenance.point_queries read READER TABLE CUSTOMER`` prints JSON. ``copy``, ``zorder`` and ``files`` are
-its other commands.
+Its commands print JSON: ``read READER TABLE CUSTOMER``, ``copy``, ``zorder`` and ``files``.
 """
 
 from __future__ import annotations

@@ -41,4 +41,4 @@ def test_the_commands_run(registry: Registry, tmp_path: Path) -> None:
         ["bash", "-c", shell], cwd=tmp_path, env=environment, capture_output=True, check=False, timeout=300
     )
     assert ended.returncode == 0, ended.stderr.decode()
-    assert re.search(r"^1 +3\.5 *$", ended.stdout.decode(), re.MULTILINE)
+    assert re.search(r"^ *1 +3\.5 *$", ended.stdout.decode(), re.MULTILINE)
