@@ -48,7 +48,7 @@ def main() -> int:
     try:
         arguments.data.mkdir(parents=True, exist_ok=True)
         running.append(_start_minio(cache / "bin" / "minio", arguments.minio_port, arguments.data, user, password))
-        _wait_until_alive(running[0], f"{endpoint}/minio/health/live")
+        _wait_until_alive(running[0], f"{endpoint}/minio/health/cluster")
         _create_bucket()
         running.append(_start_gateway(arguments.gateway_port))
         _wait_until_alive(running[1], f"http://127.0.0.1:{arguments.gateway_port}/readyz")

@@ -105,7 +105,7 @@ def _minio() -> Iterator[Server]:
     }
     command = [str(cache / "bin" / "minio"), "server", path, "--address", f"127.0.0.1:{port}", "--quiet"]
     try:
-        with running(Server(command, port, "/minio/health/live", environment)) as server:
+        with running(Server(command, port, "/minio/health/cluster", environment)) as server:
             (Path(path) / "bench").mkdir()
             yield server
     finally:

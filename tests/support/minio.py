@@ -64,7 +64,7 @@ class Minio(ServerProcess):
         for attempt in range(1, START_ATTEMPTS + 1):  # the free port may be taken before the server binds it
             port = free_port()
             command = [str(program), "server", "--quiet", "--address", f"127.0.0.1:{port}", str(directory / "data")]
-            super().__init__("MinIO", command, port, "/minio/health/live", environment, directory / "minio.log")
+            super().__init__("MinIO", command, port, "/minio/health/cluster", environment, directory / "minio.log")
             try:
                 self.start()
             except RuntimeError:
