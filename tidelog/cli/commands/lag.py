@@ -94,7 +94,7 @@ class _Overview:
 
     def __call__(self) -> Shown:
         looks = look_at_all(self._admin, time.monotonic())
-        found = backlogs(self._admin, looks, self._before)
+        found = backlogs(looks, self._before)
         self._before = looks
         rows = table("group", "state", numbers=["members", "lag", "behind", "in/s", "out/s", "caught up in"])
         for row in table_rows(found):

@@ -10,14 +10,15 @@ import msgspec
 
 from tidelog.admin import Admin
 from tidelog.errors import UnknownGroup
-from tidelog.types.group import GroupLag, PartitionLag
+from tidelog.types.group import GroupLag, GroupSummary, PartitionLag
 from tidelog.types.record import TopicPartition
 
 
 class Look(NamedTuple):
-    """A group's lag at a time (``time.monotonic``)."""
+    """A listed group and its lag at a time (``time.monotonic``)."""
 
     at_s: float
+    group: GroupSummary
     lag: GroupLag
 
 
@@ -49,24 +50,23 @@ def look_at_all(admin: Admin, now_s: float) -> dict[str, Look]:
     found: dict[str, Look] = {}
     for each in admin.list_groups():
         with suppress(UnknownGroup):
-            found[each.group] = Look(now_s, admin.group_lag(each.group))
+            found[each.group] = Look(now_s, each, admin.group_lag(each.group))
     return found
 
 
-def backlogs(admin: Admin, looks: Mapping[str, Look], before: Mapping[str, Look]) -> list[GroupBacklog]:
+def backlogs(looks: Mapping[str, Look], before: Mapping[str, Look]) -> list[GroupBacklog]:
     """Return the backlogs of the groups in ``looks``, the farthest behind first; with rates where ``before`` has the group."""
-    found = [
-        backlog(each.group, each.state, each.member_count, looks[each.group], before.get(each.group))
-        for each in admin.list_groups()
-        if each.group in looks
-    ]
+    found = [backlog(look, before.get(name)) for name, look in looks.items()]
     return sorted(found, key=lambda each: each.order)
 
 
-def backlog(group: str, state: str, member_count: int, look: Look, before: Look | None = None) -> GroupBacklog:
+def backlog(look: Look, before: Look | None = None) -> GroupBacklog:
     """Return a group's backlog at a look; with rates since the look before."""
     lag_ms = max((each.lag_ms for _, each in _partitions(look.lag) if each.lag_ms is not None), default=None)
-    found = GroupBacklog(group=group, state=state, member_count=member_count, lag=look.lag.total, lag_ms=lag_ms)
+    group = look.group
+    found = GroupBacklog(
+        group=group.group, state=group.state, member_count=group.member_count, lag=look.lag.total, lag_ms=lag_ms
+    )
     if before is None or look.at_s <= before.at_s:
         return found
     then, seconds = dict(_partitions(before.lag)), look.at_s - before.at_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.cli.terminal.backlogs import GroupBacklog, Look, backlog, duration_text, table_rows
-from tidelog.types.group import GroupLag, PartitionLag, TopicLag
+from tidelog.types.group import GroupLag, GroupSummary, PartitionLag, TopicLag
 
 
 def look(at_s: float, *partitions: tuple[int | None, int], lag_ms: int | None = None) -> Look:
@@ -21,12 +21,13 @@ def look(at_s: float, *partitions: tuple[int | None, int], lag_ms: int | None = 
         for number, (committed, end) in enumerate(partitions)
     )
     total = sum(each.lag or 0 for each in found)
-    return Look(at_s, GroupLag(topics=(TopicLag(topic="t", partitions=found),), total=total))
+    group = GroupSummary(group="g", state="Empty", generation=1, member_count=0)
+    return Look(at_s, group, GroupLag(topics=(TopicLag(topic="t", partitions=found),), total=total))
 
 
 def test_it_has_caught_up_at_the_rates_of_two_looks() -> None:
     """400 records are left and 40 more are read than written each second."""
-    found = backlog("g", "Stable", 1, look(10, (600, 800), (0, 200), lag_ms=5_000), look(5, (300, 700), (0, 200)))
+    found = backlog(look(10, (600, 800), (0, 200), lag_ms=5_000), look(5, (300, 700), (0, 200)))
     assert (found.lag, found.lag_ms) == (400, 5_000)
     assert (found.produced_per_second, found.consumed_per_second, found.caught_up_in_ms) == (20, 60, 10_000)
 
@@ -42,7 +43,7 @@ def test_it_has_caught_up_at_the_rates_of_two_looks() -> None:
 )
 def test_a_group_that_is_no_faster_never_catches_up(now: Look, left_ms: int | None) -> None:
     """Without lag it has, whatever the rates; offsets that moved back are no rate."""
-    found = backlog("g", "Stable", 1, now, look(0, (5, 10)))
+    found = backlog(now, look(0, (5, 10)))
     assert found.caught_up_in_ms == left_ms
     assert found.consumed_per_second is not None
     assert found.consumed_per_second >= 0
@@ -50,13 +51,13 @@ def test_a_group_that_is_no_faster_never_catches_up(now: Look, left_ms: int | No
 
 def test_partitions_of_one_look_only_have_no_rate() -> None:
     """A partition whose first offset was committed between the looks, and one that was added."""
-    found = backlog("g", "Stable", 1, look(1, (10, 20), (3, 100)), look(0, (None, 20)))
+    found = backlog(look(1, (10, 20), (3, 100)), look(0, (None, 20)))
     assert (found.produced_per_second, found.consumed_per_second) == (0, 0)
 
 
 def test_one_look_has_no_rates() -> None:
     """The cells are empty then."""
-    found = backlog("g", "Empty", 0, look(1, (5, 10), lag_ms=90_000))
+    found = backlog(look(1, (5, 10), lag_ms=90_000))
     assert list(table_rows([found])) == [("g", "Empty", "0", "5", "1m30s", "", "", "")]
 
 
