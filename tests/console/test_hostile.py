@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.accessibility import overflow
-from tests.support.console import Console, Tab, settled
+from tests.support.console import Console, Tab, escaped, settled
 from tests.support.gateway_process import GatewayProcess
 
 NAMES = [
@@ -72,7 +72,7 @@ def test_lists_show_names_as_they_are(tab: Tab, route: str) -> None:
     """Every name is a text of the list, whole, and keeps its direction to itself."""
     page = tab.open(route, width=320)
     for name in NAMES:
-        expect(page.get_by_role("rowheader").get_by_text(name, exact=True)).to_be_visible()
+        expect(page.get_by_role("rowheader").get_by_text(escaped(name), exact=True)).to_be_visible()
     assert page.evaluate(
         "[...document.querySelectorAll('main tbody .value')].every(e => getComputedStyle(e).unicodeBidi === 'isolate')"
     )
@@ -84,8 +84,8 @@ def test_a_name_leads_to_its_page_and_back(tab: Tab, name: str) -> None:
     """The link of a group and of a queue leads to the one with just this name."""
     for kind in ("groups", "queues"):
         page = tab.open(f"/{kind}")
-        page.get_by_role("link", name=name, exact=True).click()
-        expect(page.get_by_role("heading", level=1)).to_have_text(name)
+        page.get_by_role("link", name=escaped(name), exact=True).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(escaped(name))
         sound(page)
         expect(page.get_by_role("alert")).to_have_count(0)
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.accessibility import overflow
 from tests.support.browser import Visits
-from tests.support.console import Console, Tab, settled
+from tests.support.console import Console, Tab, escaped, settled
 from tests.support.gateway_process import GatewayProcess
 
 MARKUP = "<script>alert(1)</script><img src=x onerror=alert(1)></textarea></pre>"
@@ -73,7 +73,7 @@ def record(tab: Tab, offset: int, topic: str = "odd", **look: Any) -> Page:
     page = tab.open(f"/topics/{topic}/messages?from=earliest", **look)
     page.get_by_role("button", name=f"0:{offset}", exact=True).click()
     expect(page.get_by_role("dialog")).to_be_visible()
-    page.wait_for_function("() => !document.querySelector('dialog .loading')")
+    page.wait_for_function("() => !document.querySelector('.drawer .loading')")
     return page
 
 
@@ -102,9 +102,9 @@ def test_a_text_is_the_records_bytes(tab: Tab) -> None:
     """Markup, control characters and directions stand there as they came; headers too."""
     page = record(tab, 0)
     expect(page.get_by_label("Value", exact=True)).to_have_text(MARKUP)
-    expect(page.locator("dialog dt").filter(has_text="<script>")).to_have_count(1)
+    expect(page.locator(".drawer dt").filter(has_text="<script>")).to_have_count(1)
     page = record(tab, 1)
-    assert page.get_by_label("Value", exact=True).evaluate("e => e.textContent") == BIDI
+    assert page.get_by_label("Value", exact=True).evaluate("e => e.textContent") == escaped(BIDI)
     assert page.get_by_label("Value", exact=True).evaluate("e => getComputedStyle(e).unicodeBidi") != "normal"
 
 

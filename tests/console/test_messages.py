@@ -154,7 +154,7 @@ def test_hostile_values_are_text(tab: Tab) -> None:
         expect(dialog).to_have_count(0)
         return text
 
-    assert value(0) == MARKUP
+    assert value(0) == MARKUP.replace("\u202e", "\\u202e")
     assert "tombstone" in value(1)
     assert value(2).startswith("00000000  ff ff ff ff 00 01 02 03")
     assert len(value(3)) == 200_000

@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 
 from tests.support.accessibility import overflow
 from tests.support.browser import Visits
-from tests.support.console import Console, Tab, done, row, settled
+from tests.support.console import Console, Tab, done, escaped, row, settled
 from tests.support.gateway_process import GatewayProcess
 from tests.support.registry import record
 from tests.support.secured import Secured
@@ -307,8 +307,8 @@ def test_odd_subjects_and_texts_are_shown_as_they_are(tab: Tab, gateway: Gateway
     answer = gateway.http.post(f"/registry/subjects/{quote(subject, '')}/versions", json=body)
     assert answer.status_code == 200, answer.text
     page = tab.open("/schemas", width=320)
-    page.get_by_role("link", name=subject, exact=True).click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(subject)
+    page.get_by_role("link", name=escaped(subject), exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(escaped(subject))
     expect(page.get_by_label("Schema", exact=True)).to_contain_text("<script>alert(1)</script>")
     assert page.locator("main :is(script, img, iframe, [onerror])").count() == 0
     assert overflow(page) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -15,6 +16,11 @@ expect.set_options(timeout=WAIT_MS)
 
 NOWHERE: Final = "/no/such/page"
 """A route of the console that has a heading and asks the gateway for nothing."""
+
+
+def escaped(text: str) -> str:
+    """The text as the console shows it: what turns its direction is an escape."""
+    return re.sub("[\u202a-\u202e\u2066-\u2069]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class Console:

@@ -1,5 +1,6 @@
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./vendored/preact.js";
 import { get } from "./api.js";
+import { Escaped } from "./components/escaped.js";
 import { Field, Form } from "./components/form.js";
 import { Loading, ProblemBox } from "./components/states.js";
 import { Toasts } from "./components/toasts.js";
@@ -34,7 +35,7 @@ function Side({ session, here }) {
         <a href=${`#${page.path}`} aria-current=${here === page.path ? "page" : undefined}>${page.nav}</a></li>`)}</ul></nav>
       <div class="side-foot">
         ${readonly && html`<span class="tag">read-only</span>`}
-        ${session.who && session.who.authentication !== "none" && html`<span class="who value" title=${session.who.principal}>${session.who.principal}</span>`}
+        ${session.who && session.who.authentication !== "none" && html`<span class="who value" title=${session.who.principal}><${Escaped} of=${session.who.principal} /></span>`}
         ${session.token && html`<button class="quiet" onClick=${() => signOut()}>Sign out</button>`}
         <a href="/docs">HTTP API</a>
         <${ThemeSwitch} />

@@ -2,6 +2,7 @@ export * from "./vendored/preact.js";
 export * from "./api.js";
 export * from "./components/columns.js";
 export * from "./components/dialog.js";
+export * from "./components/escaped.js";
 export * from "./components/form.js";
 export * from "./components/pages.js";
 export * from "./components/plot.js";

@@ -47,6 +47,21 @@ export function pretty(json) {
   return out.join("");
 }
 
+// The names of the members of JSON objects among the values, and a member as text: numbers keep their digits.
+const raw = (_, value, written) => typeof value === "number" && JSON.rawJSON ? JSON.rawJSON(written.source) : value;
+export function objectOf(record) {
+  const known = record.value_decoded?.text ?? record.value;
+  if (!known || known[0] !== "{" || known.length > 100000) return null;
+  try { return JSON.parse(known, raw); } catch { return null; }
+}
+export function fieldOf(object, name) {
+  if (object && Object.hasOwn(object, name)) return textOf(object[name]);
+  let at = object;
+  for (const part of name.split(".")) { if (!at || typeof at !== "object" || !Object.hasOwn(at, part)) return undefined; at = at[part]; }
+  return textOf(at);
+}
+const textOf = (value) => typeof value === "string" ? value : JSON.stringify(value);
+
 // The same records by curl, the command line and the SDK. `from`: [partition, offset], where each begins.
 const quoted = (value) => /^[\w./:=@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`;
 export function code(origin, { topic, partition, from, key, header, text, signed }) {

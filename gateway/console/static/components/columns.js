@@ -1,11 +1,19 @@
 import { html } from "../vendored/preact.js";
 import { ago, count, time } from "../format.js";
+import { preview } from "../record.js";
 import { link } from "../router.js";
+import { Escaped } from "./escaped.js";
 
 export const Null = () => html`<span class="tag">null</span>`;
-export const Value = ({ of }) => html`<span class="value">${of ?? "–"}</span>`;
-export const TopicLink = ({ of }) => html`<a class="value" href=${link`/topics/${of}`}>${of}</a>`;
-export const GroupLink = ({ of }) => html`<a class="value" href=${link`/groups/${of}`}>${of}</a>`;
+export const Blank = () => html`<span class="tag">empty</span>`;
+export const Value = ({ of }) => html`<span class="value"><${Escaped} of=${of ?? "–"} /></span>`;
+export const TopicLink = ({ of }) => html`<a class="value" href=${link`/topics/${of}`}><${Escaped} of=${of} /></a>`;
+export const GroupLink = ({ of }) => html`<a class="value" href=${link`/groups/${of}`}><${Escaped} of=${of} /></a>`;
+// A member of a record on one line; what is null or empty says so.
+export function Member({ of, name = "value", most }) {
+  const shown = preview(of, name, most);
+  return shown === null ? html`<${Null} />` : shown === "" ? html`<${Blank} />` : html`<${Escaped} of=${shown} />`;
+}
 const column = (shown) => (name, label, more = {}) => {
   const value = more.value || ((row) => row[name]);
   return { name, label, value, cell: (row) => shown(value(row)), ...more };

@@ -1,6 +1,7 @@
 // Modal dialogs: the browser's own <dialog> keeps the focus inside, closes on Escape, and gives the focus back.
 
 import { html, useEffect, useRef, useState } from "../vendored/preact.js";
+import { Escaped, escaped } from "./escaped.js";
 import { Field, Form } from "./form.js";
 
 export function Dialog({ title, onClose, wide, children }) {
@@ -23,9 +24,9 @@ export const FormDialog = ({ title, wide, onClose, children, ...form }) => html`
 // Asks for the name of what goes for good. `what`: "topic", "group"; onDelete() may throw a Problem, which is shown here.
 export function DeleteDialog({ what, name, onDelete, onClose, children, action = "Delete" }) {
   const [typed, type] = useState("");
-  return html`<${FormDialog} title=${`${action} ${what}`} onClose=${onClose} action=${action} danger disabled=${typed !== name} onSend=${async () => { await onDelete(); onClose(); }}>
+  return html`<${FormDialog} title=${`${action} ${what}`} onClose=${onClose} action=${action} danger disabled=${typed !== name && typed !== escaped(name)} onSend=${async () => { await onDelete(); onClose(); }}>
     ${children}
-    <p>This can't be undone. Type <bdi><strong class="value">${name}</strong></bdi> to confirm.</p>
+    <p>This can't be undone. Type <bdi><strong class="value"><${Escaped} of=${name} /></strong></bdi> to confirm.</p>
     <${Field} label=${`Name of the ${what}`} name="name" value=${typed} onInput=${(event) => type(event.target.value)} />
   <//>`;
 }

@@ -2,8 +2,8 @@ import { html, useState } from "../vendored/preact.js";
 import { Empty } from "./states.js";
 
 // `columns`: [{name, label, cell(row), value(row)?, number?, minor?}]: `value` makes it sortable, `number` sets it right, `minor`
-// hides it on a narrow screen. The first column is the row's head. `rowKey(row)`. `sort`: the first order, ["name", 1 or -1].
-export function Table({ label, columns, rows, rowKey, sort, empty = "No entries" }) {
+// hides it on a narrow screen; `onRow(row)`: what a click on the row does; `marked`: the key of the row that is open. The first column is the row's head. `rowKey(row)`. `sort`: the first order, ["name", 1 or -1].
+export function Table({ label, columns, rows, rowKey, sort, empty = "No entries", onRow, marked }) {
   const [order, setOrder] = useState(sort || null);
   const by = order && columns.find((column) => column.name === order[0]);
   const shown = by ? [...rows].sort((a, b) => order[1] * compared(by.value(a), by.value(b))) : rows;
@@ -14,7 +14,7 @@ export function Table({ label, columns, rows, rowKey, sort, empty = "No entries"
       <thead><tr>${columns.map((column) => html`<th scope="col" key=${column.name} class=${look(column)} aria-sort=${sorted(order, column)}>
         ${column.value ? html`<button class="sort" onClick=${() => turn(column)}>${column.label}<span aria-hidden="true">${arrow(order, column)}</span></button>` : column.label}
       </th>`)}</tr></thead>
-      <tbody onKeyDown=${walk}>${shown.map((row) => html`<tr key=${rowKey(row)}>
+      <tbody onKeyDown=${walk}>${shown.map((row) => html`<tr key=${rowKey(row)} class=${rowKey(row) === marked ? "marked" : onRow ? "opens" : undefined} onClick=${onRow && pressed(onRow, row)}>
         ${columns.map((column, i) => i === 0
           ? html`<th scope="row" key=${column.name} class=${look(column)}>${column.cell(row)}</th>`
           : html`<td key=${column.name} class=${look(column)}>${column.cell(row)}</td>`)}
@@ -30,6 +30,8 @@ export const Pager = ({ text, onBack, onNext, children }) => html`<nav class="pa
   <button disabled=${!onNext} onClick=${onNext}>Next</button>
 </nav>`;
 
+// A click beside a row's links and buttons, unless text was being selected.
+const pressed = (onRow, row) => (event) => event.target.closest("a, button, input") || String(getSelection()) || onRow(row);
 const look = (column) => `${column.number ? "number" : ""} ${column.minor ? "minor" : ""}`;
 const sorted = (order, column) => column.value ? (order?.[0] === column.name ? (order[1] > 0 ? "ascending" : "descending") : "none") : undefined;
 const arrow = (order, column) => order?.[0] === column.name ? (order[1] > 0 ? " ↑" : " ↓") : "";

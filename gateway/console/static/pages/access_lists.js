@@ -1,6 +1,6 @@
 import {
   all, DeleteDialog, Field, Form, FormDialog, html, Loaded, minor, number, PagedTable, path, post, put, readonly, remove,
-  text, toast, useLoad, useState, words,
+  text, toast, useLoad, useState, words, Escaped,
 } from "../parts.js";
 
 const OPERATIONS = ["Read", "Write", "Describe", "Create", "Alter", "Delete", "All"];
@@ -53,7 +53,7 @@ function RoleDialog({ role, done }) {
   if (dropping)
     return html`<${DeleteDialog} what="role" name=${role.role} onClose=${done} onDelete=${async () => { await remove(path`/v1/access/roles/${role.role}`); done("Role deleted."); }}><p>Its members lose the rights that it gives.</p><//>`;
   return html`<${FormDialog} title=${role.role ? "Change role" : "Add role"} onClose=${() => done()} action="Save" onSend=${async (values) => { await put(path`/v1/access/roles/${role.role || values.role}`, { members: words(values.members) }); done("Role saved."); }}>
-    ${role.role ? html`<p class="value">${role.role}</p>` : html`<${Field} label="Name" name="role" required hint="Without Role:" />`}
+    ${role.role ? html`<p class="value"><${Escaped} of=${role.role} /></p>` : html`<${Field} label="Name" name="role" required hint="Without Role:" />`}
     <${Field} label="Members" name="members" rows="5" value=${(role.members || []).join("\n")} hint="User:… and Group:…, one per line" />
     ${role.role && html`<div><button type="button" onClick=${() => drop(true)}>Delete role</button></div>`}
   <//>`;
@@ -73,6 +73,6 @@ export const Quotas = () => html`<${List} of="quotas" what="quota" add="Add quot
       await put(path`/v1/access/quotas/${quota.principal || principal}`, body);
       done("Quota saved.");
     }}>
-    ${quota.principal ? html`<p class="value">${quota.principal}</p>` : html`<${Field} label="Principal" name="principal" required value="User:" hint="*: every user without a quota" />`}
+    ${quota.principal ? html`<p class="value"><${Escaped} of=${quota.principal} /></p>` : html`<${Field} label="Principal" name="principal" required value="User:" hint="*: every user without a quota" />`}
     ${LIMITS.map(([name, label]) => html`<${Field} key=${name} label=${label} name=${name} type="number" min="1" max="1000000000000" value=${quota[name] ?? ""} hint="Empty: no limit" />`)}
   <//>`} />`;

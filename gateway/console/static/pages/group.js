@@ -1,5 +1,5 @@
 import {
-  count, DeleteDialog, duration, Empty, Figures, get, go, html, link, Loaded, minor, number, PagedTable, path, Plot, remove,
+  count, DeleteDialog, duration, Empty, Escaped, Figures, get, go, html, link, Loaded, minor, number, PagedTable, path, Plot, remove,
   Table, text, toast, useChanges, useLoad, useRef, useState, withQuery,
 } from "../parts.js";
 import { ResetDialog } from "./group_reset.js";
@@ -68,7 +68,7 @@ export default function ({ params: { group: name } }) {
   const close = () => ask(null);
   return html`<div class="page">
     <div class="head">
-      <div><p class="crumbs"><a href="#/groups">Groups</a></p><h1 class="value">${name}</h1></div>
+      <div><p class="crumbs"><a href="#/groups">Groups</a></p><h1 class="value"><${Escaped} of=${name} /></h1></div>
       ${group && html`<div class="actions">
         ${mayReset && html`<button onClick=${() => ask("reset")}>Reset offsets</button>`}
         ${mayDelete && html`<button onClick=${() => ask("delete")}>Delete</button>`}</div>`}

@@ -1,23 +1,15 @@
 import {
-  count, Dialog, Empty, Field, FormDialog, get, html, Loaded, minor, Null, Pager, path, plural, post, Problem, ProblemBox, replaceQuery,
-  request, Table, text, timeExact, toast, token, TopicLink, useChanges, useEffect, useLoad, useRef, useState,
-  unsorted,
+  count, Dialog, Empty, Field, FormDialog, get, html, Loaded, Pager, path, plural, post, Problem, ProblemBox, replaceQuery,
+  request, toast, token, TopicLink, useChanges, useEffect, useLoad, useRef, useSettled, useState,
 } from "../parts.js";
-import { RecordDialog } from "../components/record_view.js";
-import { code, preview } from "../record.js";
+import { RecordList } from "../components/record_list.js";
+import { code } from "../record.js";
 import { decode } from "../schemas.js";
 import { behind, tail } from "../tail.js";
 
 const PAGE = 100, LOOKED = 2000, LIVE_SHOWN = 500, SINGLY_MAX = 64;
 const FROM = [["latest", "the newest"], ["earliest", "the oldest"], ["offset", "an offset"], ["time", "a time"]];
 const FORMATS = [["NDJSON", "application/x-ndjson", "ndjson"], ["Arrow", "application/vnd.apache.arrow.stream", "arrows"], ["Parquet", "application/vnd.apache.parquet", "parquet"]];
-
-const columns = (open) => [
-  text("offset", "Offset", { ...unsorted, cell: (row) => html`<button class="sort row-link" onClick=${() => open(row)}>${row.partition}:${row.offset}</button>` }),
-  text("time", "Time", { ...minor, ...unsorted, cell: (row) => html`<span class="nowrap">${timeExact(row.timestamp)}</span>` }),
-  text("key", "Key", { ...unsorted, cell: (row) => html`<span class="value cut short">${preview(row, "key", 60) ?? html`<${Null} />`}</span>` }),
-  text("value", "Value", { ...unsorted, cell: (row) => html`<span class="value cut rest">${preview(row) ?? html`<${Null} />`}</span>` }),
-];
 
 const filterOf = ({ key, header, text }) => ({
   ...(key ? { key } : {}), ...(header ? { headers: [header.includes(":") ? header : `${header}:*`] } : {}), ...(text ? { value_contains: text } : {}),
@@ -72,20 +64,20 @@ async function fetched(topic, { from, until }, filter, signal) {
   };
 }
 
-function Browse({ topic, query, open, made }) {
+function Browse({ topic, query, asked, made }) {
   const [steps, step] = useState([]);
   const at = steps[steps.length - 1], newest = (query.from || "latest") === "latest";
-  useEffect(() => step([]), [JSON.stringify(query)]);
-  const load = useLoad(async (signal) => fetched(topic, at || { from: await positions(topic, query, signal) }, filterOf(query), signal), [at, JSON.stringify(query), made]);
+  useEffect(() => step([]), [asked]);
+  const load = useLoad(async (signal) => fetched(topic, at || { from: await positions(topic, query, signal) }, filterOf(query), signal), [at, asked, made]);
   return html`<${Loaded} from=${load} lines=${12}>${({ records, next, older }) => html`
-    <${Table} label="Messages" columns=${columns(open)} rows=${newest ? [...records].reverse() : records} rowKey=${(row) => `${row.partition}:${row.offset}`}
-      empty=${html`<${Empty} title="No messages"><p>${next ? "None of the messages searched matches the filter. Later ones were not searched." : older ? "None of the messages searched matches. Older ones were not searched." : "New ones appear with Live."}</p><//>`} />
-    <${Pager} text=${plural(records.length, "message") + (older && given(filterOf(query)).filter ? "; older ones were not searched" : "")} onBack=${steps.length > 0 && (() => step(steps.slice(0, -1)))} onNext=${next && (() => step([...steps, next]))}>
-      ${older && html`<button onClick=${() => step([...steps, older])}>Older</button>`}<//>`}<//>`;
+    <${RecordList} topic=${topic} query=${query} label="Messages" rows=${newest ? [...records].reverse() : records}
+      empty=${html`<${Empty} title="No messages"><p>${next ? "None of the messages searched matches the filter. Later ones were not searched." : older ? "None of the messages searched matches. Older ones were not searched." : "New ones appear with Live."}</p><//>`}>
+      <${Pager} text=${plural(records.length, "message") + (older && given(filterOf(query)).filter ? "; older ones were not searched" : "")} onBack=${steps.length > 0 && (() => step(steps.slice(0, -1)))} onNext=${next && (() => step([...steps, next]))}>
+        ${older && html`<button onClick=${() => step([...steps, older])}>Older</button>`}<//><//>`}<//>`;
 }
 
 // The newest few are shown. All are counted, and what is not here yet is told.
-function Live({ topic, query, open }) {
+function Live({ topic, query }) {
   const [shown, show] = useState({ records: [], total: 0, state: "connecting" });
   const [late, tellLate] = useState(0);
   const [paused, pause] = useState(false);
@@ -116,7 +108,7 @@ function Live({ topic, query, open }) {
   return html`${shown.state instanceof Error && html`<${ProblemBox} problem=${shown.state} />`}
     <div class="bar"><p class="muted grow" role="status">${count(shown.total)} received${shown.total > LIVE_SHOWN && `, the newest ${LIVE_SHOWN} shown`}${late > 1000 ? `; ${count(late)} more are in the log and will follow` : ""}${shown.state === "waiting" ? "; reconnecting" : ""}</p>
       <button onClick=${() => pause(!paused)}>${paused ? "Resume" : "Pause"}</button></div>
-    <${Table} label="Messages, newest first" columns=${columns(open)} rows=${shown.records} rowKey=${(row) => `${row.partition}:${row.offset}`} empty=${html`<${Empty} title="Waiting for messages" />`} />`;
+    <${RecordList} topic=${topic} query=${query} label="Messages, newest first" rows=${shown.records} empty=${html`<${Empty} title="Waiting for messages" />`} />`;
 }
 
 function Produce({ topic, onClose, onDone }) {
@@ -174,14 +166,27 @@ function Take({ topic, query, onClose }) {
   </div>`}<//><//>`;
 }
 
+// A field whose filter holds as soon as the typing rests.
+function Typed({ value, onSettled, ...field }) {
+  const [typed, type] = useState(value);
+  const sent = useRef(value);
+  const send = (text) => { if (text !== sent.current) { sent.current = text; onSettled(text); } };
+  const settled = useSettled(typed, 300);
+  useEffect(() => send(settled), [settled]);
+  useEffect(() => { if (value !== sent.current) { sent.current = value; type(value); } }, [value]);
+  return html`<${Field} ...${field} value=${typed} onInput=${(event) => type(event.target.value)} onChange=${(event) => send(event.target.value)} />`;
+}
+
 export default function Messages({ params: { topic }, query }) {
   const [asked, ask] = useState(null);
-  const [opened, open] = useState(null);
   const [made, make] = useState(0);
   const [mayWrite] = useChanges(["Write", "topic", topic]);
   const live = query.live === "1";
-  const field = (name) => ({ name, value: query[name] || "", onChange: (event) => replaceQuery({ [name]: event.target.value }) });
-  const seen = [topic, query.partition, query.key, query.header, query.text].join("\n");
+  const set = (name) => (value) => replaceQuery({ [name]: value, open: undefined });
+  const field = (name) => ({ name, value: query[name] || "", onChange: (event) => set(name)(event.target.value) });
+  const typed = (name) => ({ name, value: query[name] || "", onSettled: set(name) });
+  const filter = [topic, query.partition, query.key, query.header, query.text];
+  const place = JSON.stringify([...filter, query.from, query.offset, query.time]);
   return html`<div class="page">
     <div class="head"><div><p class="crumbs"><a href="#/topics">Topics</a> / <${TopicLink} of=${topic} /></p><h1>Messages</h1></div>
       <div class="actions"><button aria-pressed=${String(live)} onClick=${() => replaceQuery({ live: live ? "" : "1" })}>${live ? "Browse" : "Live"}</button>
@@ -191,11 +196,10 @@ export default function Messages({ params: { topic }, query }) {
       ${!live && html`<${Field} label="From" options=${FROM} ...${field("from")} value=${query.from || "latest"} />`}
       ${!live && query.from === "offset" && html`<${Field} label="Offset" type="number" placeholder="-5: the last five" ...${field("offset")} />`}
       ${!live && query.from === "time" && html`<${Field} label="Time" type="datetime-local" step="1" ...${field("time")} />`}
-      <${Field} label="Key" ...${field("key")} /><${Field} label="Header" placeholder="name or name:value" ...${field("header")} />
-      <${Field} class="grow" label="Value contains" type="search" ...${field("text")} />
+      <${Typed} label="Key" ...${typed("key")} /><${Typed} label="Header" placeholder="name or name:value" ...${typed("header")} />
+      <${Typed} class="grow" label="Value contains" type="search" ...${typed("text")} />
     </form>
-    ${live ? html`<${Live} key=${seen} topic=${topic} query=${query} open=${open} />` : html`<${Browse} topic=${topic} query=${query} open=${open} made=${made} />`}
-    ${opened && html`<${RecordDialog} topic=${topic} partition=${opened.partition} offset=${opened.offset} onClose=${() => open(null)} />`}
+    ${live ? html`<${Live} key=${filter.join("\n")} topic=${topic} query=${query} />` : html`<${Browse} topic=${topic} query=${query} asked=${place} made=${made} />`}
     ${asked === "produce" && html`<${Produce} topic=${topic} onClose=${() => ask(null)} onDone=${() => make(made + 1)} />`}
     ${asked === "take" && html`<${Take} topic=${topic} query=${query} onClose=${() => ask(null)} />`}
   </div>`;

@@ -1,6 +1,6 @@
 import {
   count, DeleteDialog, duration, Field, Figures, FormDialog, get, go, html, link, Loaded, minor, number, PagedTable,
-  path, plural, post, remove, since, Table, text, toast, useChanges, useLoad, useState,
+  path, plural, post, remove, since, Table, text, toast, useChanges, useLoad, useState, Escaped,
 } from "../parts.js";
 import { QueueDialog } from "./queue_settings.js";
 
@@ -39,7 +39,7 @@ async function lettersOf(queue, topic, signal) {
 function DeadLetters({ queue, topic }) {
   const letters = useLoad((signal) => lettersOf(queue, topic, signal), [queue, topic], 10000);
   return html`<h2>Dead letters</h2>
-    <p class="muted">The newest ones in <a class="value" href=${link`/topics/${topic}/messages`}>${topic}</a>. Redriven ones stay in its log.</p>
+    <p class="muted">The newest ones in <a class="value" href=${link`/topics/${topic}/messages`}><${Escaped} of=${topic} /></a>. Redriven ones stay in its log.</p>
     <${Loaded} from=${letters}>${(rows) => html`<${Table} label="Dead letters" columns=${DEAD} rows=${rows} rowKey=${(row) => `${row.partition}/${row.offset}`} empty="No dead letters" />`}<//>`;
 }
 
@@ -66,7 +66,7 @@ const Facts = ({ of }) => html`<dl class="facts">${[
   ["Order", of.order === "key" ? "one record of a key at a time" : "none"], ["Expired records", of.expired === "drop" ? "dropped" : "dead letters"],
   ["Filter", of.filter ? JSON.stringify(of.filter) : "none"],
   ["Dropped", of.dropped.records ? `${plural(of.dropped.records, "record")}, the newest ${of.dropped.newest.slice(-3).map((one) => `${one.topic}/${one.partition} @ ${one.first_offset} (${one.reason})`).join(", ")}` : "none"],
-].map(([name, value]) => html`<dt key=${name}>${name}</dt><dd class="value">${value}</dd>`)}</dl>`;
+].map(([name, value]) => html`<dt key=${name}>${name}</dt><dd class="value"><${Escaped} of=${value} /></dd>`)}</dl>`;
 
 export default function ({ params: { queue: name } }) {
   const [asked, ask] = useState(null);
@@ -83,7 +83,7 @@ export default function ({ params: { queue: name } }) {
   const close = () => ask(null);
   return html`<div class="page">
     <div class="head">
-      <div><p class="crumbs"><a href="#/queues">Queues</a></p><h1 class="value">${name}</h1></div>
+      <div><p class="crumbs"><a href="#/queues">Queues</a></p><h1 class="value"><${Escaped} of=${name} /></h1></div>
       ${queue && html`<div class="actions">
         ${mayAlter && queue.dead_letter_topic && html`<button onClick=${() => ask("redrive")}>Redrive</button>`}
         ${mayAlter && html`<button onClick=${() => ask("settings")}>Settings</button>`}

@@ -1,8 +1,8 @@
-import { all, duration, Empty, html, link, Loaded, minor, number, PagedTable, readonly, text, useLoad, useState } from "../parts.js";
+import { all, duration, Empty, Escaped, html, link, Loaded, minor, number, PagedTable, readonly, text, useLoad, useState } from "../parts.js";
 import { QueueDialog } from "./queue_settings.js";
 
 const COLUMNS = [
-  text("queue", "Queue", { cell: (row) => html`<a class="value" href=${link`/queues/${row.queue}`}>${row.queue}</a>` }),
+  text("queue", "Queue", { cell: (row) => html`<a class="value" href=${link`/queues/${row.queue}`}><${Escaped} of=${row.queue} /></a>` }),
   text("topics", "Topics", { value: (row) => row.topics.join(", ").slice(0, 200) }),
   text("dead_letter_topic", "Dead letters", minor),
   number("lock_ms", "Lock", { ...minor, cell: (row) => duration(row.lock_ms) }),

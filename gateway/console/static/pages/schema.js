@@ -1,8 +1,9 @@
 import {
-  all, DeleteDialog, Empty, Field, Figures, Form, get, go, html, link, Loaded, number, plural, post, ProblemBox, put, remove, Table, text,
+  all, DeleteDialog, Empty, Escaped, Field, Figures, Form, get, go, html, link, Loaded, number, plural, post, ProblemBox, put, remove, Table, text,
   toast, TopicLink, unsorted, useChanges, useLoad, useState,
 } from "../parts.js";
 import { pretty } from "../record.js";
+import { Changes } from "../components/json_view.js";
 import { diff, registry, SUBJECT_OF } from "../schemas.js";
 
 const LEVELS = ["BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE", "NONE"];
@@ -31,16 +32,12 @@ async function described(subject, signal) {
   return { numbers, found: found.reverse(), level: level?.compatibilityLevel, common: common?.compatibilityLevel, used, more: topics.more, referring };
 }
 
-function Lines({ of }) {
-  return html`<pre class="box" tabindex="0" aria-label="Changes">${of.map(([sign, line]) => html`<span class=${sign === "+" ? "ok" : sign === "-" ? "bad" : "muted"}>${sign} ${line}${"\n"}</span>`)}</pre>`;
-}
-
 function Version({ of: one, before }) {
   const [form, choose] = useState("Schema");
   const lines = before && form === "Changes" && diff(shown(before.schema), shown(one.schema));
   return html`<div class="tabs" role="group" aria-label="Show">${["Schema", ...(before ? ["Changes"] : [])].map((name) => html`<button aria-pressed=${String(name === form)} onClick=${() => choose(name)}>${name}</button>`)}</div>
-    ${form === "Schema" || !before ? html`<pre class="box" tabindex="0" aria-label="Schema">${shown(one.schema)}</pre>` : lines ? html`<${Lines} of=${lines} />` : html`<p>The schemas are too long to be compared here.</p>`}
-    ${one.references?.length > 0 && html`<p>Refers to ${one.references.map((each, i) => html`${i > 0 && ", "}<a class="value" href=${link`/schemas/${each.subject}`}>${each.subject}</a> version ${each.version} as <span class="value">${each.name}</span>`)}</p>`}`;
+    ${form === "Schema" || !before ? html`<pre class="box" tabindex="0" aria-label="Schema">${shown(one.schema)}</pre>` : lines ? html`<${Changes} of=${lines} />` : html`<p>The schemas are too long to be compared here.</p>`}
+    ${one.references?.length > 0 && html`<p>Refers to ${one.references.map((each, i) => html`${i > 0 && ", "}<a class="value" href=${link`/schemas/${each.subject}`}><${Escaped} of=${each.subject} /></a> version ${each.version} as <span class="value"><${Escaped} of=${each.name} /></span>`)}</p>`}`;
 }
 
 function NewVersion({ subject, newest, mayWrite, onDone }) {
@@ -86,7 +83,7 @@ export default function Schema({ params: { subject } }) {
   const load = useLoad((signal) => described(subject, signal), [subject]);
   const done = () => load.reload().then(() => { choose(null); note(changes + 1); });
   return html`<div class="page">
-    <div class="head"><div><p class="crumbs"><a href="#/schemas">Schemas</a></p><h1 class="value">${subject}</h1></div>
+    <div class="head"><div><p class="crumbs"><a href="#/schemas">Schemas</a></p><h1 class="value"><${Escaped} of=${subject} /></h1></div>
       <div class="actions">${mayDelete && load.data && html`<button onClick=${() => ask(true)}>Delete…</button>`}</div></div>
     <${Loaded} from=${load} lines=${12}>${({ numbers, found, level, common, used, more, referring }) => {
       const [newest] = found, at = found.findIndex((one) => one.version === (chosen ?? newest.version));

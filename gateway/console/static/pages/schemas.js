@@ -1,5 +1,5 @@
 import {
-  Empty, Field, FormDialog, get, go, html, link, Loaded, minor, number, Pager, post, readonly, replaceQuery, Table, text, toast,
+  Empty, Escaped, Field, FormDialog, get, go, html, link, Loaded, minor, number, Pager, post, readonly, replaceQuery, Table, text, toast,
   useLoad, useSettled, useState,
 } from "../parts.js";
 import { registry } from "../schemas.js";
@@ -8,7 +8,7 @@ const PAGE = 100;
 export const TYPES = ["AVRO", "JSON", "PROTOBUF"];
 
 const COLUMNS = [
-  text("subject", "Subject", { cell: (row) => html`<a class="value" href=${link`/schemas/${row.subject}`}>${row.subject}</a>` }),
+  text("subject", "Subject", { cell: (row) => html`<a class="value" href=${link`/schemas/${row.subject}`}><${Escaped} of=${row.subject} /></a>` }),
   text("type", "Type", { value: (row) => row.schemaType || "AVRO" }),
   number("version", "Newest version"),
   number("id", "Id", minor),

@@ -1,6 +1,6 @@
 import {
   ago, all, DeleteDialog, Dialog, Field, FormDialog, html, Loaded, minor, PagedTable, path, post, readonly, remove, since,
-  text, toast, useLoad, useState, words,
+  text, toast, useLoad, useState, words, Escaped,
 } from "../parts.js";
 
 const DAY_MS = 86400000;
@@ -56,10 +56,10 @@ export function Tokens() {
       <${Field} label="Description" name="description" maxlength="1024" />
       ${days}<//>`}
     ${asked.rotate && html`<${FormDialog} title="Rotate token" onClose=${close} action="Rotate" onSend=${rotate}>
-      <p>Token <span class="value">${asked.rotate.id}</span> of <span class="value">${asked.rotate.principal}</span> gets a new secret.</p>
+      <p>Token <span class="value"><${Escaped} of=${asked.rotate.id} /></span> of <span class="value"><${Escaped} of=${asked.rotate.principal} /></span> gets a new secret.</p>
       <${Field} label="Old secret stays valid for hours" name="hours" type="number" min="0" max="168" step="any" required value="24" />
       ${days}<//>`}
     ${asked.revoke && html`<${DeleteDialog} what="token" action="Revoke" name=${asked.revoke.id} onDelete=${revoke} onClose=${close}>
-      <p>Programs of <span class="value">${asked.revoke.principal}</span> that use it are refused within seconds.</p><//>`}
+      <p>Programs of <span class="value"><${Escaped} of=${asked.revoke.principal} /></span> that use it are refused within seconds.</p><//>`}
     ${asked.made && html`<${Secret} made=${asked.made} onClose=${close} />`}`;
 }

@@ -1,7 +1,7 @@
 import {
   ago, all, bytes, count, DeleteDialog, duration, Field, Figures, Form, get, go, GroupLink, html, link, Loaded, minor,
   money, number, PagedTable, patch, path, perSecond, plural, post, remove, Table, text, time, toast, sql, useChanges, useLoad, useRef,
-  useRights, unsorted, useState, withQuery,
+  useRights, unsorted, useState, withQuery, Escaped,
 } from "../parts.js";
 import { Pins } from "../components/pins.js";
 import { SubjectField } from "../components/subject_field.js";
@@ -30,7 +30,7 @@ const SEGMENTS = [
   text("url", "Parquet", { ...minor, ...unsorted, cell: (row) => row.url?.startsWith("https://") ? html`<a href=${row.url} rel="noreferrer">download</a>` : html`<span class="value small muted">${row.key.split("/").pop()}</span>` }),
 ];
 const COLUMNS = [
-  text("name", "Column", { ...unsorted, cell: (row) => html`<code class="value">${row.name}</code>` }),
+  text("name", "Column", { ...unsorted, cell: (row) => html`<code class="value"><${Escaped} of=${row.name} /></code>` }),
   text("type", "Type", { ...unsorted, cell: (row) => html`<code class="value">${row.type}</code>` }),
 ];
 const COMMITS = [
@@ -57,7 +57,7 @@ function Readers({ read: { groups, group_count: total, others, queues } }) {
   return html`<section class="card" aria-labelledby="readers"><h2 id="readers">Consumer groups</h2>
     <${Table} label="Consumer groups" columns=${READERS} rows=${groups} rowKey=${(row) => row.group} sort=${["lag", -1]} empty="Unread: no group reads this topic" />
     ${total > groups.length && html`<p class="muted">and ${plural(total - groups.length, "more group")}</p>`}
-    ${queues.length > 0 && html`<p>Queues: ${queues.slice(0, SHOWN).map(({ queue }, i) => html`${i > 0 && ", "}<a class="value" href=${link`/queues/${queue}`}>${queue}</a>`)}</p>`}
+    ${queues.length > 0 && html`<p>Queues: ${queues.slice(0, SHOWN).map(({ queue }, i) => html`${i > 0 && ", "}<a class="value" href=${link`/queues/${queue}`}><${Escaped} of=${queue} /></a>`)}</p>`}
     ${others.length > 0 && html`<details><summary>${plural(others.length, "group does", "groups do")} not read it</summary>
       <p>${others.slice(0, SHOWN).map((one, i) => html`${i > 0 && ", "}<${GroupLink} of=${one.group} />`)}${others.length > SHOWN && " …"}</p></details>`}
   </section>`;

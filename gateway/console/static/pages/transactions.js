@@ -1,5 +1,5 @@
 import {
-  ago, Empty, Field, FormDialog, get, html, Loaded, minor, number, Pager, path, post, readonly, replaceQuery, since,
+  ago, Empty, Escaped, Field, FormDialog, get, html, Loaded, minor, number, Pager, path, post, readonly, replaceQuery, since,
   Table, text, toast, useLoad, useSettled, useState,
 } from "../parts.js";
 
@@ -39,7 +39,7 @@ export default function ({ query: { state = "open", prefix = "" } }) {
         empty=${html`<${Empty} title=${state === "open" ? "No open transactions" : "No matching transactions"}><p>Ended transactions are kept for a day.</p><//>`} />
       ${(next || before.length > 0) && html`<${Pager} text=${`Page ${before.length + 1}`} onBack=${before.length > 0 && (() => turn(before.slice(0, -1)))} onNext=${next && (() => turn([...before, next]))} />`}`}<//>
     ${asked && html`<${FormDialog} title="Abort transaction" onClose=${() => ask(null)} action="Abort" danger onSend=${abort}>
-      <p>No record of the open transaction of <bdi><strong class="value">${asked.transactional_id}</strong></bdi> will ever appear.</p>
+      <p>No record of the open transaction of <bdi><strong class="value"><${Escaped} of=${asked.transactional_id} /></strong></bdi> will ever appear.</p>
       <p class="muted value">${asked.transaction_id}</p>
     <//>`}
   </div>`;
