@@ -33,6 +33,7 @@ from gateway.forwarding.arrival import ArrivalMiddleware
 from gateway.gateway import Gateway
 from gateway.http.dispatch import Dispatcher
 from gateway.iceberg import configuration
+from gateway.iceberg import planning as iceberg_planning
 from gateway.iceberg import tables as iceberg_tables
 from gateway.network.hosts import AllowedHosts
 from gateway.openapi.document import document
@@ -112,6 +113,7 @@ ROUTERS: Sequence[APIRouter] = (
     shared_files.router,
     configuration.router,
     iceberg_tables.router,
+    iceberg_planning.router,
     console.router,
 )
 

@@ -20,7 +20,10 @@ from log_format.errors import ErrorCode, TidelogError
 PREFIX: Final = "/iceberg"
 """Path of the catalog; the paths of Iceberg's API follow."""
 TOKENS: Final = f"{PREFIX}/v1/oauth/tokens"
+PLAN_TASKS: Final = "/tasks"
+"""End of the path of a plan's pages."""
 _NOT_DONE: Final = 406
+_GONE: Final = 404
 READ_ONLY: Final = "This catalog only reads. Each topic is a table here, and topics are written by Tidelog's own API."
 _READS: Final = frozenset({"GET", "HEAD"})
 _TYPES: Final[Mapping[ErrorCode, str]] = {
@@ -54,6 +57,9 @@ def iceberg_response(
     status, message, kind = known.status, known.detail, _type(known)
     if method not in _READS and known.code in (ErrorCode.METHOD_NOT_ALLOWED, ErrorCode.NOT_FOUND):
         status, message, kind = _NOT_DONE, READ_ONLY, "UnsupportedOperationException"
+    elif known.code is ErrorCode.VERSION_GONE:
+        status = _GONE
+        kind = "NoSuchPlanTaskException" if path.endswith(PLAN_TASKS) else "NoSuchPlanIdException"
     return _answer({"error": {"message": message, "type": kind, "code": status}}, status, more)
 
 

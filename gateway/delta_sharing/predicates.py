@@ -124,7 +124,7 @@ def _of_json(node: Any, columns: Columns, depth: int = 0) -> Predicate | None:
         return None
     if op == "isNull":
         column = _column(children[0], columns)
-        return None if column is None else _IsNull(column)
+        return None if column is None else IsNull(column)
     if op not in _JSON_OPS or len(children) != 2:
         return None
     sign, (left, right) = _JSON_OPS[op], children
@@ -148,7 +148,7 @@ def _of_sql(text: str, columns: Columns) -> Predicate | None:
     if column is None:
         return None
     if "literal" not in parts:
-        return _Not(_IsNull(column)) if parts["not"] else _IsNull(column)
+        return _Not(IsNull(column)) if parts["not"] else IsNull(column)
     literal: str = parts["literal"]
     value = literal[1:-1].replace("''", "'") if literal.startswith("'") else literal
     sign = parts.get("op") or _FLIPPED[parts["flipped"]]
@@ -157,8 +157,8 @@ def _of_sql(text: str, columns: Columns) -> Predicate | None:
 
 
 def _compared(column: Column, sign: str, literal: Any) -> Predicate | None:
-    value = _value(column.kind, literal)
-    return None if value is None else _Compares(column, sign, value)
+    value = value_of(column.kind, literal)
+    return None if value is None else Compares(column, sign, value)
 
 
 def _know_nothing(_facts: FileFacts) -> Possible:
@@ -193,27 +193,33 @@ class _Not:
 
 
 @dataclass(frozen=True, slots=True)
-class _IsNull:
+class IsNull:
+    """Whether a column is null."""
+
     column: Column
 
     def __call__(self, facts: FileFacts) -> Possible:
+        """Return what is possible in a file."""
         if self.column.is_partition:
             is_null = facts.partition_values.get(self.column.path[0]) in (None, "")
             return Possible(is_null, not is_null)
-        nulls, records = _at(facts.stats.get("nullCount"), self.column.path), facts.stats.get("numRecords")
+        nulls, records = member_at(facts.stats.get("nullCount"), self.column.path), facts.stats.get("numRecords")
         if not isinstance(nulls, int) or not isinstance(records, int):
             return UNKNOWN
         return Possible(nulls > 0, nulls < records)
 
 
 @dataclass(frozen=True, slots=True)
-class _Compares:
+class Compares:
+    """A comparison of a column (``<``, ``<=``, ``=``, ``>=``, ``>``) with a value of its type (``value_of``)."""
+
     column: Column
     sign: str
     value: Any
 
     def __call__(self, facts: FileFacts) -> Possible:
-        low, high = (_value(self.column.kind, bound) for bound in self._bounds(facts))
+        """Return what is possible in a file."""
+        low, high = (value_of(self.column.kind, bound) for bound in self._bounds(facts))
         if low is None or high is None:
             return UNKNOWN
         low, high = _with_margin(low, high)
@@ -234,16 +240,17 @@ class _Compares:
         if self.column.is_partition:
             text = facts.partition_values.get(self.column.path[0])
             return text, text
-        return tuple(_at(facts.stats.get(name), self.column.path) for name in ("minValues", "maxValues"))
+        return tuple(member_at(facts.stats.get(name), self.column.path) for name in ("minValues", "maxValues"))
 
 
-def _at(values: Any, path: tuple[str, ...]) -> Any:
+def member_at(values: Any, path: tuple[str, ...]) -> Any:
+    """Return a column's entry in one of Delta's statistics; None without one."""
     for name in path:
         values = values.get(name) if isinstance(values, dict) else None
     return values
 
 
-def _value(kind: str, raw: Any) -> Any:
+def value_of(kind: str, raw: Any) -> Any:
     """Return a value of a column's type, from JSON or from text; None if it can't be one, or can't be compared surely."""
     if raw is None or isinstance(raw, (bool, dict, list)):
         return None

@@ -30,7 +30,8 @@ router = APIRouter(route_class=IcebergRoute, include_in_schema=False)
 _NAMESPACES: Final = PREFIX + "/v1/namespaces"
 _NAMESPACE: Final = _NAMESPACES + "/{namespace}"
 _TABLES: Final = _NAMESPACE + "/tables"
-_TABLE: Final = _TABLES + "/{table}"
+TABLE: Final = _TABLES + "/{table}"
+"""Path of a table."""
 PAGE_MAX: Final = 1_000
 TABLES_MAX: Final = 100_000
 """Most tables in a list that is not asked for in pages."""
@@ -89,19 +90,19 @@ async def list_tables(request: Request) -> Any:
     return Large(lambda: listed, sum(_ENTRY_BYTES + len(name) for name in names))
 
 
-@router.head(_TABLE)
+@router.head(TABLE)
 @needs(Need("Describe", "topic"))
 async def table_exists(request: Request) -> Any:
     """Tell whether there is such a table."""
-    topic = _topic_asked(request, "Describe")
+    topic = topic_asked(request, "Describe")
     await engine_of(request).administration.describe(topic)
 
 
-@router.get(_TABLE)
+@router.get(TABLE)
 @needs(Need("Read", "topic"))
 async def load_table(request: Request) -> Any:
     """Return a table's metadata, with all records that were acknowledged before."""
-    topic = _topic_asked(request, "Read")
+    topic = topic_asked(request, "Read")
     only_refs = query_of(request).get("snapshots") == "refs"
     loaded = await engine_of(request).iceberg.load(topic)
     given = await vended_properties(request, topic)
@@ -131,7 +132,7 @@ def _size_bytes(state: TopicState, snapshot_count: int) -> int:
     return 4_096 + _SNAPSHOT_BYTES * snapshot_count + _COLUMN_BYTES * state.columns.width
 
 
-def _topic_asked(request: Request, operation: Any) -> str:
+def topic_asked(request: Request, operation: Any) -> str:
     """Return the topic that the path names. Raise ``Unauthorized``, ``RequestRefused`` (404) for an unknown namespace.
 
     A table of an unknown namespace is an unknown table: Spark asks for ``topics.orders.snapshots`` so, and then looks for the

@@ -290,6 +290,13 @@ SHARED: Final = "/delta-sharing/shares/{share}/schemas/{schema}/tables/{table}"
 NO_DOOR: Final = {
     "GET /v1/topics/{topic}/partitions/{partition}/segments": "names the segments; test_history reads them",
     "GET /iceberg/v1/namespaces/{namespace}/tables/{table}": "names the files of the table, which has columns",
+    **dict.fromkeys(
+        (
+            f"{call} /iceberg/v1/namespaces/{{namespace}}/tables/{{table}}/{path}"
+            for call, path in (("POST", "plan"), ("GET", "plan/{plan}"), ("DELETE", "plan/{plan}"), ("POST", "tasks"))
+        ),
+        "names files of the table",
+    ),
     "POST /v1/credentials": "are for readers of the table, which has columns",
     **dict.fromkeys(
         (f"GET {SHARED}/version", f"GET {SHARED}/metadata", f"POST {SHARED}/query"), "names files of the table"

@@ -19,10 +19,10 @@ def _named(world: World) -> None:
     world.names |= {"namespace": "topics", "table": world.names["topic"]}
 
 
-def _asked(method: str, path: str) -> Any:
+def _asked(method: str, path: str, body: Any) -> Any:
     def call(world: World) -> Answer:
         _named(world)
-        answer = world.live.http(world.token, method, world.filled(path))
+        answer = world.live.http(world.token, method, world.filled(path), body)
         refusals: tuple[Any, ...] = ()
         if answer.status_code == 403:
             found = _REFUSED.search(answer.json()["error"]["message"]) if answer.content else None
@@ -33,9 +33,9 @@ def _asked(method: str, path: str) -> Any:
     return call
 
 
-def _row(operation: str, *rights: Any, **more: Any) -> Row:
+def _row(operation: str, *rights: Any, body: Any = None, **more: Any) -> Row:
     method, path = operation.split(" ")
-    return Row(operation=operation, rights=rights, call=_asked(method, path), **more)
+    return Row(operation=operation, rights=rights, call=_asked(method, path.replace("{plan}", "none"), body), **more)
 
 
 ROWS: Final = (
@@ -47,4 +47,8 @@ ROWS: Final = (
     _row(f"GET {_NAMESPACES}/{{namespace}}/tables", shows=((DESCRIBE, '"{topic}"'),)),
     _row(f"GET {_TABLE}", READ),
     _row(f"HEAD {_TABLE}", DESCRIBE),
+    _row(f"POST {_TABLE}/plan", READ, body={}),
+    _row(f"GET {_TABLE}/plan/{{plan}}", READ, may_fail=True),
+    _row(f"DELETE {_TABLE}/plan/{{plan}}", READ),
+    _row(f"POST {_TABLE}/tasks", READ, body={"plan-task": "none"}, may_fail=True),
 )

@@ -1,0 +1,163 @@
+"""Planning of scans by the gateway: a client gets the files that it has to read, without reading a manifest.
+
+A plan is complete with its answer, which has its first page; further pages are fetched by their tokens (``plans``).
+
+Source: Iceberg's "REST Catalog API", ``planTableScan``, ``fetchPlanningResult``, ``cancelPlanning``, ``fetchScanTasks``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+
+from gateway.access.needs import Need, needs
+from gateway.engine.bounds import ANSWER_WAIT_MS_MAX
+from gateway.gateway import answer_memory, engine_of, gateway_of, request_memory, standing_of
+from gateway.http.body import request_body
+from gateway.http.parameters import path_text
+from gateway.iceberg.plans import (
+    FILE_BYTES,
+    TOKEN_CHARACTERS_MAX,
+    Page,
+    page_of,
+    pages_of,
+    scan_of,
+    scan_request,
+    token_of,
+    tokens_with,
+    version_asked,
+)
+from gateway.iceberg.route import IcebergRoute, Large
+from gateway.iceberg.tables import AS_OF, TABLE, topic_asked
+from gateway.iceberg_problem import PLAN_TASKS
+from gateway.problem import refused
+from gateway.routes.administration import note_denials
+from log_format.checkpoints.table_files import files_at
+from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreUnavailable
+from log_format.iceberg.schema import table_schema
+from log_format.layout import topic_root
+from log_format.store import ObjectStore
+from log_format.topic.state import TopicState
+
+router = APIRouter(route_class=IcebergRoute, include_in_schema=False)
+
+_PLAN: Final = TABLE + "/plan"
+_PLAN_OF_ID: Final = _PLAN + "/{plan}"
+_RESERVED_BYTES: Final = 8 * 1024 * 1024
+"""Memory of a piece of a checkpoint, decoded, and of a page."""
+_ROW_BYTES: Final = 200
+"""Approximate bytes of a file's row in a checkpoint, whose object is in memory while it is read."""
+_TASK_BYTES: Final = 2_000
+"""Approximate bytes of a file's task as objects."""
+_WAITING_MAX: Final = 1_000
+_ID_CHARACTERS_MAX: Final = 4_000
+_WITHOUT_ID: Final = "too-long"
+"""Id of a plan whose request has no place in a path: its result can't be fetched again."""
+
+
+class _Task(msgspec.Struct, rename="kebab"):
+    plan_task: str
+
+
+@router.post(_PLAN)
+@needs(Need("Read", "topic"))
+async def plan_scan(request: Request) -> Any:
+    """Return the files of a scan, with all records that were acknowledged before unless it names a snapshot."""
+    topic = topic_asked(request, "Read")
+    asked = scan_request(await _body(request))
+    state, as_of_ms = await engine_of(request).tables.fresh(topic)
+    named = version_asked(asked)
+    count = pages_of(state.manifest.segment_count() + state.archive.segment_count)
+    page = Page(state.existing_id, state.version if named is None else named, 0, count, asked)
+    found = await _scanned(request, state, page)
+    return _answer(_with_plan(found, page) | ({} if as_of_ms is None else {AS_OF: str(as_of_ms)}))
+
+
+@router.get(_PLAN_OF_ID)
+@needs(Need("Read", "topic"))
+async def get_plan(request: Request) -> Any:
+    """Return what a plan's answer was."""
+    topic = topic_asked(request, "Read")
+    page = page_of(path_text(request, "plan"))
+    state, _ = await engine_of(request).tables.fresh(topic)
+    if page is None or page.topic_id != state.topic_id:
+        raise _unknown("There is no such plan.")
+    return _answer(_with_plan(await _scanned(request, state, page), page))
+
+
+@router.delete(_PLAN_OF_ID)
+@needs(Need("Read", "topic"))
+async def cancel_plan(request: Request) -> Any:
+    """Do nothing: no gateway holds anything for a plan."""
+    topic_asked(request, "Read")
+
+
+@router.post(TABLE + PLAN_TASKS)
+@needs(Need("Read", "topic"))
+async def get_tasks(request: Request) -> Any:
+    """Return a page of a plan."""
+    topic = topic_asked(request, "Read")
+    try:
+        token = msgspec.json.decode(await _body(request), type=_Task).plan_task
+    except msgspec.DecodeError as problem:
+        raise refused(f"The body names no plan task: {problem}.") from None
+    page = page_of(token) if len(token) <= TOKEN_CHARACTERS_MAX else None
+    state, _ = await engine_of(request).tables.fresh(topic)
+    if page is None or page.topic_id != state.topic_id:
+        raise _unknown("There is no such plan task: plan the scan again.")
+    return _answer(await _scanned(request, state, page))
+
+
+async def _body(request: Request) -> bytes:
+    gateway = gateway_of(request)
+    async with request_body(request, gateway.body_limits, request_memory(request), pool=gateway.codec_pool) as body:
+        return body.data
+
+
+async def _scanned(request: Request, state: TopicState, page: Page) -> dict[str, Any]:
+    """Return a page's tasks, and the tokens of further pages."""
+    engine, memory, now_ms = engine_of(request), answer_memory(request), gateway_of(request).clock.now_ms()
+    root_uri = f"{gateway_of(request).store_uri.rstrip('/')}/{topic_root(state.topic)}"
+
+    def run(store: ObjectStore) -> dict[str, Any]:
+        schema = table_schema(state.columns)
+        files = files_at(store, state, page.version, now_ms)
+        found = list(scan_of(files, schema, page.request, root_uri).tasks(page))
+        return {"file-scan-tasks": found}
+
+    count = state.manifest.segment_count() + state.archive.segment_count
+    in_page = count // page.count
+    size_bytes = min(_RESERVED_BYTES + count * _ROW_BYTES + in_page * _TASK_BYTES, memory.largest_bytes)
+    with await memory.reserve_in_turn(size_bytes, wait_ms=ANSWER_WAIT_MS_MAX, waiting_max=_WAITING_MAX):
+        try:
+            made = await engine.table_pool.run(run, engine.table_store)
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store did not return the log of topic {state.topic!r}: {problem.detail}.") from problem
+    await _check(request, state.topic)
+    tokens = tokens_with(page)
+    return made | {"plan-tasks": tokens} if tokens else made
+
+
+async def _check(request: Request, topic: str) -> None:
+    lost = await standing_of(request).unreadable([topic])
+    note_denials(request, lost.values())
+    for error in lost.values():
+        raise error
+
+
+def _with_plan(found: dict[str, Any], page: Page) -> dict[str, Any]:
+    token = token_of(page)
+    plan_id = token if len(token) <= _ID_CHARACTERS_MAX else _WITHOUT_ID
+    return {"status": "completed", "plan-id": plan_id} | found
+
+
+def _answer(found: dict[str, Any]) -> Large:
+    tokens: list[str] = found.get("plan-tasks", [])
+    return Large(lambda: found, FILE_BYTES * (1 + len(found["file-scan-tasks"])) + sum(map(len, tokens)))
+
+
+def _unknown(detail: str) -> RequestRefused:
+    return RequestRefused(detail, code=ErrorCode.VERSION_GONE)

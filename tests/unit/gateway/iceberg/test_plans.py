@@ -1,0 +1,80 @@
+"""Pages of a plan: together they have each file once, whatever order the log has at each page."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from gateway.iceberg.plans import FILES_IN_PAGE, Page, Scan, ScanRequest, page_of, pages_of, token_of, tokens_with
+from log_format.checkpoints.table_files import TableFiles
+from log_format.iceberg.schema import table_schema
+from log_format.records.typed_columns import TypedColumns
+
+FILE_COUNT = 60
+
+
+class ShuffledFiles(TableFiles):
+    """A table whose files come in another order each time."""
+
+    def adds(self):  # type: ignore[no-untyped-def]
+        """Yield the files in two pieces."""
+        rows = [
+            {"path": f"segments/{number}.parquet", "size": number, "stats": '{"numRecords":1}'}
+            for number in range(FILE_COUNT)
+        ]
+        random.shuffle(rows)
+        yield from (pa.array(rows[:20]), pa.array(rows[20:]))
+
+
+def scan() -> Scan:
+    """A scan of all files."""
+    files = ShuffledFiles(
+        topic="t",
+        version=1,
+        protocol={},
+        metadata={},
+        file_count=FILE_COUNT,
+        size_bytes=0,
+        found=None,  # type: ignore[arg-type]
+    )
+    return Scan(files, table_schema(TypedColumns()), "file:///t/", None, ())
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_pages_have_each_file_once(count: int) -> None:
+    """The order of files is another one at each page, as after a checkpoint."""
+    found = [
+        task["data-file"]["file-path"]
+        for number in range(count)
+        for task in scan().tasks(Page("id", 1, number, count, ScanRequest()))
+    ]
+    assert sorted(found) == sorted(f"file:///t/segments/{number}.parquet" for number in range(FILE_COUNT))
+
+
+def test_tokens_name_all_pages() -> None:
+    """The first page names all others; with a long filter each names the next one, so that no answer grows with both."""
+    for request in (ScanRequest(snapshot_id=3), ScanRequest(filter={"type": "in", "values": ["x" * 100] * 1000})):
+        first = Page("id", 1, 0, 50, request)
+        seen, waiting = [first], tokens_with(first)
+        assert sum(map(len, waiting)) < 1_000_000
+        while waiting:
+            page = page_of(waiting.pop())
+            assert page is not None
+            seen.append(page)
+            waiting += tokens_with(page)
+        assert sorted(page.number for page in seen) == list(range(50))
+        assert all(msgspec.structs.replace(page, number=0) == first for page in seen)
+
+
+def test_a_long_table_has_longer_pages_not_more() -> None:
+    """Since each reads the log anew."""
+    assert [pages_of(count) for count in (0, 1, FILES_IN_PAGE, FILES_IN_PAGE + 1, 10**7)] == [1, 1, 1, 2, 100]
+
+
+@pytest.mark.parametrize("token", ["", "%", "e30", "bnVsbA", "\u00e9", token_of(Page("id", 1, 2, 2, ScanRequest()))])
+def test_what_is_no_token_is_none(token: str) -> None:
+    """Whatever a client sends."""
+    assert page_of(token) is None
