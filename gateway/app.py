@@ -34,6 +34,7 @@ from gateway.gateway import Gateway
 from gateway.http.dispatch import Dispatcher
 from gateway.iceberg import configuration
 from gateway.iceberg import planning as iceberg_planning
+from gateway.iceberg import signing as iceberg_signing
 from gateway.iceberg import tables as iceberg_tables
 from gateway.network.hosts import AllowedHosts
 from gateway.openapi.document import document
@@ -114,6 +115,7 @@ ROUTERS: Sequence[APIRouter] = (
     configuration.router,
     iceberg_tables.router,
     iceberg_planning.router,
+    iceberg_signing.router,
     console.router,
 )
 

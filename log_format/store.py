@@ -14,7 +14,7 @@ reached the store, since the caller must learn whose object is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -94,11 +94,15 @@ class ObjectStore(ObjectReader, Protocol):
 class SignsReads(Protocol):
     """A store that can let others read single objects without its credentials."""
 
-    def read_url(self, key: str, valid_s: int) -> str | None:
+    def read_url(
+        self, key: str, valid_s: int, *, method: str = "GET", headers: Mapping[str, str] | None = None
+    ) -> str | None:
         """Return a URL at which anyone may GET the object, ranges too; None if the store signs no URLs.
 
-        The URL is valid for ``valid_s`` seconds, or until the store's own credentials expire. Sends no request to the store.
-        Raises ``StoreUnavailable`` without credentials.
+        ``method``: GET or HEAD. ``headers``: those of the store's own (``x-amz-…``) that the request must have, by name in lower
+        case. The URL is valid for ``valid_s`` seconds, or until the store's own credentials expire.
+
+        Sends no request to the store. Raises ``StoreUnavailable`` without credentials.
         """
 
 

@@ -42,6 +42,7 @@ ENDPOINTS: Final = (
     "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/tasks",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign",
 )
 """What a client may ask for, as clients compare it."""
 

@@ -23,26 +23,35 @@ DURATION_S: Final = 900
 """Lifetime of the credentials: the shortest that the store's service gives."""
 
 
+def is_asked_for(request: Request, access: str) -> bool:
+    """Return whether the client says that it can use this kind of access."""
+    return access in [one.strip() for one in request.headers.get(DELEGATION, "").split(",")]
+
+
+async def audit_access(request: Request, topic: str) -> None:
+    """Record that the caller gets access to a topic's files. Raise ``BackOff`` where that is required and fails."""
+    gateway = gateway_of(request)
+    event = audit_event(request.scope, "vending", ("Read", "topic", topic), gateway.clock.now_ms())
+    if gateway.recording is not None and gateway.recording.is_required:
+        await gateway.recording.record_durably(event)
+    elif gateway.recording is not None:
+        gateway.recording.note(event)
+
+
 async def vended_properties(request: Request, topic: str) -> dict[str, str]:
     """Return properties with credentials for reading a topic's table, if the client asks for them and there are any; else none.
 
     Raises ``BackOff`` if the store's service does not answer.
     """
     gateway = gateway_of(request)
-    asked = [one.strip() for one in request.headers.get(DELEGATION, "").split(",")]
-    if VENDED not in asked:
+    if not is_asked_for(request, VENDED):
         return {}
     try:
         gateway.vending.check()
     except RequestRefused:
         return {}
-    recording = gateway.recording
-    event = audit_event(request.scope, "vending", ("Read", "topic", topic), gateway.clock.now_ms())
-    if recording is not None and recording.is_required:
-        await recording.record_durably(event)
+    await audit_access(request, topic)
     given = await gateway.vending.vend([topic], "read", duration_s=DURATION_S, principal=caller_of(request).principal)
-    if recording is not None and not recording.is_required:
-        recording.note(event)
     found = {
         "s3.access-key-id": given.access_key_id,
         "s3.secret-access-key": given.secret_access_key,

@@ -15,9 +15,10 @@ from starlette.requests import Request
 
 from gateway.access.needs import Need, needs
 from gateway.engine.bounds import ANSWER_WAIT_MS_MAX
-from gateway.gateway import answer_memory, engine_of, gateway_of, request_memory, standing_of
-from gateway.http.body import request_body
+from gateway.gateway import answer_memory, engine_of, gateway_of, standing_of
 from gateway.http.parameters import path_text
+from gateway.iceberg.body import body_of
+from gateway.iceberg.delegation import root_for
 from gateway.iceberg.plans import (
     FILE_BYTES,
     TOKEN_CHARACTERS_MAX,
@@ -62,12 +63,15 @@ class _Task(msgspec.Struct, rename="kebab"):
     plan_task: str
 
 
+_decode_task: Final = msgspec.json.Decoder(_Task).decode
+
+
 @router.post(_PLAN)
 @needs(Need("Read", "topic"))
 async def plan_scan(request: Request) -> Any:
     """Return the files of a scan, with all records that were acknowledged before unless it names a snapshot."""
     topic = topic_asked(request, "Read")
-    asked = scan_request(await _body(request))
+    asked = scan_request(await body_of(request))
     state, as_of_ms = await engine_of(request).tables.fresh(topic)
     named = version_asked(asked)
     count = pages_of(state.manifest.segment_count() + state.archive.segment_count)
@@ -101,7 +105,7 @@ async def get_tasks(request: Request) -> Any:
     """Return a page of a plan."""
     topic = topic_asked(request, "Read")
     try:
-        token = msgspec.json.decode(await _body(request), type=_Task).plan_task
+        token = _decode_task(await body_of(request)).plan_task
     except msgspec.DecodeError as problem:
         raise refused(f"The body names no plan task: {problem}.") from None
     page = page_of(token) if len(token) <= TOKEN_CHARACTERS_MAX else None
@@ -111,16 +115,10 @@ async def get_tasks(request: Request) -> Any:
     return _answer(await _scanned(request, state, page))
 
 
-async def _body(request: Request) -> bytes:
-    gateway = gateway_of(request)
-    async with request_body(request, gateway.body_limits, request_memory(request), pool=gateway.codec_pool) as body:
-        return body.data
-
-
 async def _scanned(request: Request, state: TopicState, page: Page) -> dict[str, Any]:
     """Return a page's tasks, and the tokens of further pages."""
     engine, memory, now_ms = engine_of(request), answer_memory(request), gateway_of(request).clock.now_ms()
-    root_uri = f"{gateway_of(request).store_uri.rstrip('/')}/{topic_root(state.topic)}"
+    root_uri = f"{root_for(request)}/{topic_root(state.topic)}"
 
     def run(store: ObjectStore) -> dict[str, Any]:
         schema = table_schema(state.columns)

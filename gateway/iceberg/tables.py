@@ -17,7 +17,7 @@ from gateway.access.needs import Need, needs
 from gateway.engine.iceberg_tables import LoadedTable
 from gateway.gateway import allowing, engine_of, gateway_of, require
 from gateway.http.parameters import path_text
-from gateway.iceberg.credentials import vended_properties
+from gateway.iceberg.delegation import access_properties, root_for
 from gateway.iceberg.route import NAMESPACES, TOPICS, IcebergRoute, Large, namespace_asked, query_of
 from gateway.iceberg_problem import PREFIX
 from gateway.problem import refused
@@ -105,8 +105,8 @@ async def load_table(request: Request) -> Any:
     topic = topic_asked(request, "Read")
     only_refs = query_of(request).get("snapshots") == "refs"
     loaded = await engine_of(request).iceberg.load(topic)
-    given = await vended_properties(request, topic)
-    store_uri, now_ms = gateway_of(request).store_uri.rstrip("/") + "/", gateway_of(request).clock.now_ms()
+    given = await access_properties(request, topic)
+    store_uri, now_ms = root_for(request) + "/", gateway_of(request).clock.now_ms()
     snapshots = _with_refs(loaded) if only_refs else loaded.snapshots
     properties = {} if loaded.as_of_ms is None else {AS_OF: str(loaded.as_of_ms)}
 

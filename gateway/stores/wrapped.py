@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from log_format.store import ObjectInfo, ObjectStore, SignsReads, copy_all_if_absent
 
@@ -63,6 +63,10 @@ class WrappedStore:
         """Return an object's info (``ObjectStore.head``)."""
         return self._store.head(key)
 
-    def read_url(self, key: str, valid_s: int) -> str | None:
+    def read_url(
+        self, key: str, valid_s: int, *, method: str = "GET", headers: Mapping[str, str] | None = None
+    ) -> str | None:
         """Return a signed URL for reading an object (``SignsReads``); None if the store signs none."""
-        return self._store.read_url(key, valid_s) if isinstance(self._store, SignsReads) else None
+        if not isinstance(self._store, SignsReads):
+            return None
+        return self._store.read_url(key, valid_s, method=method, headers=headers)

@@ -181,10 +181,10 @@ class S3Store:
         modified_at_ms = int(found["LastModified"].timestamp() * 1000)
         return ObjectInfo(key=key, size_bytes=found["ContentLength"], modified_at_ms=modified_at_ms)
 
-    def read_url(self, key: str, valid_s: int) -> str:
+    def read_url(self, key: str, valid_s: int, *, method: str = "GET", headers: Mapping[str, str] | None = None) -> str:
         """Return a signed URL, as ``SignsReads`` specifies, by signature version 4, which objects encrypted by KMS need."""
         full = self._full(key)
-        return self._read(key, lambda: self._urls.sign(full, valid_s))
+        return self._read(key, lambda: self._urls.sign(full, valid_s, method, headers))
 
     def put(self, key: str, data: bytes) -> None:
         """Write the object, as ``ObjectStore.put`` specifies."""

@@ -7,14 +7,19 @@ URL of this module counts only if it makes botocore's own URL, too; otherwise bo
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 import boto3
+import botocore.auth
+import botocore.awsrequest
+import botocore.exceptions
 
 from log_format.stores.s3_signature import Signer, presigned
 
+Headers = Mapping[str, str] | None
 _SECONDS_MAX: Final = 1.0
 """How much earlier than its making a URL may begin, and so end."""
 
@@ -41,8 +46,11 @@ class PresignedUrls:
         self._session = session
         self._last: _Signed | None = None
 
-    def sign(self, key: str, valid_s: int) -> str:
-        """Return a URL for a GET of the object, by signature version 4. Raises as botocore does without credentials."""
+    def sign(self, key: str, valid_s: int, method: str = "GET", headers: Headers = None) -> str:
+        """Return a URL for a GET of the object, or another request with these headers, by signature version 4. Raises as botocore
+        does without credentials."""
+        if method != "GET" or headers:
+            return self._sign_request(self.sign(key, valid_s).partition("?")[0], valid_s, method, headers)
         last, secret, now_s = self._last, self._secret(), time.monotonic()
         is_fresh = last is not None and now_s - last.at_s < _SECONDS_MAX
         if (
@@ -61,6 +69,16 @@ class PresignedUrls:
             signer = signer if _is_alike(url, path, signer) else None
         self._last = _Signed(url, base, now_s, valid_s, secret, signer)
         return url
+
+    def _sign_request(self, url: str, valid_s: int, method: str, headers: Headers) -> str:
+        """Return the URL for one kind of request that has these headers."""
+        request = botocore.awsrequest.AWSRequest(method, url, dict(headers or {}))
+        credentials = self._session.get_credentials()
+        if credentials is None:
+            raise botocore.exceptions.NoCredentialsError
+        region = self._client.meta.region_name or "us-east-1"
+        botocore.auth.S3SigV4QueryAuth(credentials, "s3", region, expires=valid_s).add_auth(request)
+        return str(request.url)
 
     def _secret(self) -> tuple[str, str, str | None] | None:
         credentials = self._session.get_credentials()

@@ -297,6 +297,7 @@ NO_DOOR: Final = {
         ),
         "names files of the table",
     ),
+    "POST /iceberg/v1/namespaces/{namespace}/tables/{table}/sign": "gives a URL of a file of the table",
     "POST /v1/credentials": "are for readers of the table, which has columns",
     **dict.fromkeys(
         (f"GET {SHARED}/version", f"GET {SHARED}/metadata", f"POST {SHARED}/query"), "names files of the table"

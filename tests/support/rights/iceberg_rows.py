@@ -12,6 +12,7 @@ from tests.support.rights.world import Answer, World
 
 _NAMESPACES: Final = "/iceberg/v1/namespaces"
 _TABLE: Final = "/iceberg/v1/namespaces/{namespace}/tables/{table}"
+_SIGNED: Final = {"region": "r", "method": "GET", "uri": "http://h/topics/{topic}/segments/f.parquet", "headers": {}}
 _REFUSED: Final = re.compile(r"needs (\w+) on (\w+) '([^']*)'")
 
 
@@ -22,7 +23,7 @@ def _named(world: World) -> None:
 def _asked(method: str, path: str, body: Any) -> Any:
     def call(world: World) -> Answer:
         _named(world)
-        answer = world.live.http(world.token, method, world.filled(path), body)
+        answer = world.live.http(world.token, method, world.filled(path), world.filled(body))
         refusals: tuple[Any, ...] = ()
         if answer.status_code == 403:
             found = _REFUSED.search(answer.json()["error"]["message"]) if answer.content else None
@@ -50,5 +51,6 @@ ROWS: Final = (
     _row(f"POST {_TABLE}/plan", READ, body={}),
     _row(f"GET {_TABLE}/plan/{{plan}}", READ, may_fail=True),
     _row(f"DELETE {_TABLE}/plan/{{plan}}", READ),
+    _row(f"POST {_TABLE}/sign", READ, body=_SIGNED),
     _row(f"POST {_TABLE}/tasks", READ, body={"plan-task": "none"}, may_fail=True),
 )
