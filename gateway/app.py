@@ -55,6 +55,7 @@ from gateway.routes import (
     groups,
     journal_peers,
     lag,
+    monitoring,
     offsets,
     operations,
     own_rights,
@@ -102,6 +103,7 @@ ROUTERS: Sequence[APIRouter] = (
     journal_peers.router,
     queue_peers.router,
     activity.router,
+    monitoring.router,
     operations.probes,
     operations.router,
     subjects.router,
@@ -194,6 +196,8 @@ def _lifespan(gateway: Gateway) -> Lifespan[FastAPI]:
         if gateway.recording is not None:
             gateway.recording.start()
         gateway.activity.start()
+        if gateway.history.recorder is not None:
+            gateway.history.recorder.start()
         try:
             yield
         finally:
@@ -202,6 +206,8 @@ def _lifespan(gateway: Gateway) -> Lifespan[FastAPI]:
                 await gateway.engine.drain()
             if gateway.recording is not None:
                 await gateway.recording.stop()
+            if gateway.history.recorder is not None:
+                await gateway.history.recorder.stop()
             await gateway.activity.stop()
             await gateway.membership.leave()
             if gateway.lane is not None:

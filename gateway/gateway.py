@@ -23,6 +23,7 @@ from gateway.forwarding.peer_queues import PeerQueues
 from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, MemoryBudget
+from gateway.metrics_history.history import MetricsHistory
 from gateway.monitoring.activity import Activity
 from gateway.network.certificate import Certificate, PeerTrust
 from gateway.quotas.quotas import Quotas
@@ -54,6 +55,7 @@ class Gateway:
     compression_pool: Executor
     engine: LogEngine
     activity: Activity
+    history: MetricsHistory
     membership: Membership
     peers: Peers
     forwarding: Forwarder

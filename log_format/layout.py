@@ -50,6 +50,10 @@ JOURNALS = f"{SYSTEM}journals/"
 SCHEDULED = f"{SYSTEM}scheduled/"
 AUDIT_TOPIC = "__audit"
 """Name of the topic of audit events, written by gateways only."""
+METRICS_TOPIC = "__metrics"
+"""Name of the topic with the gateways' history of metrics, written by gateways only."""
+OWN_TOPICS = frozenset({AUDIT_TOPIC, METRICS_TOPIC})
+"""Topics that gateways write for themselves."""
 CHECKPOINT_PARTS = 2
 """Number of parts of a checkpoint of a topic with an archive."""
 SEGMENTS = "segments/"

@@ -4,7 +4,7 @@
 2. A state older than ``STALE_MS`` answers nothing: the caller is told to retry (503), and never admitted. Before each decision
    that may wait, a state older than ``RENEWED_MS`` is refreshed (``renew``). If the refresh fails, nobody is refused for good: a
    missing right may have been granted meanwhile.
-3. No caller, super users included, creates, writes or deletes the topic of audit events.
+3. No caller, super users included, creates, writes or deletes a topic that gateways write for themselves.
 4. Answers are cached until the table changes: immediately on the gateway that made the change, elsewhere with the next look.
 
 Used on the event loop only.
@@ -22,7 +22,7 @@ from gateway.system_tables.access import AccessTable
 from log_format.access.acls import EVERY, Acl, Operation, ResourceType
 from log_format.access.state import AccessState
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError
-from log_format.layout import AUDIT_TOPIC
+from log_format.layout import OWN_TOPICS
 
 STALE_MS: Final = 60_000
 RENEWED_MS: Final = 5_000
@@ -34,8 +34,8 @@ BOOTSTRAP: Final = "User:bootstrap"
 REMEMBERED_MAX: Final = 20_000
 """Most cached answers, and most cached callers with their roles. Each takes some 300 bytes."""
 
-AUDIT_DENIED: Final = ("Create", "Write", "Delete")
-"""Operations on the topic of audit events that no caller may do."""
+OWN_TOPICS_DENIED: Final = ("Create", "Write", "Delete")
+"""Operations on the gateways' own topics that no caller may do."""
 
 Reason = Literal["super_user", "allow", "deny", "default"]
 
@@ -146,7 +146,7 @@ class Rights:
         """Return whether the caller has the right. Raise ``BackOff`` if that is not known."""
         if self._table is None:
             return True
-        if resource == AUDIT_TOPIC and resource_type == "topic" and operation in AUDIT_DENIED:
+        if resource in OWN_TOPICS and resource_type == "topic" and operation in OWN_TOPICS_DENIED:
             return False
         self.check_age()
         state = self._table.state
@@ -174,9 +174,9 @@ class Rights:
         """Return whether the caller has the right, and why. Nothing is cached."""
         if (
             self._table is not None
-            and resource == AUDIT_TOPIC
+            and resource in OWN_TOPICS
             and resource_type == "topic"
-            and operation in AUDIT_DENIED
+            and operation in OWN_TOPICS_DENIED
         ):
             return Judgement(allowed=False, reason="deny", acl=None)
         if self._table is None or caller.principal in self._super_users:

@@ -1,7 +1,7 @@
 """Recording of audit events: appends them to ``__audit`` as a producer does, and creates the topic if it is missing.
 
-1. Each batch has a producer's stamp. A batch whose outcome is unknown is sent again under the same stamp, so its events are in
-   the log once. Batches are sent one after another.
+1. A batch whose outcome is unknown is sent again under the same stamp (``OwnTopic``), so its events are in the log once. Batches
+   are sent one after another.
 2. While the store fails, events wait in the trail, within its bound.
 3. Events are readable within ``flush.ms`` and a commit of their arrival; those of failed logins within that of the time at which
    they are combined.
@@ -15,23 +15,17 @@ import logging
 from contextlib import suppress
 from typing import Final
 
-import numpy as np
-import pyarrow as pa
-
 from gateway.audit.event import AuditEvent
 from gateway.audit.topic import CONFIG
 from gateway.audit.trail import AuditTrail, QueuedEvent
 from gateway.engine.administration import Administration
-from gateway.engine.open_topic import OpenTopic
 from gateway.engine.open_topics import OpenTopics
-from gateway.engine.producer_ids import PLAIN_EPOCH, ProducerIds
+from gateway.engine.own_topic import OwnRecord, OwnTopic
+from gateway.engine.producer_ids import ProducerIds
 from gateway.tasks.supervised import run_supervised
 from log_format.clock import Clock
-from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreError, TidelogError, UnknownTopic
+from log_format.errors import BackOff, StoreError, TidelogError
 from log_format.layout import AUDIT_TOPIC
-from log_format.records.schema import BATCH_SCHEMA, TIMESTAMP
-from log_format.topic.append import Batch
-from log_format.topic.producers import ProducerStamp
 
 PAUSE_MS: Final = 1_000
 """Pause between two rounds, unless failed logins are to be written sooner."""
@@ -41,7 +35,6 @@ BATCH_BYTES_MAX: Final = 512 * 1024
 BATCH_EVENTS_MAX: Final = 2_000
 LAST_FLUSH_MS_MAX: Final = 3_000
 """Time that a gateway that shuts down tries to write waiting events."""
-_FORGOTTEN: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER, ErrorCode.SEQUENCE_OUT_OF_ORDER, ErrorCode.FENCED_PRODUCER})
 
 _log = logging.getLogger("gateway.audit")
 
@@ -62,17 +55,12 @@ class AuditRecorder:
         back_off_ms: int = BACK_OFF_MS,
     ) -> None:
         self._trail = trail
-        self._topics = topics
-        self._administration = administration
-        self._producer_ids = producer_ids
-        self._clock = clock
+        self._topic = OwnTopic(AUDIT_TOPIC, topics, administration, producer_ids, clock=clock, config=CONFIG)
         self.is_required = is_required
         """Whether administration is recorded before it is done."""
         self._back_off_ms = back_off_ms
-        self._stamp: ProducerStamp | None = None
-        """Stamp of the next batch."""
         self._taken: list[QueuedEvent] = []
-        """The batch in progress, which keeps its stamp."""
+        """The batch in progress: after an error the same events are appended again."""
         self._watched: dict[QueuedEvent, asyncio.Future[None]] = {}
         self._failing = False
         self._running: asyncio.Task[None] | None = None
@@ -111,7 +99,7 @@ class AuditRecorder:
 
     async def _round(self) -> None:
         try:
-            await self._topic()
+            await self._topic.open()
             await self._flush()
         except (TidelogError, StoreError) as error:
             if not self._failing:
@@ -143,46 +131,7 @@ class AuditRecorder:
             self._taken = []
 
     async def _append(self, entries: list[QueuedEvent]) -> None:
-        topic = await self._topic()
-        state = topic.require_state()
-        if self._stamp is None:
-            self._stamp = ProducerStamp(await self._producer_ids.issue(), PLAIN_EPOCH, 0)
-        batch = Batch(
-            topic_id=state.existing_id,
-            records=_records(entries),
-            partitions=np.zeros(len(entries), np.int32),
-            record_bytes_max=max(len(entry.value) for entry in entries),
-            partition_count=state.partition_count,
-            stamp=self._stamp,
-        )
-        try:
-            # Bypasses the check for draining: what the last requests did is written, too.
-            await topic.appending.await_acknowledgement(topic.appending.submit(batch))
-        except RequestRefused as refusal:
-            if refusal.code in _FORGOTTEN:
-                self._stamp = None
-            raise
-        self._stamp = self._stamp._replace(sequence=self._stamp.sequence + 1)
-
-    async def _topic(self) -> OpenTopic:
-        now_ms = self._clock.monotonic_ms()
-        try:
-            return await self._topics.for_append(AUDIT_TOPIC, now_ms)
-        except UnknownTopic:
-            config = self._administration.parse_config(CONFIG)
-            with suppress(RequestRefused):  # another gateway created it, with another release's settings
-                await self._administration.create(AUDIT_TOPIC, 1, config)
-            return await self._topics.for_append(AUDIT_TOPIC, now_ms)
-
-
-def _records(entries: list[QueuedEvent]) -> pa.Table:
-    columns: dict[str, pa.Array] = {
-        "timestamp": pa.array([entry.time_ms * 1000 for entry in entries], TIMESTAMP),
-        "key": pa.nulls(len(entries), BATCH_SCHEMA.field("key").type),
-        "value": pa.array([entry.value for entry in entries], BATCH_SCHEMA.field("value").type),
-        "headers": pa.nulls(len(entries), BATCH_SCHEMA.field("headers").type),
-    }
-    return pa.table([columns[name] for name in BATCH_SCHEMA.names], schema=BATCH_SCHEMA)
+        await self._topic.append([OwnRecord(time_ms=entry.time_ms, value=entry.value) for entry in entries])
 
 
 def _unwritten() -> BackOff:

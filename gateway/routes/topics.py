@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
 from gateway.access.needs import Need, needs
-from gateway.audit.topic import check_change
+from gateway.engine.own_topic import check_change
 from gateway.gateway import allowing, engine_of, gateway_of, require
 from gateway.http import fields
 from gateway.openapi.problems import CHANGE_ERRORS, problems
@@ -275,8 +275,8 @@ async def describe_topic(request: Request, topic: fields.TopicPath, query: Annot
 @needs(Need("Alter", "topic", path="topic"))
 async def alter_topic(request: Request, topic: fields.TopicPath, change: TopicChange) -> ASGIApp:
     """Add partitions or change settings, all or nothing."""
-    if topic == layout.AUDIT_TOPIC and gateway_of(request).rights.enforced:
-        check_change(change.config)
+    if topic in layout.OWN_TOPICS and gateway_of(request).rights.enforced:
+        check_change(topic, change.config)
     await require_named(request, topic, change.config)
     administration = engine_of(request).administration
     before = await quota_charges.count_partitions_before(request, topic) if change.partition_count is not None else None

@@ -48,6 +48,7 @@ from gateway.audit.trail import AUDIT_BYTES_MAX
 from gateway.catch_up_reads.settings import HELD_BYTES, HistorySettings
 from gateway.console.settings import ConsoleSettings
 from gateway.engine import bounds
+from gateway.monitoring.settings import MonitoringSettings
 from gateway.network.hosts import HOST_NAMES_PATTERN, URL_PATTERN, is_loopback, reachable
 from gateway.quotas.quotas import QUOTAS_BYTES_MAX
 from gateway.schemas.settings import RegistrySettings
@@ -101,6 +102,7 @@ class Settings(
     KafkaSettings,
     FlushSettings,
     LogSettings,
+    MonitoringSettings,
     RegistrySettings,
     SqlSettings,
     TlsSettings,
@@ -167,7 +169,6 @@ class Settings(
         description="Whether topics may go to journals. off in one gateway holds them back in all: until every gateway and job"
         " is of a release with journals, and while an older one may come back. Topics that are at a journal stay there.",
     )
-
     cluster_key_file: str | None = Field(
         default=None,
         min_length=1,
@@ -175,7 +176,6 @@ class Settings(
         " same in all gateways. Default: a key that every reader of the store knows; with auth=on gateways then send each other"
         " nothing.",
     )
-
     request_bytes_max: int = _count(
         limits.REQUEST_BYTES_MAX,
         1024,
@@ -251,7 +251,6 @@ class Settings(
         description="Of these, from one address (IPv6: one /64). Behind a balancer set it to connections_max. Default: three"
         " quarters of connections_max; from loopback all, since a proxy there speaks for many.",
     )
-
     write_threads: int = _count(
         bounds.WRITE_THREADS, 1, 256, "Threads that upload and commit: at least one per topic that flushes at once."
     )

@@ -16,6 +16,7 @@ from gateway.app import ROUTERS, create_app
 from gateway.gateway import Gateway
 from gateway.routes.typed_route import TypedRoute
 from gateway.settings.settings import Settings
+from log_format.clock import SystemClock
 from log_format.errors import BackOff, ErrorCode
 from tests.support.lone_gateway import lone_gateway
 
@@ -34,7 +35,8 @@ class StubEngine:
 
     def __init__(self) -> None:
         self.draining = False
-        self.topics = None
+        self.topics = self.reader = self.administration = self.producer_ids = None
+        self.clock = SystemClock()
         self.owned_topic_count = 3
         self.journals = StubJournals()
         self.rights = OPEN

@@ -34,6 +34,7 @@ from gateway.process.server import GatewayServer, server_config
 from gateway.routes.typed_route import TypedRoute
 from gateway.settings.settings import Settings
 from gateway.telemetry import structured_log
+from log_format.clock import SystemClock
 from log_format.errors import BackOff, StoreUnavailable
 from tests.support.application import StubJournals
 from tests.support.lone_gateway import lone_gateway
@@ -46,7 +47,8 @@ class StubEngine:
 
     def __init__(self) -> None:
         self.draining = False
-        self.topics = None
+        self.topics = self.reader = self.administration = self.producer_ids = None
+        self.clock = SystemClock()
         self.rights = OPEN
         self.owned_topic_count = 0
         self.journals = StubJournals()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from gateway.audit.topic import check_change
+from gateway.engine.own_topic import check_change
 from gateway.kafka import group_settings, topic_settings
 from gateway.kafka.administration import Right, administer, answer_each, encode_each, require_rights_of_settings
 from gateway.kafka.brokers import node_id
@@ -18,7 +18,7 @@ from gateway.kafka.calls.topics import PARTITIONS_DEFAULT
 from gateway.kafka.topic_settings import BOOLEAN, INT, LONG, STRING, DescribedSetting
 from log_format.access.acls import CLUSTER
 from log_format.errors import ErrorCode, RequestRefused
-from log_format.layout import AUDIT_TOPIC
+from log_format.layout import OWN_TOPICS
 from log_format.queues.row import QueueSettings
 from log_format.topic.config import SETTINGS, ConfigValue
 
@@ -117,8 +117,8 @@ async def _alter(
     call: KafkaCall, resource: _Resource, given: Mapping[str, object], validate_only: bool
 ) -> dict[str, Any]:
     right = Right("Alter", "topic", resource.name)
-    if resource.name == AUDIT_TOPIC and call.gateway.rights.enforced:
-        check_change(given)
+    if resource.name in OWN_TOPICS and call.gateway.rights.enforced:
+        check_change(resource.name, given)
     await require_rights_of_settings(call, resource.name, given)
     administration = call.engine.administration
     config: dict[str, ConfigValue | None] = dict(given)  # type: ignore[arg-type]

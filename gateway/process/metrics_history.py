@@ -1,0 +1,61 @@
+"""Assembly of the history of metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Executor
+
+from gateway.cluster.ownership import Ownership
+from gateway.engine.own_topic import OwnTopic
+from gateway.log_engine import LogEngine
+from gateway.metrics_history.history import MetricsHistory
+from gateway.metrics_history.reading import HistoryReader
+from gateway.metrics_history.recorder import MetricsRecorder
+from gateway.metrics_history.topic import CONFIG, PARTITION_COUNT
+from gateway.settings.settings import Settings
+from gateway.telemetry.metrics import Metrics
+from log_format.layout import METRICS_TOPIC
+
+TOPICS_PER_STEP = 100
+"""Number of topics that are summed up before other requests get their turn."""
+
+
+def make_history(
+    settings: Settings, engine: LogEngine, ownership: Ownership, metrics: Metrics, pool: Executor
+) -> MetricsHistory:
+    """Return the history of metrics."""
+    recorder = None if settings.metrics_history == "off" else _recorder(settings, engine, ownership, metrics)
+    count_own = _ignore if recorder is None else recorder.count_own_reads
+    reader = HistoryReader(engine.topics, engine.reader, clock=engine.clock, pool=pool, count_own=count_own)
+    return MetricsHistory(recorder, reader)
+
+
+def _recorder(settings: Settings, engine: LogEngine, ownership: Ownership, metrics: Metrics) -> MetricsRecorder:
+    async def stored_bytes() -> int:
+        total = 0
+        for number, topic in enumerate(tuple(engine.topics)):
+            if number % TOPICS_PER_STEP == 0:
+                await asyncio.sleep(0)
+            state = topic.log.state
+            if state.exists and ownership.of_topic(topic.name) is None:
+                total += sum(map(state.manifest.size_bytes, range(state.partition_count)))
+        return total
+
+    topic = OwnTopic(
+        *(METRICS_TOPIC, engine.topics, engine.administration, engine.producer_ids),
+        clock=engine.clock,
+        partition_count=PARTITION_COUNT,
+        config=CONFIG,
+    )
+    return MetricsRecorder(
+        settings.gateway_id,
+        topic,
+        metrics.registry,
+        clock=engine.clock,
+        measure=engine.measure,
+        stored_bytes=stored_bytes,
+    )
+
+
+def _ignore(count: int) -> None:
+    del count
