@@ -11,10 +11,11 @@ gateways speaks it, by the calls of ``tidelog``.
 3. Reading goes to the store, never through a gateway, so it can't disturb producers.
 """
 
+from spark_pipeline.by_name import register_tables
 from spark_pipeline.lag import lag
 from spark_pipeline.read import read_topic, stream_topic
 from spark_pipeline.registration import register
 from spark_pipeline.session import session
 from spark_pipeline.way import Way
 
-__all__ = ["Way", "lag", "read_topic", "register", "session", "stream_topic"]
+__all__ = ["Way", "lag", "read_topic", "register", "register_tables", "session", "stream_topic"]

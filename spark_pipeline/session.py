@@ -27,6 +27,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from spark_pipeline.by_name import register_tables
 from spark_pipeline.environment import set_variables
 from spark_pipeline.java import java_executable
 from spark_pipeline.registration import python_path, register
@@ -72,6 +73,7 @@ def session(
     master: str | None = None,
     config: Mapping[str, str] | None = None,
     vended: VendedStore | None = None,
+    catalog: str | None = None,
 ) -> SparkSession:
     """Return a session that can read the topics of ``store``: ``format("tidelog")``, the Delta extension and, for S3, S3A.
 
@@ -82,13 +84,15 @@ def session(
         config: Spark settings that override all set here.
         vended: makes a gateway's credentials for reading some topics the session's only ones, for as long as this process
             lives; for a local master.
+        catalog: name of a database whose tables are the topics that exist now: ``catalog="tidelog"`` gives
+            ``SELECT … FROM tidelog.orders`` (``register_tables``, which also adds later topics). None: no such database.
 
     An endpoint other than AWS's comes from ``AWS_ENDPOINT_URL_S3`` or ``AWS_ENDPOINT_URL``, the region from ``AWS_REGION`` or
     ``AWS_DEFAULT_REGION``. As with every ``getOrCreate``, a session already running in this process is returned, with those
     settings changed that still can be. A session made for S3 serves directories as well.
 
     Raises ``JavaMissing``, ``JarsUnavailable`` (also under spark-submit, without ``--jars``), ``PackageMissing``, and
-    ``ValueError`` for a store of another scheme.
+    ``ValueError`` for a store of another scheme; with ``catalog`` also what ``register_tables`` raises.
     """
     # Imported late: the package is imported before `python -m spark_pipeline.jars` runs that module.
     from spark_pipeline.jars import JarSet, ensure_jars  # noqa: PLC0415
@@ -128,6 +132,8 @@ def session(
     with set_variables(environment):
         started = builder.getOrCreate()
     register(started)
+    if catalog is not None:
+        register_tables(started, store, database=catalog)
     return started
 
 

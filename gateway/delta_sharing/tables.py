@@ -235,7 +235,7 @@ async def _asked(request: Request) -> _Asked:
 async def _reserved(asked: _Asked) -> Reservation:
     """Reserve the memory for reading a table's log. Raise ``BackOff`` (``OVERLOADED``)."""
     memory, state = answer_memory(asked.request), asked.state
-    count = state.manifest.segment_count() + state.archive.segment_count
+    count = state.segment_count + state.archive.segment_count
     size_bytes = min(RESERVED_BYTES + count * _ROW_BYTES, memory.largest_bytes)
     return await memory.reserve_in_turn(size_bytes, wait_ms=ANSWER_WAIT_MS_MAX, waiting_max=_WAITING_MAX)
 

@@ -168,7 +168,7 @@ def _look(store: ObjectStore, source: str, clock: Clock, at: TableVersion) -> _F
             raise UnknownTopic(source)
         version = _number(store, head, at, clock.now_ms())
         state = head if version == head.version else _state_at(store, head, version, clock.now_ms())
-        count = state.manifest.segment_count() + state.archive.segment_count
+        count = state.segment_count + state.archive.segment_count
         if count > FILES_MAX:
             raise RequestRefused(
                 f"Topic {source!r} has {count} files: at most {FILES_MAX} can be cloned.", topic=source

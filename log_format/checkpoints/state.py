@@ -62,7 +62,7 @@ def _read(data: bytes, topic: str, version: int) -> TopicState:
         with as_corrupt(root, version, topic=topic):
             adds = next(pieces, None)
         if adds is None:
-            return state
+            return replace(state, segment_count=state.manifest.segment_count())
         if state.exists:
             _take(state, adds)
 

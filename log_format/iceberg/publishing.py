@@ -204,7 +204,7 @@ def _apply(place: Place, base: Catalogued, changes: FileChanges) -> _Made | None
 
 def _file_count(place: Place) -> int:
     """Return the number of files of the table, by which every list is checked."""
-    return place.state.manifest.segment_count() + place.state.archive.segment_count
+    return place.state.segment_count + place.state.archive.segment_count
 
 
 def _entries(place: Place, manifest: Manifest) -> list[dict[str, Any]]:

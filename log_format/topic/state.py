@@ -93,6 +93,7 @@ class TopicState:
     """Partition -> the offset below which erasures may have changed records."""
     manifest: Manifest
     producers: Producers
+    segment_count: int = 0  # at this version; the manifest may be that of a later one
     transactions: AppliedTransactions = NO_TRANSACTIONS
     attachment: Attachment | None = None
     """Journal that the topic's appends go to; None if the topic has its own commits."""
@@ -239,6 +240,7 @@ class TopicState:
             state,
             **offsets,
             modification_time_ms=newest,
+            segment_count=state.manifest.segment_count(),
             archive=archive,
             producers=producers_after(commit, state.producers, state.config),
             transactions=state.transactions.after(commit),
@@ -293,21 +295,19 @@ class TopicState:
         if deleted or metadata.id != self.topic_id:
             changes |= dict.fromkeys(_KINDS.values(), _zeros(0))
             changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id, "archive": NO_ARCHIVE}
-            changes |= {"created_at_ms": metadata.created_time or 0}
+            changes |= {"created_at_ms": metadata.created_time or 0, "segment_count": 0}
             changes |= {"producers": NO_PRODUCERS, "transactions": NO_TRANSACTIONS}
         count_text = properties.get(PARTITION_COUNT_PROPERTY, "")
         count = int(count_text) if _NUMBER.fullmatch(count_text) else 0
         old = 0 if "manifest" in changes else self.partition_count
-        if deleted:
-            count = 0
-        elif not max(1, old) <= count <= limits.PARTITION_COUNT_MAX:
+        if not deleted and not max(1, old) <= count <= limits.PARTITION_COUNT_MAX:
             raise self._corrupt(f"its {PARTITION_COUNT_PROPERTY} is {count_text!r} after {old}")
         if count > old and not deleted:
             grown = _zeros(count - old)
             for name in _KINDS.values():
                 known = changes.get(name, getattr(self, name))
                 changes[name] = _frozen(np.concatenate([known, grown])) if len(known) else grown
-        return replace(self, partition_count=count, **changes)
+        return replace(self, partition_count=0 if deleted else count, **changes)
 
     def _archive_after(self, commit: Commit, starts: Offsets, touched: frozenset[str]) -> tuple[Archive, list[str]]:
         try:
