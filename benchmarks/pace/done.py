@@ -25,6 +25,8 @@ class Done:
     """Percentiles, where a program tells only these."""
     requests: Requests
     counted_seconds: float
+    cpu_seconds: float = 0.0
+    """The gateway's, while its requests were counted; 0 where there is none."""
 
     @property
     def rate(self) -> float:
@@ -65,6 +67,7 @@ class Done:
             "segments": self.count("PUT", of="segment"),
             "requests": {f"{kind} {of}": count for (kind, of), count in sorted(self.requests.items())},
             "counted_seconds": self.counted_seconds,
+            "cpu_us_a_record": self.cpu_seconds / self.records * 1e6,
             "dollars_an_hour": self.dollars / self.counted_seconds * _HOUR,
             "dollars_a_million_records": self.dollars / self.records * 1e6,
         }
@@ -79,4 +82,5 @@ def done(what: str, records: int, seconds: float, counted: Counted, latencies_ms
         latencies_ms=latencies_ms,
         requests=counted.requests,
         counted_seconds=counted.seconds,
+        cpu_seconds=counted.cpu_seconds,
     )

@@ -19,6 +19,7 @@ from benchmarks.harness.client import ClientFailed
 from benchmarks.harness.report import printed
 from benchmarks.harness.stores import STORES
 from benchmarks.pace import many_topics, one_by_one, programs
+from benchmarks.pace.commit_floor import commit_floor
 from benchmarks.pace.done import Done
 from benchmarks.pace.places import Place, broker, gateway
 from benchmarks.pace.rows import add_row, new_table
@@ -26,6 +27,7 @@ from tests.kafka_clients.tried.programs import Failed, Missing
 
 Load = Callable[[Place, str, float], Iterator[Done]]
 LOADS: Final[Mapping[str, Load]] = {
+    "commit-floor": commit_floor,
     "http": one_by_one.http,
     "sdk": one_by_one.sdk,
     "librdkafka": one_by_one.librdkafka,

@@ -15,8 +15,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.harness import processes
+from benchmarks.harness.cpu import cpu_seconds
 from benchmarks.harness.metrics import STORE_REQUESTS, metrics
-from benchmarks.harness.stores import store
+from benchmarks.harness.stores import Store, store
 from tests.kafka_clients.tried import connect
 from tests.kafka_clients.tried.programs import Missing
 
@@ -29,11 +30,14 @@ Requests = Mapping[tuple[str, ...], int]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``name``: of a store, or ``BROKER``. ``kafka``: ``host:port``. ``http``: the gateway's port; None: a broker has none."""
+    """``name``: of a store, or ``BROKER``. ``kafka``: ``host:port``. ``http``: the gateway's port; None: a broker has none.
+    ``pid``, ``store``: the gateway's process and its store."""
 
     name: str
     kafka: str
     http: int | None
+    pid: int | None = None
+    store: Store | None = None
 
     def make_topic(self, name: str) -> None:
         """Create a topic of one partition, with defaults."""
@@ -46,21 +50,26 @@ class Place:
 
     @contextmanager
     def counting(self, counted: Counted) -> Iterator[None]:
-        """Count requests and seconds of the block."""
+        """Count requests, seconds and the gateway's CPU of the block."""
         before, started = self.asked(), time.monotonic()
+        cpu_before = self._cpu_seconds()
         try:
             yield
         finally:
             counted.seconds = time.monotonic() - started
+            counted.cpu_seconds = self._cpu_seconds() - cpu_before
             counted.requests = self.asked() - before
+
+    def _cpu_seconds(self) -> float:
+        return 0.0 if self.pid is None else cpu_seconds(self.pid)
 
 
 class Counted:
-    """What was asked of the store, and in how many seconds."""
+    """What was asked of the store, in how many seconds, and with how many seconds of the gateway's CPU."""
 
     def __init__(self) -> None:
         self.requests: Requests = {}
-        self.seconds = 0.0
+        self.seconds = self.cpu_seconds = 0.0
 
 
 @contextmanager
@@ -71,7 +80,7 @@ def gateway(name: str) -> Iterator[Place]:
         address = f"127.0.0.1:{processes.free_port()}"
         listening = ["--kafka-listen", address]
         server = running.enter_context(processes.gateway(on.uri, on.environment, listening))
-        yield Place(name, address, server.port)
+        yield Place(name, address, server.port, server.pid, on)
 
 
 @contextmanager

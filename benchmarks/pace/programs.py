@@ -59,6 +59,7 @@ def _performance(place: Place, load: str, records: int) -> Done:
         told_ms={0.5: middle, 0.99: most},
         requests=made.requests,
         counted_seconds=made.counted_seconds,
+        cpu_seconds=made.cpu_seconds,
     )
 
 

@@ -12,7 +12,16 @@ from benchmarks.pace.places import BROKER, Place
 def new_table() -> Table:
     """Return the table without rows."""
     columns = ["load", "store", "records/s", "p50 ms", "p99 ms", f"{BROKER} records/s", "p50 ms", "p99 ms"]
-    columns += [f"of {BROKER}'s rate", "PUTs", "segments", "GETs", "PUT/s", "$ an hour", "$ a million records"]
+    columns += [
+        f"of {BROKER}'s rate",
+        "CPU us",
+        "PUTs",
+        "segments",
+        "GETs",
+        "PUT/s",
+        "$ an hour",
+        "$ a million records",
+    ]
     return Table("Clients that wait, default settings, beside Apache Kafka", columns)
 
 
@@ -28,6 +37,7 @@ def add_row(table: Table, place: Place, ours: Done, theirs: Done | None) -> dict
         *_pace(ours),
         *beside,
         "-" if ratio is None else f"{ratio:.2g}",
+        f"{costs['cpu_us_a_record']:,.2f}",
         *(f"{costs[name]:,}" for name in ("puts", "segments", "gets")),
         f"{puts_per_second:.1f}",
         f"{costs['dollars_an_hour']:.4f}",

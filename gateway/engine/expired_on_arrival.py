@@ -35,7 +35,7 @@ class ExpiredOnArrival:
             return
         if config.choice("message.timestamp.type") == "LogAppendTime":
             return
-        newest_ms = _ends_ms(batch)
+        newest_ms = batch.newest_ms
         if newest_ms is None or newest_ms >= now_ms - retention_ms:
             return
         self._metrics.expired_records.inc(sum(count for _, count in batch.counts))
@@ -48,14 +48,3 @@ class ExpiredOnArrival:
                 newest_ms,
                 retention_ms,
             )
-
-
-def _ends_ms(batch: Batch) -> int | None:
-    """Return the later of the first and the last record's timestamps, in milliseconds; None for no records."""
-    if batch.single is not None:
-        return batch.single.timestamp_ms
-    times = batch.stored.column("timestamp")
-    if not len(times):
-        return None
-    newest: int = max(times[0].value, times[-1].value) // 1000
-    return newest

@@ -28,6 +28,7 @@ from log_format.journal.object_tags import CommittedObject, TopicRuns
 from log_format.journal.offer import Offer, OfferedBatch, OfferedTopic
 from log_format.journal.state import JournalState
 from log_format.layout import segment_path
+from log_format.records.deferred import decode_deferred
 from log_format.records.document_schemas import SchemaRows
 from log_format.segments.run import Run
 from log_format.topic.append import Batch, columns_error, settings_error
@@ -159,6 +160,7 @@ class JournalAppend:
 
     def _judge(self, state: JournalState, now_ms: int, *, assume_order: bool) -> _Judgement:
         """Return the outcome of each batch at ``state``, given the batches before it."""
+        decode_deferred(batch.deferred for _, batch in self.routed)
         judging = BatchJudge(state, now_ms, notes=self._notes, assume_order=assume_order)
         outcomes: list[AppendOutcome] = []
         for index, (own, batch) in enumerate(self.routed):

@@ -26,14 +26,10 @@ from log_format.delta.change import Proposal
 from log_format.errors import ErrorCode, RequestRefused, TidelogError, TopicReplaced
 from log_format.ids import NewId
 from log_format.layout import segment_path
+from log_format.records.deferred import decode_deferred
 from log_format.records.left_out import readable
 from log_format.records.single import RecordAtOffset
-from log_format.records.typed_columns import (
-    NO_TYPED_COLUMNS,
-    TypeConflict,
-    TypedColumns,
-    record_schema,
-)
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, TypedColumns, record_schema
 from log_format.segments.segment import encode_segment
 from log_format.segments.single_record_encoding import ONE_RECORD_BYTES_MAX, encode_single_record
 from log_format.topic.append_outcome import AppendedRange, AppendOutcome, AppendResult, Duplicate
@@ -199,6 +195,7 @@ class Append:
         self, state: TopicState, next_offsets: Offsets, now_ms: int, *, assume_order: bool
     ) -> Sequence[_Verdict]:
         """Return a verdict on each batch at ``state``, assuming that the batches before it are appended as judged."""
+        decode_deferred(batch.deferred for batch in self.batches)
         check = SequenceCheck(
             state.producers, now_ms, state.config.integer("producer.id.expiration.ms"), assume_order=assume_order
         )
@@ -286,7 +283,9 @@ class Append:
 
 
 def settings_error(batch: Batch, state: TopicState) -> TidelogError | None:
-    """Return the error if the topic's settings refuse the batch, else None."""
+    """Return the error if its records or the topic's settings refuse the batch, else None. Deferred records are decoded."""
+    if batch.refusal is not None:
+        return batch.refusal
     is_beyond = bool(batch.counts) and batch.counts[-1][0] >= state.partition_count
     if is_beyond or batch.partition_count not in {None, state.partition_count}:
         # Other gateways may already send the same keys to other partitions, so the order of the records of a key would be lost.

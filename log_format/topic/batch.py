@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from log_format.errors import TidelogError
+from log_format.records.deferred import Decoded, DeferredRecords
 from log_format.records.document_schemas import DocumentSchemas, read_note
 from log_format.records.left_out import with_values
 from log_format.records.schema import BATCH_SCHEMA
@@ -36,9 +38,11 @@ class Batch:
 
     Args:
         topic_id: incarnation that the records were routed for.
-        records: ``BATCH_SCHEMA`` without null timestamps; or a single record with its timestamp.
-        partitions: each row's partition (int32, same length), or one partition for all rows. A single record needs the latter.
-        record_bytes_max: size of the largest record (key, value and headers).
+        records: ``BATCH_SCHEMA`` without null timestamps; or a single record with its timestamp; or records that the flush
+            decodes, and may refuse (``decode_deferred``).
+        partitions: each row's partition (int32, same length), or one partition for all rows. A single record needs the latter,
+            and so do deferred ones.
+        record_bytes_max: size of the largest record (key, value and headers); of deferred records 0, since they tell it.
         partition_count: the topic's partition count when partitions were chosen; None if the request named them.
         stamp: makes the batch idempotent. Only a stamped batch may be without records; it uses up its sequence all the same. A
             Kafka client's stamp belongs to records of a single partition.
@@ -55,15 +59,16 @@ class Batch:
     __slots__ = (
         "_nbytes",
         "_partitions",
+        "_record_bytes_max",
         "_records",
         "append_time_ms",
         "counts",
+        "deferred",
         "erasures",
         "expected_offset",
         "has_left_out",
         "original",
         "partition_count",
-        "record_bytes_max",
         "single",
         "stamp",
         "subjects",
@@ -76,7 +81,7 @@ class Batch:
         self,
         *,
         topic_id: str,
-        records: pa.Table | SingleRecord,
+        records: pa.Table | SingleRecord | DeferredRecords,
         partitions: Partitions | int,
         record_bytes_max: int,
         partition_count: int | None = None,
@@ -92,6 +97,7 @@ class Batch:
     ) -> None:
         self.topic_id = topic_id
         self.single: SingleRecord | None = None
+        self.deferred: DeferredRecords | None = None
         self._records: pa.Table | None = None
         self._partitions: Partitions | None = None
         self._nbytes: int | None = None
@@ -103,6 +109,12 @@ class Batch:
             assert append_time_ms is None
             self.single = records
             self.counts = ((partitions, 1),)
+        elif isinstance(records, DeferredRecords):
+            assert isinstance(partitions, int)
+            assert append_time_ms is None
+            assert typed is None
+            self.deferred = records
+            self.counts = ((partitions, records.count),)
         elif isinstance(partitions, int):
             assert records.num_rows
             self._records = records
@@ -113,7 +125,7 @@ class Batch:
             self._records, self._partitions = records, partitions
             self.counts = _counts(partitions)
         self.partition_count = partition_count
-        self.record_bytes_max = record_bytes_max
+        self._record_bytes_max = record_bytes_max
         self.stamp = stamp
         self.expected_offset = expected_offset
         self.transaction = transaction
@@ -129,10 +141,36 @@ class Batch:
     def stored(self) -> pa.Table:
         """Records as the topic's table has them besides the typed columns. The table of a single record is made at the first
         use."""
+        if self._records is None and self.deferred is not None:
+            assert isinstance(self.deferred.outcome, Decoded)
+            return self.deferred.outcome.table
         if self._records is None:
             assert self.single is not None
             self._records = records_to_table([self.single])
         return self._records
+
+    @property
+    def refusal(self) -> TidelogError | None:
+        """Why the records, which were deferred and are decoded now, can't be appended; None: they can."""
+        outcome = None if self.deferred is None else self.deferred.outcome
+        return outcome if isinstance(outcome, TidelogError) else None
+
+    @property
+    def record_bytes_max(self) -> int:
+        """Size of the largest record."""
+        outcome = None if self.deferred is None else self.deferred.outcome
+        return outcome.largest_bytes if isinstance(outcome, Decoded) else self._record_bytes_max
+
+    @property
+    def newest_ms(self) -> int | None:
+        """The later of the first and the last record's timestamps, in ms; None for no records. Of deferred records the largest
+        one that their sender tells."""
+        if self.single is not None:
+            return self.single.timestamp_ms
+        if self.deferred is not None:
+            return self.deferred.newest_ms
+        times = self.stored.column("timestamp")
+        return max(times[0].value, times[-1].value) // 1000 if len(times) else None
 
     @property
     def records(self) -> pa.Table:
@@ -167,7 +205,9 @@ class Batch:
 
     @property
     def nbytes(self) -> int:
-        """Size of the records as an Arrow table, in bytes; an estimate for a single record."""
+        """Size of the records as an Arrow table, in bytes; an estimate for a single record, and for deferred ones."""
+        if self.deferred is not None:
+            return self.deferred.nbytes
         if self._nbytes is None:
             plain = self.stored.nbytes if self.single is None else self.single.nbytes
             self._nbytes = plain + (0 if self.typed is None else self.typed.nbytes)

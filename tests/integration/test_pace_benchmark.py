@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-OF_PYTHON = ("http", "sdk", "librdkafka", "each-100-ms", "each-2-s")
+OF_PYTHON = ("commit-floor", "http", "sdk", "librdkafka", "each-100-ms", "each-2-s")
 OF_OTHERS = ("java", "perf-test", "debezium", "faststream", "registry")
 
 

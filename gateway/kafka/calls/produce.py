@@ -4,7 +4,8 @@
    committed.
 2. Each partition's batch is accepted or refused by itself. Batches of one topic, and of topics at one journal, share commits as
    HTTP's do.
-3. A batch is one of magic 2, as from every client since 2017. Its records are checked before any is submitted.
+3. A batch is one of magic 2, as from every client since 2017. Its head and checksum are checked before any batch is submitted,
+   and its records before that or by its flush (``deferred_batches``).
 4. The tail cache also keeps the producer's bytes of large batches, so that consumers at the tail get them without encoding.
 5. With acks=0 there is no answer. A batch that can't be taken closes the connection, as a broker does.
 
@@ -31,6 +32,7 @@ from gateway.kafka.calls.batch_origin import (
     staged_base_offset,
     staging_error,
 )
+from gateway.kafka.calls.deferred_batches import DeferredBatch, kept_bytes, may_be_deferred
 from gateway.kafka.calls.produce_answers import answer_fields, encode_single_answer
 from gateway.kafka.calls.produce_decoding import NO_READERS, ReadersBySubjects, decode_all
 from gateway.kafka.calls.produce_schemas import is_typed, judged_by_newer, with_readers
@@ -64,9 +66,6 @@ ORIGINAL_RECORDS_MIN: Final = 16
 ORIGINAL_BYTES_MIN: Final = 4 * 1024
 """Least records or decompressed bytes of a batch whose bytes are kept. Smaller batches are merged and encoded anew for a reader:
 one large batch costs a reader less than many small ones."""
-FRAME_SHARE_MIN: Final = 0.9
-"""Share of its frame above which a batch is kept as a view of the frame. A smaller batch is copied, since a view keeps the whole
-frame in memory."""
 _ACKS: Final = (-1, 0, 1)
 _TIMESTAMP: Final = BATCH_SCHEMA.get_field_index("timestamp")
 
@@ -83,7 +82,7 @@ async def produce(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
         pool = call.gateway.codec_pool
         decoded = await asyncio.get_running_loop().run_in_executor(pool, decode_all, call, admitted, readers)
     else:
-        decoded = decode_all(call, admitted)
+        decoded = decode_all(call, [_deferred(call, part, acks) for part in admitted])
     if has_schemas:
         decoded = await judged_by_newer(call, decoded, readers)
     del admitted
@@ -96,6 +95,16 @@ async def produce(call: KafkaCall, request: Any) -> Answer | PendingAnswer:
             raise CloseConnection("a batch with acks=0 can't be taken")
         return None
     return PendingAnswer(_answer_all(call, submitted))
+
+
+def _deferred(
+    call: KafkaCall, part: AdmittedBatch | PartitionAnswer, acks: int
+) -> AdmittedBatch | DecodedBatch | PartitionAnswer:
+    """Return the batch as one that its flush decodes, where that may be."""
+    if isinstance(part, PartitionAnswer) or not may_be_deferred(part, acks):
+        return part
+    records = DeferredBatch(part, call.arrived_at_ms, call.gateway.settings.request_bytes_max)
+    return DecodedBatch(part, records, largest_bytes=0, size_bytes=records.size_bytes, refused=None)
 
 
 def _is_large(parts: Sequence[AdmittedBatch | PartitionAnswer]) -> bool:
@@ -173,6 +182,7 @@ async def _submit(call: KafkaCall, part: DecodedBatch) -> SubmittedBatch | Stage
         return PartitionAnswer(requested, part.refused.error, part.refused)
     if admitted.state.config.choice("message.timestamp.type") == "LogAppendTime":
         append_time_ms = call.arrived_at_ms
+        assert not isinstance(records, DeferredBatch)
         records = _set_timestamps(records, append_time_ms)
     batch = Batch(
         topic_id=admitted.state.existing_id,
@@ -184,7 +194,8 @@ async def _submit(call: KafkaCall, part: DecodedBatch) -> SubmittedBatch | Stage
         typed=part.typed,
         subjects=UNTYPED if part.typed is None else admitted.state.config.subjects,
     )
-    size = batch.nbytes + len(batch.original or b"")
+    encoded = records.encoded if isinstance(records, DeferredBatch) else batch.original
+    size = batch.nbytes + len(encoded or b"")
     try:
         if origin.producer is not None:
             call.reservations.append(call.records_memory(size))
@@ -230,9 +241,7 @@ def _original_bytes(call: KafkaCall, part: DecodedBatch) -> bytes | memoryview |
     memory = call.gateway.request_memory
     if memory.used_bytes > memory.bytes_max * ORIGINALS_MEMORY_SHARE:
         return None
-    frame = batch.obj
-    assert isinstance(frame, bytearray | bytes)
-    return batch if len(batch) > len(frame) * FRAME_SHARE_MIN else bytes(batch)
+    return part.records.encoded if isinstance(part.records, DeferredBatch) else kept_bytes(batch)
 
 
 async def _answer_all(call: KafkaCall, parts: Sequence[SubmittedBatch | StagedBatch | PartitionAnswer]) -> Answer:
@@ -273,6 +282,9 @@ async def _wait_for_commit(part: SubmittedBatch) -> PartitionAnswer:
     try:
         found = await part.open_topic.appending.await_acknowledgement(part.pending)
     except TidelogError as error:
+        records = part.pending.batch.deferred
+        if isinstance(records, DeferredBatch) and records.refused is not None and records.outcome is error:
+            return PartitionAnswer(part.partition, records.refused.error, records.refused)
         return _refuse(part.partition, error)
     (appended,) = found.offset_ranges if isinstance(found, Duplicate) else found
     state = part.open_topic.log.state  # its own: a journal moves no log start

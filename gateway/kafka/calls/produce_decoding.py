@@ -23,6 +23,7 @@ from gateway.kafka.wire.decoding import UnknownCodec, decode, decode_together
 from gateway.kafka.wire.few_records import RECORDS_MAX as FEW_RECORDS
 from gateway.kafka.wire.reading import Malformed
 from gateway.typed_topics.typed_records import too_wide
+from log_format.records.deferred import DeferredRecords
 from log_format.records.single import SingleRecord, records_to_table
 from log_format.records.size import SMALL_TABLE_RECORDS, all_record_bytes, largest_record_bytes, record_bytes
 from log_format.schemas.columns.codec import Misfit, RecordReaders
@@ -33,18 +34,20 @@ NO_READERS: Final[ReadersBySubjects] = MappingProxyType({})
 
 
 def decode_all(
-    call: KafkaCall, parts: Sequence[AdmittedBatch | PartitionAnswer], readers: ReadersBySubjects = NO_READERS
+    call: KafkaCall,
+    parts: Sequence[AdmittedBatch | DecodedBatch | PartitionAnswer],
+    readers: ReadersBySubjects = NO_READERS,
 ) -> list[DecodedBatch | PartitionAnswer]:
     """Decode the batches, each refused by itself. Takes long for many records, or compressed ones: then run it in a thread.
 
     All batches of a request take at most ``request_bytes_max`` of memory, decompressed. ``readers``: readers of the schemas of
-    their topics.
+    their topics. A batch that goes on without being decoded here is returned as it is.
     """
     left = call.gateway.settings.request_bytes_max
     together = _decode_by_topic(call, parts, left)
     found: list[DecodedBatch | PartitionAnswer] = []
     for part in parts:
-        if isinstance(part, PartitionAnswer):
+        if not isinstance(part, AdmittedBatch):
             found.append(part)
             continue
         try:
@@ -114,6 +117,7 @@ def _fitting(
 
 
 def _table(part: DecodedBatch) -> pa.Table:
+    assert not isinstance(part.records, DeferredRecords)
     return records_to_table([part.records]) if isinstance(part.records, SingleRecord) else part.records
 
 
@@ -126,7 +130,7 @@ def _refuse_misfits(part: DecodedBatch, misfits: Sequence[Misfit]) -> RefusedRec
 
 
 def _decode_by_topic(
-    call: KafkaCall, parts: Sequence[AdmittedBatch | PartitionAnswer], bytes_max: int
+    call: KafkaCall, parts: Sequence[AdmittedBatch | DecodedBatch | PartitionAnswer], bytes_max: int
 ) -> dict[AdmittedBatch, DecodedBatch]:
     """Decode together what can be. Only batches of one topic, since they share memory until its flush.
 

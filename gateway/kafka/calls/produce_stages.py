@@ -19,6 +19,7 @@ from gateway.kafka.calls.batch_origin import NO_OFFSET, BatchOrigin
 from gateway.kafka.calls.refused_records import RefusedRecords
 from gateway.kafka.wire.batch_head import BatchHead
 from gateway.transactions.kafka_transactions import TransactionalProducer
+from log_format.records.deferred import DeferredRecords
 from log_format.records.single import SingleRecord
 from log_format.schemas.columns.codec import Misfit
 from log_format.topic.append import Batch
@@ -54,10 +55,11 @@ class AdmittedBatch:
 
 @dataclass(frozen=True, slots=True)
 class DecodedBatch:
-    """A batch with its records. Sizes are those of keys, values and headers."""
+    """A batch with its records, which may be decoded by its flush. Sizes are those of keys, values and headers; the$
+    deferred records is 0."""
 
     admitted: AdmittedBatch
-    records: pa.Table | SingleRecord
+    records: pa.Table | SingleRecord | DeferredRecords
     largest_bytes: int
     size_bytes: int
     refused: RefusedRecords | None

@@ -243,14 +243,15 @@ _FIELDS = {
     field=st.sampled_from(sorted(_FIELDS)),
     value=st.one_of(st.integers(-3, 12), st.sampled_from([2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**20])),
     codec=st.sampled_from([0, 1]),
+    count=st.sampled_from([3, 20]),
     is_summed=st.booleans(),
     extra=st.binary(max_size=20),
 )
 def test_a_batch_that_lies_is_refused_or_stored_as_it_says(
-    gateway: KafkaGateway, field: str, value: int, codec: int, is_summed: bool, extra: bytes
+    gateway: KafkaGateway, field: str, value: int, codec: int, count: int, is_summed: bool, extra: bytes
 ) -> None:
     """Lengths, counts, checksums, codecs, times: with a right checksum over the lie, or the old one."""
-    batch = bytearray(_batch(codec=codec) + extra)
+    batch = bytearray(_batch(codec=codec, count=count) + extra)
     at, kind = _FIELDS[field]
     size = struct.calcsize(kind)
     batch[at : at + size] = (value % 2 ** (8 * size)).to_bytes(size, "big")
