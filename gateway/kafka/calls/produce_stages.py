@@ -55,8 +55,8 @@ class AdmittedBatch:
 
 @dataclass(frozen=True, slots=True)
 class DecodedBatch:
-    """A batch with its records, which may be decoded by its flush. Sizes are those of keys, values and headers; the$
-    deferred records is 0."""
+    """A batch with its records, which may be decoded by its flush. Sizes are those of keys, values and headers;
+    ``largest_bytes`` is 0 for records that the flush decodes."""
 
     admitted: AdmittedBatch
     records: pa.Table | SingleRecord | DeferredRecords
