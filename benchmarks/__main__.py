@@ -37,6 +37,7 @@ BENCHMARKS: Final = {
     "requests": ("gateways.requests",),
     "workers": ("gateways.workers",),
     "zones": ("gateways.zones",),
+    "iceberg": ("gateways.iceberg",),
     "groups": ("groups.groups", "groups.swarm"),
     "swarm": ("groups.swarm",),
     "queues": ("queues.queues",),

@@ -29,6 +29,7 @@ from log_format.topic.segment_tags import add_segment
 from log_format.topic.state import TopicState
 
 SEGMENTS: Final = {"directory": 100_000, "minio": 10_000, "minio-slow": 2_000}
+SOURCE: Final = "source"
 TURNS: Final = 3
 SEGMENT_BYTES: Final = 1_000
 _TOGETHER: Final = 10_000
@@ -40,12 +41,12 @@ def measure(options: Options) -> Iterator[Table]:
     for place in each(options.store):
         with place.reached():
             count = SEGMENTS[place.name]
-            _fill(place, count)
+            fill(place, count)
             store = open_store(place.uri)
             times = []
             for turn in range(TURNS):
                 began, cpu = time.perf_counter(), time.process_time()
-                cloned = clone_topic(store, "source", f"clone-{turn}", SystemClock(), new_id, config={})
+                cloned = clone_topic(store, SOURCE, f"clone-{turn}", SystemClock(), new_id, config={})
                 times.append(time.perf_counter() - began)
                 used = time.process_time() - cpu
                 assert cloned.file_count == count
@@ -68,10 +69,10 @@ class _Flush:
         return Proposal(operation="WRITE", actions=[*adds, end], result=None)
 
 
-def _fill(place: Store, count: int) -> None:
-    """Write the topic ``source`` with so many segments, under a checkpoint."""
+def fill(place: Store, count: int) -> None:
+    """Write the topic ``SOURCE`` with so many segments, under a checkpoint."""
     store = open_store(place.uri, fsync=False)
-    topic = WrittenTopic(store, "source", partitions=1, config={"retention.ms": -1})
+    topic = WrittenTopic(store, SOURCE, partitions=1, config={"retention.ms": -1})
     for first in range(0, count, _TOGETHER):
         made = [_segment(offset) for offset in range(first, min(first + _TOGETHER, count))]
         with ThreadPoolExecutor(16) as threads:
@@ -81,7 +82,7 @@ def _fill(place: Store, count: int) -> None:
                 pass
         topic.alter(_Flush(made))
     os.sync()  # a topic's files are on the disk
-    checkpoint.write_checkpoint(store, "source", topic.log.refresh().version, time.time_ns() // 1_000_000)
+    checkpoint.write_checkpoint(store, SOURCE, topic.log.refresh().version, time.time_ns() // 1_000_000)
 
 
 def _segment(offset: int) -> tuple[SegmentRef, Run]:

@@ -36,7 +36,7 @@ from gateway.iceberg.tables import AS_OF, TABLE, topic_asked
 from gateway.iceberg_problem import PLAN_TASKS
 from gateway.problem import refused
 from gateway.routes.administration import note_denials
-from log_format.checkpoints.table_files import files_at
+from log_format.checkpoints.table_files import with_files_of
 from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreUnavailable
 from log_format.iceberg.schema import table_schema
 from log_format.layout import topic_root
@@ -121,9 +121,8 @@ async def _scanned(request: Request, state: TopicState, page: Page) -> dict[str,
     root_uri = f"{root_for(request)}/{topic_root(state.topic)}"
 
     def run(store: ObjectStore) -> dict[str, Any]:
-        schema = table_schema(state.columns)
-        files = files_at(store, state, page.version, now_ms)
-        found = list(scan_of(files, schema, page.request, root_uri).tasks(page))
+        scan = scan_of(table_schema(state.columns), page.request, root_uri)
+        found = with_files_of(lambda files: list(scan.tasks(files, page)), store, state, page.version, now_ms)
         return {"file-scan-tasks": found}
 
     count = state.manifest.segment_count() + state.archive.segment_count

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -25,11 +25,12 @@ from gateway.delta_sharing.predicates import FileFacts, columns_of, member_at
 from gateway.iceberg.filters import Filter, Names, filter_of
 from gateway.problem import refused
 from log_format import layout
-from log_format.checkpoints.table_files import TableFiles
 from log_format.delta.actions import plain_path
+from log_format.delta.table_schema import schema_string
 from log_format.errors import CorruptData
 from log_format.iceberg.data_file import SORT_ORDER_ID
 from log_format.iceberg.schema import Path, TableSchema
+from log_format.records.typed_columns import record_schema
 
 FILES_IN_PAGE: Final = 1_000
 """Files of a page, on average, if the filter leaves out none: some 400 KB of text."""
@@ -128,9 +129,8 @@ def page_of(token: str) -> Page | None:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A scan of a table at a version."""
+    """A scan of a table."""
 
-    files: TableFiles
     schema: TableSchema
     root_uri: str
     """URI of the table, ending with a slash."""
@@ -138,9 +138,12 @@ class Scan:
     shown: tuple[Path, ...]
     """Columns whose statistics are told with each file."""
 
-    def tasks(self, page: Page) -> Iterator[dict[str, Any]]:
-        """Yield the files of a page in which rows may count (``FileScanTask``). Raises ``CorruptData``, ``StoreUnavailable``."""
-        for adds in self.files.adds():
+    def tasks(self, files: Iterable[pa.StructArray], page: Page) -> Iterator[dict[str, Any]]:
+        """Yield the files of a page in which rows may count (``FileScanTask``). ``files``: all of the table (``adds_of``).
+
+        Raises ``CorruptData``, and what ``files`` raises.
+        """
+        for adds in files:
             of_page = adds if page.count == 1 else adds.filter(_mask(adds.field("path"), page))
             columns = (of_page.field(name).to_pylist() for name in ("path", "size", "stats"))
             for path, size_bytes, stats in zip(*columns, strict=True):
@@ -192,16 +195,15 @@ class Scan:
         }
 
 
-def scan_of(files: TableFiles, schema: TableSchema, request: ScanRequest, root_uri: str) -> Scan:
+def scan_of(schema: TableSchema, request: ScanRequest, root_uri: str) -> Scan:
     """Return the scan that a request asks for. Raise ``RequestRefused`` for unknown columns and malformed filters."""
     ids = {number: ".".join(path) for path, number in schema.ids.items()}
-    columns = columns_of(files.metadata["schemaString"], ())
+    columns = columns_of(schema_string(record_schema(schema.columns)), ())
     names = Names(ids, columns, is_case_sensitive=request.case_sensitive)
     for name in request.select or ():
         names.resolved(name, "/select")
     wanted = {names.resolved(name, "/stats-fields") for name in request.stats_fields or ()}
     return Scan(
-        files=files,
         schema=schema,
         root_uri=root_uri,
         filter=None if request.filter is None else filter_of(request.filter, names),

@@ -8,10 +8,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +26,8 @@ from log_format.delta.log_retention import ListedLog
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
 from log_format.store import ObjectStore
 from log_format.topic.state import TopicState
+
+MadeT = TypeVar("MadeT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +44,30 @@ class TableFiles:
 
     def adds(self) -> Iterator[pa.StructArray]:
         """Yield every file as its action (``checkpoint_schema.ADD``), in pieces. Raises ``CorruptData``, ``StoreUnavailable``."""
-        for rows in chain(self.found.rows(), self.found.archived()):
-            if len(adds := select_actions(rows, "add")):
-                yield adds
+        return adds_of(self.found)
+
+
+def adds_of(found: AdvancedCheckpoint) -> Iterator[pa.StructArray]:
+    """Yield every file of a log as its action (``ADD``), in pieces. Raises ``CorruptData``, ``StoreUnavailable``."""
+    for rows in chain(found.rows(), found.archived()):
+        if len(adds := select_actions(rows, "add")):
+            yield adds
+
+
+def with_files_of(
+    make: Callable[[Iterator[pa.StructArray]], MadeT], store: ObjectStore, state: TopicState, version: int, now_ms: int
+) -> MadeT:
+    """Return the result of ``make`` for a table's files at a version (``adds_of``): those of the newest are read once, not twice.
+
+    Arguments and errors as in ``files_at``. ``make`` may be called again where a checkpoint is damaged.
+    """
+    if state.exists and version == state.version:
+        root = layout.topic_root(state.topic)
+        hint = read_hinted_version(store, root)
+        made = with_log_at(lambda found: make(adds_of(found)), store, root, version, now_ms, hint=hint)
+        if made is not None:
+            return made
+    return make(files_at(store, state, version, now_ms).adds())
 
 
 def files_at(store: ObjectStore, state: TopicState, version: int, now_ms: int, *, are_read: bool = True) -> TableFiles:

@@ -3,53 +3,37 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import msgspec
 import pyarrow as pa
 import pytest
 
 from gateway.iceberg.plans import FILES_IN_PAGE, Page, Scan, ScanRequest, page_of, pages_of, token_of, tokens_with
-from log_format.checkpoints.table_files import TableFiles
 from log_format.iceberg.schema import table_schema
 from log_format.records.typed_columns import TypedColumns
 
 FILE_COUNT = 60
 
 
-class ShuffledFiles(TableFiles):
-    """A table whose files come in another order each time."""
-
-    def adds(self):  # type: ignore[no-untyped-def]
-        """Yield the files in two pieces."""
-        rows = [
-            {"path": f"segments/{number}.parquet", "size": number, "stats": '{"numRecords":1}'}
-            for number in range(FILE_COUNT)
-        ]
-        random.shuffle(rows)
-        yield from (pa.array(rows[:20]), pa.array(rows[20:]))
-
-
-def scan() -> Scan:
-    """A scan of all files."""
-    files = ShuffledFiles(
-        topic="t",
-        version=1,
-        protocol={},
-        metadata={},
-        file_count=FILE_COUNT,
-        size_bytes=0,
-        found=None,  # type: ignore[arg-type]
-    )
-    return Scan(files, table_schema(TypedColumns()), "file:///t/", None, ())
+def shuffled() -> Iterator[pa.Array]:
+    """A table's files in two pieces, in another order each time."""
+    rows = [
+        {"path": f"segments/{number}.parquet", "size": number, "stats": '{"numRecords":1}'}
+        for number in range(FILE_COUNT)
+    ]
+    random.shuffle(rows)
+    yield from (pa.array(rows[:20]), pa.array(rows[20:]))
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_pages_have_each_file_once(count: int) -> None:
     """The order of files is another one at each page, as after a checkpoint."""
+    scan = Scan(table_schema(TypedColumns()), "file:///t/", None, ())
     found = [
         task["data-file"]["file-path"]
         for number in range(count)
-        for task in scan().tasks(Page("id", 1, number, count, ScanRequest()))
+        for task in scan.tasks(shuffled(), Page("id", 1, number, count, ScanRequest()))
     ]
     assert sorted(found) == sorted(f"file:///t/segments/{number}.parquet" for number in range(FILE_COUNT))
 
