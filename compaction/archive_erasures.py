@@ -40,9 +40,10 @@ Erase = Callable[[Sequence[LiveSegment], int], Erased]
 
 
 class ArchiveErasures:
-    """The archive of one topic in one round, for the same requests."""
+    """The archive of one topic in one round, for the same requests. ``has_stats``: whether ``Erase`` needs statistics."""
 
-    def __init__(self, store: ObjectStore, topic: str) -> None:
+    def __init__(self, store: ObjectStore, topic: str, *, has_stats: bool = False) -> None:
+        self._has_stats = has_stats
         self._store = store
         self._topic = topic
         self._clean = PathSet()
@@ -83,7 +84,7 @@ class ArchiveErasures:
         return at if is_whole else None
 
     def _new(self, piece: pa.Table) -> list[LiveSegment]:
-        live = live_segments(piece)
+        live = live_segments(piece, has_stats=self._has_stats)
         known = self._clean.contains([one.segment.path for one in live])
         return [one for one, is_known in zip(live, known.tolist(), strict=True) if not is_known]
 

@@ -40,6 +40,7 @@ from log_format.ids import NewId
 from log_format.inspection.erased import erased_in
 from log_format.scheduled.calendar import Calendar
 from log_format.scheduled.erasing import erase_delayed
+from log_format.schemas.columns.subject_readers import judge_by
 from log_format.store import ObjectInfo, ObjectStore
 from log_format.topic.archiving import RewriteArchived
 from log_format.topic.erasure_changes import EraseSegments, FinishErasures, ForgetErasures
@@ -130,7 +131,7 @@ class ErasureUpkeep:
         left_by_ms = max((_left_by_ms(one) for one in past), default=0)
         if not past or not pinned:
             return pinned
-        erased = {path for path in pinned if removed_ms.get(path, 0) < left_by_ms and self._holds(path, past)}
+        erased = {path for path in pinned if removed_ms.get(path, 0) < left_by_ms and self._holds(path, past, state)}
         for path in sorted(erased):
             self._report.event("unpin file", topic=self._topic, file=path, why="it has what a request erased")
         return pinned - erased
@@ -181,7 +182,8 @@ class ErasureUpkeep:
     def _carry_out(self, wanted: Sequence[Erasure], look: Look, totals: Totals) -> None:
         secret = load_cluster(self._store, self._new_id).producer_key
         clean: set[str] = set()
-        archive, reads = ArchiveErasures(self._store, self._topic), Reads()
+        has_stats = any(one.where is not None for one in wanted)
+        archive, reads = ArchiveErasures(self._store, self._topic, has_stats=has_stats), Reads()
         filtered = FilteredSegments(self._store, self._topic, wanted, secret, at_once=self._reads_at_once)
         names = [one.erasure_id for one in wanted]
         for _ in range(PASSES_MAX):
@@ -198,7 +200,7 @@ class ErasureUpkeep:
                     self._put_checkpoint(state)
             left = [
                 live
-                for live in live_segments(reconciled)
+                for live in live_segments(reconciled, has_stats=has_stats)
                 if live.segment.path not in clean
                 and any(one.concerns(run.partition, run.base_offset) for one in wanted for run in live.runs)
             ]
@@ -218,7 +220,7 @@ class ErasureUpkeep:
         the log."""
         started_ms = self._clock.monotonic_ms()
         is_archived = archive_version is not None
-        suspects = round_.filtered.suspects(some, round_.reads)
+        suspects = round_.filtered.suspects(some, round_.reads, round_.state.columns)
         tasks = [self._task(number, one, round_, is_archived=is_archived) for number, one in enumerate(suspects)]
         results = list(self._workers.rewrite(tasks)) if tasks else []
         clean = {one.segment.path for one in some}
@@ -256,6 +258,7 @@ class ErasureUpkeep:
             log_starts={} if keeps_all else {partition: state.log_start(partition) for partition in partitions},
             compression=state.config.choice("compression.type"),
             columns=state.columns,
+            judged_by=state.config.subjects,
             now_ms=self._clock.now_ms(),
             erasures=tuple(round_.wanted),
             secret=round_.secret,
@@ -328,12 +331,13 @@ class ErasureUpkeep:
         """Return whether no rewrite that read the old records before the request's end may still be uploading them."""
         return self._clock.now_ms() > _left_by_ms(erasure) + limits.SEGMENT_AGE_MAX_MS
 
-    def _holds(self, path: str, erasures: Sequence[Erasure]) -> bool:
+    def _holds(self, path: str, erasures: Sequence[Erasure], state: TopicState) -> bool:
         """Return whether the file has anything of what these requests erased; no, if it is gone."""
         new = [one for one in erasures if (path, one.erasure_id) not in self._looked_through]
         if new:
             secret = load_cluster(self._store, self._new_id).producer_key
-            found = erased_in(self._store, f"{layout.topic_root(self._topic)}{path}", new, secret)
+            judge = judge_by(self._store, state.config.subjects)
+            found = erased_in(self._store, f"{layout.topic_root(self._topic)}{path}", new, secret, judge)
             self._looked_through |= {(path, one.erasure_id): one.erasure_id in found for one in new}
         return any(self._looked_through[path, one.erasure_id] for one in erasures)
 

@@ -1,7 +1,9 @@
-"""Which segments may have what is to be erased, by their filters on keys: most are not read any further.
+"""Which segments may have what is to be erased, by filters on keys and statistics of columns: most are not read any further.
 
-Filters are read by several threads, each in one request with its segment's footer. Segments without filters (those of flushes, of
-earlier releases, of an old pyarrow) may have anything, and so may all segments when a request does not name keys only.
+1. Filters are read by several threads, each in one request with its segment's footer. Segments without filters (those of flushes,
+   of earlier releases, of an old pyarrow) may have anything, and so may all segments when a request names headers, too.
+2. Statistics of typed columns are in the log, so what they rule out for a condition costs no request. They rule out nothing in a
+   segment with records that no schema has judged.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from typing import Final, NamedTuple
 
 from log_format.errors import CorruptData, ObjectMissing
 from log_format.layout import topic_root
+from log_format.records.erasing import reveal_condition
+from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns
 from log_format.segments.footer import missing_text
 from log_format.segments.key_filters import as_hashes, read_filters
 from log_format.store import ObjectStore
@@ -38,6 +42,8 @@ class Reads:
     row_group_bytes: int = 0
     whole: int = 0
     whole_bytes: int = 0
+    none: int = 0
+    """Segments of which nothing was read, since their statistics rule out all conditions."""
 
     def whole_segment(self, size_bytes: int) -> None:
         """Count a segment that was read as a whole."""
@@ -46,7 +52,7 @@ class Reads:
 
     def as_dict(self) -> dict[str, int]:
         """Return the counts by name, as a report has them."""
-        names = ("filtered", "filter_bytes", "row_groups", "row_group_bytes", "whole", "whole_bytes")
+        names = ("filtered", "filter_bytes", "row_groups", "row_group_bytes", "whole", "whole_bytes", "none")
         return {f"read_{name}": getattr(self, name) for name in names}
 
 
@@ -58,23 +64,44 @@ class Suspect(NamedTuple):
 
 
 class FilteredSegments:
-    """The filters of one topic's segments, for the same requests. ``at_once``: number of filters read in parallel, at least 1;
-    with 1 no thread is started."""
+    """The filters and statistics of one topic's segments, for the same requests. ``at_once``: number of filters read in
+    parallel, at least 1; with 1 no thread is started."""
 
     def __init__(
-        self, store: ObjectStore, topic: str, wanted: Sequence[Erasure], secret: bytes, *, at_once: int = READS_AT_ONCE
+        self,
+        store: ObjectStore,
+        topic: str,
+        wanted: Sequence[Erasure],
+        secret: bytes,
+        *,
+        at_once: int = READS_AT_ONCE,
     ) -> None:
         self._store = store
         self._at_once = at_once
         self._topic = topic
-        hashes = [(one, one.key_hashes(secret)) for one in wanted]
-        self._wanted = [(one, as_hashes(each)) for one, each in hashes if each is not None]
-        self._filters_apply = len(self._wanted) == len(wanted)
+        self._conditions = [(one, reveal_condition(secret, one.where)) for one in wanted if one.where is not None]
+        named = [(one, one.key_hashes(secret)) for one in wanted if one.wanted]
+        self._wanted = [(one, as_hashes(each)) for one, each in named if each is not None]
+        self._filters_apply = len(self._wanted) == len(named)
 
-    def suspects(self, segments: Sequence[LiveSegment], reads: Reads) -> list[Suspect]:
-        """Return those of the segments that may have something to erase. Raises ``CorruptData``, ``StoreUnavailable``."""
-        asked = [one for one in segments if self._filters_apply and one.filters is not None]
-        found = [Suspect(one, None) for one in segments if not self._filters_apply or one.filters is None]
+    def suspects(
+        self, segments: Sequence[LiveSegment], reads: Reads, columns: TypedColumns = NO_TYPED_COLUMNS
+    ) -> list[Suspect]:
+        """Return those of the segments that may have something to erase.
+
+        ``columns``: the table's typed columns. Raises ``CorruptData``, ``StoreUnavailable``.
+        """
+        asked: list[LiveSegment] = []
+        found: list[Suspect] = []
+        for one in segments:
+            if self._may_hold(one, columns):
+                found.append(Suspect(one, None))
+            elif self._filters_apply and not self._wanted:
+                reads.none += 1
+            elif self._filters_apply and one.filters is not None:
+                asked.append(one)
+            else:
+                found.append(Suspect(one, None))
         if not asked:
             return found
         largest = max(one.segment.size_bytes - one.filters.start for one in asked if one.filters is not None)
@@ -90,6 +117,14 @@ class FilteredSegments:
                 reads.row_groups += len(look.row_groups or ())
                 reads.row_group_bytes += look.size_bytes
         return found
+
+    def _may_hold(self, live: LiveSegment, columns: TypedColumns) -> bool:
+        """Return whether a condition may hold for a record of the segment that its request is about."""
+        return any(
+            any(erasure.concerns(run.partition, run.base_offset) for run in live.runs)
+            and (not condition.columns <= {*live.typed} or condition.may_match(live.stats, columns))
+            for erasure, condition in self._conditions
+        )
 
     def _look(self, live: LiveSegment) -> _Look:
         assert live.filters is not None

@@ -25,11 +25,12 @@ from log_format.ids import NewId, random_id
 from log_format.layout import compacted_path, topic_root
 from log_format.records.left_out import are_tombstones
 from log_format.records.typed_columns import DATA, KEY_DATA, NO_TYPED_COLUMNS, TypedColumns
+from log_format.schemas.columns.subject_readers import judge_by
 from log_format.segments.laid_out import LaidOutWriter
 from log_format.segments.writer import SegmentWriter
 from log_format.store import ObjectStore
 from log_format.topic.config import UNTYPED, Subjects
-from log_format.topic.erasures import Erasure, erase_records
+from log_format.topic.erasures import Erasure, Judge, erase_records
 from log_format.topic.live_segments import LiveSegment
 from log_format.topic.rewrite import NewSegment
 from log_format.topic.segment_tags import Rewritten
@@ -61,6 +62,8 @@ class RewriteTask:
     """Subjects by whose schemas records without typed columns are judged; ``UNTYPED``: they stay without."""
     erasures: tuple[Erasure, ...] = ()
     """Requests to carry out, only with ``RewriteReason.ERASE``."""
+    judged_by: Subjects = UNTYPED
+    """Subjects by whose schemas conditions of requests judge records without typed columns, which they don't get."""
     secret: bytes = field(default=b"", repr=False)
     """The cluster's key, by which they name keys."""
     row_groups: tuple[int, ...] | None = None
@@ -115,12 +118,13 @@ def rewrite(
     tombstones: dict[int, int] = {}
     kept_count = 0
     erased: Counter[str] = Counter()
+    judge = _judge(store, task)
     for source, tombstones_go in zip(task.sources, task.tombstones_go or [False] * len(task.sources), strict=True):
         for table in _scan(store, task, source):
             records = table if newest is None else _drop_older_records(table, newest, tombstones_go=tombstones_go)
             kept_count += records.num_rows
             if task.erasures:
-                done = erase_records(records, task.erasures, task.secret)
+                done = erase_records(records, task.erasures, task.secret, judge)
                 records = done.records
                 erased.update(done.counts)
             if readers is not None:
@@ -141,11 +145,16 @@ def rewrite(
 
 def _has_any(store: ObjectStore, task: RewriteTask) -> bool:
     """Return whether the sources have anything of what is to be erased, also in records below a log start."""
+    judge = _judge(store, task)
     return any(
-        erase_records(table, task.erasures, task.secret).counts
+        erase_records(table, task.erasures, task.secret, judge).counts
         for source in task.sources
         for table in scan_file(store, task.topic, source, row_groups=task.row_groups)
     )
+
+
+def _judge(store: ObjectStore, task: RewriteTask) -> Judge | None:
+    return judge_by(store, task.judged_by) if any(one.where is not None for one in task.erasures) else None
 
 
 def read_keys(store: ObjectStore, task: RewriteTask) -> Iterator[pa.Table]:

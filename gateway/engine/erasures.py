@@ -13,7 +13,9 @@ from gateway.engine.pool import Pool
 from gateway.engine.producer_ids import ProducerIds
 from log_format.checkpoints.erasure_notes import note_request, read_notes
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable, TidelogError
-from log_format.records.erasing import Matcher, digest_of
+from log_format.records.condition import Condition
+from log_format.records.condition_syntax import ConditionError
+from log_format.records.erasing import Matcher, digest_of, hide_condition
 from log_format.store import ObjectStore
 from log_format.topic.erasure_changes import RequestErasure
 from log_format.topic.erasures import Erasure, hide_hash, note_key
@@ -53,8 +55,9 @@ class Erasures:
         before_ms: int | None,
         *,
         within: tuple[str, bytes] | None = None,
+        where: Condition | None = None,
     ) -> ShownErasure:
-        """Record a request about all records that the topic has now; return it.
+        """Record a request about records that the topic has now; return it.
 
         Args:
             name: the topic.
@@ -62,12 +65,16 @@ class Erasures:
             headers: names and values: records with any of these headers are meant.
             before_ms: only records with earlier timestamps; None: all.
             within: name and value of a header that the records have, too; None: any records.
+            where: condition on typed columns: records for which it holds are meant, too; None: no more than those.
 
-        Raises ``UnknownTopic``, ``RequestRefused`` for no or too many keys, ``BackOff``, ``OutcomeUnknown``, and what
+        Raises ``UnknownTopic``, ``RequestRefused`` for no or too many keys and for a condition on columns that the table lacks,
+        ``BackOff``, ``OutcomeUnknown``, and what
         ``OpenTopic.commit`` raises.
         """
         topic = await self._topics.fresh(name, self._access.clock.monotonic_ms(), always=True)
         state = topic.require_state()
+        if where is not None:
+            _check(name, where, state)
         secret = await self._ids.cluster_key()
         wanted = [Matcher(digest_of(secret, key)) for key in keys]
         wanted += [Matcher(digest_of(secret, value, header), header) for header, value in headers]
@@ -79,6 +86,7 @@ class Erasures:
             wanted=tuple(dict.fromkeys(wanted)),
             before_ms=before_ms,
             hidden_hashes=tuple(hide_hash(secret, key) for key in hashed),
+            where=None if where is None else hide_condition(secret, where),
             within=None if within is None else Matcher(digest_of(secret, within[1], within[0]), within[0]),
             keep="key" if state.config.choice("erase.keep") == "key" else "nothing",
         )
@@ -144,6 +152,13 @@ class Erasures:
                 "backups are erased. Ask again.",
                 topic=name,
             ) from problem
+
+
+def _check(name: str, where: Condition, state: TopicState) -> None:
+    try:
+        where.check(state.columns)
+    except ConditionError as problem:
+        raise RequestRefused(f"Nothing of topic {name!r} is erased. {problem}", topic=name) from problem
 
 
 def _shown(state: TopicState, erasure: Erasure) -> ShownErasure:

@@ -19,6 +19,8 @@ from gateway.problem import refused
 from gateway.routes.erased_letters import ErasedLetters, erase_letters
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode, RequestRefused
+from log_format.records.condition import Condition, parse_condition
+from log_format.records.condition_syntax import CHARACTERS_MAX, ConditionError
 from log_format.topic.erasure_changes import ERASURE_KEYS_MAX
 
 router = APIRouter(route_class=TypedRoute, tags=["erasures"])
@@ -27,6 +29,10 @@ _NOT_REACHED: Final = (
     "records appended after the request, also those of a transaction that was open, or of an upload that was not committed",
     "dead letters in topics that no present queue names, or where this caller may not delete",
     "copies outside this store: backups, mirrors, what readers have kept",
+)
+
+_NOT_REACHED_BY_COLUMNS: Final = (
+    "by the condition: delayed records that wait, and dead letters; they have no columns, so name them by key or header"
 )
 
 ErasurePath = Annotated[str, Path(description="The request's id", examples=["e019aa7d9b400-0f1d2c3b"])]
@@ -42,24 +48,27 @@ class ErasedHeader(fields.Body):
 
 
 class NewErasure(fields.Body, example={"keys": ["user-7"]}):
-    """The records that are meant: those with any of the keys or headers. `before`: only those with earlier timestamps."""
+    """The records that are meant: those with any of the keys or headers, and those for whose typed columns the condition `where`
+    holds, such as `data.customer = 7 and data.country in ('DE', 'FR')`. `before`: only those with earlier timestamps."""
 
     keys: _Texts = Field(default_factory=list)
     keys_base64: _Texts = Field(default_factory=list)
     headers: Annotated[list[ErasedHeader], Field(max_length=ERASURE_KEYS_MAX)] = Field(default_factory=list)
+    where: Annotated[str | None, fields.NotNull(), Field(max_length=CHARACTERS_MAX)] = None
     before: Annotated[fields.Timestamp | None, fields.NotNull()] = None
 
 
 class ErasureAnswer(TypedDict):
     """A request to erase. `status`: `requested`; `rewritten`: the table has nothing of it from `version` on; `gone`: no object in
-    the store has. `records`, `bytes`: records erased and stored bytes of the segments rewritten, so far. `files_until`: how
-    long older files stay at most, except those that a failed write left."""
+    the store has. `where`: whether it has a condition on columns. `records`, `bytes`: records erased and stored bytes of the
+    segments rewritten, so far. `files_until`: how long older files stay at most, except those that a failed write left."""
 
     erasure_id: str
     status: Literal["requested", "rewritten", "gone"]
     requested_at: fields.Timestamp
     keys: fields.Count
     headers: fields.Count
+    where: bool
     before: fields.Timestamp | None
     keep: Literal["key", "nothing"]
     records: fields.Count
@@ -101,13 +110,17 @@ async def erase_records(request: Request, topic: fields.TopicPath, wanted: NewEr
     for index, (name, _) in enumerate(headers):
         _bytes(name, f"/headers/{index}/key")
     erasures = engine_of(request).erasures
-    if not keys and not headers:
-        raise RequestRefused("A request to erase names at least one key or header.")
-    letters = await erase_letters(
-        request, topic, lambda name, of: erasures.request(name, keys, headers, wanted.before, within=of)
-    )
-    found = await erasures.request(topic, keys, headers, wanted.before)
-    return {**_answer(found), "dead_letters": letters, "not_reached": [*_NOT_REACHED]}
+    where = None if wanted.where is None else _condition(wanted.where)
+    if not keys and not headers and where is None:
+        raise RequestRefused("A request to erase names at least one key or header, or has a condition.")
+    letters = []
+    if keys or headers:
+        letters = await erase_letters(
+            request, topic, lambda name, of: erasures.request(name, keys, headers, wanted.before, within=of)
+        )
+    found = await erasures.request(topic, keys, headers, wanted.before, where=where)
+    not_reached = [*_NOT_REACHED, *(() if where is None else (_NOT_REACHED_BY_COLUMNS,))]
+    return {**_answer(found), "dead_letters": letters, "not_reached": not_reached}
 
 
 @router.get("/v1/topics/{topic}/erasures", responses=problems(*_ERRORS))
@@ -134,6 +147,7 @@ def _answer(shown: ShownErasure) -> ErasureAnswer:
         "requested_at": one.requested_ms,
         "keys": len(one.wanted) - headers,
         "headers": headers,
+        "where": one.where is not None,
         "before": one.before_ms,
         "keep": one.keep,
         "records": one.record_count,
@@ -143,6 +157,13 @@ def _answer(shown: ShownErasure) -> ErasureAnswer:
         "files_until": None if one.rewritten_ms is None else one.rewritten_ms + shown.grace_ms,
         "gone_at": shown.gone_ms,
     }
+
+
+def _condition(text: str) -> Condition:
+    try:
+        return parse_condition(text)
+    except ConditionError as problem:
+        raise refused(str(problem), [("/where", str(problem))]) from problem
 
 
 def _value(header: ErasedHeader, where: str) -> bytes:

@@ -19,17 +19,21 @@ from log_format.clock import Clock, SystemClock
 from log_format.cluster.identity import load_cluster
 from log_format.errors import CorruptData, ObjectMissing, RequestRefused
 from log_format.ids import random_id
-from log_format.records.erasing import Matcher, digest_of
+from log_format.records.condition import Condition
+from log_format.records.erasing import Matcher, digest_of, hide_condition
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.typed_columns import TYPED_NAMES
 from log_format.scheduled.erasing import count_meant
+from log_format.schemas.columns.subject_readers import judge_by
 from log_format.segments.footer import PARQUET_ERRORS
 from log_format.store import ObjectStore
-from log_format.topic.erasures import Erasure, erase_records
+from log_format.topic.erasures import Erasure, Judge, erase_records, find_named
 from log_format.topic.state import TopicState
 
 
-def erased_in(store: ObjectStore, key: str, erasures: Sequence[Erasure], secret: bytes) -> Mapping[str, int]:
+def erased_in(
+    store: ObjectStore, key: str, erasures: Sequence[Erasure], secret: bytes, judge: Judge | None = None
+) -> Mapping[str, int]:
     """Return how many records of an object each of the requests is about, by its id; none, if the object is gone.
 
     Args:
@@ -37,12 +41,13 @@ def erased_in(store: ObjectStore, key: str, erasures: Sequence[Erasure], secret:
         key: the object's key: a segment, whatever the log says about it.
         erasures: the requests.
         secret: the cluster's key.
+        judge: as for ``erase_records``.
 
     Raises ``CorruptData`` for an object that is no segment, ``StoreUnavailable``.
     """
     found: Counter[str] = Counter()
     for records in read_segment_object(store, key):
-        found.update(erase_records(records, erasures, secret).counts)
+        found.update(erase_records(records, erasures, secret, judge).counts)
     return found
 
 
@@ -78,15 +83,15 @@ class LeftRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasedReport:
-    """What of one key is left in the store of a topic."""
+    """What of one key, or of one condition, is left in the store of a topic."""
 
     request_count: int
-    """Requests that name the key."""
+    """Requests that name it."""
     object_count: int
     """Objects that were read: segments, whatever the log says about them, and journals' objects."""
     left: tuple[LeftRecords, ...]
     later_count: int
-    """Records of the key, in the objects read, that came after the requests: no request is about them."""
+    """Such records, in the objects read, that came after the requests: no request is about them."""
     unread: tuple[str, ...]
     """Objects that may have records of before the requests and can't be read alone: staged ones."""
 
@@ -96,25 +101,34 @@ class ErasedReport:
         return not self.left and not self.unread
 
 
-def verify_erased(store: ObjectStore, topic: str, key: bytes, clock: Clock | None = None) -> ErasedReport:
-    """Read every object of a topic that may have records, and report what it has of a key that requests named.
+def verify_erased(store: ObjectStore, topic: str, named: bytes | Condition, clock: Clock | None = None) -> ErasedReport:
+    """Read every object of a topic that may have records, and report what it has of a key or condition that requests named.
 
-    Raises ``RequestRefused`` if no request names the key, ``UnknownTopic``, ``CorruptData``, ``StoreUnavailable``.
+    Raises ``RequestRefused`` if no request names it, ``UnknownTopic``, ``CorruptData``, ``StoreUnavailable``.
     """
     clock = SystemClock() if clock is None else clock
     state = TopicLog(store, topic, clock).refresh()
     secret = load_cluster(store, random_id).producer_key
-    named = Matcher(digest_of(secret, key))
-    requests = [one for one in _requests(store, topic, state) if named in one.wanted]
+    ever = Erasure(erasure_id="", requested_ms=0, wanted=(), ends=(2**62,) * state.partition_count)
+    judge: Judge | None = None
+    if isinstance(named, Condition):
+        where = hide_condition(secret, named)
+        ever = msgspec.structs.replace(ever, where=where)
+        requests = [one for one in _requests(store, topic, state) if one.where == where]
+        judge = judge_by(store, state.config.subjects)
+    else:
+        matcher = Matcher(digest_of(secret, named))
+        ever = msgspec.structs.replace(ever, wanted=(matcher,))
+        requests = [one for one in _requests(store, topic, state) if matcher in one.wanted]
     if not requests:
-        raise RequestRefused(f"No request to erase of topic {topic!r} names this key.", topic=topic)
-    asked = [msgspec.structs.replace(one, wanted=(named,)) for one in requests]
-    ever = Erasure(erasure_id="", requested_ms=0, wanted=(named,), ends=(2**62,) * state.partition_count)
+        what = "has this condition" if isinstance(named, Condition) else "names this key"
+        raise RequestRefused(f"No request to erase of topic {topic!r} {what}.", topic=topic)
+    asked = [msgspec.structs.replace(one, wanted=ever.wanted, where=ever.where) for one in requests]
     left: list[LeftRecords] = []
     object_count = later_count = 0
     for below in (layout.SEGMENTS, layout.COMPACTED):
         for info in store.list(f"{layout.topic_root(topic)}{below}"):
-            found = erased_in(store, info.key, [ever, *asked], secret)
+            found = erased_in(store, info.key, [ever, *asked], secret, judge)
             record_count = max((found.get(one.erasure_id, 0) for one in asked), default=0)
             object_count += 1
             later_count += max(0, found.get("", 0) - record_count)
@@ -123,7 +137,7 @@ def verify_erased(store: ObjectStore, topic: str, key: bytes, clock: Clock | Non
     newest_ms = max(one.requested_ms for one in requests)
     for number in list_journals(store):
         for info in store.list(f"{layout.journal_root(number)}{layout.SEGMENTS}"):
-            record_count = _of_journal(store, info.key, state.existing_id, key)
+            record_count = _of_journal(store, info.key, state.existing_id, ever, secret=secret, judge=judge)
             object_count += 1
             if record_count and info.modified_at_ms <= newest_ms:
                 left.append(LeftRecords(key=info.key, record_count=record_count))
@@ -160,15 +174,18 @@ def _requests(store: ObjectStore, topic: str, state: TopicState) -> Iterator[Era
         yield note.erasure
 
 
-def _of_journal(store: ObjectStore, key: str, topic_id: str, wanted: bytes) -> int:
-    """Return how many records of a topic with this key a journal's object has; 0, if it is gone."""
+def _of_journal(
+    store: ObjectStore, key: str, topic_id: str, erasure: Erasure, *, secret: bytes, judge: Judge | None
+) -> int:
+    """Return how many records of a topic a journal's object has that the request names; 0, if it is gone."""
     try:
         data = store.get(key)
     except ObjectMissing:
         return 0
+    names = ["topic_id", "key"] if erasure.where is None else None
     try:
-        table = pq.read_table(pa.BufferReader(data), columns=["topic_id", "key"], use_threads=False)
+        table = pq.read_table(pa.BufferReader(data), columns=names, use_threads=False)
     except (*PARQUET_ERRORS, pa.ArrowInvalid) as problem:
         raise CorruptData(f"{key} is no object of a journal: {problem}.", object=key) from problem
-    found = pc.and_(pc.equal(table.column("topic_id"), topic_id), pc.equal(table.column("key"), wanted))
-    return int(pc.sum(pc.fill_null(found, False)).as_py() or 0)
+    own = table.filter(pc.equal(table.column("topic_id"), topic_id))
+    return int(find_named(own, erasure, secret, judge).sum())

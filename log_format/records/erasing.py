@@ -15,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from log_format.errors import CorruptData
+from log_format.records.condition import Condition, parse_condition
 from log_format.records.typed_columns import TYPED_NAMES
 
 DIGEST_DIGITS: Final = 32
@@ -45,6 +47,31 @@ def digest_of(secret: bytes, value: bytes, header: str | None = None) -> str:
 def mask_of(secret: bytes, digest: str) -> int:
     """Return 64 bits that nobody knows who has the digest of a key but not the cluster's key."""
     return int.from_bytes(hmac.digest(secret, _DOMAIN + b"filter\0" + digest.encode(), "sha256")[:8], "big")
+
+
+class HiddenCondition(NamedTuple):
+    """A condition that nobody can read without the cluster's key. ``digest``: the same for the same condition."""
+
+    digest: str
+    hidden: str
+
+
+def hide_condition(secret: bytes, condition: Condition) -> HiddenCondition:
+    """Hide a condition under the cluster's key. The digest of its text is what makes the mask, so no two texts share one."""
+    text = condition.text.encode()
+    digest = hmac.digest(secret, _DOMAIN + b"where\0" + text, "sha256").hex()[:DIGEST_DIGITS]
+    return HiddenCondition(digest, _masked(secret, digest, text).hex())
+
+
+def reveal_condition(secret: bytes, hidden: HiddenCondition) -> Condition:
+    """Return a hidden condition. Raises ``CorruptData`` if it was hidden under another key, or is damaged."""
+    try:
+        condition = parse_condition(_masked(secret, hidden.digest, bytes.fromhex(hidden.hidden)).decode())
+    except ValueError:
+        condition = None
+    if condition is None or hide_condition(secret, condition) != hidden:
+        raise CorruptData("The condition of a request to erase can't be read with this cluster's key.")
+    return condition
 
 
 def find_matches(records: pa.Table, wanted: Iterable[Matcher], secret: bytes) -> Rows:
@@ -98,6 +125,15 @@ def _have_digest(values: pa.ChunkedArray | pa.Array, digests: set[str], secret: 
     if not matching:
         return np.zeros(len(values), np.bool_)
     return _mask(pc.is_in(values, pa.array(matching, pa.binary())))
+
+
+def _masked(secret: bytes, digest: str, text: bytes) -> bytes:
+    """Return the text with a mask of its digest put on, or taken off."""
+    blocks = [
+        hmac.digest(secret, _DOMAIN + b"text\0%b\0%d" % (digest.encode(), number), "sha256")
+        for number in range(-(-len(text) // 32))
+    ]
+    return bytes(one ^ other for one, other in zip(text, b"".join(blocks), strict=False))
 
 
 def _combined(column: pa.ChunkedArray) -> pa.Array:

@@ -134,6 +134,7 @@ def as_requested(erasure: Erasure) -> Erasure:
         ends=erasure.ends,
         before_ms=erasure.before_ms,
         within=erasure.within,
+        where=erasure.where,
         keep=erasure.keep,
         hidden_hashes=erasure.hidden_hashes,
     )

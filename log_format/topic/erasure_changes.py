@@ -47,8 +47,9 @@ class RequestErasure:
 
     def __post_init__(self) -> None:
         """Raise ``RequestRefused`` for a request about nothing, or about too much."""
-        if not 1 <= len(self.erasure.wanted) <= ERASURE_KEYS_MAX:
-            what = f"1 to {ERASURE_KEYS_MAX} keys or headers"
+        least = 1 if self.erasure.where is None else 0
+        if not least <= len(self.erasure.wanted) <= ERASURE_KEYS_MAX:
+            what = f"{least} to {ERASURE_KEYS_MAX} keys or headers"
             raise RequestRefused(f"A request to erase names {what}, not {len(self.erasure.wanted)}.")
 
     def propose(self, state: TopicState, now_ms: int) -> Proposal[Erasure]:

@@ -6,7 +6,7 @@ puts it there orders it against appends: it is about records below the next offs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
@@ -14,23 +14,31 @@ from typing import Final, Literal
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from log_format.errors import CorruptData
 from log_format.layout import topic_root
+from log_format.records.condition import Condition
 from log_format.records.erasing import (
+    HiddenCondition,
     Matcher,
     Rows,
     are_erased,
     digest_of,
     find_matches,
     mask_of,
+    reveal_condition,
     without_contents,
 )
+from log_format.records.typed_columns import DATA, are_unjudged
 from log_format.segments.key_filters import hash_key
 
 ERASURES_PROPERTY: Final = "tidelog.erasures"
 
 Keep = Literal["key", "nothing"]
+
+Judge = Callable[[pa.Table], pa.Table | None]
+"""Function that returns the typed columns of records by the topic's schemas; None: it has none."""
 
 
 class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,6 +62,8 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rewritten_version: int | None = None
     """Version of the log from which on no segment in the table has what was asked for; None: not all are rewritten."""
     rewritten_ms: int | None = None
+    where: HiddenCondition | None = None
+    """Records are meant, too, for whose typed columns this condition holds; None: only those of ``wanted``."""
     hidden_hashes: tuple[str, ...] = ()
     """Of each key, in the order of ``wanted``, the hash by which filters of segments know it, hidden by the cluster's key
     (``hide_hash``)."""
@@ -66,7 +76,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def key_hashes(self, secret: bytes) -> list[int] | None:
         """Return the hashes of the keys that are meant (``hash_key``); None if not only keys are, or their hashes are unknown.
 
-        A condition of another kind must give None here: filters would rule out what it means.
+        Filters know nothing of ``where``.
         """
         if (
             not self.wanted
@@ -106,13 +116,16 @@ def hide_hash(secret: bytes, key: bytes) -> str:
     return f"{hash_key(key) ^ mask_of(secret, digest_of(secret, key)):016x}"
 
 
-def erase_records(records: pa.Table, erasures: Sequence[Erasure], secret: bytes) -> ErasedRecords:
+def erase_records(
+    records: pa.Table, erasures: Sequence[Erasure], secret: bytes, judge: Judge | None = None
+) -> ErasedRecords:
     """Return the records after these erasures; none that an erasure is not about changes.
 
     Args:
         records: ``RECORD_SCHEMA`` and any typed columns.
         erasures: the requests.
         secret: the cluster's key, by which they name keys.
+        judge: gives columns to records that no schema has judged yet, for conditions on columns; None: they have none.
     """
     emptied, dropped = np.zeros(records.num_rows, np.bool_), np.zeros(records.num_rows, np.bool_)
     counts: dict[str, int] = {}
@@ -120,7 +133,7 @@ def erase_records(records: pa.Table, erasures: Sequence[Erasure], secret: bytes)
     for erasure in erasures:
         found = _in_range(records, erasure)
         if found.any():
-            found &= _find_named(records, erasure, secret)
+            found &= find_named(records, erasure, secret, judge)
         if erasure.keep == "key" and found.any():
             empty = are_erased(records) if empty is None else empty
             found &= ~empty
@@ -134,11 +147,27 @@ def erase_records(records: pa.Table, erasures: Sequence[Erasure], secret: bytes)
     return ErasedRecords(records=records.filter(pa.array(~dropped)) if dropped.any() else records, counts=counts)
 
 
+def find_named(records: pa.Table, erasure: Erasure, secret: bytes, judge: Judge | None = None) -> Rows:
+    """Return which records a request names, whatever their offsets and times: by key and headers, and by columns.
+
+    ``judge`` as for ``erase_records``.
+    """
+    found = find_matches(records, erasure.wanted, secret)
+    if erasure.where is not None:
+        found |= _find_holding(records, reveal_condition(secret, erasure.where), judge)
+    if erasure.within is not None and found.any():
+        found &= find_matches(records, (erasure.within,), secret)
+    return found
+
+
 def find_meant(records: pa.Table, erasures: Iterable[Erasure], secret: bytes) -> Rows:
-    """Return which records any of these requests means, by key, headers and time; they need no offsets yet (``BATCH_SCHEMA``)."""
+    """Return which records any of these requests means, by key, headers and time; they need no offsets yet (``BATCH_SCHEMA``).
+
+    Conditions on columns mean none of them: they have no columns before they are in the topic.
+    """
     found = np.zeros(records.num_rows, np.bool_)
     for erasure in erasures:
-        meant = _find_named(records, erasure, secret)
+        meant = find_named(records, msgspec.structs.replace(erasure, where=None), secret)
         if erasure.before_ms is not None:
             meant &= _is_before(records, erasure.before_ms)
         found |= meant
@@ -187,10 +216,19 @@ _decode_note: Final = msgspec.json.Decoder(ErasureNote).decode
 _parse: Final = lru_cache(maxsize=100)(_decode)
 
 
-def _find_named(records: pa.Table, erasure: Erasure, secret: bytes) -> Rows:
-    found = find_matches(records, erasure.wanted, secret)
-    if erasure.within is not None and found.any():
-        found &= find_matches(records, (erasure.within,), secret)
+def _find_holding(records: pa.Table, condition: Condition, judge: Judge | None) -> Rows:
+    """Return which records a condition holds for. ``judge`` gives columns to those that no schema has judged."""
+    found = condition.mask(records)
+    unjudged = np.zeros(records.num_rows, np.bool_)
+    for name in condition.columns if judge is not None else ():
+        part = pc.is_valid(records.column("value" if name == DATA else "key"))
+        missing = are_unjudged(records, name) if name in records.schema.names else part
+        if missing is not None:
+            unjudged |= missing.to_numpy()
+    if judge is not None and unjudged.any():
+        typed = judge(records.filter(pa.array(unjudged)))
+        if typed is not None:
+            found[unjudged] = condition.mask(typed)
     return found
 
 

@@ -42,6 +42,8 @@ class LiveSegment:
     typed: tuple[str, ...] = ()
     """Typed columns by whose schemas every record was judged."""
     filters: KeyFilters | None = None
+    stats: str | None = None
+    """Statistics of the ``add``, if they were asked for."""
     layout: Layout | None = None
     """Order of the records, in a file of the archive that is laid out for queries (``segments.laid_out``)."""
 
@@ -59,16 +61,20 @@ class RemovedSegment:
     removed_at_ms: int
 
 
-def live_segments(reconciled: pa.Table) -> list[LiveSegment]:
-    """Return the segments of a reconciled log (``checkpoint.SCHEMA``), sorted by modification time. Raises ``CorruptData``."""
+def live_segments(reconciled: pa.Table, *, has_stats: bool = False) -> list[LiveSegment]:
+    """Return the segments of a reconciled log (``checkpoint.SCHEMA``), sorted by modification time. Raises ``CorruptData``.
+
+    ``has_stats``: whether they have their statistics, which may be a kilobyte each.
+    """
     adds = select_actions(reconciled, "add")
     paths, sizes, times = (adds.field(name).to_pylist() for name in ("path", "size", "modificationTime"))
     tags = [
         pc.map_lookup(adds.field("tags"), tag, "first").to_pylist()
         for tag in (TAG_RUNS, TAG_FOOTER, TAG_REWRITTEN, TAG_TYPED, TAG_FILTERS, TAG_LAYOUT)
     ]
+    stats = adds.field("stats").to_pylist() if has_stats else [None] * len(adds)
     found = []
-    for path, size, time_ms, runs_tag, footer_tag, *others in zip(paths, sizes, times, *tags, strict=True):
+    for path, size, time_ms, one, runs_tag, footer_tag, *others in zip(paths, sizes, times, stats, *tags, strict=True):
         segment, runs = decode_segment_tags(path, size, runs_tag, footer_tag)
         found.append(
             LiveSegment(
@@ -78,6 +84,7 @@ def live_segments(reconciled: pa.Table) -> list[LiveSegment]:
                 rewritten=decode_rewritten(path, others[0]),
                 typed=decode_typed(path, others[1]),
                 filters=decode_filters(path, others[2]),
+                stats=one,
                 layout=decode_layout(path, others[3]),
             )
         )

@@ -43,6 +43,24 @@ def test_a_person_is_erased_from_the_command_line(tmp_path: Path) -> None:
         assert copied.exit_code == 0, copied.output
         assert "Erasing what was erased since the backup in 1 topic" in copied.output
         assert DeltaTable(restored / "topics" / "orders").to_pyarrow_table()["value"].to_pylist() == [None, b"other"]
+        schema = tmp_path / "order.avsc"
+        schema.write_text('{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}')
+        assert run("schema", "register", "typed-value", schema).exit_code == 0
+        made = run("topic", "create", "typed", "--partitions", "1", "--value-schema", "typed-value")
+        assert made.exit_code == 0, made.output
+        with Producer(gateway.url) as producer:
+            for number in (7, 8):
+                producer.send("typed", b'{"id": %d}' % number, key=b"k").result(60)
+        for where, said in (("data.nobody = 7", "no such member"), ("data.id = '7'", "int64"), ("data.id", "the end")):
+            refused = run("topic", "erase", "typed", "--where", where, "--yes")
+            assert refused.exit_code != 0
+            assert said in " ".join(refused.output.split()), refused.output
+        assert run("topic", "erase", "typed", "--where", "data.id = 7", "--yes").exit_code == 0
+        maintain(store)
+        left = DeltaTable(store / "topics" / "typed").to_pyarrow_table().sort_by("offset")
+        assert left["value"].to_pylist() == [None, b'{"id": 8}']
+        proof = run("verify", "typed", "--erased-where", "data.id=7", "--store", store)
+        assert proof.exit_code == 1, "the files of before stay for the grace time"
         unknown = run("verify", "orders", "--erased", "nobody", "--store", store)
         assert "names this key" in unknown.output
         assert unknown.exit_code == 4

@@ -25,22 +25,29 @@ class ErasureCalls(TransactionListCalls):
         keys: Iterable[bytes | str] = (),
         *,
         headers: Iterable[tuple[str, bytes | str]] = (),
+        where: str | None = None,
         before_ms: int | None = None,
     ) -> Erasure:
-        """Ask that the records with any of these keys or headers be erased; return the request. Maintenance carries it out.
+        """Ask that the records with any of these keys or headers, or by this condition, be erased; return the request.
+
+        Maintenance carries it out.
 
         Args:
             topic: the topic.
             keys: keys of the records that are meant; text is its UTF-8 bytes.
             headers: names and values: records with any of these headers are meant.
+            where: condition on typed columns, such as ``data.customer = 7``: records for which it holds are meant.
             before_ms: only records with earlier timestamps; None: all that the topic has now.
 
-        Retried automatically: a retry may leave two requests, of which one finds nothing. Raises ``UnknownTopic``.
+        Retried automatically: a retry may leave two requests, of which one finds nothing. Raises ``UnknownTopic``, and
+        ``RequestRefused`` for a condition on columns that the topic's table lacks.
         """
         body: dict[str, object] = {
             "keys_base64": [_base64(key) for key in keys],
             "headers": [{"key": name, "value_base64": _base64(value)} for name, value in headers],
         }
+        if where is not None:
+            body["where"] = where
         if before_ms is not None:
             body["before"] = before_ms
         return self._call("POST", target("topics", topic, "erasures"), body, repeatable=True).decode(Erasure)

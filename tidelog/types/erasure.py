@@ -27,6 +27,8 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True):
     keys: int = 0
     """Number of keys that it names; ``headers``: of header values."""
     headers: int = 0
+    where: bool = False
+    """Whether it has a condition on columns."""
     before: int | None = None
     """Only records with earlier timestamps; None: all."""
     keep: str = "key"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from log_format.clock import Clock
+from log_format.clock import Clock, SystemClock
 from log_format.delta.log import TableLog
 from log_format.errors import BackOff, CorruptData, ErrorCode, RequestRefused, StoreUnavailable
 from log_format.records.canonical_json import render
@@ -21,6 +22,7 @@ from log_format.schemas.state import SchemasState, schemas_table
 from log_format.schemas.subjects import split
 from log_format.store import ObjectStore
 from log_format.topic.config import Subjects
+from log_format.topic.erasures import Judge
 
 READERS_MAX: Final = 16
 """Most topics' readers that a process without a gateway keeps."""
@@ -66,6 +68,11 @@ class StoredReaders:
             return None
         except (StoreUnavailable, CorruptData) as problem:
             raise BackOff(f"The schemas of the topic can't be read: {problem.detail}") from problem
+
+
+def judge_by(store: ObjectStore, subjects: Subjects) -> Judge | None:
+    """Return a function that gives records the columns of these subjects, as ``type_records``; None without subjects."""
+    return partial(StoredReaders(store, SystemClock()).type_records, subjects) if subjects.are_set else None
 
 
 def make_readers(subjects: Subjects, state: SchemasState, *, is_late: bool = False) -> RecordReaders:

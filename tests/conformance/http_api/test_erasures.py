@@ -36,6 +36,7 @@ def test_a_request_is_recorded_and_told(api: Api, topic: str) -> None:
         "status": "requested",
         "keys": 2,
         "headers": 1,
+        "where": False,
         "before": 9,
         "keep": "key",
         "records": 0,
@@ -65,6 +66,8 @@ def test_a_request_is_recorded_and_told(api: Api, topic: str) -> None:
         ({"headers": [{"key": "a", "value": "b", "value_base64": "YQ=="}]}, "/headers/0"),
         ({"headers": [{"key": "a", "value_base64": "YQ"}]}, "/headers/0/value_base64"),
         ({"keys": ["a"], "before": -1}, "/before"),
+        ({"where": "data.id ="}, "/where"),
+        ({"where": "data.id = 1"}, None),
         ({"keys": ["a"], "what": 1}, "/what"),
     ],
 )

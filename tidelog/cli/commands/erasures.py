@@ -24,6 +24,10 @@ def erase(
         list[str] | None,
         typer.Option("--header", metavar="NAME=VALUE", help="Erase the records with this header. Repeatable."),
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="CONDITION", help="Erase the records whose typed columns are like this."),
+    ] = None,
     before: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Only records with earlier timestamps: ISO 8601, or milliseconds."),
@@ -31,7 +35,7 @@ def erase(
     yes: YesOption = False,
     call: AdminCall,
 ) -> None:
-    """Erase the values of records with a key or header, for good.
+    """Erase the values of records with a key or header, or by their typed columns, for good.
 
     Maintenance carries it out: the records stay at their offsets, with their keys and without values (setting erase.keep). Older
     files are deleted after erase.grace.ms. Dead letters of the records are erased, too, where you have the right Delete. What
@@ -41,15 +45,16 @@ def erase(
     Examples:
       tidelog topic erase orders --key user-7 --yes
       tidelog topic erase orders --header user=7 --before 2026-01-01T00:00:00Z --yes
+      tidelog topic erase orders --where "data.customer = 7 and data.country in ('DE', 'FR')" --yes
     """
     pairs = [_pair(text) for text in header or ()]
-    if not (key or pairs):
-        raise typer.BadParameter("give --key or --header")
+    if not (key or pairs or where):
+        raise typer.BadParameter("give --key, --header or --where")
     before_ms = None if before is None else Times().of(before)
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Erase these records of topic {topic} for good?", abort=True, err=True)
     with call.admin() as admin:
-        made = admin.erase(topic, key or (), headers=pairs, before_ms=before_ms)
+        made = admin.erase(topic, key or (), headers=pairs, where=where, before_ms=before_ms)
         call.report(
             made,
             f"Requested: {made.erasure_id}. Maintenance erases it; 'tidelog topic erasures {topic}' tells how far it is.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from log_format.errors import StoreError
-from tidelog.cli.commands.verify_erased import verify_erased_key
+from tidelog.cli.commands.verify_erased import verify_what_was_erased
 from tidelog.cli.terminal.console import (
     CommandFailed,
     JsonOption,
@@ -40,9 +40,12 @@ def verify(
     ] = None,
     erased: Annotated[
         str | None,
-        typer.Option(
-            "--erased", metavar="KEY", help="Verify that nothing is left of this key, which a request erased."
-        ),
+        typer.Option("--erased", metavar="KEY", help="Verify that nothing is left of this erased key."),
+    ] = None,
+    *,
+    erased_where: Annotated[
+        str | None,
+        typer.Option("--erased-where", metavar="CONDITION", help="The same of records erased by this condition."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -54,7 +57,7 @@ def verify(
     is wrong.
 
     With --erased it reads every object that is there of the topic, also those that left its table, and says whether any has what
-    requests to erase that key were about.
+    requests to erase that key were about; with --erased-where, those with that condition.
 
     \b
     Examples:
@@ -65,10 +68,8 @@ def verify(
     with reporting(as_json=as_json):
         if (topic is None) == (journal is None):
             raise ValueError("give either a topic or --journal")
-        if erased is not None:
-            if topic is None:
-                raise ValueError("--erased needs a topic")
-            verify_erased_key(store, topic, erased, as_json=as_json)
+        if erased is not None or erased_where is not None:
+            verify_what_was_erased(store, topic, erased, erased_where, as_json=as_json)
             return
         with reading_a_store():
             from log_format.inspection.journal import verify_journal  # noqa: PLC0415 - needs pyarrow

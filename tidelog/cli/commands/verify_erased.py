@@ -1,4 +1,4 @@
-"""``tidelog verify TOPIC --erased KEY``: whether anything of an erased key is left in the store."""
+"""``tidelog verify TOPIC --erased KEY`` or ``--erased-where CONDITION``: whether anything of it is left in the store."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.tables import counted
 
 
-def verify_erased_key(store: str, topic: str, key: str, *, as_json: bool) -> None:
-    """Read the topic's objects, and show what of the key is left; exit code 1 if anything is, or can't be told."""
+def verify_what_was_erased(store: str, topic: str | None, key: str | None, where: str | None, *, as_json: bool) -> None:
+    """Read the topic's objects, and show what of the key or condition is left; exit code 1 if anything is, or can't be told."""
+    if topic is None:
+        raise ValueError("--erased and --erased-where need a topic")
+    if key is not None and where is not None:
+        raise ValueError("give either --erased or --erased-where")
     with reading_a_store():
         from log_format.inspection.erased import verify_erased  # noqa: PLC0415 - needs pyarrow
+        from log_format.records.condition import parse_condition  # noqa: PLC0415 - needs pyarrow
         from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
     try:
-        report = verify_erased(open_store(store, must_exist=True), topic, key.encode())
+        named = (key or "").encode() if where is None else parse_condition(where)
+        report = verify_erased(open_store(store, must_exist=True), topic, named)
     except StoreError as error:
         raise CommandFailed(f"The store can't be read: {error}") from error
     if as_json:
@@ -26,7 +32,7 @@ def verify_erased_key(store: str, topic: str, key: str, *, as_json: bool) -> Non
     else:
         console = output()
         read = counted(report.object_count, "object")
-        console.print(f"{read} read, {counted(report.request_count, 'request')} to erase this key.")
+        console.print(f"{read} read, {counted(report.request_count, 'request')} to erase it.")
         for one in report.left:
             console.print(
                 f"problem: {one.key} has {counted(one.record_count, 'record')} of it", style="red", markup=False
