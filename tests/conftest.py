@@ -28,6 +28,7 @@ from log_format.stores.memory import MemoryStore
 from log_format.stores.s3 import S3Store
 from tests.support.certificate_authority import Authority
 from tests.support.compiled_once import compiled_once
+from tests.support.cpu_of_files import CpuOfFiles
 from tests.support.java import INTERPRETED
 from tests.support.minio import Minio
 from tests.support.spread import NICE, FilesAndSpark, is_patient, turn
@@ -35,6 +36,11 @@ from tests.support.spread import NICE, FilesAndSpark, is_patient, turn
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("tests", deadline=None)
 hypothesis.settings.load_profile("tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What each file costs is known when the run ends."""
+    config.pluginmanager.register(CpuOfFiles())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -156,10 +156,10 @@ PLANTED: dict[str, Planted] = {
         (("log_format.checkpoints.advanced_checkpoint.AdvancedCheckpoint.put_archive", _copies_no_part),),
     ),
     "rows leave the archive early": Planted(
-        LONG, (("compaction.retention_upkeep.expired_files", _expires_at_once),), first_seed=2
+        LONG, (("compaction.retention_upkeep.expired_files", _expires_at_once),), first_seed=4
     ),
-    "clean-up forgets pins": Planted(CALM, (("compaction.topic_upkeep.plan_log", _cleans_up_pins),), first_seed=2),
-    "the collector forgets pins": Planted(CALM, (("compaction.pin_upkeep.PinUpkeep.paths", _no_paths),), first_seed=2),
+    "clean-up forgets pins": Planted(CALM, (("compaction.topic_upkeep.plan_log", _cleans_up_pins),), first_seed=3),
+    "the collector forgets pins": Planted(CALM, (("compaction.pin_upkeep.PinUpkeep.paths", _no_paths),), first_seed=3),
     "pins expire early": Planted(LONG, (("log_format.topic.pin_changes.DropExpiredPins.propose", _drops_pins_early),)),
     "memory outlives an erasure": Planted(
         CALM,
@@ -167,6 +167,7 @@ PLANTED: dict[str, Planted] = {
             ("gateway.engine.tail_cache.TailCache.drop_erased", _does_nothing),
             ("log_format.topic.state.TopicState.table_end", _no_end),
         ),
+        first_seed=1,
     ),
     "an erasure skips the newest segment": Planted(
         CALM,
@@ -176,19 +177,19 @@ PLANTED: dict[str, Planted] = {
         ),
     ),
     "an erasure skips the archive": Planted(
-        CALM, (("compaction.archive_erasures.ArchiveErasures.run", _skips_the_archive),)
+        LONG, (("compaction.archive_erasures.ArchiveErasures.run", _skips_the_archive),)
     ),
     "a request is over, and pins keep its files": Planted(
         CALM,
         ((f"{_ERASURES}._may_hold", _never), (f"{_ERASURES}.ErasureUpkeep.still_pinned", _keeps_all_pinned)),
-        first_seed=2,
+        first_seed=3,
     ),
     "a request forgets the journals": Planted(CALM, ((f"{_ERASURES}.ErasureUpkeep._undrained", _nothing),)),
     "a clone forgets requests": Planted(CALM, ((f"{_CLONING}._still_there", _nothing),)),
     "a clone's requests reach beyond its end": Planted(
         CALM, (("log_format.topic.clone.CloneTopic._within", _keeps_ends),), first_seed=3
     ),
-    "a clone takes the archive's tags": Planted(CALM, ((f"{_CLONING}.cloned_add", _clones_with_all_tags),)),
+    "a clone takes the archive's tags": Planted(LONG, ((f"{_CLONING}.cloned_add", _clones_with_all_tags),)),
 }
 
 

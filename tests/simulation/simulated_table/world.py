@@ -25,7 +25,7 @@ from tests.simulation.simulated_service.gateways_world import Simulation
 from tests.simulation.simulated_service.network import Lost, Reply
 from tests.simulation.simulated_service.service import EVENTFUL, Service
 from tests.simulation.simulated_table.judge import BOUND_MS, TOPIC, Clone, TableJudge
-from tests.simulation.simulated_table.table import Table
+from tests.simulation.simulated_table.table import CLOCKS_APART_MS, Table
 from tests.simulation.simulated_typed.values import KEYS, Sent
 from tests.simulation.simulated_typed.world import LARGE, PARTITIONS, TypedWorld
 
@@ -290,10 +290,12 @@ class TableWorld(TypedWorld):
     # The end
 
     def at_rest(self) -> None:
-        """As in every world, when whoever stands still goes on. A request to erase cancels delayed records that wait."""
+        """As in every world, when whoever stands still goes on. A request to erase cancels delayed records that wait: which of
+        them came before it, the clocks of two gateways say."""
         for sent in self.values.sent.values():
-            asked_ms = self._asked_ms.get(sent.key, -1)
-            if sent.is_promised and not sent.is_staged and (asked_ms is None or asked_ms >= sent.began_ms):
+            asked_ms = self._asked_ms.get(sent.key, -CLOCKS_APART_MS)
+            may_be_meant = asked_ms is None or sent.began_ms < asked_ms + CLOCKS_APART_MS
+            if sent.is_promised and not sent.is_staged and may_be_meant:
                 sent.at_least = 0
         self.scheduler.sleep_ms(self.profile.pause_ms_max)
         super().at_rest()
