@@ -196,6 +196,7 @@ def _lifespan(gateway: Gateway) -> Lifespan[FastAPI]:
         if gateway.recording is not None:
             gateway.recording.start()
         gateway.activity.start()
+        gateway.alarms.start()
         if gateway.history.recorder is not None:
             gateway.history.recorder.start()
         try:
@@ -209,6 +210,7 @@ def _lifespan(gateway: Gateway) -> Lifespan[FastAPI]:
             if gateway.history.recorder is not None:
                 await gateway.history.recorder.stop()
             await gateway.activity.stop()
+            await gateway.alarms.stop()
             await gateway.membership.leave()
             if gateway.lane is not None:
                 await gateway.lane.stop()

@@ -25,6 +25,7 @@ from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, MemoryBudget
 from gateway.metrics_history.history import MetricsHistory
 from gateway.monitoring.activity import Activity
+from gateway.monitoring.alarm_watch import AlarmWatch
 from gateway.network.certificate import Certificate, PeerTrust
 from gateway.quotas.quotas import Quotas
 from gateway.settings.settings import Settings
@@ -55,6 +56,7 @@ class Gateway:
     compression_pool: Executor
     engine: LogEngine
     activity: Activity
+    alarms: AlarmWatch
     history: MetricsHistory
     membership: Membership
     peers: Peers

@@ -46,7 +46,7 @@ from gateway.memory_budget import MemoryBudget
 from gateway.monitoring.activity import Activity
 from gateway.network.certificate import Certificate, PeerTrust
 from gateway.process.allocator import configure_allocator
-from gateway.process.metrics_history import make_history
+from gateway.process.metrics_history import make_alarms, make_history
 from gateway.process.sql_offer import make_statements
 from gateway.process.stores import open_counted, open_for_old_records
 from gateway.queues.dropped import audit_event
@@ -206,6 +206,7 @@ def assemble_from_parts(settings: Settings, parts: GatewayParts) -> Gateway:
         compression_pool=parts.compression_pool,
         engine=engine,
         activity=Activity(metrics.registry, clock),
+        alarms=make_alarms(metrics, engine),
         history=make_history(settings, engine, ownership, metrics, parts.codec_pool),
         membership=membership,
         peers=ownership.peers,

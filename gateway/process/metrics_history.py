@@ -1,4 +1,4 @@
-"""Assembly of the history of metrics."""
+"""Assembly of the alarms and of the history of metrics."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from gateway.metrics_history.history import MetricsHistory
 from gateway.metrics_history.reading import HistoryReader
 from gateway.metrics_history.recorder import MetricsRecorder
 from gateway.metrics_history.topic import CONFIG, PARTITION_COUNT
+from gateway.monitoring.alarm_watch import AlarmWatch
 from gateway.settings.settings import Settings
 from gateway.telemetry.metrics import Metrics
 from log_format.layout import METRICS_TOPIC
 
 TOPICS_PER_STEP = 100
 """Number of topics that are summed up before other requests get their turn."""
+
+
+def make_alarms(metrics: Metrics, engine: LogEngine) -> AlarmWatch:
+    """Return the watch over this gateway's alarms."""
+    return AlarmWatch(metrics.registry, engine.clock, engine.measure)
 
 
 def make_history(

@@ -1,4 +1,4 @@
-"""The history of metrics of all gateways."""
+"""The history of metrics of all gateways, and the alarms of the gateway that answers."""
 
 from __future__ import annotations
 
@@ -79,6 +79,45 @@ class MetricsHistoryAnswer(TypedDict):
     resolution_ms: fields.Count
     complete: bool
     series: list[HistorySeries]
+
+
+class MonitoringAlarm(TypedDict):
+    """An alarm that fires since `since`. `about`: the values of its labels, such as the group and the topic."""
+
+    alarm: str
+    severity: Literal["page", "ticket"]
+    about: list[str]
+    since: fields.Timestamp
+    value: float
+    said: str
+
+
+class MonitoringAlarms(TypedDict):
+    """The alarms of this gateway; other gateways judge their own."""
+
+    gateway: str
+    alarms: list[MonitoringAlarm]
+
+
+@router.get("/v1/monitoring/alarms")
+@needs(Need("Describe", "cluster"))
+async def monitoring_alarms(request: Request) -> MonitoringAlarms:
+    """Read the alarms that fire at this gateway, the most urgent first."""
+    gateway = gateway_of(request)
+    return {
+        "gateway": gateway.settings.gateway_id,
+        "alarms": [
+            {
+                "alarm": one.rule.name,
+                "severity": one.rule.severity,
+                "about": list(one.about),
+                "since": one.since_ms,
+                "value": round(one.value, 3),
+                "said": one.said,
+            }
+            for one in gateway.alarms.firing()
+        ],
+    }
 
 
 @router.get(

@@ -145,6 +145,7 @@ CALLS = (
     Call(method="DELETE", template=_GROUP, rights=(("Delete", "group", "{group}"),)),
     Call(method="GET", template="/metrics", rights=(("Describe", "cluster", "cluster"),)),
     Call(method="GET", template="/v1/activity", rights=(("Describe", "cluster", "cluster"),)),
+    Call(method="GET", template="/v1/monitoring/alarms", rights=(("Describe", "cluster", "cluster"),)),
     Call(method="GET", template="/v1/monitoring/history", rights=(("Describe", "cluster", "cluster"),)),
     Call(method="POST", template="/v1/access/tokens", rights=(_ALTER_CLUSTER,), body={"principal": "User:someone"}),
     Call(method="GET", template="/v1/access/tokens", rights=(_ALTER_CLUSTER,)),

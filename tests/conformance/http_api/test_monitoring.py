@@ -30,6 +30,15 @@ def test_each_series_has_a_value_for_each_step(api: Api) -> None:
         assert api.http.get(PATH, params=given).json()["resolution_ms"] == resolution
 
 
+def test_alarms_are_those_of_the_gateway_that_answers(api: Api) -> None:
+    """A list of what fires, each with a sentence."""
+    found = api.http.get("/v1/monitoring/alarms").json()
+    assert found["gateway"]
+    members = {"alarm", "severity", "about", "since", "value", "said"}
+    assert all(alarm.keys() == members for alarm in found["alarms"])
+    api.refused(api.http.get("/v1/monitoring/alarms?x=1"), 400, "INVALID_REQUEST")
+
+
 @pytest.mark.parametrize(
     "query",
     [

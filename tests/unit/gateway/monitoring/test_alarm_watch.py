@@ -1,0 +1,72 @@
+"""Alarms fire after their time, each set of labels by itself, and end late enough not to flicker."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from gateway.engine.metrics import EngineMetrics
+from gateway.monitoring.alarm_watch import CLEAR_MINUTES, AlarmWatch
+from tests.support.clocks import ManualClock
+
+
+async def no_lag() -> None:
+    """There are no groups."""
+
+
+class Watched:
+    """A watch over metrics that a test sets."""
+
+    def __init__(self) -> None:
+        self.clock, registry = ManualClock(), CollectorRegistry()
+        self.metrics = EngineMetrics(registry)
+        self.lag = Gauge("tidelog_group_lag_seconds", "Lag.", ("group", "topic"), registry=registry)
+        self.watch = AlarmWatch(registry, self.clock, no_lag)
+
+    def minutes(self, count: int) -> list[tuple[str, tuple[str, ...]]]:
+        """What fires after so many minutes."""
+        for _ in range(count):
+            self.clock.pass_ms(60_000)
+            self.watch.judge()
+        return [(one.rule.name, one.about) for one in self.watch.firing()]
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_a_lag_fires_after_its_time_for_its_group_only(watched: Watched) -> None:
+    """Ten minutes past the threshold, and not because of another group's."""
+    watched.lag.labels("g", "t").set(901)
+    watched.lag.labels("fine", "t").set(900)
+    assert watched.minutes(10) == []
+    assert watched.minutes(1) == [("ConsumerBehind", ("g", "t"))]
+    assert watched.watch.firing()[0].said == "g/t: the oldest unread record is 901 s old."
+
+
+def test_one_good_minute_begins_the_time_anew_and_does_not_end_an_alarm(watched: Watched) -> None:
+    """Before it fires and after."""
+    lag = watched.lag.labels("g", "t")
+    for seconds, minutes in ((901, 9), (0, 1), (901, 10)):
+        lag.set(seconds)
+        assert watched.minutes(minutes) == []
+    assert watched.minutes(1) != []
+    lag.set(0)
+    assert watched.minutes(CLEAR_MINUTES - 1) != []
+    lag.set(901)
+    assert watched.minutes(1) != []
+    lag.set(0)
+    assert watched.minutes(CLEAR_MINUTES) == []
+
+
+def test_failed_flushes_and_slow_acknowledgements_fire_while_they_last(watched: Watched) -> None:
+    """Of what was counted since the window's begin, not since the start."""
+    watched.metrics.flush_failures.labels("UNAVAILABLE").inc(5)
+    fired = []
+    for _ in range(12):
+        watched.metrics.flush_failures.labels("UNAVAILABLE").inc()
+        watched.metrics.acknowledgement_seconds.observe(4)
+        fired = watched.minutes(1)
+    assert fired == [("AcknowledgementSlow", ()), ("FlushesFail", ("UNAVAILABLE",))]
+    assert watched.minutes(5 + CLEAR_MINUTES) == []
