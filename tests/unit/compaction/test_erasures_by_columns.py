@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from compaction.policy import Policy
-from log_format.checkpoints import checkpoint
 from log_format.cluster.identity import load_cluster
 from log_format.errors import CorruptData, RequestRefused
 from log_format.ids import random_id
 from log_format.inspection.erased import verify_erased
 from log_format.records.condition import parse_condition
 from log_format.records.erasing import HiddenCondition, hide_condition, reveal_condition
+from log_format.topic.clone import as_requested
 from log_format.topic.erasure_changes import RequestErasure
 from log_format.topic.erasures import Erasure
-from log_format.topic.live_segments import live_segments
 from tests.support.backfill_bench import BackfillBench
 from tests.support.maintenance_bench import SMALL
 from tests.support.registry import record
+from tests.support.table_rows import rows_by_log
 
 HOUR_MS = 3_600_000
 QUIET = Policy(flushed_min=2_000, flushed_bytes_min=1 << 40, fan_in=10_000, quiet_fan_in=10_000)
@@ -154,15 +154,42 @@ def test_nobody_reads_a_condition_without_the_clusters_key(bench: BackfillBench)
             reveal_condition(key, hidden)
 
 
-def test_statistics_of_a_merged_segment_are_asked_for(bench: BackfillBench) -> None:
-    """A merged segment is ruled out, too: its statistics cover the records of all its sources."""
-    bench.job(SMALL).run_round(collect=False)
-    ask(bench, "data.who > 'zzz'")
-    assert erase(bench)["read_none"] + erase_left(bench) >= 1
+def test_merged_statistics_do_not_hide_records_that_no_schema_judged() -> None:
+    """Their bounds know only of the records with columns; the others may be meant all the same."""
+    made = BackfillBench()
+    made.register(record("Order", **FIELDS))
+    made.create(1, compression_type="uncompressed")
+    made.produce({"id": -5, "who": "zoe"})
+    made.alter(backfill=False)
+    for number in range(3):
+        made.produce({"id": number, "who": "anna"})
+    made.job(SMALL).run_round(collect=False)
+    assert len(made.log.refresh().manifest.segments()) == 1
+    ask(made, "data.id = -5")
+    erase(made)
+    assert [value is None for value in values(made)] == [True, False, False, False]
 
 
-def erase_left(bench: BackfillBench) -> int:
-    """Number of segments with records that no schema has judged."""
-    table = checkpoint.reconcile_log(bench.store, "t", bench.log.refresh().version, bench.clock.now_ms())
-    assert table is not None
-    return sum("data" not in one.typed for one in live_segments(table))
+def test_archived_rows_are_erased_and_ruled_out_alike() -> None:
+    """Of three archived files one matches; the others, and the one in the log, cost no request."""
+    made = BackfillBench()
+    made.register(record("Order", **FIELDS))
+    made.create(1, compression_type="uncompressed", retention_ms=HOUR_MS, table_retention_ms=-1)
+    made.alter(backfill=False)
+    for number in range(3):
+        made.produce({"id": number, "who": f"person-{number}"})
+    made.clock.pass_ms(2 * HOUR_MS)
+    made.produce({"id": 3, "who": "person-3"})
+    made.job(QUIET).run_round(collect=False)
+    assert made.log.refresh().archive.segment_count == 3
+    ask(made, "data.who = 'person-1'")
+    said = erase(made)
+    assert (said["read_none"], said["read_whole"]) == (3, 1)
+    found = [value for _, _, _, value in rows_by_log(made.store, "t", made.clock)]
+    assert [value for value in found if value is None or b"person-1" in value] == [None]
+    made.assert_whole()
+
+
+def test_a_request_that_is_made_again_in_a_copy_has_its_condition(bench: BackfillBench) -> None:
+    """In a clone, and in a restored backup."""
+    assert as_requested(ask(bench, "data.id = 1")).where is not None
