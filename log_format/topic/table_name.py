@@ -1,8 +1,12 @@
-"""The name of a topic's table in catalogs whose names are lower-case letters, digits and ``_`` (Spark's, Hive's, Glue's).
+"""The name of a topic's table in catalogs that take lower-case letters, digits and ``_`` only (Spark's, Hive's).
 
-1. The name depends on the topic's name alone, so it stays whatever other topics come and go.
-2. Two topics have the same table name only if somebody made them so: 32 bits of SHA-256 tell names apart. Who registers tables
-   refuses the second topic of a name.
+1. A topic whose name has only ``a-z``, ``0-9`` and ``_`` has a table of the same name.
+2. Any other topic's table has the name in lower case, with ``_`` for each other character, cut to 200 characters, then ``__`` and
+   the first 12 hexadecimal digits of the name's SHA-256.
+3. A name by rule 1 that looks like one by rule 2 is mapped by rule 2.
+
+So a table's name never depends on other topics, and two topics have one name only if 48 bits of their hashes are equal. Even then
+whoever registers tables refuses the second topic.
 """
 
 from __future__ import annotations
@@ -11,17 +15,16 @@ import hashlib
 import re
 from typing import Final
 
-_PLAIN: Final = re.compile(r"[a-z0-9_]+")
-_OTHER: Final = re.compile(r"[^a-z0-9_]")
-_HASH_CHARACTERS: Final = 8
+_TAKEN_AS_IT_IS: Final = re.compile(r"[a-z0-9_]+")
+_MAPPED: Final = re.compile(r".*__[0-9a-f]{12}")
+_REPLACED: Final = re.compile(r"[^a-z0-9_]")
+_STEM_CHARACTERS_MAX: Final = 200
+"""With the hash at most 214 characters: Hive takes 256, and a topic's name has at most 249."""
 
 
 def table_name(topic: str) -> str:
-    """Return the topic's name if it has lower-case letters, digits and ``_`` only. Else return it in lower case, with ``_`` for
-    each other character, and with ``_`` and 8 hexadecimal digits of the SHA-256 of the name behind: ``Shop.orders`` is
-    ``shop_orders_5f2a…``.
-    """
-    if _PLAIN.fullmatch(topic):
+    """Return the name of the topic's table: ``orders`` for ``orders``, ``shop_orders__`` and digits for ``Shop.orders``."""
+    if _TAKEN_AS_IT_IS.fullmatch(topic) and not _MAPPED.fullmatch(topic):
         return topic
-    digest = hashlib.sha256(topic.encode()).hexdigest()[:_HASH_CHARACTERS]
-    return f"{_OTHER.sub('_', topic.lower())}_{digest}"
+    stem = _REPLACED.sub("_", topic.lower())[:_STEM_CHARACTERS_MAX]
+    return f"{stem}__{hashlib.sha256(topic.encode()).hexdigest()[:12]}"
