@@ -41,11 +41,12 @@ def erase(
     files are deleted after erase.grace.ms. Dead letters of the records are erased, too, where you have the right Delete. What
     comes after the request is not touched.
 
+    A condition names members of typed columns: --where "data.customer = 7 and data.country in ('DE', 'FR')".
+
     \b
     Examples:
       tidelog topic erase orders --key user-7 --yes
       tidelog topic erase orders --header user=7 --before 2026-01-01T00:00:00Z --yes
-      tidelog topic erase orders --where "data.customer = 7 and data.country in ('DE', 'FR')" --yes
     """
     pairs = [_pair(text) for text in header or ()]
     if not (key or pairs or where):
