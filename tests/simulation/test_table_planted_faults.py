@@ -90,9 +90,9 @@ def _drops_pins_early(self: DropExpiredPins, state: TopicState, now_ms: int) -> 
     return _drop_pins(self, state, now_ms + 5 * HOUR_MS)
 
 
-def _skips_the_newest(reconciled: Any) -> list[LiveSegment]:
+def _skips_the_newest(reconciled: Any, *, has_stats: bool = False) -> list[LiveSegment]:
     """An erasure reads all but the newest segment."""
-    return live_segments(reconciled)[:-1]
+    return live_segments(reconciled, has_stats=has_stats)[:-1]
 
 
 def _is_done_unread(self: FinishErasures, state: TopicState, now_ms: int) -> Proposal[bool]:

@@ -93,8 +93,8 @@ def _producer(tables: SharedTables, topic: str) -> Iterator[Callable[[], int]]:
 
 
 def _by_duckdb(path: str, version: int) -> pa.Table:
-    rows = DeltaTable(path, version=version).to_pyarrow_dataset()  # noqa: F841 - DuckDB finds it by its name
-    return duckdb.execute("SELECT * FROM rows").to_arrow_table()
+    rows = DeltaTable(path, version=version).to_pyarrow_dataset()
+    return duckdb.from_arrow(rows).project("*").to_arrow_table()
 
 
 def _by_spark(spark: SparkSession, path: str, version: int) -> pa.Table:
