@@ -34,7 +34,7 @@ FLUSH_REQUESTS_MIN: Final = 100
 BATCHES_WAITING_MAX: Final = 16 * FLUSH_BATCHES_CAP
 """Number of requests to one topic that no flush has taken: each is a few objects besides its records, with ``acks=0`` too."""
 
-TOPIC_BYTES: Final = 2_720
+TOPIC_BYTES: Final = 2_730
 """Bytes of memory of an open topic without producers, segments and partitions: measured, rounded up
 (docs/decisions/044-many-topics.md)."""
 

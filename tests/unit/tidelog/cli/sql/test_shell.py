@@ -185,7 +185,7 @@ def test_ctrl_c_ends_a_statement_only(topics: TopicDatabase, capsys: pytest.Capt
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    alarm = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    alarm = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it
     try:
         lines: list[Line] = [
