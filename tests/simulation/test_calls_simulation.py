@@ -34,7 +34,9 @@ READS_ONLY |= {
     "POST /registry/subjects/{subject}",
     "POST /delta-sharing/shares/{share}/schemas/{schema}/tables/{table}/query",
 }
-READS_ONLY |= {"POST /iceberg/v1/oauth/tokens"}
+_ICEBERG_TABLE = "/iceberg/v1/namespaces/{namespace}/tables/{table}"
+READS_ONLY |= {"POST /iceberg/v1/oauth/tokens", *(f"POST {_ICEBERG_TABLE}/{act}" for act in ("plan", "tasks", "sign"))}
+READS_ONLY |= {f"DELETE {_ICEBERG_TABLE}/plan/{{plan}}"}  # no gateway holds anything for a plan
 READS_ONLY |= {f"POST /registry/compatibility/subjects/{{subject}}/versions{which}" for which in ("", "/{version}")}
 
 
