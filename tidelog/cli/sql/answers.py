@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from log_format.records.sql import to_json_value
+from tidelog.cli.sql.interruptible import interruptible
 from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.tables import TextTable, text_cell
 from tidelog.cli.terminal.visible import visible_text
@@ -45,18 +46,22 @@ def write_answer(answer: duckdb.DuckDBPyConnection, format_: AnswerFormat) -> in
         return _write_table(answer)
     write = _WRITERS[format_](names)
     count = 0
-    while found := answer.fetchmany(_ROWS_AT_ONCE):
+    while found := _next_rows(answer, _ROWS_AT_ONCE):
         for row in found:
             write(row)
         count += len(found)
     return count
 
 
+def _next_rows(answer: duckdb.DuckDBPyConnection, count: int) -> list[Any]:
+    return interruptible(answer, lambda: answer.fetchmany(count))
+
+
 def _write_table(answer: duckdb.DuckDBPyConnection) -> int:
     table = TextTable(box=None, pad_edge=False)
     for name, type_, *_ in answer.description or ():
         table.add_column(text_cell(name), justify="right" if _NUMBER.match(str(type_)) else "left")
-    found = answer.fetchmany(ROWS_SHOWN_MAX + 1)
+    found = _next_rows(answer, ROWS_SHOWN_MAX + 1)
     for row in found[:ROWS_SHOWN_MAX]:
         table.add_row(*(Text(_shown(value)) for value in row))
     output().print(table)

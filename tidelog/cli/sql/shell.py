@@ -138,10 +138,6 @@ def run_all(topics: TopicDatabase, text: str, run: Callable[[str], object]) -> N
             run(statement)
     except duckdb.Error as error:
         raise ValueError(str(error)) from error
-    except RuntimeError as error:
-        if "interrupted" in str(error):  # DuckDB's word for Ctrl-C
-            raise KeyboardInterrupt from None
-        raise
 
 
 def is_complete(text: str) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from log_format.errors import TidelogError
 from log_format.records.sql import parse_statement, quote_identifier, tables_read, topic_query
 from tidelog.admin import Admin
+from tidelog.cli.sql.interruptible import interruptible
 from tidelog.cli.terminal.console import note, progress
 from tidelog.cli.terminal.positions import PositionSpec, Range, resolve_range
 from tidelog.consumer.consumer import Consumer
@@ -88,7 +89,7 @@ class TopicDatabase:
                 self._update(name, with_records=_SHOWS_COLUMNS.match(statement) is None)
         while True:
             try:
-                return self._database.execute(statement)
+                return interruptible(self._database, lambda: self._database.execute(statement))
             except _duckdb().CatalogException as error:
                 # DuckDB names the tables of few kinds of statement without running them.
                 missing = _MISSING_TABLE.match(str(error))
