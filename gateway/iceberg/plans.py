@@ -139,7 +139,7 @@ class Scan:
     """Columns whose statistics are told with each file."""
 
     def tasks(self, files: Iterable[pa.StructArray], page: Page) -> Iterator[dict[str, Any]]:
-        """Yield the files of a page in which rows may count (``FileScanTask``). ``files``: all of the table (``adds_of``).
+        """Yield the files of a page in which rows may count (``FileScanTask``). ``files``: all of the table (``adds``).
 
         Raises ``CorruptData``, and what ``files`` raises.
         """

@@ -7,7 +7,7 @@ the archive stays as it is, part 2 is a copy of the one before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -71,6 +71,13 @@ def archive_pieces(store: ObjectStore, root: str, version: int) -> Iterator[pa.T
             yield table
 
 
+def adds_in(pieces: Iterable[pa.Table]) -> Iterator[pa.StructArray]:
+    """Yield the ``add`` of each of these pieces of rows that has one."""
+    for piece in pieces:
+        if len(adds := select_actions(piece, "add")):
+            yield adds
+
+
 @dataclass(frozen=True, slots=True)
 class AdvancedCheckpoint:
     """A checkpoint's bytes, if there is one, with the commits after it applied. Every method raises ``CorruptData``.
@@ -106,6 +113,15 @@ class AdvancedCheckpoint:
         """Yield the rows (``SCHEMA``) of the archive. Also raises ``StoreUnavailable``."""
         with as_corrupt(self.root, self.version):
             yield from self.reconciliation.archived(self._archive_pieces)
+
+    def all_rows(self) -> Iterator[pa.Table]:
+        """Yield the rows with the archive's. Also raises ``StoreUnavailable``."""
+        yield from self.rows()
+        yield from self.archived()
+
+    def adds(self) -> Iterator[pa.StructArray]:
+        """Yield every file of log and archive as its action (``ADD``), in pieces. Also raises ``StoreUnavailable``."""
+        return adds_in(self.all_rows())
 
     def put_archive(self, version: int) -> Archive:
         """Put part 2 of the checkpoint of ``version``, if there is an archive; return the archive. Also raises

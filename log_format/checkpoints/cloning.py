@@ -13,21 +13,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import chain, count, islice
+from itertools import count, islice
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from log_format import layout, limits
-from log_format.checkpoints.advanced_checkpoint import AdvancedCheckpoint, archive_pieces
-from log_format.checkpoints.checkpoint import open_checkpoint, with_log_at
-from log_format.checkpoints.pinned_versions import keep_version, refuse_future_time, refuse_future_version, version_at
-from log_format.checkpoints.state import read_checkpoint
+from log_format.checkpoints.checkpoint import with_log_at
+from log_format.checkpoints.pinned_versions import (
+    keep_version,
+    open_version,
+    refuse_future_time,
+    refuse_future_version,
+    version_adds,
+    version_at,
+)
+from log_format.checkpoints.state import state_of
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
 from log_format.delta.actions import Add, plain_path
 from log_format.delta.checkpoint_hint import read_hinted_version
-from log_format.delta.checkpoint_schema import SCHEMA, add_of, as_corrupt, conforming, select_actions
+from log_format.delta.checkpoint_schema import add_of
 from log_format.delta.committer import Committer
 from log_format.errors import (
     BackOff,
@@ -41,7 +47,7 @@ from log_format.errors import (
     log_outran_reader,
 )
 from log_format.ids import NewId
-from log_format.store import ObjectStore, copy_all_if_absent, read_bounded
+from log_format.store import ObjectStore, copy_all_if_absent
 from log_format.topic.clone import CloneTopic, as_requested, cloned_add
 from log_format.topic.config import ConfigValue
 from log_format.topic.erasure_changes import RequestErasure
@@ -207,18 +213,14 @@ def _number(store: ObjectStore, head: TopicState, at: TableVersion, now_ms: int)
 
 def _state_at(store: ObjectStore, head: TopicState, version: int, now_ms: int) -> TopicState:
     """Return the topic at an older version. Raises ``RequestRefused`` (``VERSION_GONE``), ``StoreUnavailable``."""
-    topic, problem = head.topic, ""
     try:
-        keep_version(store, topic, version, now_ms)
-        for key in layout.table_checkpoint_keys(layout.topic_root(topic), version):
-            with suppress(ObjectMissing):
-                state = read_checkpoint(read_bounded(store, key, limits.CHECKPOINT_BYTES_MAX), topic, version)
-                if state.topic_id == head.topic_id:
-                    return state
-                problem = "it is of an earlier topic, which was deleted"
-    except CorruptData as damage:
-        problem = damage.detail
-    raise _gone(topic, version, problem or "its checkpoint is deleted")
+        keep_version(store, head.topic, version, now_ms)
+        state = state_of(open_version(store, head.topic, version), head.topic)
+    except CorruptData as problem:
+        raise _gone(head.topic, version, problem.detail) from problem
+    if state.topic_id != head.topic_id:
+        raise _gone(head.topic, version, "it is of an earlier topic, which was deleted")
+    return state
 
 
 def _adds_at(store: ObjectStore, state: TopicState, now_ms: int, *, is_head: bool) -> list[Add] | None:
@@ -227,24 +229,15 @@ def _adds_at(store: ObjectStore, state: TopicState, now_ms: int, *, is_head: boo
     if is_head:
         hint = read_hinted_version(store, root)
 
-        def take(found: AdvancedCheckpoint) -> list[Add]:
-            return _add_actions(chain(found.rows(), found.archived()))
-
-        return with_log_at(take, store, root, state.version, now_ms, hint=hint)
+        return with_log_at(lambda found: _actions(found.adds()), store, root, state.version, now_ms, hint=hint)
     try:
-        opened = open_checkpoint(store, root, state.version)
-        if opened is None:
-            raise _gone(state.topic, state.version, "its checkpoint is another program's")
-        archived = archive_pieces(store, root, state.version) if opened.archive.segment_count else ()
-        with as_corrupt(root, state.version, topic=state.topic):
-            pieces = opened.file.pieces(("add",), with_tombstones=False)
-            return _add_actions(chain((conforming(piece, [SCHEMA.field("add")]) for piece in pieces), archived))
-    except (CorruptData, ObjectMissing) as problem:
-        raise _gone(state.topic, state.version, str(problem)) from problem
+        return _actions(version_adds(store, state.topic, state.version))
+    except CorruptData as problem:
+        raise _gone(state.topic, state.version, problem.detail) from problem
 
 
-def _add_actions(pieces: Iterable[pa.Table]) -> list[Add]:
-    return [add_of(row) for piece in pieces for row in select_actions(piece, "add").to_pylist()]
+def _actions(pieces: Iterable[pa.StructArray]) -> list[Add]:
+    return [add_of(row) for piece in pieces for row in piece.to_pylist()]
 
 
 def _gone(topic: str, version: int, why: str) -> RequestRefused:

@@ -10,13 +10,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import layout, limits
-from log_format.checkpoints.advanced_checkpoint import AdvancedCheckpoint, OpenedCheckpoint, archive_pieces
+from log_format.checkpoints.advanced_checkpoint import AdvancedCheckpoint, OpenedCheckpoint, adds_in, archive_pieces
 from log_format.checkpoints.archive_rows import archived_files
 from log_format.checkpoints.checkpoint import (
     advance_checkpoint,
@@ -27,7 +27,7 @@ from log_format.checkpoints.checkpoint import (
 )
 from log_format.delta.actions import Commit, decode_commit, plain_path
 from log_format.delta.checkpoint_hint import read_hinted_version
-from log_format.delta.checkpoint_schema import as_corrupt, conforming, select_actions
+from log_format.delta.checkpoint_schema import SCHEMA, as_corrupt, conforming, select_actions
 from log_format.delta.log_retention import ListedLog, covering_checkpoints
 from log_format.errors import CorruptData, ErrorCode, ObjectMissing, RequestRefused, UnsupportedTable
 from log_format.store import ObjectStore, read_bounded
@@ -36,7 +36,8 @@ from log_format.topic.live_segments import removed_segments
 from log_format.topic.pin_changes import KEPT_MS_MIN, FileRetention, LookAgain, OlderVersion
 from log_format.topic.state import TopicState
 
-_FILE: tuple[pa.Field, ...] = (pa.field("add", pa.struct([("path", pa.string()), ("size", pa.int64())])),)
+_ADD: Final = SCHEMA.field("add")
+_FILE: Final = pa.field("add", pa.struct([("path", pa.string()), ("size", pa.int64())]))
 
 
 def keep_version(store: ObjectStore, topic: str, version: int, now_ms: int) -> None:
@@ -55,24 +56,40 @@ def keep_version(store: ObjectStore, topic: str, version: int, now_ms: int) -> N
         raise _is_gone(topic, version, "its checkpoint is another program's, or damaged")
 
 
+def open_version(store: ObjectStore, topic: str, version: int) -> OpenedCheckpoint:
+    """Open the checkpoint of a version that was kept. Raises ``CorruptData`` if there is none; ``StoreUnavailable``."""
+    try:
+        opened = open_checkpoint(store, layout.topic_root(topic), version)
+    except ObjectMissing as problem:
+        raise _is_gone(topic, version, "its checkpoint is gone") from problem
+    if opened is None:
+        raise _is_gone(topic, version, "its checkpoint is another program's")
+    return opened
+
+
+def version_adds(store: ObjectStore, topic: str, version: int, add: pa.Field = _ADD) -> Iterator[pa.StructArray]:
+    """Yield the files of log and archive at a version that was kept, in pieces: actions with the members of ``add``.
+
+    Raises ``CorruptData``, also without a checkpoint of the version; ``StoreUnavailable``.
+    """
+    root = layout.topic_root(topic)
+    opened = open_version(store, topic, version)
+    columns = [f"add.{member.name}" for member in add.type]
+    with as_corrupt(root, version, topic=topic):
+        for piece in opened.file.pieces(columns, with_tombstones=False):
+            yield from adds_in([conforming(piece, [add])])
+        for piece in archive_pieces(store, root, version) if opened.archive.segment_count else ():
+            yield from adds_in([conforming(piece, [add])])
+
+
 def pinned_files(store: ObjectStore, topic: str, version: int) -> Iterator[tuple[list[str], list[int]]]:
     """Yield the paths of a pinned version's files and their sizes in bytes, in pieces.
 
     Raises ``CorruptData``, also without a checkpoint of the version; ``StoreUnavailable``.
     """
-    root = layout.topic_root(topic)
-    try:
-        opened = open_checkpoint(store, root, version)
-    except ObjectMissing as problem:
-        raise _is_gone(topic, version, "its checkpoint is gone") from problem
-    if opened is None:
-        raise _is_gone(topic, version, "its checkpoint is another program's")
-    with as_corrupt(root, version, topic=topic):
-        archived = archive_pieces(store, root, version) if opened.archive.segment_count else ()
-        for piece in chain(opened.file.pieces(("add.path", "add.size"), with_tombstones=False), archived):
-            adds = select_actions(conforming(piece, _FILE), "add")
-            paths = pc.struct_field(adds, "path").to_pylist()
-            yield [plain_path(path) for path in paths], pc.struct_field(adds, "size").to_pylist()
+    for adds in version_adds(store, topic, version, _FILE):
+        paths = pc.struct_field(adds, "path").to_pylist()
+        yield [plain_path(path) for path in paths], pc.struct_field(adds, "size").to_pylist()
 
 
 def pinned_paths(store: ObjectStore, topic: str, version: int) -> set[str]:
@@ -198,7 +215,7 @@ def _check_incarnation(found: AdvancedCheckpoint, state: TopicState, version: in
     """Return the paths of a version's files. Raises ``RequestRefused`` for one of another incarnation."""
     paths: list[str] = []
     topic_id = None
-    for rows in chain(found.rows(), found.archived()):
+    for rows in found.all_rows():
         for metadata in select_actions(rows, "metaData").to_pylist():
             topic_id = metadata["id"]
         paths += map(plain_path, pc.struct_field(select_actions(rows, "add"), "path").to_pylist())
@@ -222,7 +239,7 @@ def advance_to(store: ObjectStore, topic: str, log: ListedLog, version: int, now
             if base is not None and opened is None:
                 continue  # another program's
             found = advance_checkpoint(opened, _commits(store, root, opened, version), root, now_ms, store=store)
-            for _ in chain(found.rows(), found.archived()):
+            for _ in found.all_rows():
                 pass  # each page has a checksum
         except UnsupportedTable:
             raise

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format import layout
-from log_format.checkpoints.advanced_checkpoint import decode_archive_note
+from log_format.checkpoints.advanced_checkpoint import OpenedCheckpoint, decode_archive_note
 from log_format.checkpoints.memory import decode_memory
 from log_format.checkpoints.segments import decode_segment_columns, decode_segments
 from log_format.delta.actions import MetaData, Protocol
@@ -35,18 +35,26 @@ _FIELDS: Final = (SCHEMA.field("add"),)
 
 def read_checkpoint(data: bytes, topic: str, version: int) -> TopicState:
     """Return the state in a checkpoint. Raises ``CorruptData``."""
-    with large_checkpoint_lock(len(data)):
-        return _read(data, topic, version)
-
-
-def _read(data: bytes, topic: str, version: int) -> TopicState:
     root = layout.topic_root(topic)
     with as_corrupt(root, version, topic=topic):
         file = CheckpointFile(data)
-        table = file.head()
-        refuse_features(table, layout.table_checkpoint_key(root, version))
+        head = file.head()
+        refuse_features(head, layout.table_checkpoint_key(root, version))
+        opened = OpenedCheckpoint(version, file, head, decode_archive_note(head, version))
+    return state_of(opened, topic)
+
+
+def state_of(opened: OpenedCheckpoint, topic: str) -> TopicState:
+    """Return the topic's state in a checkpoint. Raises ``CorruptData``."""
+    with large_checkpoint_lock(opened.file.size_bytes):
+        return _state_of(opened, topic)
+
+
+def _state_of(opened: OpenedCheckpoint, topic: str) -> TopicState:
+    version, file, table, archive = opened
+    root = layout.topic_root(topic)
+    with as_corrupt(root, version, topic=topic):
         memory = decode_memory(table)
-        archive = decode_archive_note(table, version)
         metadata = decode_metadata(table)
         txns = {txn["appId"]: txn["version"] for txn in select_actions(table, "txn").to_pylist()}
         newest_ms = pc.max(pc.struct_field(select_actions(table, "add"), "modificationTime")).as_py() or 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -44,27 +43,20 @@ class TableFiles:
 
     def adds(self) -> Iterator[pa.StructArray]:
         """Yield every file as its action (``checkpoint_schema.ADD``), in pieces. Raises ``CorruptData``, ``StoreUnavailable``."""
-        return adds_of(self.found)
-
-
-def adds_of(found: AdvancedCheckpoint) -> Iterator[pa.StructArray]:
-    """Yield every file of a log as its action (``ADD``), in pieces. Raises ``CorruptData``, ``StoreUnavailable``."""
-    for rows in chain(found.rows(), found.archived()):
-        if len(adds := select_actions(rows, "add")):
-            yield adds
+        return self.found.adds()
 
 
 def with_files_of(
     make: Callable[[Iterator[pa.StructArray]], MadeT], store: ObjectStore, state: TopicState, version: int, now_ms: int
 ) -> MadeT:
-    """Return the result of ``make`` for a table's files at a version (``adds_of``): those of the newest are read once, not twice.
+    """Return the result of ``make`` for a table's files at a version (``adds``): those of the newest are read once, not twice.
 
     Arguments and errors as in ``files_at``. ``make`` may be called again where a checkpoint is damaged.
     """
     if state.exists and version == state.version:
         root = layout.topic_root(state.topic)
         hint = read_hinted_version(store, root)
-        made = with_log_at(lambda found: make(adds_of(found)), store, root, version, now_ms, hint=hint)
+        made = with_log_at(lambda found: make(found.adds()), store, root, version, now_ms, hint=hint)
         if made is not None:
             return made
     return make(files_at(store, state, version, now_ms).adds())
@@ -111,7 +103,7 @@ def _described(advanced: AdvancedCheckpoint, topic: str, version: int) -> TableF
     protocol: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
     file_count, size_bytes = 0, 0
-    for rows in chain(advanced.rows(), advanced.archived()):
+    for rows in advanced.all_rows():
         protocol = next(iter(select_actions(rows, "protocol").to_pylist()), protocol)
         metadata = next(iter(select_actions(rows, "metaData").to_pylist()), metadata)
         adds = select_actions(rows, "add")

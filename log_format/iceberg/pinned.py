@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
 from typing import Final
 
-import pyarrow as pa
-
 from log_format import layout
-from log_format.checkpoints.advanced_checkpoint import archive_pieces
-from log_format.checkpoints.checkpoint import open_checkpoint
-from log_format.delta.checkpoint_schema import SCHEMA, as_corrupt, conforming
-from log_format.errors import CorruptData, ObjectMissing
+from log_format.checkpoints.pinned_versions import version_adds
+from log_format.errors import CorruptData
 from log_format.iceberg.manifest import Catalogued, Snapshot, encode_manifest_list
 from log_format.iceberg.place import Place, put_manifests, table_entries
 
@@ -39,24 +33,13 @@ def publish_pins(place: Place) -> dict[int, str]:
     for version in missing[:MADE_AT_ONCE_MAX]:
         try:
             found[version] = _publish(place, version)
-        except (CorruptData, ObjectMissing):
+        except CorruptData:
             continue
     return found
 
 
 def _publish(place: Place, version: int) -> str:
-    root = layout.topic_root(place.state.topic)
-
-    def rows() -> Iterator[pa.Table]:
-        opened = open_checkpoint(place.store, root, version)
-        if opened is None:
-            raise ObjectMissing(layout.table_checkpoint_key(root, version))
-        archived = archive_pieces(place.store, root, version) if opened.archive.segment_count else ()
-        with as_corrupt(root, version):
-            pieces = opened.file.pieces(("add",), with_tombstones=False)
-            yield from chain((conforming(piece, [SCHEMA.field("add")]) for piece in pieces), archived)
-
-    entries = table_entries(place, rows(), version)
+    entries = table_entries(place, version_adds(place.store, place.state.topic, version), version)
     manifests = tuple(put_manifests(place, entries, name=f"pin-m-{version:020d}", version=version))
     key = f"{place.prefix}pin-{version:020d}-{place.new_id()}.avro"
     snapshot = Snapshot(version=version, key=key, committed_ms=0, head_seen_ms=0, operation="append", totals={})

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from log_format import layout
 from log_format.delta.actions import Add
-from log_format.delta.checkpoint_schema import select_actions
 from log_format.iceberg.data_file import manifest_entry
 from log_format.iceberg.manifest import Manifest, describe_manifest, encode_manifest
 from log_format.iceberg.schema import TableSchema, table_schema
@@ -56,15 +55,16 @@ class Place:
         return table_schema(self.state.columns)
 
 
-def table_entries(place: Place, pieces: Iterable[pa.Table], version: int | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the manifest entries of the files in the rows of a checkpoint (``SCHEMA``), as ones that a version adds.
+def table_entries(
+    place: Place, pieces: Iterable[pa.StructArray], version: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the manifest entries of files (``ADD``), as ones that a version adds.
 
     ``version``: the place's unless given. Raises what ``pieces`` raise, and ``CorruptData``.
     """
     root_uri, schema = place.root_uri, place.schema
     added_by = place.state.version if version is None else version
-    for piece in pieces:
-        adds = select_actions(piece, "add")
+    for adds in pieces:
         columns = [pc.struct_field(adds, name).to_pylist() for name in ("path", "size", "stats")]
         for path, size, stats in zip(*columns, strict=True):
             add = Add(path=path, size=size, modification_time=0, data_change=False, stats=stats)

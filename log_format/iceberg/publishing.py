@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -216,7 +216,7 @@ def _made_anew(place: Place, base: Catalogued | None) -> _Made:
     root = layout.topic_root(place.state.topic)
 
     def put(found: AdvancedCheckpoint) -> list[Manifest]:
-        return list(put_manifests(place, table_entries(place, chain(found.rows(), found.archived()))))
+        return list(put_manifests(place, table_entries(place, found.adds())))
 
     hint = read_hinted_version(place.store, root)
     made = with_log_at(put, place.store, root, place.state.version, place.now_ms, hint=hint)
