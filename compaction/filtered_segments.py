@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -18,8 +18,10 @@ from log_format.errors import CorruptData, ObjectMissing
 from log_format.layout import topic_root
 from log_format.records.erasing import reveal_condition
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns
-from log_format.segments.footer import missing_text
+from log_format.segments.footer import Footer, RowGroup, decode_footer, missing_text
 from log_format.segments.key_filters import as_hashes, read_filters
+from log_format.segments.laid_out import LaidOutFooter, decode_laid_out_footer
+from log_format.segments.run import Run, SegmentRef
 from log_format.store import ObjectStore
 from log_format.topic.erasures import Erasure
 from log_format.topic.live_segments import LiveSegment
@@ -28,6 +30,8 @@ READS_AT_ONCE: Final = 16
 """Number of filters read in parallel, half of the connections that a store keeps."""
 READ_BYTES_MAX: Final = 64 * 1024 * 1024
 """Most bytes of filters in memory, unless those of one segment are more."""
+
+_Decode = Callable[[memoryview, SegmentRef], Footer | LaidOutFooter]
 
 
 @dataclass(slots=True)
@@ -129,9 +133,9 @@ class FilteredSegments:
     def _look(self, live: LiveSegment) -> _Look:
         assert live.filters is not None
         try:
-            read = read_filters(
-                self._store, f"{topic_root(self._topic)}{live.segment.path}", live.segment, live.filters
-            )
+            key = f"{topic_root(self._topic)}{live.segment.path}"
+            decode: _Decode = decode_footer if live.layout is None else decode_laid_out_footer
+            read = read_filters(self._store, key, live.segment, live.filters, decode)
         except ObjectMissing:
             said = missing_text(live.segment)
             raise CorruptData(said, topic=self._topic, segment=live.segment.path) from None
@@ -140,12 +144,20 @@ class FilteredSegments:
         footer, may_have = read
         chosen = []
         for index, group in enumerate(footer.row_groups):
-            for erasure, hashes in self._wanted:
-                is_early = erasure.before_ms is None or group.min_timestamp_ms < erasure.before_ms
-                if is_early and erasure.concerns(group.partition, group.base_offset) and may_have(index, hashes):
-                    chosen.append(index)
-                    break
+            # A row group of a file that is laid out may have records of any of its runs.
+            spans = [group] if isinstance(group, RowGroup) else live.runs
+            if any(_is_about(erasure, spans) and may_have(index, hashes) for erasure, hashes in self._wanted):
+                chosen.append(index)
         return _Look(tuple(chosen), sum(footer.row_groups[index].size_bytes for index in chosen))
+
+
+def _is_about(erasure: Erasure, spans: Sequence[Run | RowGroup]) -> bool:
+    """Return whether a request may be about records of any of these spans."""
+    return any(
+        (erasure.before_ms is None or span.min_timestamp_ms < erasure.before_ms)
+        and erasure.concerns(span.partition, span.base_offset)
+        for span in spans
+    )
 
 
 class _Look(NamedTuple):

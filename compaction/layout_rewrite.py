@@ -159,6 +159,7 @@ def _new_segment(written: EncodedSegment, path: str, task: LayoutTask) -> NewSeg
         columns=replace(written.statistics, judged=tuple(sorted(judged))),
         other_runs=tuple(others),
         layout=task.layout,
+        filters=written.filters,
     )
 
 

@@ -13,7 +13,7 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ from log_format.cluster.identity import load_cluster
 from log_format.delta.actions import Add
 from log_format.records.erasing import Matcher, digest_of
 from log_format.records.schema import RECORD_SCHEMA
+from log_format.segments.laid_out import LaidOutWriter
 from log_format.segments.run import SegmentRef
 from log_format.segments.segment import EncodedSegment
 from log_format.segments.writer import SegmentWriter
@@ -40,7 +41,7 @@ from log_format.topic.archiving import ArchiveExpired
 from log_format.topic.changes import DeleteRecords
 from log_format.topic.erasure_changes import RequestErasure
 from log_format.topic.erasures import Erasure, hide_hash
-from log_format.topic.segment_tags import Rewritten, add_segment
+from log_format.topic.segment_tags import Layout, Rewritten, add_segment
 from tidelog.cli.cost.prices import request_dollars
 
 TOPIC: Final = "t"
@@ -117,9 +118,9 @@ def main(arguments: Sequence[str]) -> int:
     with printed(as_json=given.json):
         table = Table(
             f"Erasing in an archive of {given.segments:,} simulated segments",
-            ["", *(f"{_count(keys)}, {size} MiB a segment" for keys, size in _cases(given))],
+            ["", *map(str, _cases(given))],
         )
-        found = [_measure(keys, size, given) for keys, size in _cases(given)]
+        found = [_measure(case, given) for case in _cases(given)]
         for name in found[0]:
             table.add(name, *(column[name] for column in found))
     if given.json:
@@ -127,23 +128,35 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _cases(given: argparse.Namespace) -> list[tuple[int, int]]:
-    return [(1, given.mebibytes), (given.keys, given.mebibytes), (given.keys, given.large_mebibytes)]
+class _Case(NamedTuple):
+    """A request for so many keys, in segments of this size, or files of ``table.cluster.by``."""
+
+    key_count: int
+    mebibytes: int
+    is_laid_out: bool = False
+
+    def __str__(self) -> str:
+        keys = "1 key" if self.key_count == 1 else f"{self.key_count:,} keys"
+        return f"{keys}, {'laid out files of ' if self.is_laid_out else ''}{self.mebibytes} MiB"
 
 
-def _count(keys: int) -> str:
-    return "1 key" if keys == 1 else f"{keys:,} keys"
+def _cases(given: argparse.Namespace) -> list[_Case]:
+    large = [_Case(given.keys, given.large_mebibytes, is_laid_out) for is_laid_out in (False, True)]
+    return [_Case(1, given.mebibytes), _Case(given.keys, given.mebibytes), *large]
 
 
-def _measure(key_count: int, mebibytes: int, given: argparse.Namespace) -> dict[str, str]:
+def _measure(case: _Case, given: argparse.Namespace) -> dict[str, str]:
     """Return the figures of one request. Many keys are looked for in a part of the archive, which takes long enough."""
+    key_count, mebibytes, is_laid_out = case
     share = 1 if key_count == 1 else MANY_KEYS_SHARE
     having = min(given.having, REWRITTEN_MEBIBYTES_MAX // mebibytes)
     count = max(having, given.segments * given.mebibytes // mebibytes // share)
-    kinds = [_segment(number, mebibytes) for number in range(given.kinds if mebibytes == given.mebibytes else 3)]
-    kinds.append(_segment(len(kinds), mebibytes, FIRST))
+    writer = LaidOutWriter if is_laid_out else SegmentWriter
+    kind_count = given.kinds if mebibytes == given.mebibytes else 3
+    kinds = [_segment(writer(compression="zstd"), number, mebibytes) for number in range(kind_count)]
+    kinds.append(_segment(writer(compression="zstd"), len(kinds), mebibytes, FIRST))
     store = SimulatedStore([kind.data for kind in kinds], having)
-    topic = _fill(store, kinds, count, having)
+    topic = _fill(store, kinds, count, having, Layout("r", 1, ("timestamp",)) if is_laid_out else None)
     job, events = _job(store)
     _ask(store, topic, [FIRST, *(b"absent-%d" % number for number in range(key_count - 1))])
     started = time.perf_counter()
@@ -182,10 +195,10 @@ def _dollars(requests: Counter[str]) -> float:
     return sum(requests[kind] * request_dollars(kind) for kind in ("GET", "PUT"))
 
 
-def _segment(seed: int, mebibytes: int, *keys: bytes) -> EncodedSegment:
+def _segment(writer: SegmentWriter, seed: int, mebibytes: int, *keys: bytes) -> EncodedSegment:
     """Return a segment of about this size, with one record of each of these keys, as maintenance writes it."""
     random = np.random.default_rng(seed)
-    writer, offset = SegmentWriter(compression="zstd"), 0
+    offset = 0
     while writer.size_bytes + writer.waiting_bytes < mebibytes * 2**20:
         count = 12_000
         drawn = [b"user-%d" % number for number in random.integers(0, KEYS, count).tolist()]
@@ -207,7 +220,9 @@ def _segment(seed: int, mebibytes: int, *keys: bytes) -> EncodedSegment:
     return found
 
 
-def _fill(store: SimulatedStore, kinds: Sequence[EncodedSegment], count: int, having: int) -> WrittenTopic:
+def _fill(
+    store: SimulatedStore, kinds: Sequence[EncodedSegment], count: int, having: int, order: Layout | None
+) -> WrittenTopic:
     """Make the topic, whose archive has ``count`` segments."""
     topic = WrittenTopic(store, TOPIC, partitions=1, config={"retention.ms": -1, "table.retention.ms": -1})
     end = max(kind.runs[0].end_offset for kind in kinds)
@@ -221,11 +236,11 @@ def _fill(store: SimulatedStore, kinds: Sequence[EncodedSegment], count: int, ha
     topic.alter(ArchiveExpired(topic_id=topic.log.state.existing_id, adds=named_adds([table], [first])))
     version = topic.log.state.version
     checkpoint.write_checkpoint(store, TOPIC, version, now_ms)
-    enlarge(store, layout.topic_root(TOPIC), version, _adds(kinds, count, having))
+    enlarge(store, layout.topic_root(TOPIC), version, _adds(kinds, count, having, order))
     return topic
 
 
-def _adds(kinds: Sequence[EncodedSegment], count: int, having: int) -> Iterator[Add]:
+def _adds(kinds: Sequence[EncodedSegment], count: int, having: int, order: Layout | None) -> Iterator[Add]:
     for number in range(count):
         kind = kinds[kind_of(number, len(kinds), having)]
         path = f"{layout.COMPACTED}{_name(number)}"
@@ -237,6 +252,7 @@ def _adds(kinds: Sequence[EncodedSegment], count: int, having: int) -> Iterator[
             data_change=False,
             rewritten=Rewritten(1),
             filters=kind.filters,
+            layout=order,
         )
         yield archived(add)
 
@@ -266,7 +282,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks erase", description=__doc__)
     parser.add_argument("--segments", type=int, default=100_000, help="in the archive (default 100,000)")
     parser.add_argument("--mebibytes", type=int, default=1, help="size of a segment (default 1)")
-    parser.add_argument("--large-mebibytes", type=int, default=64, help="size in the last column (default 64)")
+    parser.add_argument("--large-mebibytes", type=int, default=64, help="size in the last two columns (default 64)")
     parser.add_argument("--keys", type=int, default=1_000, help="of the second request (default 1,000)")
     parser.add_argument("--kinds", type=int, default=100, help="number of real segments (default 100)")
     parser.add_argument("--having", type=int, default=20, help="segments with the first key (default 20)")

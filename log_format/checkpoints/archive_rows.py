@@ -74,9 +74,9 @@ def scan_file(
 ) -> Iterator[pa.Table]:
     """Yield the records of a file of log or archive in pieces of bounded size: ``RECORD_SCHEMA``, and the file's typed columns.
 
-    ``row_groups``: as for ``scan_segment``; of a file that is laid out all are read. Raises ``CorruptData`` (also if the file is
+    ``row_groups``: as for ``scan_segment``. Raises ``CorruptData`` (also if the file is
     missing), ``StoreUnavailable``.
     """
     if file.layout is not None:
-        return scan_laid_out(store, topic, file.segment)
+        return scan_laid_out(store, topic, file.segment, row_groups=row_groups)
     return scan_segment(store, topic, file.segment, row_groups=row_groups)

@@ -12,7 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from log_format.segments.laid_out import runs_of, scan_laid_out
+from log_format.inspection.key_filters import CheckedFilters
+from log_format.layout import topic_root
+from log_format.segments.key_filters import KeyFilters
+from log_format.segments.laid_out import decode_laid_out_footer, runs_of, scan_laid_out
 from log_format.segments.run import Run, SegmentRef
 from log_format.store import ObjectStore
 from log_format.topic.live_segments import LiveSegment
@@ -36,12 +39,22 @@ class LaidOutFiles:
         """Return whether the file is one of them."""
         return segment.path in self._paths
 
-    def read(self, store: ObjectStore, topic: str, segment: SegmentRef, runs: Sequence[Run]) -> str | None:
+    def read(
+        self, store: ObjectStore, topic: str, segment: SegmentRef, runs: Sequence[Run], filters: KeyFilters | None
+    ) -> str | None:
         """Read a file; return what is wrong with it, or None. Raises ``CorruptData``, ``StoreUnavailable``."""
         expected = {run.partition: (run.base_offset, run.end_offset, run.record_count) for run in runs}
-        if runs_of(map(self._note, scan_laid_out(store, topic, segment))) != expected:
+        key = f"{topic_root(topic)}{segment.path}"
+        checked = CheckedFilters(store, key, segment, filters, decode_laid_out_footer)
+
+        def noted() -> Iterator[pa.Table]:
+            for index, records in enumerate(scan_laid_out(store, topic, segment)):
+                checked.check(index, records.column("key"))
+                yield self._note(records)
+
+        if runs_of(noted()) != expected:
             return f"Segment {segment.path} holds other records than its commit says."
-        return None
+        return checked.problem
 
     def twice(self, partition: int, spans: Sequence[tuple[int, int]], log_start: int) -> Iterator[str]:
         """Yield what the table has twice of a partition's offsets below its log start. ``spans``: offsets of the other files."""

@@ -1,8 +1,9 @@
 """Which row groups of a segment may have a key, by Parquet's own Bloom filters on the column ``key``.
 
 A segment that maintenance wrote has one filter for each row group, one directly after another between the row groups and the
-footer (docs/format/segments.md, section 4.6). The footer says where each is, and a tag of the segment's ``add`` where they begin,
-and their CRC-32. Readers of records do not touch them. Other programs may skip row groups by them.
+footer, or the page index of a file that is laid out (docs/format/segments.md, section 4.6). The footer says where each is, and a
+tag of the segment's ``add`` where they begin, and the CRC-32 of all up to the footer. Readers of records do not touch them. Other
+programs may skip row groups by them.
 
 Source: Parquet format, "Parquet Bloom Filter": split blocks of 256 bits, XXH64 of the plain bytes with seed 0, no compression.
 """
@@ -11,13 +12,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from log_format.limits import FOOTER_BYTES_MAX
-from log_format.segments.footer import Footer, decode_footer, filter_ranges, raise_corrupt
+from log_format.segments.footer import filter_ranges, raise_corrupt
 from log_format.segments.run import SegmentRef
 from log_format.store import ObjectReader
 
@@ -75,9 +76,22 @@ def hash_key(key: bytes) -> int:
     return found ^ (found >> 32)
 
 
+class _Footer(Protocol):
+    @property
+    def metadata(self) -> Any:
+        """pyarrow's ``FileMetaData``."""
+
+
+FooterT = TypeVar("FooterT", bound=_Footer)
+
+
 def read_filters(
-    store: ObjectReader, key: str, segment: SegmentRef, filters: KeyFilters
-) -> tuple[Footer, Callable[[int, Hashes], bool]] | None:
+    store: ObjectReader,
+    key: str,
+    segment: SegmentRef,
+    filters: KeyFilters,
+    decode: Callable[[memoryview, SegmentRef], FooterT],
+) -> tuple[FooterT, Callable[[int, Hashes], bool]] | None:
     """Read a segment's footer and filters, in one request.
 
     Args:
@@ -85,6 +99,7 @@ def read_filters(
         key: the segment's key in it.
         segment: the segment.
         filters: its filters, by the log.
+        decode: decodes its footer, ``decode_footer`` unless it is laid out.
 
     Returns:
         The footer, and a function that says whether a row group may have a key with any of the hashes: if it says no, the row
@@ -96,11 +111,11 @@ def read_filters(
         raise_corrupt(segment, f"by the log its filters begin at {filters.start}, its footer at {segment.footer_start}")
     data = memoryview(store.get_range(key, filters.start, segment.size_bytes))
     size_bytes = segment.footer_start - filters.start
-    footer = decode_footer(data[size_bytes:], segment)
+    footer = decode(data[size_bytes:], segment)
     ranges = filter_ranges(footer.metadata)
     if ranges is None or zlib.crc32(data[:size_bytes]) != filters.crc32:
         return None
-    if [start for start, _ in ranges][:1] != [filters.start] or ranges[-1][1] != segment.footer_start:
+    if [start for start, _ in ranges][:1] != [filters.start] or ranges[-1][1] > segment.footer_start:
         return None
     bitsets = [_bitset(data[start - filters.start : end - filters.start]) for start, end in ranges]
     if any(bitset is None for bitset in bitsets):

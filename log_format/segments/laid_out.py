@@ -1,4 +1,4 @@
-"""Files of the archive whose records are in another order than that of offsets (docs/format/segments.md, section 4.6).
+"""Files of the archive whose records are in another order than that of offsets (docs/format/segments.md, section 4.7).
 
 Only Delta readers query such a file, so it is made for them: larger row groups, statistics of keys, and Parquet's page index. A
 row group has records of any partitions. The key ``tidelog.laid_out`` of the footer's metadata has the position, size, CRC-32 and
@@ -8,6 +8,7 @@ Layout::
 
     [0, 4)                        "PAR1"
     […, …)                        row groups, one directly after another from byte 4 on
+    […, …)                        filters on keys (``key_filters``), one for each row group
     […, footer_start)             page index
     [footer_start, size_bytes)    Parquet's FileMetaData, its length, "PAR1"
 """
@@ -15,7 +16,7 @@ Layout::
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
@@ -27,7 +28,6 @@ from log_format.errors import CorruptData, ObjectMissing
 from log_format.layout import topic_root
 from log_format.limits import FOOTER_BYTES_MAX, READ_SPAN_BYTES_MAX
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns, record_schema, typed_columns
-from log_format.segments.column_statistics import merge_statistics
 from log_format.segments.encoding_options import streaming_options
 from log_format.segments.footer import LEFT_OUT_KEY, MAGIC, PARQUET_ERRORS, TRAILER_BYTES, corrupt_error, missing_text
 from log_format.segments.run import Run, SegmentRef
@@ -75,7 +75,6 @@ class LaidOutWriter(SegmentWriter):
 
     def _options(self, first: pa.Table, keys_max: int) -> dict[str, Any]:
         found = streaming_options(first, compression=self._compression, keys_max=keys_max)
-        found.pop("bloom_filter_options", None)
         found["write_statistics"] = [*found["write_statistics"], "key"]
         return {**found, "write_page_index": True, "data_page_size": PAGE_BYTES}
 
@@ -110,19 +109,8 @@ class LaidOutWriter(SegmentWriter):
         if any(self._left_out):
             metadata[LEFT_OUT_KEY] = msgspec.json.encode(self._left_out)
         stored_bytes = self._sink.tell() - len(MAGIC)
-        self._writer.add_key_value_metadata(metadata)
-        self._writer.close()
-        data = self._sink.getvalue()
-        self._sink.close()
-        footer_start = len(data) - TRAILER_BYTES - int.from_bytes(data[-TRAILER_BYTES:-4], "little")
-        return EncodedSegment(
-            data=data,
-            runs=tuple(self._run(partition, stored_bytes, sum(counts)) for partition in sorted(self._runs)),
-            footer_start=footer_start,
-            footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
-            nbytes=self._nbytes,
-            statistics=merge_statistics(self._statistics, counts),
-        )
+        runs = tuple(self._run(partition, stored_bytes, sum(counts)) for partition in sorted(self._runs))
+        return self._encoded(self._writer, metadata, counts, runs)
 
     def _run(self, partition: int, stored_bytes: int, record_count: int) -> Run:
         """Return a partition's records as a run: not all offsets between its ends are in the file. Its bytes are a share."""
@@ -144,16 +132,21 @@ def runs_of(tables: Iterable[pa.Table]) -> dict[int, tuple[int, int, int]]:
     return found
 
 
-def scan_laid_out(store: ObjectStore, topic: str, file: SegmentRef) -> Iterator[pa.Table]:
+def scan_laid_out(
+    store: ObjectStore, topic: str, file: SegmentRef, *, row_groups: Sequence[int] | None = None
+) -> Iterator[pa.Table]:
     """Yield the records of a laid out file, a row group at a time, in its order: ``RECORD_SCHEMA``, and its typed columns.
 
-    Values that are left out stay so. Raises ``CorruptData`` (also if the file is missing), ``StoreUnavailable``.
+    ``row_groups``: indices of those to read, ascending; None for all. Values that are left out stay so. Raises ``CorruptData``
+    (also if the file is missing), ``StoreUnavailable``.
     """
     key = f"{topic_root(topic)}{file.path}"
     try:
         metadata, groups = _read_footer(store, key, file)
         schema = record_schema(typed_columns(metadata.schema.to_arrow_schema()))
-        for index, (group, data) in enumerate(_fetch(store, key, groups)):
+        chosen = range(len(groups)) if row_groups is None else row_groups
+        fetched = _fetch(store, key, [groups[index] for index in chosen])
+        for index, (group, data) in zip(chosen, fetched, strict=True):
             if zlib.crc32(data) != group.crc32:
                 _raise(file, f"bytes [{group.start}, {group.end}) of it do not match their checksum")
             try:
@@ -172,22 +165,36 @@ def scan_laid_out(store: ObjectStore, topic: str, file: SegmentRef) -> Iterator[
         raise CorruptData(missing_text(file), topic=topic, segment=file.path) from None
 
 
-def _fetch(store: ObjectStore, key: str, groups: list[_RowGroup]) -> Iterator[tuple[_RowGroup, memoryview]]:
-    """Yield the row groups with their bytes, of which a request gets as many as ``READ_SPAN_BYTES_MAX`` allows."""
-    first, data = 0, memoryview(b"")
+def _fetch(store: ObjectStore, key: str, groups: Sequence[_RowGroup]) -> Iterator[tuple[_RowGroup, memoryview]]:
+    """Yield the row groups with their bytes, of which a request gets as many adjacent ones as ``READ_SPAN_BYTES_MAX`` allows."""
+    end_index, data = 0, memoryview(b"")
     for index, group in enumerate(groups):
-        if index == first:
-            while first < len(groups) and (first == index or groups[first].end - group.start <= READ_SPAN_BYTES_MAX):
-                first += 1
-            data, start = memoryview(store.get_range(key, group.start, groups[first - 1].end)), group.start
+        if index == end_index:
+            end_index, end = index + 1, group.end
+            for other in groups[index + 1 :]:
+                if other.start != end or other.end - group.start > READ_SPAN_BYTES_MAX:
+                    break
+                end_index, end = end_index + 1, other.end
+            data, start = memoryview(store.get_range(key, group.start, end)), group.start
         yield group, data[group.start - start : group.end - start]
 
 
-def _read_footer(store: ObjectStore, key: str, file: SegmentRef) -> tuple[Any, list[_RowGroup]]:
-    """Return pyarrow's ``FileMetaData``, and the row groups. Raises ``CorruptData``, ``ObjectMissing``, ``StoreUnavailable``."""
+class LaidOutFooter(NamedTuple):
+    """The footer of a laid out file. ``metadata``: pyarrow's ``FileMetaData``."""
+
+    metadata: Any
+    row_groups: Sequence[_RowGroup]
+
+
+def _read_footer(store: ObjectStore, key: str, file: SegmentRef) -> LaidOutFooter:
+    """Return the footer. Raises ``CorruptData``, ``ObjectMissing``, ``StoreUnavailable``."""
     if not TRAILER_BYTES < file.size_bytes - file.footer_start <= FOOTER_BYTES_MAX:
         _raise(file, f"by the log its footer begins at {file.footer_start} of {file.size_bytes} bytes")
-    footer = store.get_range(key, file.footer_start, file.size_bytes)
+    return decode_laid_out_footer(store.get_range(key, file.footer_start, file.size_bytes), file)
+
+
+def decode_laid_out_footer(footer: bytes | memoryview, file: SegmentRef) -> LaidOutFooter:
+    """Decode a footer from its bytes, ``[file.footer_start, file.size_bytes)`` of the object. Raises ``CorruptData``."""
     if len(footer) != file.size_bytes - file.footer_start or zlib.crc32(footer) != file.footer_crc32:
         _raise(file, "its footer does not match the checksum in the log")
     try:
@@ -200,7 +207,7 @@ def _read_footer(store: ObjectStore, key: str, file: SegmentRef) -> tuple[Any, l
         _raise(file, "its footer contradicts itself")
     if len(groups) != metadata.num_row_groups:
         _raise(file, f"its footer has {metadata.num_row_groups} row groups and lists {len(groups)}")
-    return metadata, groups
+    return LaidOutFooter(metadata, groups)
 
 
 def _raise(file: SegmentRef, what: str) -> NoReturn:

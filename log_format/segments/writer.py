@@ -22,7 +22,7 @@ from log_format.records.left_out import left_out_bytes
 from log_format.records.size import record_bytes
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns, with_typed_columns
 from log_format.segments.column_statistics import ColumnStatistics, collect_statistics, merge_statistics
-from log_format.segments.encoding_options import streaming_options
+from log_format.segments.encoding_options import WRITES_KEY_FILTERS, streaming_options
 from log_format.segments.footer import MAGIC, TRAILER_BYTES, row_groups_metadata
 from log_format.segments.key_filters import KeyFilters
 from log_format.segments.run import Run
@@ -117,12 +117,6 @@ class SegmentWriter:
         if self._writer is None:
             return None
         groups_end = self._sink.tell()
-        self._writer.add_key_value_metadata(row_groups_metadata(self._rows, self._left_out))
-        self._writer.close()
-        data = self._sink.getvalue()
-        self._sink.close()
-        footer_start = len(data) - TRAILER_BYTES - int.from_bytes(data[-TRAILER_BYTES:-4], "little")
-        filters = KeyFilters(groups_end, zlib.crc32(memoryview(data)[groups_end:footer_start]))
         partition, base_offset = self._rows[0][3:5]
         run = Run(
             partition=partition,
@@ -133,14 +127,28 @@ class SegmentWriter:
             min_timestamp_ms=min(row[7] for row in self._rows),
             max_timestamp_ms=max(row[8] for row in self._rows),
         )
+        counts = [row[6] for row in self._rows]
+        return self._encoded(self._writer, row_groups_metadata(self._rows, self._left_out), counts, (run,))
+
+    def _encoded(
+        self, writer: pq.ParquetWriter, metadata: dict[bytes, bytes], counts: list[int], runs: tuple[Run, ...]
+    ) -> EncodedSegment:
+        """Return the file, whose footer gets this metadata. ``counts``: number of records of each row group."""
+        filters_start = self._sink.tell()
+        writer.add_key_value_metadata(metadata)
+        writer.close()
+        data = self._sink.getvalue()
+        self._sink.close()
+        footer_start = len(data) - TRAILER_BYTES - int.from_bytes(data[-TRAILER_BYTES:-4], "little")
+        filters = KeyFilters(filters_start, zlib.crc32(memoryview(data)[filters_start:footer_start]))
         return EncodedSegment(
             data=data,
-            runs=(run,),
+            runs=runs,
             footer_start=footer_start,
             footer_crc32=zlib.crc32(memoryview(data)[footer_start:]),
             nbytes=self._nbytes,
-            statistics=merge_statistics(self._statistics, [row[6] for row in self._rows]),
-            filters=filters if groups_end < footer_start else None,
+            statistics=merge_statistics(self._statistics, counts),
+            filters=filters if WRITES_KEY_FILTERS else None,
         )
 
 

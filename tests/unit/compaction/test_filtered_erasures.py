@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from compaction.filtered_segments import FilteredSegments, Reads
 from compaction.policy import Policy
 from log_format.checkpoints import checkpoint
+from log_format.checkpoints.archive_rows import read_archive, scan_file
 from log_format.cluster.identity import load_cluster
 from log_format.delta.actions import decode_commit
 from log_format.ids import random_id
+from log_format.inspection.key_filters import CheckedFilters
 from log_format.inspection.verify import verify_topic
 from log_format.records.erasing import Matcher, digest_of
 from log_format.records.schema import RECORD_SCHEMA
-from log_format.segments.footer import decode_footer
-from log_format.segments.key_filters import hash_key
-from log_format.segments.scan import scan_segment
+from log_format.segments.footer import decode_footer, filter_ranges
+from log_format.segments.key_filters import KeyFilters, hash_key
+from log_format.segments.laid_out import LaidOutWriter, decode_laid_out_footer
 from log_format.segments.writer import SegmentWriter
 from log_format.topic.changes import AlterTopic
 from log_format.topic.erasure_changes import RequestErasure
 from log_format.topic.erasures import Erasure, hide_hash, note_key
 from log_format.topic.live_segments import LiveSegment, live_segments
-from log_format.topic.segment_tags import Rewritten
+from log_format.topic.segment_tags import Layout, Rewritten
 from tests.support.maintenance_bench import SMALL, MaintenanceBench, NotedStore
 
 HOUR_MS = 3_600_000
@@ -236,34 +241,132 @@ def test_a_request_tells_no_hash_of_a_key(bench: MaintenanceBench) -> None:
     assert erasure.wanted[0].digest.encode() in note
 
 
-def test_only_row_groups_that_may_have_it_are_read() -> None:
-    """A segment with a filter that has the key is not read before the rewrite, but for the row groups of such filters."""
-    store, secret, count = CountedStore(), b"secret", 50
+KINDS = pytest.mark.parametrize("kind", [SegmentWriter, LaidOutWriter])
+
+
+def some_groups(store: CountedStore, kind: type[SegmentWriter]) -> tuple[LiveSegment, list[range]]:
+    """A file with a key for each record, in row groups of a few records; where the records of each row group are."""
+    count = 50
     keys = [b"user-%d" % number for number in range(count)]
     columns = {"partition": [0] * count, "offset": list(range(count)), "timestamp": [0] * count, "key": keys}
-    writer = SegmentWriter(compression="zstd", row_group_bytes_max=200)
+    writer = kind(compression="zstd", row_group_bytes_max=200)
     writer.add(pa.table(columns | {"value": [b"v"] * count, "headers": [None] * count}, schema=RECORD_SCHEMA))
     written = writer.finish()
     assert written is not None
     ref = written.ref("compacted/x.parquet")
     store.put(f"topics/t/{ref.path}", written.data)
-    one = LiveSegment(
-        segment=ref, runs=written.runs, modification_time_ms=0, rewritten=Rewritten(1), filters=written.filters
+    file = LiveSegment(
+        segment=ref,
+        runs=written.runs,
+        modification_time_ms=0,
+        rewritten=Rewritten(1),
+        filters=written.filters,
+        layout=Layout("r", 1, ("key",)) if kind is LaidOutWriter else None,
     )
-    groups = decode_footer(written.data[ref.footer_start :], ref).row_groups
+    metadata = pq.read_metadata(pa.BufferReader(written.data))
+    counts = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+    ends = list(accumulate(counts))
+    return file, [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
+
+
+@KINDS
+def test_only_row_groups_that_may_have_it_are_read(kind: type[SegmentWriter]) -> None:
+    """A file with a filter that has the key is not read before the rewrite, but for the row groups of such filters. So are files
+    that are laid out."""
+    store, secret = CountedStore(), b"secret"
+    one, groups = some_groups(store, kind)
     assert len(groups) > 6
     for indices in ([len(groups) - 1], [0, 2, 3], list(range(len(groups)))):
-        named = [keys[groups[index].base_offset] for index in indices]
+        named = [b"user-%d" % groups[index].start for index in indices]
         erasure = Erasure(
             erasure_id="e",
             requested_ms=0,
             wanted=tuple(Matcher(digest_of(secret, key)) for key in named),
             hidden_hashes=tuple(hide_hash(secret, key) for key in named),
-            ends=(count,),
+            ends=(groups[-1].stop,),
         )
         [suspect] = FilteredSegments(store, "t", [erasure], secret).suspects([one], Reads())
         assert suspect.row_groups == tuple(indices)
-        read = pa.concat_tables(scan_segment(store, "t", ref, row_groups=suspect.row_groups, span_bytes_max=700))
-        offsets = [offset for index in indices for offset in range(groups[index].base_offset, groups[index].end_offset)]
-        assert read.column("offset").to_pylist() == offsets
-    assert not store.whole
+        store.ranges.clear()
+        read = pa.concat_tables(scan_file(store, "t", one, row_groups=suspect.row_groups))
+        assert read.column("offset").to_pylist() == [offset for index in indices for offset in groups[index]]
+        metadata = pq.read_metadata(pa.BufferReader(store.get(f"topics/t/{one.segment.path}")))
+        stored = sum(_stored_bytes(metadata.row_group(index)) for index in indices)
+        store.whole.clear()
+        footer_bytes = one.segment.size_bytes - one.segment.footer_start
+        assert sum(end - start for _, start, end in store.ranges) == stored + footer_bytes
+
+
+def _stored_bytes(group: Any) -> int:
+    return sum(group.column(index).total_compressed_size for index in range(group.num_columns))
+
+
+@KINDS
+def test_a_filter_that_rules_out_a_key_that_is_there_is_found(kind: type[SegmentWriter]) -> None:
+    """Also where the log has the checksum of just these bytes, as a writer with a mistake would have put them."""
+    store = CountedStore()
+    one, groups = some_groups(store, kind)
+    assert one.filters is not None
+    key = f"topics/t/{one.segment.path}"
+    decode = decode_footer if one.layout is None else decode_laid_out_footer
+
+    def problem(filters: KeyFilters | None) -> str | None:
+        checked = CheckedFilters(store, key, one.segment, filters, decode)
+        for index, offsets in enumerate(groups):
+            checked.check(index, pa.chunked_array([[b"user-%d" % offset for offset in offsets]]))
+        return checked.problem
+
+    assert problem(one.filters) is None
+    assert problem(None) is None
+    data = bytearray(store.get(key))
+    ranges = filter_ranges(pq.read_metadata(pa.BufferReader(bytes(data))))
+    assert ranges is not None
+    _, end = ranges[2]
+    data[end - 32 : end] = bytes(32)
+    store.put(key, bytes(data))
+    assert "do not match the log" in str(problem(one.filters))
+    lying = KeyFilters(one.filters.start, zlib.crc32(data[one.filters.start : one.segment.footer_start]))
+    assert "rule out a key that it has" in str(problem(lying))
+
+
+def test_erasures_look_into_laid_out_files_by_their_filters() -> None:
+    """A file of the archive that is laid out is read only if its filters have the key, and keeps filters when it is rewritten."""
+    bench = MaintenanceBench(make_store=CountedStore)
+    layouts = Policy(flushed_min=1_000, sources_max=1_000, idle_ms=10**12, fan_in=4)
+    bench.create(
+        1, retention_ms=HOUR_MS, table_retention_ms=-1, table_cluster_by="key", compression_type="uncompressed"
+    )
+    for number in range(8):
+        bench.append((0, b"user-%d" % number, b"<%d>" % number))
+        if number == 3:
+            bench.clock.pass_ms(2 * HOUR_MS)
+            bench.append((0, b"young", b"young"))
+            bench.job(layouts).run_round(collect=False)
+    bench.clock.pass_ms(2 * HOUR_MS)
+    bench.append((0, b"young", b"young"))
+    bench.job(layouts).run_round(collect=False)
+    laid_out = [one for one in archived(bench) if one.layout is not None]
+    first, second = sorted(laid_out, key=lambda one: one.runs[0].base_offset)
+    ask(bench, b"user-1")
+    said = erase(bench)
+    flushed = sum(one.layout is None for one in archived(bench)) + len(live(bench))
+    assert (said["filtered"], said["row_groups"], said["whole"]) == (2, 1, 1 + flushed)
+    store = bench.store
+    assert isinstance(store, CountedStore)
+    assert second.filters is not None
+    assert [(start, end) for key, start, end in store.ranges if key.endswith(second.segment.path)] == [
+        (second.filters.start, second.segment.size_bytes)
+    ]
+    after = [one for one in archived(bench) if one.layout is not None]
+    assert first.segment.path not in {one.segment.path for one in after}
+    assert all(one.filters is not None for one in after)
+    ask(bench, b"user-1")
+    assert erase(bench)["whole"] == flushed
+    bench.assert_whole()
+
+
+def archived(bench: MaintenanceBench) -> list[LiveSegment]:
+    version = bench.log.refresh().version
+    found = read_archive(bench.store, "t", version, bench.clock.now_ms(), pa.concat_tables)
+    assert found is not None
+    return live_segments(found)

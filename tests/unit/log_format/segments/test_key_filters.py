@@ -39,7 +39,7 @@ def may_have(segment: EncodedSegment, *keys: bytes) -> list[bool]:
     store = MemoryStore()
     store.put(KEY, segment.data)
     assert segment.filters is not None
-    read = read_filters(store, KEY, segment.ref("compacted/x.parquet"), segment.filters)
+    read = read_filters(store, KEY, segment.ref("compacted/x.parquet"), segment.filters, decode_footer)
     assert read is not None
     footer, asks = read
     return [asks(index, as_hashes([hash_key(key) for key in keys])) for index in range(len(footer.row_groups))]
@@ -107,7 +107,7 @@ def test_damaged_filters_rule_nothing_out(damage: str) -> None:
         filters = KeyFilters(filters.start, zlib.crc32(data[filters.start : segment.footer_start]))
     store = MemoryStore()
     store.put(KEY, bytes(data))
-    assert read_filters(store, KEY, segment.ref("compacted/x.parquet"), filters) is None
+    assert read_filters(store, KEY, segment.ref("compacted/x.parquet"), filters, decode_footer) is None
 
 
 def test_nothing_but_filters_may_be_before_a_footer() -> None:
