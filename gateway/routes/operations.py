@@ -67,6 +67,7 @@ class ClusterGateway(TypedDict):
     started_at: fields.Timestamp
     owned_topics: fields.Count
     zone: Annotated[str | None, Field(description="Its availability zone; null: it was told none")]
+    kafka: Annotated[str | None, Field(description="HOST:PORT for Kafka's clients; null: it has no such listener")]
 
 
 class ClusterJournals(TypedDict):
@@ -217,6 +218,7 @@ def _gateways(gateway: Gateway) -> list[ClusterGateway]:
             "started_at": one.started_at,
             "owned_topics": one.owned_topics,
             "zone": one.zone,
+            "kafka": one.kafka,
         }
         for one in gateway.membership.heartbeats()
     ]

@@ -31,12 +31,17 @@ def data(gateway: GatewayProcess) -> None:
 
 
 def test_many_groups_come_in_parts(console: Console) -> None:
-    """A hundred at a time; the search looks at all of them."""
+    """A hundred at a time, the furthest behind of all of them first; the search looks at all, and so does a sort."""
     page = console.open("/groups")
+    expect(page.get_by_role("rowheader").first).to_have_text("wide")
     expect(page.get_by_role("rowheader")).to_have_count(100)
     expect(page.get_by_text(f"{GROUPS + 1} groups")).to_be_visible()
     page.get_by_role("button", name="Next").click()
     expect(page.get_by_role("rowheader", name="g-100")).to_be_visible()
+    page.get_by_role("button", name="Group").click()
+    expect(page.get_by_role("rowheader").first).to_have_text("g-000")
+    page.get_by_role("button", name="Group").click()
+    expect(page.get_by_role("rowheader").first).to_have_text("wide")
     page.get_by_label("Search").fill("G-24")
     expect(page.get_by_role("rowheader")).to_have_count(10)
 

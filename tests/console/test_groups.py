@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.support.console import Console, Tab, done, row
 from tests.support.gateway_process import GatewayProcess
@@ -40,22 +40,62 @@ def join(gateway: GatewayProcess, group: str) -> dict[str, Any]:
     return joined
 
 
-def test_groups_are_listed_with_their_lag(tab: Tab, gateway: GatewayProcess) -> None:
-    """State, members and lag stand beside each; a search narrows the list, and stays in the address."""
+def test_groups_are_listed_by_their_lag(tab: Tab, gateway: GatewayProcess) -> None:
+    """The furthest behind first, with time behind, skew and topics; a search narrows the list, and stays in the address."""
     commit(gateway, "behind", 4, 10, 10)
+    commit(gateway, "behind-most", 0, 9, 10)
     join(gateway, "joined")
     page = tab.open("/groups")
-    expect(page.get_by_role("row", name="behind")).to_contain_text("6")
-    assert row(page, "behind") == ["behind", "6", "Empty", "0", "0"]
-    assert row(page, "joined")[2:4] == ["Stable", "1"]
+    expect(page.get_by_role("rowheader")).to_have_text(["behind-most", "behind", "joined"])
+    expect(page.get_by_role("row", name="behind-most").get_by_role("cell").nth(5)).to_have_text("orders")
+    name, lag, state, behind, catch_up, skew, topics, members = row(page, "behind-most")
+    assert (name, lag, state, catch_up, skew, topics, members) == (
+        "behind-most",
+        "11",
+        "Empty",
+        "–",
+        "2.7×",
+        "orders",
+        "0",
+    )
+    assert behind.endswith(" d")
+    assert row(page, "joined")[2:] == ["Stable", "0 ms", "–", "–", "orders", "1"]
     page.keyboard.press("/")
-    page.keyboard.type("BEH")
-    expect(page.get_by_role("rowheader")).to_have_text(["behind"])
-    assert page.url.endswith("#/groups?search=BEH")
+    page.keyboard.type("JOI")
+    expect(page.get_by_role("rowheader")).to_have_text(["joined"])
+    assert page.url.endswith("#/groups?search=JOI")
     page.reload()
-    expect(page.get_by_role("rowheader")).to_have_text(["behind"])
-    page.get_by_role("link", name="behind").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("behind")
+    expect(page.get_by_role("rowheader")).to_have_text(["joined"])
+    page.get_by_role("link", name="joined").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("joined")
+
+
+def test_a_group_that_catches_up_says_when(console: Console, gateway: GatewayProcess) -> None:
+    """By the rate of the last looks: a time while the lag shrinks, words while it grows or stands still."""
+    gateway.topic("read")
+    page = console.visits.page(gateway.url)
+    page.clock.install()
+    end = 0
+
+    def caught_up_in(offset: int, produced: int = 0) -> Locator:
+        """The cell, after the group has committed and the page has looked again."""
+        nonlocal end
+        end += produced
+        if produced:
+            gateway.produce("read", *map(str, range(produced)), partition=0)
+        body = {"offsets": [{"topic": "read", "partition": 0, "offset": offset}]}
+        assert gateway.http.put("/v1/groups/reader/offsets", json=body).status_code == 200
+        if page.url == "about:blank":
+            console.go(page, "/groups?search=reader")
+        page.clock.run_for(5_000)
+        cells = page.get_by_role("row", name="reader").get_by_role("cell")
+        expect(cells.first).to_have_text(f"{end - offset:,}")
+        return cells.nth(3)
+
+    expect(caught_up_in(0, produced=1_000)).to_have_text("–")
+    expect(caught_up_in(500)).to_have_text(re.compile("^[3-7](.[0-9])? s$"))
+    expect(caught_up_in(500, produced=1_000)).to_have_text("falls behind")
+    expect(caught_up_in(1_000)).to_have_text("stalled")
 
 
 def test_a_group_shows_lag_and_members(tab: Tab, gateway: GatewayProcess) -> None:

@@ -1,6 +1,7 @@
 export * from "./vendored/preact.js";
 export * from "./api.js";
 export * from "./components/columns.js";
+export * from "./components/copied.js";
 export * from "./components/dialog.js";
 export * from "./components/escaped.js";
 export * from "./components/form.js";

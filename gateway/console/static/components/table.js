@@ -2,12 +2,15 @@ import { html, useState } from "../vendored/preact.js";
 import { Empty } from "./states.js";
 
 // `columns`: [{name, label, cell(row), value(row)?, number?, minor?}]: `value` makes it sortable, `number` sets it right, `minor`
-// hides it on a narrow screen; `onRow(row)`: what a click on the row does; `marked`: the key of the row that is open. The first column is the row's head. `rowKey(row)`. `sort`: the first order, ["name", 1 or -1].
-export function Table({ label, columns, rows, rowKey, sort, empty = "No entries", onRow, marked }) {
+// hides it on a narrow screen; `onRow(row)`: what a click on the row does; `marked`: the key of the row that is open; `part`: [from, to] of the sorted rows, and `onSort`: after a change of the order. The first column is the row's head. `rowKey(row)`. `sort`: the first order, ["name", 1 or -1].
+export function Table({ label, columns, rows, rowKey, sort, empty = "No entries", onRow, marked, part, onSort }) {
   const [order, setOrder] = useState(sort || null);
   const by = order && columns.find((column) => column.name === order[0]);
-  const shown = by ? [...rows].sort((a, b) => order[1] * compared(by.value(a), by.value(b))) : rows;
-  const turn = (column) => setOrder(order?.[0] === column.name ? [column.name, -order[1]] : [column.name, column.number ? -1 : 1]);
+  const all = by ? [...rows].sort((a, b) => order[1] * compared(by.value(a), by.value(b))) : rows, shown = part ? all.slice(...part) : all;
+  const turn = (column) => {
+    setOrder(order?.[0] === column.name ? [column.name, -order[1]] : [column.name, column.number ? -1 : 1]);
+    onSort?.();
+  };
   if (!rows.length) return typeof empty === "string" ? html`<${Empty} title=${empty} />` : empty;
   return html`<div class="table" role="region" aria-label=${label} tabindex="0">
     <table>

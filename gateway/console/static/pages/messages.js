@@ -1,5 +1,5 @@
 import {
-  count, Dialog, Empty, Field, FormDialog, get, html, Loaded, Pager, path, plural, post, Problem, ProblemBox, replaceQuery,
+  Copied, count, Dialog, Empty, Field, FormDialog, get, html, Loaded, Pager, path, plural, post, Problem, ProblemBox, replaceQuery,
   request, toast, token, TopicLink, useChanges, useEffect, useLoad, useRef, useSettled, useState,
 } from "../parts.js";
 import { RecordList } from "../components/record_list.js";
@@ -162,7 +162,7 @@ function Take({ topic, query, onClose }) {
           onChange=${(event) => bound({ kind: until.kind, [until.kind]: event.target.value })} />`}</div>
       <div class="actions">${FORMATS.map(([name, ...kind]) => html`<button onClick=${() => save(...kind)}>${name}</button>`)}</div>
       ${problem && html`<${ProblemBox} problem=${problem} />`}</section>
-    ${Object.entries(texts).map(([name, text]) => html`<section><div class="head"><h3>${name}</h3><button class="quiet" onClick=${() => navigator.clipboard?.writeText(text).then(() => toast("Copied."))}>Copy</button></div><pre class="box" tabindex="0">${text}</pre></section>`)}
+    ${Object.entries(texts).map(([name, text]) => html`<${Copied} name=${name} text=${text} />`)}
   </div>`}<//><//>`;
 }
 

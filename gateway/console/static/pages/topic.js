@@ -4,6 +4,7 @@ import {
   useRights, unsorted, useState, withQuery, Escaped,
 } from "../parts.js";
 import { Pins } from "../components/pins.js";
+import { Reading } from "../components/reading.js";
 import { SubjectField } from "../components/subject_field.js";
 import { SUBJECT_OF } from "../schemas.js";
 import { CHOICES, cost, DEFAULTS, plain, rates, records, size, UNSET } from "../topic.js";
@@ -176,6 +177,7 @@ export default function Topic({ params }) {
         ]} />
         <${Columns} topic=${topic} />
         <${Readers} read=${read} />
+        <${Reading} topic=${topic} />
         <section class="card" aria-labelledby="partitions"><h2 id="partitions">Partitions</h2>
           <${Table} label="Partitions" columns=${partitions(topic.name)} rows=${more ? topic.partitions : topic.partitions.slice(0, SHOWN)} rowKey=${(row) => row.partition} sort=${["partition", 1]} />
           ${!more && topic.partition_count > SHOWN && html`<button onClick=${() => showMore(true)}>Show all ${count(topic.partition_count)}</button>`}</section>

@@ -43,6 +43,7 @@ def test_cluster_names_this_gateway_and_its_limits(client: Client, application: 
         "url": "http://127.0.0.1:8080",
         "owned_topics": 3,
         "zone": None,
+        "kafka": None,
     }
     assert re.fullmatch("memory:[0-9a-f]{16}", members["store"])
     assert members["limits"]["request_bytes_max"] == 16777216
