@@ -15,6 +15,16 @@ ODD = "a\u202egnp\u2066\u0007b\u0085\ufeff"
 ESCAPED = "a\\u202egnp\\u2066\\u0007b\\u0085\\ufeff"
 
 
+TYPED = """async keys => {
+  for (const key of [null, ...keys]) {
+    if (key) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    for (let i = 0; i < 20; i += 1) await null;
+  }
+  return new URLSearchParams(location.hash.split("?")[1]).get("open");
+}"""
+"""Types keys before the page is painted again, with room between them for what else it does. Returns what is open."""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def topics(gateway: GatewayProcess) -> None:
     """``prices`` has two versions of a key among others; ``odd`` what is empty, binary, or turns the direction of text."""
@@ -65,6 +75,21 @@ def test_a_row_opens_a_record_and_leads_on(console: Console) -> None:
     expect(opener).to_be_focused()
     page.goto(link)
     drawer(page, 2)
+
+
+def test_keys_count_however_fast_they_come(console: Console) -> None:
+    """Each goes on from the record that is open by then, before anything is painted; and so does the one that closes it."""
+    page = console.open("/topics/prices/messages?from=earliest&open=0:0")
+    drawer(page, 0)
+    expect(page.get_by_role("rowheader")).to_have_count(4)
+    assert page.evaluate(TYPED, ["j", "j", "j", "k"]) == "0:2"
+    drawer(page, 2)
+    page.get_by_role("button", name="Close").click()
+    opener = page.get_by_role("button", name="0:1", exact=True)
+    opener.focus()
+    assert opener.evaluate(f"async opener => {{ opener.click(); return ({TYPED})(['j', 'Escape']); }}") is None
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(opener).to_be_focused()
 
 
 def test_json_folds_and_versions_of_a_key_differ(tab: Tab) -> None:

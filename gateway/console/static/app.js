@@ -1,4 +1,4 @@
-import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./vendored/preact.js";
+import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "./vendored/preact.js";
 import { get } from "./api.js";
 import { Escaped } from "./components/escaped.js";
 import { Field, Form } from "./components/form.js";
@@ -108,7 +108,7 @@ function App() {
   }, []);
   useEffect(() => { document.title = `${title} – Tidelog`; }, [title]);
   const first = useRef(true);
-  useEffect(() => { if (!first.current) { main.current.focus(); scrollTo(0, 0); } first.current = false; }, [route.path]);
+  useLayoutEffect(() => { if (!first.current) { main.current.focus(); scrollTo(0, 0); } first.current = false; }, [route.path]);
   return html`<div class="shell">
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>Skip to the page</a>
     <${Side} session=${session} here=${here} />

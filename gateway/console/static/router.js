@@ -1,6 +1,6 @@
 // Routes are hashes: #/topics/flights?partition=3. A path part is percent-encoded, so any name has a route.
 
-import { useEffect, useState } from "./vendored/preact.js";
+import { useLayoutEffect, useState } from "./vendored/preact.js";
 
 const parsed = () => {
   const [path, query] = (location.hash.slice(1) || "/").split("?", 2);
@@ -38,7 +38,7 @@ export const replaceQuery = (query) => {
 
 export function useRoute() {
   const [route, setRoute] = useState(parsed);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const changed = () => setRoute(parsed());
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);

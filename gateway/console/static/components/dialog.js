@@ -1,12 +1,12 @@
 // Modal dialogs: the browser's own <dialog> keeps the focus inside, closes on Escape, and gives the focus back.
 
-import { html, useEffect, useRef, useState } from "../vendored/preact.js";
+import { html, useLayoutEffect, useRef, useState } from "../vendored/preact.js";
 import { Escaped, escaped } from "./escaped.js";
 import { Field, Form } from "./form.js";
 
 export function Dialog({ title, onClose, wide, children }) {
   const element = useRef();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     element.current.showModal();
     return () => before?.isConnected && before.focus();

@@ -1,6 +1,6 @@
 // One record, beside the list that it comes from: a region of the page, not a modal dialog, so the list stays in reach.
 
-import { html, useEffect, useRef, useState } from "../vendored/preact.js";
+import { html, useLayoutEffect, useRef, useState } from "../vendored/preact.js";
 import { get, path } from "../api.js";
 import { bytes as size, count, timeExact } from "../format.js";
 import { useLoad } from "../load.js";
@@ -87,7 +87,7 @@ export function RecordDrawer({ topic, opened: { partition, offset }, onBefore, o
     const [record] = await decode(found.records.filter((one) => one.offset === offset));
     return record || null;
   }, [partition, offset]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     element.current.focus();
     return () => before?.isConnected && before.focus();
@@ -97,8 +97,8 @@ export function RecordDrawer({ topic, opened: { partition, offset }, onBefore, o
     const act = { Escape: onClose, j: onAfter, k: onBefore }[event.key];
     if (act) { event.preventDefault(); act(); }
   };
-  // Of the whole page: a button that has just been disabled has lost the focus.
-  useEffect(() => { addEventListener("keydown", press); return () => removeEventListener("keydown", press); });
+  // Of the whole page: a button that has just been disabled has lost the focus. Before the record is painted: a key typed at once is of this one.
+  useLayoutEffect(() => { addEventListener("keydown", press); return () => removeEventListener("keydown", press); });
   const here = withQuery(link`/topics/${topic}/messages`, { partition, from: "offset", offset, open: `${partition}:${offset}` });
   return html`<div class="drawer card" role="dialog" aria-labelledby="record-title" tabindex="-1" ref=${element}>
     <div class="dialog-head"><h2 id="record-title">Partition ${partition}, offset ${count(offset)}</h2><button class="quiet" aria-label="Close" onClick=${onClose}>×</button></div>
