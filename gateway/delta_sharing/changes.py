@@ -50,8 +50,7 @@ def changes(
             if len(lines) >= FILES_AT_ONCE:
                 yield Piece(lines, file_bytes)
                 lines, file_bytes = [], 0
-        if lines:
-            yield Piece(lines, file_bytes)
+        yield Piece(lines, file_bytes)
     yield from end_pieces(asked, ends_ms)
 
 

@@ -1,7 +1,8 @@
 """An answer of JSON lines about very many files: made piece by piece in a thread, each piece sent before the next is made.
 
 1. The first piece is made before the answer begins, so that what is damaged is refused whole.
-2. Before each piece the caller's right is judged again, so no URL is signed for one who lost it.
+2. Before each piece the caller's right is judged again, so no URL is signed for one who lost it. A piece may have no lines:
+   predicates left out all of its files.
 3. What fails later ends the connection without its last chunk, and an answer that should end with ``endStreamAction`` lacks it:
    no client takes a part for the whole.
 """
@@ -64,7 +65,8 @@ class LinesResponse:
             while made is not None:
                 body, file_bytes = made
                 self._charge(file_bytes)
-                await send({"type": "http.response.body", "body": body, "more_body": True})
+                if body:
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
                 await self._check()
                 made = await self._next()
             await send({"type": "http.response.body", "body": b""})

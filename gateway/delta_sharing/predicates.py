@@ -5,27 +5,47 @@
 2. Both forms are read: the tree of JSON (``jsonPredicateHints``) and single comparisons of SQL (``predicateHints``).
 3. A comparison with null neither holds nor fails. ``Possible`` has both for the rows of a file, so that ``not`` is right, too.
 4. Real numbers and times are compared with a margin: clients round the former, Delta's statistics cut the latter.
+5. A predicate has at most ``_PARTS_MAX`` parts, since each is asked of each file; one with more leaves out nothing.
 
 Pure. Source: the protocol, "JSON predicates for Filtering", "SQL Expressions for Filtering", "Per-file Statistics".
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 
-class FileFacts(NamedTuple):
+class FileFacts:
     """What is known of a file: its statistics, decoded, and its partition values."""
 
-    stats: Mapping[str, Any]
-    partition_values: Mapping[str, str | None]
+    __slots__ = ("_ranges", "partition_values", "stats")
+
+    def __init__(self, stats: Mapping[str, Any], partition_values: Mapping[str, str | None]) -> None:
+        self.stats = stats
+        self.partition_values = partition_values
+        self._ranges: dict[tuple[str, ...], tuple[Any, Any] | None] = {}
+
+    def range_of(self, column: Column) -> tuple[Any, Any] | None:
+        """Return values of a column's type between which all of the file's are, with the margin; None if none are known."""
+        path = column.path
+        if path not in self._ranges:
+            self._ranges[path] = _with_margin(*(value_of(column.kind, bound) for bound in self._bounds(column)))
+        return self._ranges[path]
+
+    def _bounds(self, column: Column) -> tuple[Any, ...]:
+        if column.is_partition:
+            text = self.partition_values.get(column.path[0])
+            return text, text
+        return tuple(member_at(self.stats.get(name), column.path) for name in ("minValues", "maxValues"))
 
 
 class Possible(NamedTuple):
@@ -48,7 +68,9 @@ Columns = Mapping[str, Column]
 """Columns that can be compared, by their names; those within structs by their path with dots."""
 UNKNOWN: Final = Possible()
 _DEPTH_MAX: Final = 50
-_HINTS_MAX: Final = 1_000
+_PARTS_MAX: Final = 300
+_HINTS_MAX: Final = 100
+"""Most single comparisons that are looked at, of those that a client sends."""
 _MARGIN_MS: Final = timedelta(milliseconds=1)
 _MARGIN: Final = 1e-6
 """How much real numbers may differ, relatively: single precision is above."""
@@ -85,8 +107,8 @@ def predicate_of(json_hint: str | None, sql_hints: Sequence[str], columns: Colum
     found = [_of_sql(text, columns) for text in sql_hints[:_HINTS_MAX]]
     if json_hint is not None:
         try:
-            found.append(_of_json(msgspec.json.decode(json_hint), columns))
-        except (msgspec.DecodeError, RecursionError):
+            found.append(_of_json(msgspec.json.decode(json_hint), columns, count(1)))
+        except (msgspec.DecodeError, RecursionError, _TooManyParts):
             found.append(None)  # "if the server encounters any errors, it will skip filtering"
     known = [one for one in found if one is not None]
     return _All(known) if known else None
@@ -110,13 +132,19 @@ def _columns(fields: list[Any], above: tuple[str, ...], partition_columns: Seque
             yield from _columns(kind["fields"], path, partition_columns)
 
 
-def _of_json(node: Any, columns: Columns, depth: int = 0) -> Predicate | None:
+class _TooManyParts(Exception):
+    """A predicate has more than ``_PARTS_MAX`` parts."""
+
+
+def _of_json(node: Any, columns: Columns, numbers: Iterator[int], depth: int = 0) -> Predicate | None:
     if not isinstance(node, dict) or depth > _DEPTH_MAX:
         return None
+    if next(numbers) > _PARTS_MAX:
+        raise _TooManyParts
     op, children = node.get("op"), node.get("children")
     children = children if isinstance(children, list) else []
     if op in ("and", "or", "not"):
-        made = [_of_json(child, columns, depth + 1) or _know_nothing for child in children]
+        made = [_of_json(child, columns, numbers, depth + 1) or _know_nothing for child in children]
         if op == "not":
             return _Not(made[0]) if len(made) == 1 else None
         return _All(made) if op == "and" else _Any(made) if made else None
@@ -219,11 +247,10 @@ class Compares:
 
     def __call__(self, facts: FileFacts) -> Possible:
         """Return what is possible in a file."""
-        low, high = (value_of(self.column.kind, bound) for bound in self._bounds(facts))
-        if low is None or high is None:
+        known = facts.range_of(self.column)
+        if known is None:
             return UNKNOWN
-        low, high = _with_margin(low, high)
-        value = self.value
+        (low, high), value = known, self.value
         match self.sign:
             case "=":
                 return Possible(low <= value <= high, not low == value == high)
@@ -235,12 +262,6 @@ class Compares:
                 return Possible(high > value, low <= value)
             case _:
                 return Possible(high >= value, low < value)
-
-    def _bounds(self, facts: FileFacts) -> tuple[Any, Any]:
-        if self.column.is_partition:
-            text = facts.partition_values.get(self.column.path[0])
-            return text, text
-        return tuple(member_at(facts.stats.get(name), self.column.path) for name in ("minValues", "maxValues"))
 
 
 def member_at(values: Any, path: tuple[str, ...]) -> Any:
@@ -259,10 +280,11 @@ def value_of(kind: str, raw: Any) -> Any:
         if kind in ("byte", "short", "integer", "long"):
             return int(text)
         if kind in ("float", "double"):
-            number = float(text)
-            return number if number == number else None  # noqa: PLR0124 - NaN compares with nothing
+            real = float(text)
+            return real if math.isfinite(real) else None
         if kind.startswith("decimal"):
-            return Decimal(text)
+            number = Decimal(text)
+            return number if number.is_finite() else None
         if kind == "date":
             return date.fromisoformat(text)
         if kind == "timestamp":
@@ -273,7 +295,12 @@ def value_of(kind: str, raw: Any) -> Any:
     return text if kind == "string" and isinstance(raw, str) else None
 
 
-def _with_margin(low: Any, high: Any) -> tuple[Any, Any]:
+def _with_margin(low: Any, high: Any) -> tuple[Any, Any] | None:
+    if low is None or high is None:
+        return None
     if isinstance(low, float):
         return low - abs(low) * _MARGIN, high + abs(high) * _MARGIN
-    return (low - _MARGIN_MS, high + _MARGIN_MS) if isinstance(low, datetime) else (low, high)
+    try:
+        return (low - _MARGIN_MS, high + _MARGIN_MS) if isinstance(low, datetime) else (low, high)
+    except OverflowError:  # the first or the last moment that there is
+        return None

@@ -2,8 +2,9 @@
 
 The gateway's own URL is ``…/files/<topic>/<path>?sp=r&grant=…&signature=…``.
 
-1. The grant names the caller and when it ends. The signature, an HMAC by the cluster's key, covers topic, path and grant. So a
-   URL opens one file, at each gateway of the cluster, and nobody without the key makes one.
+1. The grant names the caller and when it ends. The signature, an HMAC by the cluster's key, covers topic, path and grant, as a
+   list of three texts. So a URL opens one file, at each gateway of the cluster, and nobody without the key makes one, nor makes
+   a text that a gateway signed as one part mean two.
 2. It shows no secret: the caller's credential is not in it.
 3. At each GET the caller's right is judged again (``files``), so a URL ends with the right or the token.
 
@@ -12,8 +13,10 @@ A store's presigned URL is out of our hands once it is given: it ends after ``VA
 
 from __future__ import annotations
 
+import binascii
 import hmac
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+import re
+from base64 import b64decode, urlsafe_b64encode
 from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
@@ -46,6 +49,7 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
 
 
 _ENCODER: Final = msgspec.json.Encoder()
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _DECODER: Final = msgspec.json.Decoder(Grant)
 
 
@@ -106,20 +110,24 @@ def signs(store: ObjectStore) -> SignsReads | None:
 
 def is_file_path(path: str) -> bool:
     """Return whether a path can be that of a table's file: below the folders of data, and nowhere else."""
-    is_plain = not any(part in ("", ".", "..") for part in path.split("/"))
+    is_plain = not any(part in ("", ".", "..") for part in path.split("/")) and _CONTROL.search(path) is None
     return is_plain and path.startswith((SEGMENTS, COMPACTED)) and path.endswith(".parquet")
 
 
 def granted(key: bytes, topic: str, path: str, grant: str, signature: str) -> Grant | None:
     """Return the grant of a URL that a gateway of this cluster has signed; None if none has. It may have ended."""
     if len(grant) > GRANT_CHARACTERS_MAX or not hmac.compare_digest(
-        _mac(key, topic, path, grant).encode(), signature.encode()
+        _mac(key, topic, path, grant).encode(), signature.encode(errors="replace")
     ):
         return None
-    return _DECODER.decode(urlsafe_b64decode(grant + "=" * (-len(grant) % 4)))
+    try:
+        return _DECODER.decode(b64decode(grant + "=" * (-len(grant) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, msgspec.DecodeError):
+        return None
 
 
 def _mac(key: bytes, topic: str, path: str, grant: str) -> str:
-    """Return the signature, 64 hexadecimal digits. No part has a zero byte: a topic's name and a path have none, a grant is
-    base64."""
-    return hmac.digest(key, "\0".join((topic, path, grant)).encode(errors="replace"), "sha256").hex()
+    """Return the signature, 64 hexadecimal digits."""
+    return hmac.digest(
+        key, _ENCODER.encode([part.encode(errors="replace") for part in (topic, path, grant)]), "sha256"
+    ).hex()

@@ -65,8 +65,7 @@ def snapshot(
                 ends_ms = min(ends_ms or line["file"]["expirationTimestamp"], line["file"]["expirationTimestamp"])
                 lines.append(line)
                 file_bytes += row["size"]
-            if lines:
-                yield Piece(lines, file_bytes)
+            yield Piece(lines, file_bytes)
         if left is not None and left <= 0:
             break
     yield from end_pieces(asked, ends_ms)

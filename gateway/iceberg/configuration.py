@@ -16,8 +16,8 @@ from starlette.requests import Request
 
 from gateway.access.authentication import Unauthenticated
 from gateway.access.needs import needs, open_to_all
-from gateway.gateway import gateway_of, request_memory
-from gateway.http.body import request_body
+from gateway.gateway import gateway_of
+from gateway.iceberg.body import body_of
 from gateway.iceberg.route import IcebergRoute
 from gateway.iceberg_problem import PREFIX, TOKENS
 from gateway.problem import refused
@@ -60,8 +60,7 @@ async def configuration(request: Request) -> Any:
 async def exchange_token(request: Request) -> Any:
     """Return the token that the client shows as its secret, if it is valid."""
     gateway = gateway_of(request)
-    async with request_body(request, gateway.body_limits, request_memory(request), pool=gateway.codec_pool) as body:
-        form = _form(body.data)
+    form = _form(await body_of(request, _FORM_BYTES_MAX))
     grant = form.get("grant_type", "")
     if grant not in ("client_credentials", _TOKEN_EXCHANGE):
         raise refused(f"The grant_type {grant[:100]!r} is not known: client_credentials is.")
@@ -77,8 +76,6 @@ async def exchange_token(request: Request) -> Any:
 
 
 def _form(data: bytes) -> dict[str, str]:
-    if len(data) > _FORM_BYTES_MAX:
-        raise refused(f"The form has more than {_FORM_BYTES_MAX} bytes.")
     try:
         return dict(parse_qsl(data.decode(), errors="strict", max_num_fields=_FORM_FIELDS_MAX))
     except ValueError:  # also of what is not UTF-8

@@ -11,10 +11,10 @@ Pure. Source: Iceberg's "REST Catalog API", ``Predicate``, both with ``term`` an
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from typing import Any, Final, Protocol
 
 from gateway.delta_sharing.predicates import (
@@ -35,10 +35,8 @@ from log_format.errors import RequestRefused
 Residual = bool | dict[str, Any]
 """What is left of a filter for one file, as Iceberg's JSON: False: no row of it counts; True: all do."""
 DEPTH_MAX: Final = 100
-PARTS_MAX: Final = 10_000
-"""Most comparisons and connectives of a filter."""
-IN_MAX: Final = 200
-"""Number of values above which ``in`` is judged by the least and the greatest of them."""
+PARTS_MAX: Final = 1_000
+"""Most comparisons and connectives of a filter: each is asked of each file. A set of values is one."""
 _OPPOSITES: Final = {
     "lt": "gt-eq",
     "lt-eq": "gt",
@@ -203,24 +201,19 @@ class _Leaf:
 
 @dataclass(frozen=True, slots=True)
 class _OneOf:
-    parts: tuple[Compares, ...]
-
-    def __call__(self, facts: FileFacts) -> Possible:
-        found = [part(facts) for part in self.parts]
-        return Possible(any(one.may_hold for one in found), all(one.may_fail for one in found))
-
-
-@dataclass(frozen=True, slots=True)
-class _Within:
-    """Between the least and the greatest of many values."""
+    """Whether a column has one of these values, which are in order."""
 
     column: Column
-    least: Any
-    greatest: Any
+    values: list[Any]
 
     def __call__(self, facts: FileFacts) -> Possible:
-        above, below = Compares(self.column, ">=", self.least)(facts), Compares(self.column, "<=", self.greatest)(facts)
-        return Possible(above.may_hold and below.may_hold, may_fail=True)
+        known = facts.range_of(self.column)
+        if known is None:
+            return UNKNOWN
+        low, high = known
+        at = bisect_left(self.values, low)
+        may_hold = at < len(self.values) and self.values[at] <= high
+        return Possible(may_hold, may_fail=not (may_hold and low == high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +240,7 @@ def _predicate(kind: str, column: Column, values: list[Any]) -> Predicate | None
         return _StartsWith(column, known[0]) if isinstance(known[0], str) else None
     if kind in _SIGNS:
         return Compares(column, _SIGNS[kind], known[0])
-    if len(known) > IN_MAX:
-        return _Within(column, min(known), max(known))
-    return _OneOf(tuple(Compares(column, "=", value) for value in known))
+    return _OneOf(column, sorted(known))
 
 
 def _value(column: Column, raw: Any) -> Any:
@@ -262,8 +253,7 @@ def _value(column: Column, raw: Any) -> Any:
             return date(1970, 1, 1) + timedelta(days=raw)
     except OverflowError:
         return None
-    value = value_of(column.kind, raw)
-    return None if isinstance(value, Decimal) and not value.is_finite() else value
+    return value_of(column.kind, raw)
 
 
 def _true_or_false(node: Any) -> Any:

@@ -7,7 +7,8 @@ Source: Iceberg's "REST Catalog API", ``planTableScan``, ``fetchPlanningResult``
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import msgspec
 from fastapi import APIRouter
@@ -20,9 +21,11 @@ from gateway.http.parameters import path_text
 from gateway.iceberg.body import body_of
 from gateway.iceberg.delegation import root_for
 from gateway.iceberg.plans import (
-    FILE_BYTES,
+    REQUEST_BYTES_MAX,
     TOKEN_CHARACTERS_MAX,
     Page,
+    ScanRequest,
+    file_bytes,
     page_of,
     pages_of,
     scan_of,
@@ -36,7 +39,7 @@ from gateway.iceberg.tables import AS_OF, TABLE, topic_asked
 from gateway.iceberg_problem import PLAN_TASKS
 from gateway.problem import refused
 from gateway.routes.administration import note_denials
-from log_format.checkpoints.table_files import with_files_of
+from log_format.checkpoints.table_files import files_at, with_files_of
 from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreUnavailable
 from log_format.iceberg.schema import table_schema
 from log_format.layout import topic_root
@@ -63,6 +66,7 @@ class _Task(msgspec.Struct, rename="kebab"):
     plan_task: str
 
 
+ResultT = TypeVar("ResultT")
 _decode_task: Final = msgspec.json.Decoder(_Task).decode
 
 
@@ -71,13 +75,13 @@ _decode_task: Final = msgspec.json.Decoder(_Task).decode
 async def plan_scan(request: Request) -> Any:
     """Return the files of a scan, with all records that were acknowledged before unless it names a snapshot."""
     topic = topic_asked(request, "Read")
-    asked = scan_request(await body_of(request))
+    asked = scan_request(await body_of(request, REQUEST_BYTES_MAX))
     state, as_of_ms = await engine_of(request).tables.fresh(topic)
     named = version_asked(asked)
-    count = pages_of(state.manifest.segment_count() + state.archive.segment_count)
-    page = Page(state.existing_id, state.version if named is None else named, 0, count, asked)
+    version = state.version if named is None else named
+    page = Page(state.existing_id, version, 0, pages_of(await _file_count(request, state, version), asked), asked)
     found = await _scanned(request, state, page)
-    return _answer(_with_plan(found, page) | ({} if as_of_ms is None else {AS_OF: str(as_of_ms)}))
+    return _answer(_with_plan(found, page) | ({} if as_of_ms is None else {AS_OF: str(as_of_ms)}), asked)
 
 
 @router.get(_PLAN_OF_ID)
@@ -89,7 +93,7 @@ async def get_plan(request: Request) -> Any:
     state, _ = await engine_of(request).tables.fresh(topic)
     if page is None or page.topic_id != state.topic_id:
         raise _unknown("There is no such plan.")
-    return _answer(_with_plan(await _scanned(request, state, page), page))
+    return _answer(_with_plan(await _scanned(request, state, page), page), page.request)
 
 
 @router.delete(_PLAN_OF_ID)
@@ -105,19 +109,31 @@ async def get_tasks(request: Request) -> Any:
     """Return a page of a plan."""
     topic = topic_asked(request, "Read")
     try:
-        token = _decode_task(await body_of(request)).plan_task
+        token = _decode_task(await body_of(request, 2 * TOKEN_CHARACTERS_MAX)).plan_task
     except msgspec.DecodeError as problem:
         raise refused(f"The body names no plan task: {problem}.") from None
     page = page_of(token) if len(token) <= TOKEN_CHARACTERS_MAX else None
     state, _ = await engine_of(request).tables.fresh(topic)
     if page is None or page.topic_id != state.topic_id:
         raise _unknown("There is no such plan task: plan the scan again.")
-    return _answer(await _scanned(request, state, page))
+    return _answer(await _scanned(request, state, page), page.request)
+
+
+async def _file_count(request: Request, state: TopicState, version: int) -> int:
+    """Return how many files the table has at a version, which may be many more than at the newest."""
+    if version == state.version:
+        return _count(state)
+    now_ms = gateway_of(request).clock.now_ms()
+    return await _in_pool(request, state, 0, lambda store: files_at(store, state, version, now_ms).file_count)
+
+
+def _count(state: TopicState) -> int:
+    return state.manifest.segment_count() + state.archive.segment_count
 
 
 async def _scanned(request: Request, state: TopicState, page: Page) -> dict[str, Any]:
     """Return a page's tasks, and the tokens of further pages."""
-    engine, memory, now_ms = engine_of(request), answer_memory(request), gateway_of(request).clock.now_ms()
+    now_ms = gateway_of(request).clock.now_ms()
     root_uri = f"{root_for(request)}/{topic_root(state.topic)}"
 
     def run(store: ObjectStore) -> dict[str, Any]:
@@ -125,17 +141,24 @@ async def _scanned(request: Request, state: TopicState, page: Page) -> dict[str,
         found = with_files_of(lambda files: list(scan.tasks(files, page)), store, state, page.version, now_ms)
         return {"file-scan-tasks": found}
 
-    count = state.manifest.segment_count() + state.archive.segment_count
-    in_page = count // page.count
-    size_bytes = min(_RESERVED_BYTES + count * _ROW_BYTES + in_page * _TASK_BYTES, memory.largest_bytes)
-    with await memory.reserve_in_turn(size_bytes, wait_ms=ANSWER_WAIT_MS_MAX, waiting_max=_WAITING_MAX):
-        try:
-            made = await engine.table_pool.run(run, engine.table_store)
-        except StoreUnavailable as problem:
-            raise BackOff(f"The store did not return the log of topic {state.topic!r}: {problem.detail}.") from problem
+    page_bytes = _count(state) // page.count * (_TASK_BYTES + file_bytes(page.request))
+    made = await _in_pool(request, state, page_bytes, run)
     await _check(request, state.topic)
     tokens = tokens_with(page)
     return made | {"plan-tasks": tokens} if tokens else made
+
+
+async def _in_pool(
+    request: Request, state: TopicState, size_bytes: int, work: Callable[[ObjectStore], ResultT]
+) -> ResultT:
+    """Return what ``work`` makes of the table's log in a thread. ``size_bytes``: about the memory of what it makes."""
+    engine, memory = engine_of(request), answer_memory(request)
+    wanted = min(_RESERVED_BYTES + _count(state) * _ROW_BYTES + size_bytes, memory.largest_bytes)
+    with await memory.reserve_in_turn(wanted, wait_ms=ANSWER_WAIT_MS_MAX, waiting_max=_WAITING_MAX):
+        try:
+            return await engine.table_pool.run(work, engine.table_store)
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store did not return the log of topic {state.topic!r}: {problem.detail}.") from problem
 
 
 async def _check(request: Request, topic: str) -> None:
@@ -151,9 +174,9 @@ def _with_plan(found: dict[str, Any], page: Page) -> dict[str, Any]:
     return {"status": "completed", "plan-id": plan_id} | found
 
 
-def _answer(found: dict[str, Any]) -> Large:
+def _answer(found: dict[str, Any], asked: ScanRequest) -> Large:
     tokens: list[str] = found.get("plan-tasks", [])
-    return Large(lambda: found, FILE_BYTES * (1 + len(found["file-scan-tasks"])) + sum(map(len, tokens)))
+    return Large(lambda: found, file_bytes(asked) * (1 + len(found["file-scan-tasks"])) + sum(map(len, tokens)))
 
 
 def _unknown(detail: str) -> RequestRefused:

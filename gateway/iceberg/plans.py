@@ -27,7 +27,7 @@ from gateway.problem import refused
 from log_format import layout
 from log_format.delta.actions import plain_path
 from log_format.delta.table_schema import schema_string
-from log_format.errors import CorruptData
+from log_format.errors import CorruptData, ErrorCode, RequestRefused
 from log_format.iceberg.data_file import SORT_ORDER_ID
 from log_format.iceberg.schema import Path, TableSchema
 from log_format.records.typed_columns import record_schema
@@ -36,7 +36,13 @@ FILES_IN_PAGE: Final = 1_000
 """Files of a page, on average, if the filter leaves out none: some 400 KB of text."""
 FILE_BYTES: Final = 600
 """About how large a file is as JSON, and as an object."""
-TOKEN_CHARACTERS_MAX: Final = 1_000_000
+REQUEST_BYTES_MAX: Final = 256 * 1024
+"""Largest request to plan. Each file's task may have the whole filter, so pages have fewer files the longer it is."""
+TOKEN_CHARACTERS_MAX: Final = 2 * REQUEST_BYTES_MAX
+_STATISTICS_BYTES: Final = 200
+"""About how large the statistics of a field are as JSON."""
+_SMALL_PAGE: Final = 100
+"""How many more files than planned a page may have, since hashes spread them."""
 _PAGES_MAX: Final = 100
 """Each page reads the log of the table anew; of a table with more than 100,000 files the pages are longer."""
 _TOKENS_CHARACTERS_MAX: Final = 1_000_000
@@ -99,9 +105,19 @@ def version_asked(request: ScanRequest) -> int | None:
     return 0 if request.snapshot_id == _CLONED else request.snapshot_id
 
 
-def pages_of(file_count: int) -> int:
+def file_bytes(request: ScanRequest) -> int:
+    """Return about how large a file is in the plan of a request."""
+    filter_bytes = 0 if request.filter is None else len(_encode(request.filter))
+    return FILE_BYTES + filter_bytes + _STATISTICS_BYTES * len(request.stats_fields or ())
+
+
+def _files_in_page(request: ScanRequest) -> int:
+    return max(1, FILES_IN_PAGE * FILE_BYTES // file_bytes(request))
+
+
+def pages_of(file_count: int, request: ScanRequest) -> int:
     """Return in how many pages a table with so many files is told."""
-    return min(_PAGES_MAX, max(1, -(-file_count // FILES_IN_PAGE)))
+    return min(_PAGES_MAX, max(1, -(-file_count // _files_in_page(request))))
 
 
 def token_of(page: Page) -> str:
@@ -141,10 +157,15 @@ class Scan:
     def tasks(self, files: Iterable[pa.StructArray], page: Page) -> Iterator[dict[str, Any]]:
         """Yield the files of a page in which rows may count (``FileScanTask``). ``files``: all of the table (``adds``).
 
-        Raises ``CorruptData``, and what ``files`` raises.
+        Raises ``CorruptData``, what ``files`` raises, and ``RequestRefused`` for a page of more files than a gateway would put
+        into one.
         """
+        count, count_max = 0, _SMALL_PAGE + 4 * _files_in_page(page.request)
         for adds in files:
             of_page = adds if page.count == 1 else adds.filter(_mask(adds.field("path"), page))
+            count += len(of_page)
+            if count > count_max and page.count < _PAGES_MAX:
+                raise RequestRefused("No gateway told this page: it would be too long.", code=ErrorCode.VERSION_GONE)
             columns = (of_page.field(name).to_pylist() for name in ("path", "size", "stats"))
             for path, size_bytes, stats in zip(*columns, strict=True):
                 task = self._task(path, size_bytes, stats)

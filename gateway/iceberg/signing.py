@@ -11,6 +11,7 @@ Source: Iceberg's "REST Catalog API", ``signRequest``, ``RemoteSignRequest``; "S
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -36,6 +37,8 @@ _METHODS: Final = ("GET", "HEAD")
 _OWN_HEADERS: Final = "x-amz-"
 _HARMLESS: Final = ("", "x-id=GetObject", "x-id=HeadObject")
 """Queries that a client may send: others ask for something else than the object."""
+_BODY_BYTES_MAX: Final = 32 * 1024
+_MANIFEST: Final = re.compile(re.escape(ICEBERG_BELOW) + r"[A-Za-z0-9-]+/[A-Za-z0-9-]+\.avro")
 
 
 class _Asked(msgspec.Struct):
@@ -55,7 +58,7 @@ async def sign_request(request: Request) -> Any:
     """Return the URL at which the client may send a request for one of the table's files."""
     topic = topic_asked(request, "Read")
     try:
-        asked = _decode(await body_of(request))
+        asked = _decode(await body_of(request, _BODY_BYTES_MAX))
         split = urlsplit(asked.uri)
     except (msgspec.DecodeError, ValueError) as problem:
         raise refused(f"The body is no request to sign: {problem}.") from None
@@ -84,5 +87,4 @@ async def sign_request(request: Request) -> Any:
 def _path_in_table(topic: str, path: str) -> str | None:
     """Return the path of a file within the table, of the path of a URL; None if it is none of its files."""
     _, found, below = path.partition(f"/{topic_root(topic)}")
-    is_manifest = below.startswith(ICEBERG_BELOW) and below.endswith(".avro") and ".." not in below.split("/")
-    return below if found and (is_file_path(below) or is_manifest) else None
+    return below if found and (is_file_path(below) or _MANIFEST.fullmatch(below)) else None

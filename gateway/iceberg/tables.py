@@ -16,7 +16,7 @@ from starlette.requests import Request
 from gateway.access.needs import Need, needs
 from gateway.engine.iceberg_tables import LoadedTable
 from gateway.gateway import allowing, engine_of, gateway_of, require
-from gateway.http.parameters import path_text
+from gateway.http.parameters import parse_topic, path_text
 from gateway.iceberg.delegation import access_properties, root_for
 from gateway.iceberg.route import NAMESPACES, TOPICS, IcebergRoute, Large, namespace_asked, query_of
 from gateway.iceberg_problem import PREFIX
@@ -61,10 +61,8 @@ async def namespace_exists(request: Request) -> Any:
 @router.get(_NAMESPACE)
 @needs()
 async def get_namespace(request: Request) -> Any:
-    """Return a namespace."""
-    namespace = namespace_asked(request)
-    location = f"{gateway_of(request).store_uri.rstrip('/')}/{namespace}"
-    return {"namespace": [namespace], "properties": {"location": location}}
+    """Return a namespace, without the place of the store: a caller needs no right to ask."""
+    return {"namespace": [namespace_asked(request)], "properties": {}}
 
 
 @router.get(_TABLES)
@@ -133,7 +131,8 @@ def _size_bytes(state: TopicState, snapshot_count: int) -> int:
 
 
 def topic_asked(request: Request, operation: Any) -> str:
-    """Return the topic that the path names. Raise ``Unauthorized``, ``RequestRefused`` (404) for an unknown namespace.
+    """Return the topic that the path names. Raise ``Unauthorized``; ``RequestRefused`` (404) for an unknown namespace, or what
+    can't name a topic.
 
     A table of an unknown namespace is an unknown table: Spark asks for ``topics.orders.snapshots`` so, and then looks for the
     table's metadata itself.
@@ -145,7 +144,7 @@ def topic_asked(request: Request, operation: Any) -> str:
             code=ErrorCode.UNKNOWN_TOPIC,
         )
     require(request, operation, "topic", topic)
-    return topic
+    return parse_topic(topic)
 
 
 def _page_size(text: str) -> int:

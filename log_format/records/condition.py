@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format.records.condition_syntax import (
+    CHARACTERS_MAX,
     Compare,
     ConditionError,
     Every,
@@ -44,6 +45,9 @@ from log_format.records.typed_columns import DATA, KEY_DATA, TypedColumns
 
 _STATISTICS_CHARACTERS: Final = 32
 """Largest values of texts that are longer are prefixes with one character more."""
+
+_EXPONENT_MAX: Final = CHARACTERS_MAX
+"""Largest exponent of a decimal that is given to Arrow, which writes it out: ``1e-999999999`` ends the process."""
 
 Rows = npt.NDArray[np.bool_]
 Scalar = Any
@@ -169,7 +173,8 @@ def _value(literal: Token, kind: pa.DataType) -> Any:
         if pa.types.is_integer(kind):
             return int(text)
         if pa.types.is_decimal(kind):
-            return Decimal(text)
+            number = Decimal(text)
+            return number if abs(int(number.as_tuple().exponent)) <= _EXPONENT_MAX else None
         return float(text) if pa.types.is_floating(kind) else None
     if pa.types.is_date(kind):
         return date.fromisoformat(text)

@@ -8,10 +8,12 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from log_format.records.condition import parse_condition
+from log_format.records.condition_syntax import ConditionError
 from log_format.records.typed_columns import TypedColumns
 from log_format.segments.column_statistics import collect_statistics
 
@@ -109,3 +111,11 @@ def test_a_condition_and_its_opposite_never_both_hold(rows: list[dict[str, Any] 
     bare = pa.table({"data": pa.nulls(len(rows), DATA_TYPE)})
     without = pa.table({"value": pa.nulls(len(rows), pa.binary())})
     assert parse_condition(text).mask(bare).tolist() == parse_condition(text).mask(without).tolist()
+
+
+@pytest.mark.parametrize("exponent", ["-999999999", "999999999", "-99999999999", "5000"])
+@pytest.mark.parametrize("digits", ["1", "0"])
+def test_a_decimal_of_any_exponent_is_refused(digits: str, exponent: str) -> None:
+    """Arrow writes each digit of it, and ended the process that asked: every gateway and maintenance, in turn."""
+    with pytest.raises(ConditionError, match="compares"):
+        parse_condition(f"data.d = {digits}e{exponent}").check(TypedColumns(data=DATA_TYPE))

@@ -66,6 +66,13 @@ def test_a_right_that_is_taken_away_ends_loads(secured: Secured) -> None:
         catalog.load_table(("topics", topic))
 
 
+def test_who_has_no_right_does_not_learn_where_the_store_is(secured: Secured) -> None:
+    """As ``GET /v1/cluster`` says it only to who may Describe the cluster."""
+    _, caller = secured.caller()
+    answer = caller.get("/iceberg/v1/namespaces/topics")
+    assert answer.json() == {"namespace": ["topics"], "properties": {}}
+
+
 def test_who_shows_no_valid_token_gets_none(secured: Secured) -> None:
     """In OAuth's form; failed logins are audited."""
     with pytest.raises(OAuthError, match="invalid_client"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import boto3
 import botocore
@@ -123,10 +123,22 @@ def test_only_reads_of_the_tables_files_are_signed(signed: Signed) -> None:
         f"{root}/{signed.topic}/segments/../../{signed.other}/segments/f.parquet",
         f"{root}/{signed.topic}/segments/%2e%2e/f.parquet",
         f"{root}/{signed.topic}/staged/f.parquet",
+        good.replace(".parquet", ".parquet%00W10=%00.parquet"),
+        f"{root}/{signed.topic}/_iceberg/../segments/f.avro",
+        f"{root}/{signed.topic}/_iceberg/f\n.avro",
     ]
     for uri in refused:
         assert signed.sign(uri).status_code == 403, uri
     assert signed.sign(good.replace(signed.topic, signed.other), topic=signed.other).status_code == 403
+
+
+def test_only_names_of_topics_are_signed_for(signed: Signed) -> None:
+    """A right on all names that begin alike is none on what such a name leads to, in a store that resolves paths."""
+    signed.load()
+    signed.secured.allow(USER, "Read", "topic", signed.topic, pattern="prefix")
+    for name in (f"{signed.topic}/../{signed.other}", f"{signed.topic}/../../system/journals/0", f"{signed.topic}\0"):
+        answer = signed.sign(f"http://h/topics/{name}/segments/f.parquet", topic=quote(name, safe=""))
+        assert (answer.status_code, answer.json()["error"]["type"]) == (404, "NoSuchTableException"), name
 
 
 def test_a_right_that_is_taken_away_ends_reading(signed: Signed) -> None:

@@ -175,3 +175,37 @@ def test_what_is_no_predicate_leaves_all_files_in(hint: str) -> None:
     known = predicate_of(deep, ["offset > 10"], COLUMNS)
     assert known is not None
     assert all(may_match(known, stats, {"day": None}) for stats in (None, "", "[]", "nonsense", "{}"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "literal_text", "low", "high"),
+    [
+        ("decimal(10,2)", "NaN", 1, 2),
+        ("decimal(10,2)", "sNaN", 1, 2),
+        ("decimal(10,2)", "Infinity", 1, 2),
+        ("timestamp", "2026-01-01T00:00:00Z", "0001-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z"),
+        ("timestamp", "0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00.000Z", "0001-01-01T00:00:00.000Z"),
+        ("double", "inf", "Infinity", "Infinity"),
+        ("double", "nan", 1, 2),
+        ("long", "9" * 5000, 1, 2),
+    ],
+)
+@pytest.mark.parametrize("op", [*SIGNS])
+def test_values_at_the_ends_of_a_type_are_no_error(kind: str, literal_text: str, low: Any, high: Any, op: str) -> None:
+    """Neither of a client's literals nor of what producers sent: such a file is not left out."""
+    columns = columns_of(json.dumps({"fields": [{"name": "c", "type": kind}]}), [])
+    stats = {"numRecords": 1, "minValues": {"c": low}, "maxValues": {"c": high}, "nullCount": {"c": 0}}
+    tree = {"op": op, "children": [{"op": "column", "name": "c"}, {"op": "literal", "value": literal_text}]}
+    predicate = predicate_of(json.dumps(tree), [f"c < '{literal_text}'"], columns)
+    assert predicate is None or may_match(predicate, json.dumps(stats), {})
+
+
+def test_a_predicate_of_too_many_parts_leaves_out_nothing() -> None:
+    """Each part is asked of each file, so a hint of a megabyte would keep a thread busy for hours."""
+    leaf = {"op": "lessThan", "children": [{"op": "column", "name": "offset"}, {"op": "literal", "value": "1"}]}
+    some, many = ({"op": "or", "children": [leaf] * count} for count in (200, 400))
+    stats = json.dumps({"numRecords": 1, "minValues": {"offset": 5}, "maxValues": {"offset": 6}})
+    judged = predicate_of(json.dumps(some), [], COLUMNS)
+    assert judged is not None
+    assert not may_match(judged, stats, {})
+    assert predicate_of(json.dumps(many), [], COLUMNS) is None

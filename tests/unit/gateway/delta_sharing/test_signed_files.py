@@ -46,9 +46,25 @@ def test_a_url_is_for_its_file_and_says_nothing_secret() -> None:
         (KEY, topic, path, grant, signature[:-1]),
         (KEY, topic, path, grant, ""),
         (KEY, topic, path, grant, "\u00e9"),
+        (KEY, topic, path, grant, "\ud800"),
         (b"another key", topic, path, grant, signature),
     ):
         assert granted(*forged) is None, forged
+
+
+def test_no_text_that_is_signed_means_another_grant() -> None:
+    """A client names the path that it wants signed. One that holds a grant of its own opened the file for whoever that names,
+    for ever, since base64 was read past what is none of it."""
+    own = urlsafe_b64encode(
+        json.dumps([{"principal": "User:root", "authentication": "none"}, 10**15]).encode()
+    ).decode()
+    path = f"segments/a.parquet\0{own}\0.parquet"
+    signed = GatewayUrls("http://h", KEY, "t", CALLER, ManualClock()).sign(path)
+    _, _, grant, signature = parts(signed.url)
+    for forged in (f"{own}\0.parquet\0{grant}", f"{own}=\0.parquet\0{grant}", f"{own}", f"{own}.{grant}"):
+        assert granted(KEY, "t", "segments/a.parquet", forged, signature) is None
+    assert granted(KEY, "t", "segments/a", "%", signature) is None
+    assert not is_file_path(path)
 
 
 def test_a_grant_is_made_anew_as_time_passes() -> None:
@@ -69,6 +85,8 @@ def test_a_grant_is_made_anew_as_time_passes() -> None:
         ("segments//a.parquet", False),
         ("_delta_log/00000000000000000000.checkpoint.parquet", False),
         ("segments/a.json", False),
+        ("segments/a\0.parquet", False),
+        ("segments/a\n.parquet", False),
         ("../segments/a.parquet", False),
     ],
 )

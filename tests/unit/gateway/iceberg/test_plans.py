@@ -9,7 +9,18 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from gateway.iceberg.plans import FILES_IN_PAGE, Page, Scan, ScanRequest, page_of, pages_of, token_of, tokens_with
+from gateway.iceberg.plans import (
+    FILES_IN_PAGE,
+    Page,
+    Scan,
+    ScanRequest,
+    file_bytes,
+    page_of,
+    pages_of,
+    token_of,
+    tokens_with,
+)
+from log_format.errors import RequestRefused
 from log_format.iceberg.schema import table_schema
 from log_format.records.typed_columns import TypedColumns
 
@@ -55,7 +66,24 @@ def test_tokens_name_all_pages() -> None:
 
 def test_a_long_table_has_longer_pages_not_more() -> None:
     """Since each reads the log anew."""
-    assert [pages_of(count) for count in (0, 1, FILES_IN_PAGE, FILES_IN_PAGE + 1, 10**7)] == [1, 1, 1, 2, 100]
+    counts, request = (0, 1, FILES_IN_PAGE, FILES_IN_PAGE + 1, 10**7), ScanRequest()
+    assert [pages_of(count, request) for count in counts] == [1, 1, 1, 2, 100]
+
+
+def test_a_long_filter_makes_short_pages() -> None:
+    """Each file may come with the whole filter: an answer of 1,000 files with 200 KB each would take the gateway's memory."""
+    request = ScanRequest(filter={"type": "in", "term": "offset", "values": list(range(30_000))})
+    assert 150_000 < file_bytes(request) < 300_000
+    assert pages_of(50, request) > 10
+    assert file_bytes(ScanRequest(stats_fields=["offset"] * 30)) > 6_000
+
+
+def test_a_page_that_no_gateway_told_is_refused() -> None:
+    """A token is not signed, so a client may ask for all files of a long table at once."""
+    scan = Scan(table_schema(TypedColumns()), "file:///t/", None, ())
+    request = ScanRequest(filter={"type": "in", "term": "offset", "values": list(range(40_000))})
+    with pytest.raises(RequestRefused, match="too long"):
+        list(scan.tasks(iter([*shuffled(), *shuffled()]), Page("id", 1, 0, 1, request)))
 
 
 @pytest.mark.parametrize("token", ["", "%", "e30", "bnVsbA", "\u00e9", token_of(Page("id", 1, 2, 2, ScanRequest()))])
