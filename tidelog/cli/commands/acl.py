@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tidelog.cli.terminal.admin_call import AdminCall, YesOption
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall, YesOption
 from tidelog.cli.terminal.console import output, print_json
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.help_text import Commands
@@ -98,7 +98,7 @@ def list_(
     name: NameOption = None,
     pattern: PatternOption = None,
     permission: PermissionOption = None,
-    call: AdminCall,
+    call: TableCall,
 ) -> None:
     """List the ACLs, or those that match all given options.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tidelog.cli.terminal.admin_call import AdminCall
+from tidelog.cli.terminal.admin_call import TableCall
 from tidelog.cli.terminal.console import output, print_json
+from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import table, time_text
 from tidelog.types.topic import Journals
 
 
-def cluster(call: AdminCall) -> None:
+def cluster(call: TableCall) -> None:
     """Show the gateways, their store, version and limits.
 
     \b
@@ -33,9 +34,7 @@ def cluster(call: AdminCall) -> None:
         for name, value in found.limits.items():
             limits.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
         console.print()
-        console.print(gateways)
-        console.print()
-        console.print(limits)
+        print_tables(gateways, limits)
 
 
 def _journals_text(journals: Journals) -> str:

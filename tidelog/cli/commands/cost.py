@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from log_format.topic.config import SETTINGS
 from tidelog.admin import Admin
@@ -17,9 +18,10 @@ from tidelog.calls.metrics import metrics_page
 from tidelog.cli.cost.estimate import Counts, Estimate, FlushBound, counts_of, estimated, flush_bound, of_topic
 from tidelog.cli.cost.prices import CHECKED, PRICES, SOURCE
 from tidelog.cli.cost.versions import KeptVersions, Rates, kept_versions, versions_told
-from tidelog.cli.terminal.admin_call import AdminCall
+from tidelog.cli.terminal.admin_call import TableCall
 from tidelog.cli.terminal.console import CommandFailed, output, print_json
 from tidelog.cli.terminal.durations import in_seconds, span_ms
+from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import table
 from tidelog.cli.terminal.units import in_words
 from tidelog.deadline import Deadline
@@ -43,7 +45,7 @@ def cost(
             help="Also estimate what the topic's versions take with this commit.retention.ms: 12h, 7d.",
         ),
     ] = None,
-    call: AdminCall,
+    call: TableCall,
 ) -> None:
     """Estimate the monthly bill for S3 from the running gateways' counts: requests by kind, and the bytes stored now.
 
@@ -174,7 +176,7 @@ def _show(
         rows.add_row("storage, only for pins", size, "", f"{found.pins_dollars:,.2f}")
     rows.add_row("total", "", "", f"{found.dollars:,.2f}")
     console = output()
-    console.print(rows)
+    print_tables(rows, *([] if len(versions) < 2 else [_versions_table(versions)]))
     if shares_journal:
         console.print(
             "\nThe topic's records go to a shared journal, whose requests only --all includes. "
@@ -188,11 +190,11 @@ def _show(
             markup=False,
         )
     if len(versions) > 1:
-        _show_versions(versions)
+        _explain_versions(versions)
     console.print(f"\nS3 Standard in us-east-1, prices of {CHECKED} ({SOURCE}).", markup=False)
 
 
-def _show_versions(versions: Sequence[KeptVersions]) -> None:
+def _versions_table(versions: Sequence[KeptVersions]) -> Table:
     names = ["commits", "removed files", "GB at most", "$ per month", "listings per query"]
     rows = table("versions kept, commit.retention.ms", numbers=names)
     for one, when in zip(versions, ("now", "then"), strict=True):
@@ -204,11 +206,14 @@ def _show_versions(versions: Sequence[KeptVersions]) -> None:
             f"{one.dollars:,.2f}",
             f"{one.listings:,}",
         )
+    return rows
+
+
+def _explain_versions(versions: Sequence[KeptVersions]) -> None:
     console = output()
-    console.print()
-    console.print(rows)
     console.print(
-        "At the rate counted above, once all of them are there; not in the total. Delta's own readers list every commit, twice"
+        "\nVersions kept: at the rate counted above, once all of them are there; not in the total. "
+        "Delta's own readers list every commit, twice"
         " for a first query, and load the names of all removed files.",
         markup=False,
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.sources.times import Times
-from tidelog.cli.terminal.admin_call import AdminCall, YesOption
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall, YesOption
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.cli.terminal.tables import counted, table, time_text
 from tidelog.types.erasure import ErasedLetters, Erasure
@@ -64,7 +64,7 @@ def erase(
         )
 
 
-def erasures(topic: TopicArgument, *, call: AdminCall) -> None:
+def erasures(topic: TopicArgument, *, call: TableCall) -> None:
     """List requests to erase, and how far they are.
 
     \b

@@ -8,15 +8,18 @@ import time
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from tidelog.admin import Admin
 from tidelog.cli.commands.lag import lag_table
-from tidelog.cli.terminal.admin_call import AdminCall, YesOption
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall, YesOption
+from tidelog.cli.terminal.backlogs import backlogs, lag_cells, look_at_all
 from tidelog.cli.terminal.console import output, print_json
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import GroupArgument, complete_topics
 from tidelog.cli.terminal.positions import milliseconds, parse_position
-from tidelog.cli.terminal.tables import table
+from tidelog.cli.terminal.table_writers import print_tables
+from tidelog.cli.terminal.tables import shortened, table
 from tidelog.cli.terminal.units import duration_ms
 from tidelog.errors import UnknownGroup
 from tidelog.types.group import CommittedOffset, Group, GroupMember
@@ -29,8 +32,8 @@ _SHIFT = re.compile(r"[+-][0-9]+")
 
 
 @app.command("list")
-def list_(call: AdminCall) -> None:
-    """List the consumer groups.
+def list_(call: TableCall) -> None:
+    """List the consumer groups: members, topics, lag in records, and the age of the oldest uncommitted record.
 
     \b
     Examples:
@@ -39,15 +42,15 @@ def list_(call: AdminCall) -> None:
     """
     with call.admin() as admin:
         call.show_list(
-            {"groups": admin.list_groups()},
-            table("group", "state", numbers=["generation", "members"]),
-            lambda group: (group.group, group.state, f"{group.generation:,}", f"{group.member_count:,}"),
+            {"groups": backlogs(look_at_all(admin, time.monotonic()), {})},
+            table("group", "state", "topics", numbers=["members", "lag", "behind"]),
+            lambda group: (group.group, group.state, shortened(group.topics), *lag_cells(group)),
             none="There are no consumer groups.",
         )
 
 
 @app.command()
-def describe(group: GroupArgument, call: AdminCall) -> None:
+def describe(group: GroupArgument, call: TableCall) -> None:
     """Show a group: its members, their partitions, the committed offsets, and the lag.
 
     \b
@@ -62,8 +65,7 @@ def describe(group: GroupArgument, call: AdminCall) -> None:
             offsets = [*admin.group_offsets(group).values()]
             print_json({"group": described, "offsets": offsets, "lag": lag})
             return
-        _show(described)
-        output().print(lag_table(lag))
+        print_tables(*_show(described), lag_table(lag))
 
 
 @app.command()
@@ -211,7 +213,8 @@ def _begin(
     return admin.group_offsets(group)
 
 
-def _show(group: Group) -> None:
+def _show(group: Group) -> list[Table]:
+    """Write what the group is; return a table of its members, if it has any."""
     console = output()
     console.print(f"group       {group.group}", markup=False)
     console.print(f"state       {group.state}", markup=False)
@@ -222,8 +225,9 @@ def _show(group: Group) -> None:
         members = table("member", "client", "partitions")
         for member in group.members:
             members.add_row(member.member_id, member.instance_id or member.client_id or "", _reads(member))
-        console.print(members)
+        return [members]
     console.print()
+    return []
 
 
 def _reads(member: GroupMember) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable
 from typing import Annotated, NamedTuple
@@ -13,12 +14,14 @@ from rich.live import Live
 from rich.table import Table
 
 from tidelog.admin import Admin
-from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.backlogs import Look, backlogs, look_at_all, table_rows
-from tidelog.cli.terminal.console import output, print_json
+from tidelog.cli.terminal.admin_call import TableCall
+from tidelog.cli.terminal.backlogs import Look, backlogs, duration_text, look_at_all, table_rows
+from tidelog.cli.terminal.console import print_json
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import complete_groups
+from tidelog.cli.terminal.table_format import TableFormat, chosen_format
+from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import table
 from tidelog.types.group import GroupLag
 
@@ -47,7 +50,7 @@ def lag(
             help="Interval of --watch.",
         ),
     ] = 2.0,
-    call: AdminCall,
+    call: TableCall,
 ) -> None:
     """Show a group's lag: in records, and as the age of the first uncommitted record. Without a group: who is behind.
 
@@ -108,12 +111,12 @@ def _of_group(found: GroupLag) -> Shown:
 
 def lag_table(found: GroupLag) -> Table:
     """Return a table with a row for each partition, and one for the total."""
-    rows = table("topic", numbers=["partition", "committed", "high watermark", "lag", "lag (s)"])
+    rows = table("topic", numbers=["partition", "committed", "high watermark", "lag", "behind"])
     for topic in found.topics:
         for each in topic.partitions:
-            seconds = "-" if each.lag_ms is None else f"{each.lag_ms / 1000:,.1f}"
+            behind = "-" if each.lag_ms is None else duration_text(each.lag_ms)
             numbers = (each.partition, each.committed_offset, each.high_watermark, each.lag)
-            rows.add_row(topic.topic, *("-" if number is None else f"{number:,}" for number in numbers), seconds)
+            rows.add_row(topic.topic, *("-" if number is None else f"{number:,}" for number in numbers), behind)
     rows.add_row("total", "", "", "", f"{found.total:,}", "")
     return rows
 
@@ -122,12 +125,13 @@ def _show(found: Shown, as_json: bool) -> None:
     if as_json:
         print_json(found.value)
     else:
-        output().print(found.table)
+        print_tables(found.table)
 
 
 def _watch(look: Callable[[], Shown], every_s: float, *, as_json: bool) -> None:
     console = Console()
-    live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
+    redraws = console.is_terminal and not as_json and chosen_format() is TableFormat.TABLE
+    live = Live(console=console, auto_refresh=False) if redraws else None
     with live or contextlib.nullcontext():
         while True:
             found = look()
@@ -135,5 +139,5 @@ def _watch(look: Callable[[], Shown], every_s: float, *, as_json: bool) -> None:
                 live.update(found.table, refresh=True)
             else:
                 _show(found, as_json)
-                output().file.flush()
+                sys.stdout.flush()
             time.sleep(every_s)

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import note, output, print_json
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall
+from tidelog.cli.terminal.console import note, print_json
 from tidelog.cli.terminal.durations import time_ms
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.cli.terminal.positions import milliseconds
+from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import table, time_text
 from tidelog.cli.terminal.units import in_words
 from tidelog.types.pin import Pin
@@ -53,7 +54,7 @@ def create(
 
 
 @app.command("list")
-def list_(topic: TopicArgument, *, call: AdminCall) -> None:
+def list_(topic: TopicArgument, *, call: TableCall) -> None:
     """List a topic's pins, and the stored bytes that only they hold back.
 
     \b
@@ -73,7 +74,7 @@ def list_(topic: TopicArgument, *, call: AdminCall) -> None:
         for pin in found.pins:
             ends = "never" if pin.expires_at is None else time_text(pin.expires_at)
             pins.add_row(pin.name, f"{pin.version}", time_text(pin.created_at), ends, bytes_text(pin.held_back_bytes))
-        output().print(pins)
+        print_tables(pins)
         if len(found.pins) > 1:
             note(f"Together they hold back {bytes_text(found.held_back_bytes)} bytes.")
 

@@ -9,13 +9,14 @@ from typing import Annotated, Literal
 import typer
 
 from tidelog.cli.commands.queue_records import receive, settle
-from tidelog.cli.terminal.admin_call import AdminCall, YesOption
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall, YesOption
 from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.durations import in_milliseconds
 from tidelog.cli.terminal.filter_options import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import QueueArgument, TopicsArgument, complete_topics
 from tidelog.cli.terminal.positions import milliseconds
+from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import counted, table, time_text
 from tidelog.cli.terminal.units import duration_ms
 from tidelog.types.queue import Queue
@@ -114,7 +115,7 @@ def create(
 
 
 @app.command("list")
-def list_(call: AdminCall) -> None:
+def list_(call: TableCall) -> None:
     """List the queues.
 
     \b
@@ -132,7 +133,7 @@ def list_(call: AdminCall) -> None:
 
 
 @app.command()
-def describe(queue: QueueArgument, call: AdminCall) -> None:
+def describe(queue: QueueArgument, call: TableCall) -> None:
     """Show a queue: its settings, and its progress in each partition.
 
     \b
@@ -231,19 +232,18 @@ def _show(queue: Queue) -> None:
     for each in queue.partitions:
         counts = (each.start_offset, each.in_flight, each.delayed, each.lag)
         partitions.add_row(f"{each.topic}/{each.partition}", *(f"{count:,}" for count in counts))
-    console.print(partitions)
     if not queue.dropped.records:
+        print_tables(partitions)
         return
-    console.print()
-    console.print(
-        f"{counted(queue.dropped.records, 'record')} dropped since {time_text(queue.dropped.since)}:", markup=False
-    )
     lost = table("partition", "offsets", "when", "why", numbers=["deliveries"])
     for one in queue.dropped.newest:
         offsets = (
             f"{one.first_offset}" if one.first_offset == one.last_offset else f"{one.first_offset} to {one.last_offset}"
         )
         lost.add_row(f"{one.topic}/{one.partition}", offsets, time_text(one.at), one.reason, f"{one.deliveries:,}")
-    console.print(lost)
+    print_tables(partitions, lost)
+    console.print(
+        f"{counted(queue.dropped.records, 'record')} dropped since {time_text(queue.dropped.since)}.", markup=False
+    )
     if queue.dead_letter_topic is None:
         note("A dead letter topic would keep such records: see 'tidelog queue create --help'.")

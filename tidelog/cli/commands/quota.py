@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.terminal.admin_call import AdminCall
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.tables import table
 from tidelog.types.access import Quota
@@ -62,7 +62,7 @@ def set_(
 
 
 @app.command("list")
-def list_(call: AdminCall) -> None:
+def list_(call: TableCall) -> None:
     """List the quotas.
 
     \b

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.terminal.admin_call import AdminCall
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.tables import table
 
@@ -34,7 +34,7 @@ def put(
 
 
 @app.command("list")
-def list_(call: AdminCall) -> None:
+def list_(call: TableCall) -> None:
     """List the roles and their members.
 
     \b

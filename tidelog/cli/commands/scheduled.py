@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from tidelog.bodies.json_record import put_bytes
-from tidelog.cli.terminal.admin_call import AdminCall
-from tidelog.cli.terminal.console import note, output, print_json
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall
+from tidelog.cli.terminal.console import note, print_json
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument
+from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import counted, table
 
 app = Commands(help="List and cancel delayed records.")
@@ -23,7 +24,7 @@ def list_(
     topic: TopicArgument,
     *,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of records shown.")] = 100,
-    call: AdminCall,
+    call: TableCall,
 ) -> None:
     """List a topic's delayed records that are not delivered yet.
 
@@ -50,7 +51,7 @@ def list_(
         for each in shown:
             due = datetime.fromtimestamp(each.deliver_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
             waiting.add_row(each.id, due, "" if each.key is None else each.key.decode(errors="backslashreplace"))
-        output().print(waiting)
+        print_tables(waiting)
         if len(found) > limit:
             note(f"There are more: --limit {10 * limit} shows more of them.")
 

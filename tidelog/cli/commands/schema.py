@@ -14,7 +14,7 @@ import typer
 
 from tidelog.cli.commands.schema_import import import_
 from tidelog.cli.sources.lines import STANDARD_STREAM
-from tidelog.cli.terminal.admin_call import AdminCall, YesOption
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall, YesOption
 from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.help_text import Commands
@@ -101,7 +101,7 @@ def list_(
     *,
     prefix: Annotated[str | None, typer.Option(help="Only subjects whose name begins so.")] = None,
     deleted: DeletedOption = False,
-    call: AdminCall,
+    call: TableCall,
 ) -> None:
     """List the subjects.
 
@@ -193,7 +193,7 @@ def diff(
 
 
 @app.command()
-def versions(subject: SubjectArgument, *, deleted: DeletedOption = False, call: AdminCall) -> None:
+def versions(subject: SubjectArgument, *, deleted: DeletedOption = False, call: TableCall) -> None:
     """List the versions of a subject, with their ids.
 
     \b

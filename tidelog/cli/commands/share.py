@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from tidelog.cli.sinks.secret_file import others_may_read, secret_file
-from tidelog.cli.terminal.admin_call import AdminCall
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall
 from tidelog.cli.terminal.console import note, print_json, reporting
 from tidelog.cli.terminal.durations import time_ms
 from tidelog.cli.terminal.help_text import Commands
@@ -80,7 +80,7 @@ def create(
 
 
 @app.command("list")
-def list_(*, call: AdminCall) -> None:
+def list_(*, call: TableCall) -> None:
     """List the shares: their topics, and when their last token ends.
 
     \b

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from tidelog.cli.sinks.secret_file import others_may_read, secret_file
-from tidelog.cli.terminal.admin_call import AdminCall
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall
 from tidelog.cli.terminal.console import note, print_json, reporting
 from tidelog.cli.terminal.durations import span_ms, time_ms
 from tidelog.cli.terminal.help_text import Commands
@@ -71,7 +71,7 @@ def create(
 def list_(
     principal: Annotated[str | None, typer.Option(metavar="User:NAME", help="Only the tokens of this user.")] = None,
     *,
-    call: AdminCall,
+    call: TableCall,
 ) -> None:
     """List the tokens: their ids, never their secrets.
 

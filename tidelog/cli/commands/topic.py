@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Annotated
 
@@ -14,15 +15,16 @@ from tidelog.admin import END
 from tidelog.cli.commands import clones, erasures, scheduled
 from tidelog.cli.commands.topic_settings import ConfigOption, settings_of
 from tidelog.cli.commands.typed_topic import schema_lines
-from tidelog.cli.terminal.admin_call import AdminCall, YesOption
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall, YesOption
 from tidelog.cli.terminal.console import CommandFailed, note, note_json, output, print_json
 from tidelog.cli.terminal.error_words import repair_of
 from tidelog.cli.terminal.expiry import expiry_warning
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_subjects
+from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import counted, table, time_text
 from tidelog.cli.terminal.units import in_words, setting_value
-from tidelog.errors import TopicAlreadyExists
+from tidelog.errors import TopicAlreadyExists, Unauthorized
 from tidelog.types.topic import DamagedTopic, Topic, TopicCommit
 
 app = Commands(help="Create, list, describe, alter and delete topics.")
@@ -106,7 +108,7 @@ def create(
 def list_(
     prefix: Annotated[str | None, typer.Option(help="Only topics whose names begin with this.")] = None,
     *,
-    call: AdminCall,
+    call: TableCall,
 ) -> None:
     """List the topics.
 
@@ -131,7 +133,7 @@ def list_(
 
 
 @app.command()
-def describe(name: TopicArgument, call: AdminCall) -> None:
+def describe(name: TopicArgument, call: TableCall) -> None:
     """Show a topic: its table, settings, and each partition's offsets.
 
     Of a typed topic also its schemas, its columns with their types, how many of the newest records are not of their schema, and
@@ -176,7 +178,7 @@ def alter(
         ),
     ] = False,
     yes: YesOption = False,
-    call: AdminCall,
+    call: TableCall,
 ) -> None:
     """Add partitions or change settings, all or nothing.
 
@@ -200,7 +202,14 @@ def alter(
             if not sys.stdin.isatty():
                 raise CommandFailed(f"{removed}. Nothing was changed. Give --yes to change it all the same")
             typer.confirm(f"{removed}. Change it?", abort=True, err=True)
-        _show(admin.alter_topic(name, partition_count=partitions, config=changes or None), call.as_json)
+        before = None
+        with suppress(Unauthorized):  # A denied Describe leaves the right to Alter.
+            before = admin.describe_topic(name)
+        topic = admin.alter_topic(name, partition_count=partitions, config=changes or None)
+        if before is None:
+            _show(topic, call.as_json)
+        else:
+            _show_changes(before, topic, call)
 
 
 @app.command()
@@ -292,20 +301,51 @@ def _show(topic: Topic, as_json: bool, schemas: Iterable[str] = ()) -> None:
     for each in topic.partitions:
         numbers = (each.partition, each.log_start_offset, each.high_watermark, each.size_bytes)
         partitions.add_row(*(f"{number:,}" for number in numbers))
+    tables = [settings, partitions]
     if topic.columns:
         columns = table("column", "type")
         for column in topic.columns:
             columns.add_row(column.name, column.type)
-        console.print()
-        console.print(columns)
+        tables.insert(0, columns)
         if topic.config.get("value.keep") == "false":
             console.print(
                 "Values are not stored where the columns say them: readers get JSON documents made of the columns."
             )
     console.print()
-    console.print(settings)
-    console.print()
-    console.print(partitions)
+    print_tables(*tables)
+
+
+def _show_changes(before: Topic, topic: Topic, call: TableCall) -> None:
+    """Show what the change changed, and warn where records of a key may be in two partitions from now on."""
+    if call.as_json:
+        print_json(topic)
+    else:
+        rows = table("setting", "before", "now")
+        if topic.partition_count != before.partition_count:
+            rows.add_row("partitions", f"{before.partition_count:,}", f"{topic.partition_count:,}")
+        for name in sorted({*before.config, *topic.config}):
+            values = [_value(name, each) for each in (before, topic)]
+            if values[0] != values[1]:
+                rows.add_row(name, *values)
+        if rows.row_count:
+            print_tables(rows)
+        else:
+            note(f"Topic {topic.name} has these settings already: nothing changed.")
+    if topic.partition_count > before.partition_count and any(each.high_watermark for each in before.partitions):
+        said = (
+            "New records of a key may go to another partition than its earlier ones, so readers may see them out of order,"
+            " and compaction keeps one record of the key in each."
+        )
+        if call.as_json:
+            note_json({"warning": {"detail": said}})
+        else:
+            note(f"Warning: {said}")
+
+
+def _value(name: str, topic: Topic) -> str:
+    """Return a setting's value, or its default, as users read it."""
+    value = topic.config.get(name, SETTINGS[name].default if name in SETTINGS else None)
+    return "" if value is None else in_words(name, value)
 
 
 def _commits(commit: TopicCommit) -> str:

@@ -21,11 +21,23 @@ from tidelog.cli.terminal.console import (
 )
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.names import complete_topics
+from tidelog.cli.terminal.table_format import FormatOption, TableFormat, choosing
+from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import counted, table
 
 if TYPE_CHECKING:
     from log_format.inspection.journal import JournalReport
     from log_format.inspection.verify import VerifyReport
+
+
+ErasedOption = Annotated[
+    str | None,
+    typer.Option("--erased", metavar="KEY", help="Verify that nothing is left of this erased key."),
+]
+ErasedWhereOption = Annotated[
+    str | None,
+    typer.Option("--erased-where", metavar="CONDITION", help="The same of records erased by this condition."),
+]
 
 
 def verify(
@@ -38,15 +50,10 @@ def verify(
     journal: Annotated[
         int | None, typer.Option("--journal", min=0, metavar="NUMBER", help="Verify a journal instead of a topic.")
     ] = None,
-    erased: Annotated[
-        str | None,
-        typer.Option("--erased", metavar="KEY", help="Verify that nothing is left of this erased key."),
-    ] = None,
+    erased: ErasedOption = None,
     *,
-    erased_where: Annotated[
-        str | None,
-        typer.Option("--erased-where", metavar="CONDITION", help="The same of records erased by this condition."),
-    ] = None,
+    erased_where: ErasedWhereOption = None,
+    format_: FormatOption = TableFormat.TABLE,
     as_json: JsonOption = False,
 ) -> None:
     """Read a whole topic, or a journal, from its store and check it.
@@ -65,7 +72,8 @@ def verify(
       tidelog verify orders --store s3://bucket/prefix --json
       tidelog verify --journal 0 --store ./log
     """
-    with reporting(as_json=as_json):
+    as_json = as_json or format_ is TableFormat.JSON
+    with reporting(as_json=as_json), choosing(TableFormat.TABLE if as_json else format_):
         if (topic is None) == (journal is None):
             raise ValueError("give either a topic or --journal")
         if erased is not None or erased_where is not None:
@@ -140,7 +148,7 @@ def _show(report: VerifyReport, topic: str, as_json: bool) -> None:
     for partition in partitions:
         rows.add_row(*(f"{number:,}" for number in partition.values()))
     console = output()
-    console.print(rows)
+    print_tables(rows)
     console.print(
         f"{report.segment_count:,} segments, {report.record_count:,} records, {report.orphan_count:,} orphans"
     )

@@ -1,6 +1,7 @@
 """Common options of administrative commands: the gateway's address, the token, the timeout and the output format.
 
-A command takes them as one parameter, ``call: AdminCall``; ``with_options`` replaces it by the four options for Typer.
+A command takes them as one parameter: ``call: AdminCall``, or ``call: TableCall`` if it prints tables. ``with_options`` replaces
+it by the options for Typer.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from tidelog.cli.terminal.console import (
     TokenFileOption,
     UrlOption,
     note,
-    output,
     print_json,
     reporting,
 )
+from tidelog.cli.terminal.table_format import FormatOption, TableFormat, choosing, chosen_format
+from tidelog.cli.terminal.table_writers import print_tables
 
 ItemT = TypeVar("ItemT")
 
@@ -71,25 +73,36 @@ class AdminCall:
         (items,) = named.values()
         if not items:
             note(none)
-            return
+            if chosen_format() is TableFormat.TABLE:
+                return
         for each in items:
             table.add_row(*row(each))
-        output().print(table)
+        print_tables(table)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCall(AdminCall):
+    """Values of the common options of a command that prints tables: ``--format`` chooses theirs."""
 
 
 def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return the command with the signature for Typer; unchanged if it has no ``AdminCall``."""
     signature = inspect.signature(command, eval_str=True)
     given = list(signature.parameters.values())
-    name = next((each.name for each in given if each.annotation is AdminCall), None)
+    name = next((each.name for each in given if each.annotation in {AdminCall, TableCall}), None)
     if name is None:
         return command
-    options = inspect.signature(_options, eval_str=True).parameters
+    with_tables = signature.parameters[name].annotation is TableCall
+    options = inspect.signature(_table_options if with_tables else _options, eval_str=True).parameters
 
     @functools.wraps(command)
     def asked(**arguments: Any) -> Any:
-        call = AdminCall(**{option: arguments.pop(option) for option in options})
-        return command(**arguments, **{name: call})
+        common = {option: arguments.pop(option) for option in options}
+        format_ = common.pop("format_", TableFormat.TABLE)
+        if format_ is TableFormat.JSON:
+            common["as_json"] = True
+        with choosing(TableFormat.TABLE if common["as_json"] else format_):
+            return command(**arguments, **{name: (TableCall if with_tables else AdminCall)(**common)})
 
     shown = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in given if each.name != name]
     asked.__signature__ = signature.replace(parameters=[*shown, *options.values()])  # type: ignore[attr-defined]
@@ -104,3 +117,14 @@ def _options(
     as_json: JsonOption = False,
 ) -> None:
     """Declare the common options, which follow the command's own in its help."""
+
+
+def _table_options(
+    *,
+    format_: FormatOption = TableFormat.TABLE,
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
+    as_json: JsonOption = False,
+) -> None:
+    """Declare the common options of a command that prints tables."""

@@ -25,14 +25,17 @@ class Look(NamedTuple):
 class GroupBacklog(msgspec.Struct, frozen=True, kw_only=True):
     """A group's backlog.
 
-    ``lag``: records. ``lag_ms``: age of the oldest record that is not committed; None if there is none. Rates are records a
+    ``topics``: those with committed offsets. ``lag``: records.
+    ``lag_ms``: age of the oldest record that is not committed; None if there is none. Rates are records a
     second between two looks, in partitions that both have; None after one look. ``caught_up_in_ms``: None if the group is no
     faster than its producers.
     """
 
     group: str
     state: str
+    generation: int
     member_count: int
+    topics: tuple[str, ...]
     lag: int
     lag_ms: int | None
     produced_per_second: float | None = None
@@ -65,7 +68,13 @@ def backlog(look: Look, before: Look | None = None) -> GroupBacklog:
     lag_ms = max((each.lag_ms for _, each in _partitions(look.lag) if each.lag_ms is not None), default=None)
     group = look.group
     found = GroupBacklog(
-        group=group.group, state=group.state, member_count=group.member_count, lag=look.lag.total, lag_ms=lag_ms
+        group=group.group,
+        state=group.state,
+        generation=group.generation,
+        member_count=group.member_count,
+        topics=tuple(topic.topic for topic in look.lag.topics),
+        lag=look.lag.total,
+        lag_ms=lag_ms,
     )
     if before is None or look.at_s <= before.at_s:
         return found
@@ -98,13 +107,17 @@ def table_rows(found: Iterable[GroupBacklog]) -> Iterator[tuple[str, ...]]:
         yield (
             each.group,
             each.state,
-            f"{each.member_count:,}",
-            f"{each.lag:,}",
-            "-" if each.lag_ms is None else duration_text(each.lag_ms),
+            *lag_cells(each),
             f"{each.produced_per_second:,.0f}" if has_rates else "",
             f"{each.consumed_per_second:,.0f}" if has_rates else "",
             ("never" if each.caught_up_in_ms is None else duration_text(each.caught_up_in_ms)) if has_rates else "",
         )
+
+
+def lag_cells(found: GroupBacklog) -> tuple[str, str, str]:
+    """Return the cells of a group's members, lag, and how far it is behind."""
+    behind = "-" if found.lag_ms is None else duration_text(found.lag_ms)
+    return f"{found.member_count:,}", f"{found.lag:,}", behind
 
 
 def duration_text(ms: int) -> str:

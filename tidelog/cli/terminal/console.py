@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -24,6 +24,7 @@ from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.error_words import places, sentence
 from tidelog.cli.terminal.exit_code import ExitCode, exit_code_for
 from tidelog.cli.terminal.names import similar_name
+from tidelog.cli.terminal.table_format import TableFormat, chosen_format
 from tidelog.errors import GatewayError
 
 UrlOption = Annotated[
@@ -56,6 +57,9 @@ ADMIN_TIMEOUT_S = 10.0
 """Timeout of administrative commands: short, since the user waits for the answer."""
 STREAM_TIMEOUT_S = 30.0
 """Timeout of commands that stream records: long enough for a gateway's restart."""
+
+_WIDTH_OF_NO_TERMINAL: Final = 1 << 20
+"""Columns of a pipe or a file: a row stays in its line, for ``grep``."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
 
@@ -143,8 +147,11 @@ def note_json(value: object) -> None:
 
 
 def output() -> Console:
-    """Return the console for results that the user reads."""
-    return Console(soft_wrap=True, highlight=False)
+    """Return the console for results that the user reads: standard error where standard output has tables for a program."""
+    console = Console(stderr=chosen_format() is not TableFormat.TABLE, soft_wrap=True, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDTH_OF_NO_TERMINAL
+    return console
 
 
 def note(message: str) -> None:

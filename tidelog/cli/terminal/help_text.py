@@ -24,6 +24,11 @@ _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 _ALIASES: Final = {"ls": ("list",), "rm": ("delete", "remove", "revoke")}
 """Habitual command words, with the commands that they stand for in a group. Without a group they refer to topics."""
 _TOPICS: Final = "topic"
+_RENAMING: Final = frozenset({"rename", "mv", "move"})
+_NO_RENAMING: Final = (
+    "Nothing can be renamed. For a topic: 'tidelog topic clone OLD NEW' makes a copy; point producers and consumers to it, "
+    "set the groups' offsets by 'tidelog group reset', then 'tidelog topic delete OLD'."
+)
 _TRUTH: Final = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
@@ -65,6 +70,8 @@ class Group(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Resolve aliases to the command's own name, which settings use. Raises as Typer does, with a hint."""
+        if args[0] in _RENAMING:
+            raise _UsageError(f"No such command {args[0]!r}. {_NO_RENAMING}", ctx=ctx)
         meant = _meant(self.commands, args[0])
         try:
             return super().resolve_command(ctx, [*meant, *args[1:]])

@@ -64,7 +64,7 @@ def test_one_look_has_no_rates() -> None:
 def test_the_farthest_behind_comes_first() -> None:
     """By time, then by records, then by name."""
     found = [
-        GroupBacklog(group=name, state="Stable", member_count=1, lag=lag, lag_ms=lag_ms)
+        GroupBacklog(group=name, state="Stable", generation=1, member_count=1, topics=("t",), lag=lag, lag_ms=lag_ms)
         for name, lag, lag_ms in (("d", 0, None), ("c", 5, 10), ("b", 9, 10), ("a", 1, 5_000))
     ]
     assert [each.group for each in sorted(found, key=lambda each: each.order)] == ["a", "b", "c", "d"]
