@@ -20,11 +20,16 @@ from typing import Final
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
+from compaction.catalogs.options import add_options, open_catalog
+from compaction.catalogs.sync import CatalogSync
+from compaction.catalogs.topics import Topics
+from compaction.catalogs.watch import CatalogWatch
 from compaction.job import Job
 from compaction.report import JsonReporter, LogReporter, Reporter, Totals
 from compaction.workers import LocalWorkers, Workers
 from log_format.clock import Clock, SystemClock
 from log_format.errors import StoreError, TidelogError
+from log_format.store import ObjectStore
 from log_format.stores import open_store
 
 COLLECT_EVERY_MS: Final = 600_000
@@ -72,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
                 is_dry_run=options.dry_run,
                 erases_only=options.erase_only,
             )
-            return _run(job, report, options, signals)
+            return _run(job, report, options, signals, _catalog_watch(store, report, options))
     except (TidelogError, StoreError, ValueError) as problem:
         sys.stderr.write(f"{problem}\n")
         return 1
@@ -123,7 +128,19 @@ class BackfillBars:
         self._tasks.clear()
 
 
-def _run(job: Job, report: BackfillBars, options: argparse.Namespace, signals: list[int]) -> int:
+def _catalog_watch(store: ObjectStore, report: Reporter, options: argparse.Namespace) -> CatalogWatch | None:
+    """Return what keeps the tables of the catalog that the options name up to date, or None."""
+    catalog = open_catalog(options)
+    if catalog is None:
+        return None
+    clock = SystemClock()
+    sync = CatalogSync(Topics(store, clock), catalog, report, store_uri=store.uri)
+    return CatalogWatch(sync, clock, report, is_dry_run=options.dry_run)
+
+
+def _run(
+    job: Job, report: BackfillBars, options: argparse.Namespace, signals: list[int], watch: CatalogWatch | None = None
+) -> int:
     """Run rounds until ``signals`` has a signal, whose exception may be swallowed if the signal comes within a finalizer.
 
     While a topic's backfill is unfinished, the next round begins immediately, also after a single one.
@@ -131,6 +148,10 @@ def _run(job: Job, report: BackfillBars, options: argparse.Namespace, signals: l
     clock = job.clock
     collected_ms: int | None = None
     failed = False
+    if watch is not None:
+        # A single round syncs once; otherwise a thread does so, since a round may take long.
+        (watch.step if options.every is None else watch.start)()
+        failed = watch.failed
     while True:
         started_ms = clock.monotonic_ms()
         collect = collected_ms is None or started_ms - collected_ms >= COLLECT_EVERY_MS
@@ -227,6 +248,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--metrics-host", default="127.0.0.1", metavar="ADDRESS", help="where metrics are served (default 127.0.0.1)"
     )
+    add_options(parser, required=False)
     return parser
 
 

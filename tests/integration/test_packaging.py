@@ -60,6 +60,8 @@ for name in {packages!r}:
             continue
         if module.name.startswith("log_format.schemas.") and module.name.endswith({unwanted!r}):
             continue
+        if module.name.startswith("compaction.catalogs.") and module.name.endswith((".glue", ".hive")):
+            continue  # tests of their own
         of_boto3 = ("s3", "s3_client", "s3_copy", "s3_exchange", "s3_urls", "s3_wire")
         if module.name.removeprefix("log_format.stores.") not in of_boto3:
             importlib.import_module(module.name)
@@ -331,6 +333,19 @@ def test_a_store_can_be_examined_without_a_gateway(
     environment.python("import log_format.inspection.verify, tidelog.bodies.fetched_table")
     if "s3" in extras:
         environment.python("from log_format.stores import open_store; open_store('s3://bucket/prefix')")
+
+
+@pytest.mark.parametrize(
+    ("extras", "catalog", "absent"),
+    [("arrow", "unity", ["boto3", "thrift"]), ("arrow,s3", "glue", ["thrift"]), ("arrow,hive", "hive", ["boto3"])],
+)
+def test_topics_are_shown_in_a_catalog_without_a_gateway(
+    extras: str, catalog: str, absent: list[str], install: Callable[[str], Environment]
+) -> None:
+    """``tidelog[arrow]`` has what a sync to Unity Catalog needs; Glue needs ``s3``, too, and a Hive Metastore ``hive``."""
+    environment = install(extras)
+    environment.python(ABSENT.format(names=["fastapi", "pyspark", "typer", *absent]))
+    environment.python(f"import compaction.catalogs.__main__, compaction.catalogs.{catalog}")
 
 
 @pytest.mark.parametrize(

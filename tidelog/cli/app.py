@@ -15,7 +15,7 @@ import typer
 
 from log_format.version import __version__
 from tidelog.cli import bench
-from tidelog.cli.commands import acl, group, pin, queue, quota, role, schema, share, token, topic
+from tidelog.cli.commands import acl, catalog, group, pin, queue, quota, role, schema, share, token, topic
 from tidelog.cli.commands.backup import backup, restore
 from tidelog.cli.commands.cat import cat
 from tidelog.cli.commands.cluster import cluster
@@ -76,6 +76,7 @@ app.add_typer(role.app, name="role")
 app.add_typer(acl.app, name="acl")
 app.add_typer(quota.app, name="quota")
 app.add_typer(share.app, name="share")
+app.add_typer(catalog.app, name="catalog")
 app.command()(credentials)
 app.command(epilog=None, context_settings=FURTHER_OPTIONS)(serve)
 app.command()(maintain)

@@ -8,6 +8,15 @@ from typing import Annotated
 
 import typer
 
+from tidelog.cli.commands.catalog import (
+    CatalogOption,
+    GlueOption,
+    HiveOption,
+    NamedCatalog,
+    SchemaOption,
+    UnityOption,
+    UnityTokenOption,
+)
 from tidelog.cli.terminal.console import note
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.exit_code import ExitCode
@@ -55,11 +64,18 @@ def maintain(
     metrics_host: Annotated[
         str, typer.Option(help="Address on which metrics are served.", metavar="ADDRESS")
     ] = "127.0.0.1",
+    unity: UnityOption = None,
+    catalog: CatalogOption = None,
+    schema: SchemaOption = None,
+    unity_token_file: UnityTokenOption = None,
+    glue: GlueOption = None,
+    hive: HiveOption = None,
 ) -> None:
     """Maintain the topics of a store: merge small segments, apply retention, compact keys, delete what no reader needs.
 
     Runs concurrently with gateways, readers and other runs. It may be stopped at any time: the next round continues its work.
     Every deletion is reported with its reason before it is done. Exit code 1 when a topic failed.
+    With --unity, --glue or --hive it also keeps the topics' tables in that catalog up to date, as tidelog catalog sync.
 
     \b
     Examples:
@@ -72,18 +88,7 @@ def maintain(
     if metrics_port is not None and every is None:
         note("--metrics-port needs --every: a single round ends before Prometheus could ask.")
         raise typer.Exit(ExitCode.USAGE)
-    needed = (*NEEDED[workers], *([] if metrics_port is None else [METRICS_NEEDED]))
-    missing = [name for name in needed if importlib.util.find_spec(name) is None]
-    if missing:
-        # Without Spark a smaller extra is enough; ``collect`` includes Prometheus' client.
-        without_spark = "arrow" if metrics_port is None else "collect"
-        extra = "spark" if workers is Workers.SPARK else without_spark
-        without = ", or --workers local, which needs no Spark" if workers is Workers.SPARK else ""
-        note(
-            f"Maintenance needs {', '.join(missing)}: pip install 'tidelog[{extra}]' (with s3 too: 'tidelog[{extra},s3]')"
-            f"{without}"
-        )
-        raise typer.Exit(ExitCode.FAILED)
+    _exit_without_packages(workers, has_metrics=metrics_port is not None)
     arguments = ["--store", store, "--workers", workers.value]
     arguments += [argument for name in topic or () for argument in ("--topic", name)]
     arguments += ["--every", f"{round(every)}s"] if every is not None else ["--once"]
@@ -91,4 +96,23 @@ def maintain(
     arguments += ["--json"] if as_json else []
     if metrics_port is not None:
         arguments += ["--metrics-port", str(metrics_port), "--metrics-host", metrics_host]
-    become("compaction", arguments)
+    named = NamedCatalog(
+        unity=unity, catalog=catalog, schema=schema, unity_token_file=unity_token_file, glue=glue, hive=hive
+    )
+    become("compaction", [*arguments, *named.arguments(required=False)])
+
+
+def _exit_without_packages(workers: Workers, *, has_metrics: bool) -> None:
+    """Say what to install, and exit, if a package is missing."""
+    needed = (*NEEDED[workers], *([METRICS_NEEDED] if has_metrics else []))
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        # Without Spark a smaller extra is enough; ``collect`` includes Prometheus' client.
+        without_spark = "collect" if has_metrics else "arrow"
+        extra = "spark" if workers is Workers.SPARK else without_spark
+        without = ", or --workers local, which needs no Spark" if workers is Workers.SPARK else ""
+        note(
+            f"Maintenance needs {', '.join(missing)}: pip install 'tidelog[{extra}]' (with s3 too: 'tidelog[{extra},s3]')"
+            f"{without}"
+        )
+        raise typer.Exit(ExitCode.FAILED)

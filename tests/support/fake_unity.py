@@ -1,0 +1,140 @@
+"""A Unity Catalog in this process, by its OpenAPI document (``api/all.yaml``): the calls on tables, pages, rights and errors.
+
+As the open-source server does, it checks each column against its own JSON, cuts pages, and answers 400 with
+``TABLE_ALREADY_EXISTS`` where others answer 409.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+TABLES = "/api/2.1/unity-catalog/tables"
+PAGE_MAX = 2
+"""Smaller than a real server's, so that few tables have several pages."""
+REQUIRED = {"name", "catalog_name", "schema_name", "table_type", "columns"}
+TYPE_NAMES = {
+    *("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "STRING"),
+    *("BINARY", "DECIMAL", "INTERVAL", "ARRAY", "STRUCT", "MAP", "VARIANT", "CHAR", "NULL", "USER_DEFINED_TYPE"),
+}
+
+
+class Refused(Exception):
+    """An answer that is no success."""
+
+    def __init__(self, status: int, error_code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error_code = error_code
+
+
+@dataclass
+class FakeUnity:
+    """The schema ``main.events``. ``token``: the only one that it takes; None: none is asked for. ``denied``: names of tables
+    that the caller has no right to change. ``is_away``: whether it answers 503."""
+
+    url: str = ""
+    token: str | None = None
+    denied: set[str] = field(default_factory=set)
+    is_away: bool = False
+    tables: dict[str, dict[str, Any]] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+
+    def answer(self, method: str, path: str, token: str | None, body: Any) -> Any:
+        """Return the document of an answer. Raises ``Refused``."""
+        parts = urlsplit(path)
+        self.calls.append(f"{method} {parts.path.removeprefix(TABLES)}")
+        if self.is_away:
+            raise Refused(503, "TEMPORARILY_UNAVAILABLE", "later")
+        if self.token is not None and token != f"Bearer {self.token}":
+            raise Refused(401, "UNAUTHENTICATED", f"bad credentials: {token}")
+        if parts.path == TABLES:
+            return self._created(body) if method == "POST" else self._page(parse_qs(parts.query))
+        catalog, schema, name = unquote(parts.path.removeprefix(f"{TABLES}/")).split(".")
+        self._check(catalog, schema)
+        if name not in self.tables:
+            raise Refused(404, "TABLE_NOT_FOUND", f"Table not found: {name}")
+        if method == "GET":
+            return self.tables[name]
+        self._judge(name)
+        del self.tables[name]
+        return {}
+
+    def _page(self, asked: dict[str, list[str]]) -> Any:
+        self._check(asked["catalog_name"][0], asked["schema_name"][0])
+        first = int(asked.get("page_token", ["0"])[0])
+        assert int(asked["max_results"][0]) <= 50
+        end = first + PAGE_MAX
+        there = [self.tables[name] for name in sorted(self.tables)]
+        return {"tables": there[first:end], **({"next_page_token": str(end)} if end < len(there) else {})}
+
+    def _created(self, body: dict[str, Any]) -> Any:
+        assert body.keys() >= REQUIRED
+        assert (body["table_type"], body["data_source_format"]) == ("EXTERNAL", "DELTA")
+        self._check(body["catalog_name"], body["schema_name"])
+        self._judge(body["name"])
+        for position, column in enumerate(body["columns"]):
+            said = json.loads(column["type_json"])
+            assert said.keys() == {"name", "type", "nullable", "metadata"}
+            assert (said["name"], said["nullable"]) == (column["name"], column["nullable"])
+            assert column["type_name"] in TYPE_NAMES
+            assert column["position"] == position
+            assert ("type_precision" in column) == (column["type_name"] == "DECIMAL")
+        if any(len(value) > 255 for value in body["properties"].values()):
+            raise Refused(500, "INTERNAL", "Value too long for column PROPERTY_VALUE")
+        if body["name"] in self.tables:
+            raise Refused(400, "TABLE_ALREADY_EXISTS", f"Table already exists: {body['name']}")
+        self.tables[body["name"]] = body
+        return body
+
+    def _check(self, catalog: str, schema: str) -> None:
+        if (catalog, schema) != ("main", "events"):
+            raise Refused(404, "SCHEMA_NOT_FOUND", f"Schema not found: {schema}")
+
+    def _judge(self, name: str) -> None:
+        if name in self.denied:
+            raise Refused(403, "PERMISSION_DENIED", "Access denied")
+
+
+@contextmanager
+def fake_unity() -> Iterator[FakeUnity]:
+    """Serve it, until the end of the block."""
+    unity = FakeUnity()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            length = int(self.headers.get("content-length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            try:
+                status, said = 200, unity.answer(self.command, self.path, self.headers.get("authorization"), body)
+            except Refused as refused:
+                status, said = refused.status, {"error_code": refused.error_code, "message": str(refused)}
+            data = json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_POST = do_DELETE = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    unity.url = f"http://127.0.0.1:{server.server_address[1]}"
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield unity
+    finally:
+        server.shutdown()
+        server.server_close()
