@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
@@ -31,6 +31,7 @@ from log_format.layout import METRICS_TOPIC
 RECORDS_MAX: Final = 50_000
 BYTES_MAX: Final = 16 * 1024 * 1024
 _PIECE_BYTES: Final = 1024 * 1024
+_OBSERVATIONS_MAX: Final = 2**53
 _HELD_BYTES: Final = BYTES_MAX + _PIECE_BYTES
 
 
@@ -110,7 +111,16 @@ def _intervals(values: dict[bytes, bytes]) -> list[Interval]:
     found = []
     for value in values.values():
         try:
-            found.append(decode_interval(value))
+            interval = decode_interval(value)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
+        if all(map(_are_observations, interval.latencies.values())):
+            found.append(interval)
     return found
+
+
+def _are_observations(buckets: Mapping[str, int]) -> bool:
+    try:
+        return all(float(bound) > 0 and 0 < count < _OBSERVATIONS_MAX for bound, count in buckets.items())
+    except ValueError:
+        return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from gateway.metrics_history.history import MetricsHistory
@@ -167,6 +169,11 @@ async def test_what_is_no_interval_is_left_out(recorded: _Recorded) -> None:
     """With auth=off anyone can append to the topic."""
     await recorded.minutes(5, appends=1)
     topic = await recorded.gateway.engine.open_topic(METRICS_TOPIC)
-    await recorded.gateway.append(topic, [b"{", b"\xff", b'{"gateway": 1}'], keys=[b"a", b"b", b"c"])
+    values = [b"{", b"\xff", b'{"gateway": 1}']
+    for bound, count in (("x", 1), ("nan", 1), ("1", -1), ("1", 10**400)):
+        interval = {"gateway": "g", "run": 1, "start": EPOCH_MS, "end": EPOCH_MS + MINUTE_MS}
+        values.append(json.dumps(interval | {"latencies": {"commit": {bound: count}}}).encode())
+    await recorded.gateway.append(topic, values, keys=[b"%d" % number for number in range(len(values))])
     assert await recorded.values("produced_records", 5) == [1.0] * 5
+    assert await recorded.values("commit_p99_ms", 5) == []
     await recorded.gateway.engine.drain()
