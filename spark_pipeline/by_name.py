@@ -68,7 +68,7 @@ def register_tables(
             raise ValueError(f"{database}.{table} is taken ({registered[table]}): choose another database=")
     if topics is None:
         for table in registered.keys() - tables.keys():
-            if registered[table].rpartition("/")[0] == table_path(store, "any").rpartition("/")[0]:
+            if _same_place(registered[table], table_path(store, "any")):
                 spark.sql(f"DROP TABLE IF EXISTS {_quoted(database)}.{_quoted(table)}")
     with ThreadPoolExecutor(_REGISTRATIONS_AT_ONCE, thread_name_prefix="tidelog-tables") as pool:
         new = [table for table in tables if table not in registered]
@@ -91,6 +91,11 @@ def _locations(spark: SparkSession, database: str) -> dict[str, str]:
     """Return the location of each table of the database; of a view, ``a view``."""
     rows = spark.sql(f"SHOW TABLE EXTENDED IN {_quoted(database)} LIKE '*'").where("NOT isTemporary").collect()
     return {row.tableName: _location(row.information) for row in rows}
+
+
+def _same_place(path: str, other: str) -> bool:
+    """Return whether two tables are of one store."""
+    return path.rpartition("/")[0] == other.rpartition("/")[0]
 
 
 def _location(information: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -18,6 +19,7 @@ from tests.support.topic_writer import TopicWriter
 pytestmark = pytest.mark.spark
 
 AT_MS = 1_763_683_200_123
+Scenario = Callable[[SparkSession, str, Path, str], None]
 
 
 @pytest.fixture
@@ -27,9 +29,7 @@ def database(spark: SparkSession) -> Iterator[str]:
     spark.sql("DROP DATABASE IF EXISTS by_name CASCADE")
 
 
-def test_sql_and_streams_find_topics_by_name(
-    spark: SparkSession, store_uri: str, database: str, tmp_path: Path
-) -> None:
+def sql_and_streams_find_topics(spark: SparkSession, store_uri: str, tmp_path: Path, database: str) -> None:
     """A table has what is committed when the query runs, under the topic's name, or a name that a rule makes of it."""
     orders, shop = TopicWriter(store_uri, "orders"), TopicWriter(store_uri, "Shop.orders-2")
     orders.append([(0, AT_MS, b"k", b"1")])
@@ -43,9 +43,9 @@ def test_sql_and_streams_find_topics_by_name(
     assert sorted(bytes(row["value"]) for batch in batches for row in batch) == [b"1", b"4"]
 
 
-def test_a_later_call_adds_and_drops_names_and_nothing_else(spark: SparkSession, tmp_path: Path, database: str) -> None:
+def a_later_call_adds_and_drops_names(spark: SparkSession, store: str, tmp_path: Path, database: str) -> None:
     """New topics get a name, deleted ones lose it; tables of other stores and of others stay, and a dropped name's topic too."""
-    store, elsewhere = str(tmp_path / "a store"), str(tmp_path / "elsewhere")
+    elsewhere = str(tmp_path / "elsewhere")
     first, gone = TopicWriter(store, "first"), TopicWriter(store, "gone")
     first.append([(0, AT_MS, None, b"1")])
     gone.append([(0, AT_MS, None, b"2")])
@@ -55,7 +55,7 @@ def test_a_later_call_adds_and_drops_names_and_nothing_else(spark: SparkSession,
     spark.sql(f"CREATE VIEW {database}.seen AS SELECT 1 AS one")
     gone.delete()
     TopicWriter(store, "late").append([(0, AT_MS, None, b"5")])
-    spark.sql(f"DROP TABLE {database}.first")
+    spark.sql(f"DROP TABLE IF EXISTS {database}.first")
     assert set(register_tables(spark, store, database=database)) == {"first", "late"}
     tables = {row.tableName for row in spark.sql(f"SHOW TABLES IN {database}").where("NOT isTemporary").collect()}
     assert tables == {"first", "late", "theirs", "seen"}
@@ -64,19 +64,57 @@ def test_a_later_call_adds_and_drops_names_and_nothing_else(spark: SparkSession,
         spark.sql(f"DELETE FROM {database}.first")
 
 
-def test_a_name_that_is_taken_is_refused_by_name(spark: SparkSession, tmp_path: Path, database: str) -> None:
+def a_taken_name_is_refused(spark: SparkSession, store: str, tmp_path: Path, database: str) -> None:
     """Another store's topic is not replaced, and a missing topic is named."""
-    store, elsewhere = str(tmp_path / "store"), str(tmp_path / "elsewhere")
+    elsewhere = str(tmp_path / "elsewhere")
     for place in (store, elsewhere):
         TopicWriter(place, "orders").append([(0, AT_MS, None, place.encode())])
     register_tables(spark, store, database=database)
     with pytest.raises(
-        ValueError, match=rf"{database}\.orders is taken \(file:.*/store/topics/orders\): choose another"
+        ValueError, match=rf"{database}\.orders is taken \(file:.*/a store/topics/orders\): choose another"
     ):
         register_tables(spark, elsewhere, database=database)
     assert _values(spark, f"{database}.orders") == [store.encode()]
     with pytest.raises(UnknownTopic, match="nothing"):
         register_tables(spark, store, database=database, topics=["nothing"])
+
+
+def test_sql_and_streams_find_topics_by_name(
+    spark: SparkSession, store_uri: str, tmp_path: Path, database: str
+) -> None:
+    """In a directory and in a bucket."""
+    sql_and_streams_find_topics(spark, store_uri, tmp_path, database)
+
+
+@pytest.mark.parametrize("scenario", [a_later_call_adds_and_drops_names, a_taken_name_is_refused])
+def test_names_are_those_of_the_stores_topics(
+    spark: SparkSession, tmp_path: Path, database: str, scenario: Scenario
+) -> None:
+    """And of nothing else: neither of other stores nor of tables that others made."""
+    scenario(spark, str(tmp_path / "a store"), tmp_path, database)
+
+
+def _copies(spark: SparkSession, database: str, table: str, path: str) -> None:
+    """The table has the records of now."""
+    spark.sql(f"CREATE TABLE {database}.{table} USING delta AS SELECT * FROM delta.`{path}`")
+
+
+PLANTED: dict[str, tuple[Scenario, str, Any]] = {
+    "a table is a copy": (sql_and_streams_find_topics, "_create", _copies),
+    "each table counts as the store's": (a_later_call_adds_and_drops_names, "_same_place", lambda *_: True),
+    "a name that is taken is not looked for": (a_taken_name_is_refused, "_locations", lambda *_: {}),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_seen(
+    spark: SparkSession, tmp_path: Path, database: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of these scenarios can fail."""
+    scenario, target, fault = PLANTED[name]
+    monkeypatch.setattr(f"spark_pipeline.by_name.{target}", fault)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        scenario(spark, str(tmp_path / "a store"), tmp_path, database)
 
 
 def _values(spark: SparkSession, table: str) -> list[bytes]:

@@ -23,6 +23,7 @@ from tests.torture.tortured.rights_run import torture_rights
 from tests.torture.tortured.run import TOPICS, Plan, torture
 from tests.torture.tortured.service import STORE, Service
 from tests.torture.tortured.spark_sink_run import SparkSinkRun
+from tests.torture.tortured.table_readers import by_table_readers
 from tests.torture.tortured.typed_run import Plan as TypedPlan
 from tests.torture.tortured.typed_run import torture_typed
 from tests.torture.tortured.upkeep_run import Plan as UpkeepPlan
@@ -40,7 +41,8 @@ def _read_as(service: Service) -> dict[str, Log]:
 
     spark = session(STORE, app_name="torture")
     try:
-        return {"deltalake": by_deltalake(TOPICS, service.environment), "Spark": by_spark(spark, TOPICS)}
+        read = {"deltalake": by_deltalake(TOPICS, service.environment), "Spark": by_spark(spark, TOPICS)}
+        return read | by_table_readers(service, TOPICS)
     finally:
         spark.stop()
 

@@ -12,13 +12,15 @@ from tests.torture.tortured.final_log import by_deltalake
 from tests.torture.tortured.rights_run import Plan as RightsPlan
 from tests.torture.tortured.rights_run import torture_rights
 from tests.torture.tortured.run import TOPICS, Plan, torture
+from tests.torture.tortured.table_readers import by_table_readers
 
 pytestmark = pytest.mark.timeout(600)
 
 
 def _tortured(directory: Path, others: set[str], **plan: Any) -> dict[str, int]:
     """Each kind of fault once or more while producers, transactions, groups and readers go on; then the checker finds nothing,
-    and the ``others`` read the same. What happened how often."""
+    and the ``others`` read the same. So do the clients of Iceberg and Delta Sharing, also at each version that they see
+    meanwhile. What happened how often."""
     outcome = torture(
         Plan(
             seconds=32,
@@ -31,10 +33,13 @@ def _tortured(directory: Path, others: set[str], **plan: Any) -> dict[str, int]:
             **plan,
         ),
         directory,
-        read_as=lambda service: {"deltalake": by_deltalake(TOPICS, service.environment)},
+        read_as=lambda service: (
+            {"deltalake": by_deltalake(TOPICS, service.environment)} | by_table_readers(service, TOPICS)
+        ),
     )
     assert outcome.contradictions == []
-    assert outcome.others_agree == dict.fromkeys(others, True)
+    assert outcome.others_agree == dict.fromkeys(others | {"Iceberg", "Delta Sharing"}, True)
+    assert outcome.counts["tables: compared"] >= 2
     assert outcome.counts["topics made anew"] >= 2
     assert outcome.counts["renewed: records read"] > 20
     assert outcome.counts["polls: commit acknowledged"] > 5

@@ -30,6 +30,7 @@ from tests.torture.tortured.mode_changer import ModeChanger
 from tests.torture.tortured.renewed_run import RENEWED, RenewedTopic
 from tests.torture.tortured.service import STORE, Service, service
 from tests.torture.tortured.stream_witness import StreamWitness
+from tests.torture.tortured.table_readers import TableReaders
 
 TOPICS = {"orders": 4, "payments": 3}
 REST_SECONDS_MAX = 180.0
@@ -62,6 +63,8 @@ class Plan:
     """How long an incarnation of the topic lives that is deleted and made anew."""
     streams: bool = False
     """Whether Spark's streams read on meanwhile."""
+    table_seconds: float | None = 2.0
+    """Between two looks at a table by the clients of Iceberg and Delta Sharing; None: there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +90,8 @@ def torture(
     kafka = ",".join(listeners)
     environments = {index: {"TIDELOG_KAFKA_LISTEN": address} for index, address in enumerate(listeners)}
     with service(directory, plan.gateways, environments=environments) as running:
-        admin = clients.Client("administrator", running.urls, history, threading.Event(), plan.seed)
         config = {"flush.ms": 50} if plan.mode_seconds is None else {"flush.ms": 50, "drain.ms": DRAIN_MS}
-        for topic, count in TOPICS.items():
-            made = {"name": topic, "partition_count": count, "config": config}
-            reply, _, _ = admin.insist("POST", "/v1/topics", made)
-            assert reply.status in {200, 201}, reply
+        _create(clients.Client("administrator", running.urls, history, threading.Event(), plan.seed), config)
         stopping = threading.Event()
         witness = StreamWitness(directory, TOPICS, "orders", running.environment) if plan.streams else None
         failures += [] if witness is None else witness.wait_until_ready()
@@ -108,6 +107,7 @@ def torture(
         changer = _start_moving(plan, make("operator", stopping), failures)
         ended = threading.Event()
         reading = _start_reading(plan, lambda name: make(name, ended), kafka, failures)
+        tables = _start_tables(plan, running, make("tables", ended), failures)
         _misfortune(plan, running, history, failures, progress)
         stopping.set()
         for thread in writing:
@@ -126,6 +126,7 @@ def torture(
         for thread in reading:
             thread.join(REST_SECONDS_MAX)
         failures += [] if witness is None else witness.judged(log)
+        failures += [] if tables is None else tables.judged()
         others = read_as(running) | ({"Kafka": by_kafka(kafka, TOPICS)} if kafka else {})
         failures += [
             f"gateway {i} ended with {code}" for i, g in enumerate(running.gateways) if (code := g.stop()) != 0
@@ -138,11 +139,19 @@ def torture(
         | groups.counts()
         | renewed.counts()
         | ({} if changer is None else dict(changer.counts))
-        | ({} if witness is None else witness.counts()),
+        | ({} if witness is None else witness.counts())
+        | ({} if tables is None else dict(tables.counts)),
         contradictions=failures + Checker(history, log).contradictions(),
         seconds=time.monotonic() - began,
         others_agree={name: other == log for name, other in others.items()},
     )
+
+
+def _create(admin: clients.Client, config: dict[str, int]) -> None:
+    for topic, count in TOPICS.items():
+        made = {"name": topic, "partition_count": count, "config": config}
+        reply, _, _ = admin.insist("POST", "/v1/topics", made)
+        assert reply.status in {200, 201}, reply
 
 
 def _renewed(plan: Plan, running: Service, config: dict[str, int], kafka: str, failures: list[str]) -> RenewedTopic:
@@ -203,6 +212,14 @@ def _start_moving(plan: Plan, client: clients.Client, failures: list[str]) -> Mo
     changer = ModeChanger(client, [*TOPICS, RENEWED], plan.mode_seconds)
     clients.start(lambda _client: changer.run(), client, failures=failures)
     return changer
+
+
+def _start_tables(plan: Plan, running: Service, client: clients.Client, failures: list[str]) -> TableReaders | None:
+    if plan.table_seconds is None:
+        return None
+    readers = TableReaders(client, running, TOPICS, plan.table_seconds)
+    readers.start(failures)
+    return readers
 
 
 class _Groups:
