@@ -51,6 +51,7 @@ from gateway.engine.topic_mover import TopicMoverParts
 from gateway.engine.topic_pins import TopicPins
 from gateway.engine.waiters import DrainFlag, WaiterSlots
 from gateway.engine_parts import EngineParts, EngineSettings
+from gateway.groups.bounds import LAG_REFRESH_MS
 from gateway.groups.calls.groups import Groups
 from gateway.journals import lag
 from gateway.journals.commit_modes import CommitModes
@@ -307,12 +308,12 @@ class LogEngine:
         """Check that the store can be read. Raises ``StoreUnavailable``, ``BackOff``."""
         await self._access.look_pool.run(self._ask_store)
 
-    async def measure(self) -> None:
-        """Measure the lag of tables behind their journals, and from time to time the lag of groups, for a bounded time. Raises
-        nothing."""
+    async def measure(self, lag_age_ms_max: int = LAG_REFRESH_MS) -> None:
+        """Measure the lag of tables behind their journals, and the lag of groups unless it was measured less than
+        ``lag_age_ms_max`` ago, for a bounded time. Raises nothing."""
         lag.measure(self.journals, self._metrics, self.clock, self._times_ahead)
         if not self.draining:
-            await self.groups.lag_watch.look()
+            await self.groups.lag_watch.look(lag_age_ms_max)
 
     async def open_topic(self, name: str, partition: int | None = None) -> OpenTopic:
         """Return the topic as it is known here, to append records to it, or to one of its partitions.

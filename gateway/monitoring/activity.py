@@ -15,15 +15,12 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from gateway.monitoring import metrics_reading
-from gateway.monitoring.alarms import Alarm, find_alarms
 from gateway.monitoring.metrics_reading import MetricsReading, quantile_ms, read
 from gateway.tasks.supervised import run_supervised
 from log_format.clock import Clock
 
 INTERVAL_MS: Final = 10_000
 POINTS_MAX: Final = 360
-RECENT_POINTS: Final = 60
-"""Number of points over which events such as failed flushes count: their alarm ends ten minutes later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +39,13 @@ class Point:
 
 
 class Activity:
-    """Points and alarms of this gateway. Used on the event loop only. Call ``start`` once the gateway serves."""
+    """Points of this gateway. Used on the event loop only. Call ``start`` once the gateway serves."""
 
     def __init__(self, registry: CollectorRegistry, clock: Clock) -> None:
         self._registry = registry
         self._clock = clock
         self._last = read(registry, clock.now_ms())
         self._points: deque[Point] = deque(maxlen=POINTS_MAX)
-        self._recent: deque[MetricsReading] = deque([self._last], maxlen=RECENT_POINTS)
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -68,15 +64,10 @@ class Activity:
         """Points of the last hour, oldest first."""
         return tuple(self._points)
 
-    def alarms(self) -> Sequence[Alarm]:
-        """Return the present alarms."""
-        return find_alarms(self._recent[0], read(self._registry, self._clock.now_ms()))
-
     def take_point(self) -> None:
         """Take a point. If the clock went back, only remember the reading."""
         before, now = self._last, read(self._registry, self._clock.now_ms())
         self._last = now
-        self._recent.append(now)
         if now.at_ms > before.at_ms:
             self._points.append(_point(before, now))
 

@@ -91,6 +91,11 @@ RULES: Final = (
         ),
     ),
     _rule(
+        *("TopicsUnmaintained", "ticket", 15),
+        "{value:.0f} topics have more segments than maintenance would leave: does tidelog maintain run?",
+        _above(level("tidelog_topics_behind_maintenance"), 0),
+    ),
+    _rule(
         *("StateNearItsBound", "ticket", 15),
         "The state of {about} takes {value:.0%} of its limit; past the limit more is refused.",
         _above(

@@ -25,14 +25,15 @@ from log_format.clock import Clock
 CLEAR_MINUTES: Final = 5
 WINDOW_MINUTES: Final = 15
 """Minutes of samples that are kept: the longest span of a rule."""
-MEASURE_MINUTES: Final = 5
-"""Minutes between two looks at the lag of groups, which cost requests to the store."""
+LAG_AGE_MS_MAX: Final = 5 * MINUTE_MS
+"""Age of the lag of groups that is good enough. A look costs requests to the store, so one serves the history and the alarms."""
 ALARMS_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FiringAlarm:
-    """An alarm that fires since ``since_ms``. ``about``: the values of its labels."""
+class Alarm:
+    """An alarm, ``about`` the values of its labels. ``since_ms``: when it began to fire; if it is pending, when its threshold was
+    passed first."""
 
     rule: Rule
     about: tuple[str, ...]
@@ -54,7 +55,7 @@ class _Watched:
 
 
 class AlarmWatch:
-    """Judges the rules. ``measure`` brings the lag of groups up to date. Used on the event loop only."""
+    """Judges the rules. ``measure`` brings the lags of groups and journals up to date. Used on the event loop only."""
 
     def __init__(self, registry: CollectorRegistry, clock: Clock, measure: Callable[[], Awaitable[None]]) -> None:
         self._registry = registry
@@ -62,7 +63,6 @@ class AlarmWatch:
         self._measure = measure
         self._samples = deque([take_samples(registry, SAMPLED, clock.now_ms())], maxlen=WINDOW_MINUTES + 1)
         self._watched: dict[tuple[str, tuple[str, ...]], _Watched] = {}
-        self._minute_count = 0
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -76,14 +76,26 @@ class AlarmWatch:
             running.cancel()
             await asyncio.wait((running,))
 
-    def firing(self) -> Sequence[FiringAlarm]:
+    def firing(self) -> Sequence[Alarm]:
         """Return the alarms that fire, in the order of the rules."""
+        return self._alarms(lambda watched: watched.firing_since_ms)
+
+    def pending(self) -> Sequence[Alarm]:
+        """Return the alarms whose thresholds are passed, but not for long enough to fire."""
+        return self._alarms(lambda watched: watched.passed_since_ms if watched.firing_since_ms is None else None)
+
+    def _alarms(self, since: Callable[[_Watched], int | None]) -> Sequence[Alarm]:
         return [
-            FiringAlarm(rule=rule, about=about, since_ms=watched.firing_since_ms, value=watched.value)
+            Alarm(rule=rule, about=about, since_ms=since_ms, value=watched.value)
             for rule in RULES
             for (name, about), watched in sorted(self._watched.items())
-            if name == rule.name and watched.firing_since_ms is not None
+            if name == rule.name and (since_ms := since(watched)) is not None
         ]
+
+    async def minute(self) -> None:
+        """Measure, and judge. Raises nothing."""
+        await self._measure()
+        self.judge()
 
     def judge(self) -> None:
         """Take the samples of a minute, and judge all rules by them."""
@@ -114,7 +126,4 @@ class AlarmWatch:
 
     async def _round(self) -> None:
         await asyncio.sleep(MINUTE_MS / 1000)
-        if self._minute_count % MEASURE_MINUTES == 0:
-            await self._measure()
-        self._minute_count += 1
-        self.judge()
+        await self.minute()

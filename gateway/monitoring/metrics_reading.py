@@ -1,8 +1,8 @@
-"""One reading of the metrics: the few numbers that an hour's plots and the alarms are made of."""
+"""One reading of the metrics: the few numbers that an hour's plots are made of."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -14,13 +14,6 @@ FETCHED_RECORDS: Final = "tidelog_read_records_total"
 SENT_BYTES: Final = "tidelog_http_sent_bytes_total"
 COMMIT_BUCKETS: Final = "tidelog_commit_seconds_bucket"
 ACKNOWLEDGEMENT_BUCKETS: Final = "tidelog_acknowledgement_seconds_bucket"
-FLUSH_FAILURES: Final = "tidelog_flush_failures_total"
-STORE_ERRORS: Final = "tidelog_store_errors_total"
-STATE_REFUSALS: Final = "tidelog_state_refusals_total"
-STATE_BYTES: Final = "tidelog_state_bytes"
-STATE_BYTES_LIMIT: Final = "tidelog_state_bytes_limit"
-TOPICS_BEHIND: Final = "tidelog_topics_behind_maintenance"
-OVERDUE_SECONDS: Final = "tidelog_journal_overdue_seconds"
 
 _READ: Final = (
     PRODUCED_RECORDS,
@@ -29,13 +22,6 @@ _READ: Final = (
     SENT_BYTES,
     COMMIT_BUCKETS,
     ACKNOWLEDGEMENT_BUCKETS,
-    FLUSH_FAILURES,
-    STORE_ERRORS,
-    STATE_REFUSALS,
-    STATE_BYTES,
-    STATE_BYTES_LIMIT,
-    TOPICS_BEHIND,
-    OVERDUE_SECONDS,
 )
 
 Buckets = tuple[tuple[float, float], ...]
@@ -44,12 +30,11 @@ Buckets = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsReading:
-    """Numbers at ``at_ms``. ``totals``: sums over labels. ``by_label``: values of each label."""
+    """Numbers at ``at_ms``. ``totals``: sums over labels."""
 
     at_ms: int
     totals: dict[str, float]
     buckets: dict[str, Buckets]
-    by_label: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def total(self, name: str) -> float:
         """Return the number; 0 if no metric has it."""
@@ -60,21 +45,13 @@ def read(registry: CollectorRegistry, at_ms: int) -> MetricsReading:
     """Return the numbers in the registry; other metrics are not asked for theirs."""
     totals: dict[str, float] = {}
     buckets: dict[str, list[tuple[float, float]]] = {}
-    by_label: dict[str, dict[str, float]] = {}
     for metric in registry.restricted_registry(_READ).collect():
         for sample in metric.samples:
             if sample.name.endswith("_bucket"):
                 buckets.setdefault(sample.name, []).append((float(sample.labels["le"]), sample.value))
                 continue
             totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
-            for label in sample.labels.values():
-                by_label.setdefault(sample.name, {})[label] = sample.value
-    return MetricsReading(
-        at_ms=at_ms,
-        totals=totals,
-        buckets={name: tuple(found) for name, found in buckets.items()},
-        by_label=by_label,
-    )
+    return MetricsReading(at_ms=at_ms, totals=totals, buckets={name: tuple(found) for name, found in buckets.items()})
 
 
 def quantile_ms(before: Buckets, after: Buckets, share: float) -> float | None:

@@ -43,7 +43,7 @@ def level(name: str, by: Sequence[str] = (), *, largest: bool = True, where: str
     """Return the value of a gauge, the largest for each value of the labels ``by``; ``where``: a selector of PromQL."""
     promql = f"{name}{where}"
     if largest:
-        promql = f"max by ({', '.join(by)}) ({promql})"
+        promql = f"max by ({', '.join(by)}) ({promql})" if by else f"max({promql})"
     return Quantity(promql=promql, names=(name,), measure=lambda window: _largest(window.now, name, by))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Executor
+from functools import partial
 
 from gateway.cluster.ownership import Ownership
 from gateway.engine.own_topic import OwnTopic
@@ -12,7 +13,7 @@ from gateway.metrics_history.history import MetricsHistory
 from gateway.metrics_history.reading import HistoryReader
 from gateway.metrics_history.recorder import MetricsRecorder
 from gateway.metrics_history.topic import CONFIG, PARTITION_COUNT
-from gateway.monitoring.alarm_watch import AlarmWatch
+from gateway.monitoring.alarm_watch import LAG_AGE_MS_MAX, AlarmWatch
 from gateway.settings.settings import Settings
 from gateway.telemetry.metrics import Metrics
 from log_format.layout import METRICS_TOPIC
@@ -23,7 +24,7 @@ TOPICS_PER_STEP = 100
 
 def make_alarms(metrics: Metrics, engine: LogEngine) -> AlarmWatch:
     """Return the watch over this gateway's alarms."""
-    return AlarmWatch(metrics.registry, engine.clock, engine.measure)
+    return AlarmWatch(metrics.registry, engine.clock, partial(engine.measure, LAG_AGE_MS_MAX))
 
 
 def make_history(

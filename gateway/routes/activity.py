@@ -1,9 +1,8 @@
-"""The last hour of the gateway that answers, and its alarms."""
+"""The last hour of the gateway that answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -16,14 +15,6 @@ from gateway.monitoring.activity import INTERVAL_MS, Point
 from gateway.routes.typed_route import TypedRoute
 
 router = APIRouter(route_class=TypedRoute, tags=["operations"])
-
-
-class ActivityAlarm(TypedDict):
-    """A problem of the gateway. `bad`: requests fail. `warning`: they will, or a table falls behind."""
-
-    severity: Literal["bad", "warning"]
-    what: str
-    said: str
 
 
 class ActivityPoints(TypedDict):
@@ -46,21 +37,18 @@ class LastHour(TypedDict):
     gateway: str
     interval_ms: fields.Count
     points: ActivityPoints
-    alarms: list[ActivityAlarm]
 
 
 @router.get("/v1/activity")
 @needs(Need("Describe", "cluster"))
 async def activity(request: Request) -> LastHour:
-    """Read rates and latencies of this gateway's last hour, and its alarms."""
+    """Read rates and latencies of this gateway's last hour."""
     gateway = gateway_of(request)
-    await gateway.engine.measure()
     points = gateway.activity.points
     return {
         "gateway": gateway.settings.gateway_id,
         "interval_ms": INTERVAL_MS,
         "points": _columns(points),
-        "alarms": [{"severity": one.severity, "what": one.what, "said": one.said} for one in gateway.activity.alarms()],
     }
 
 

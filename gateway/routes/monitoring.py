@@ -15,6 +15,7 @@ from gateway.gateway import answer_memory, engine_of, gateway_of
 from gateway.http import fields
 from gateway.metrics_history.rollups import MINUTE_MS
 from gateway.metrics_history.series import SERIES, Grid, Series
+from gateway.monitoring.alarm_watch import Alarm
 from gateway.openapi.problems import problems
 from gateway.problem import refused
 from gateway.routes.reserved_response import reserved_json
@@ -82,7 +83,8 @@ class MetricsHistoryAnswer(TypedDict):
 
 
 class MonitoringAlarm(TypedDict):
-    """An alarm that fires since `since`. `about`: the values of its labels, such as the group and the topic."""
+    """An alarm. `about`: the values of its labels, such as the group and the topic. `since`: when it began to fire; if it is
+    pending, when its threshold was passed first."""
 
     alarm: str
     severity: Literal["page", "ticket"]
@@ -93,30 +95,23 @@ class MonitoringAlarm(TypedDict):
 
 
 class MonitoringAlarms(TypedDict):
-    """The alarms of this gateway; other gateways judge their own."""
+    """The alarms of this gateway; other gateways judge their own. `pending`: those whose thresholds are passed, but not for long
+    enough to fire."""
 
     gateway: str
     alarms: list[MonitoringAlarm]
+    pending: list[MonitoringAlarm]
 
 
 @router.get("/v1/monitoring/alarms")
 @needs(Need("Describe", "cluster"))
 async def monitoring_alarms(request: Request) -> MonitoringAlarms:
-    """Read the alarms that fire at this gateway, the most urgent first."""
+    """Read the alarms of this gateway that fire, and those that are pending, the most urgent first."""
     gateway = gateway_of(request)
     return {
         "gateway": gateway.settings.gateway_id,
-        "alarms": [
-            {
-                "alarm": one.rule.name,
-                "severity": one.rule.severity,
-                "about": list(one.about),
-                "since": one.since_ms,
-                "value": round(one.value, 3),
-                "said": one.said,
-            }
-            for one in gateway.alarms.firing()
-        ],
+        "alarms": [_told(one) for one in gateway.alarms.firing()],
+        "pending": [_told(one) for one in gateway.alarms.pending()],
     }
 
 
@@ -180,6 +175,17 @@ def _step_for(length_ms: int) -> int:
         if length_ms <= 750 * step_minutes * MINUTE_MS:
             return step_minutes * MINUTE_MS
     return -(-length_ms // (750 * DAY_MS)) * DAY_MS
+
+
+def _told(one: Alarm) -> MonitoringAlarm:
+    return {
+        "alarm": one.rule.name,
+        "severity": one.rule.severity,
+        "about": list(one.about),
+        "since": one.since_ms,
+        "value": round(one.value, 3),
+        "said": one.said,
+    }
 
 
 def _described(one: Series) -> HistorySeries:

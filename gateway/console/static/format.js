@@ -15,6 +15,8 @@ export const bytes = there((value) => {
   return `${short.format(value)} ${UNITS[unit]}`;
 });
 
+export const bytesPerSecond = there((value) => `${bytes(value)}/s`);
+
 const SPANS = [["d", 86400000], ["h", 3600000], ["min", 60000], ["s", 1000]];
 export const duration = there((ms) => {
   if (ms < 0) return "no limit";

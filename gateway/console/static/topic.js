@@ -17,10 +17,6 @@ export function rates(looks, topics) {
   }));
 }
 
-// $ a month, by the prices of docs/cost.md: storage, and two PUTs for each commit of its table, as many as come now.
-const STORED_GB = 0.023, PUT_A_SECOND = 13.14;
-export const cost = (topic, commits) => ({ storage: (size(topic) / 1e9) * STORED_GB, puts: commits === undefined ? undefined : 2 * commits * PUT_A_SECOND });
-
 // "1h30m" as ms, "1GiB" as bytes, for a setting of that unit; the gateway judges any other text.
 const TIMES = { d: 864e5, h: 36e5, min: 6e4, m: 6e4, s: 1000, ms: 1 }, SIZES = { tib: 2 ** 40, gib: 2 ** 30, mib: 2 ** 20, kib: 1024, b: 1 };
 export function plain(name, text) {

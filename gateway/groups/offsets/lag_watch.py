@@ -2,9 +2,10 @@
 
 1. A group's owner reports it, with or without members: a group whose consumers all died is behind, too. While gateways come
    and go two may report one group, so take the maximum.
-2. It is cheap. At most once in ``LAG_REFRESH_MS`` it looks at the head of the table and of each topic with committed offsets,
-   however many groups read it; heads seen recently are not asked for. The age takes one read for each group and topic, of the
-   partition whose unread records seem oldest, ``lag_reads_max`` a look. A group whose position has not changed takes none.
+2. It is cheap. At most once in ``LAG_REFRESH_MS``, or in the age that a caller accepts, it looks at the head of the table and
+   of each topic with committed offsets, however many groups read it; heads seen recently are not asked for. The age takes one
+   read for each group and topic, of the partition whose unread records seem oldest, ``lag_reads_max`` a look. A group whose
+   position has not changed takes none.
 3. The ``lag_series_max`` groups and topics with the largest lag have series. Those left out, or that could not be looked at,
    are counted; old values are never reported as new.
 
@@ -129,10 +130,11 @@ class LagWatch(Collector):
             self._left_out,
         )
 
-    async def look(self) -> None:
-        """Bring the metrics up to date, unless they are recent or it takes longer than ``LAG_WAIT_MS``. Raises nothing."""
+    async def look(self, age_ms_max: int = LAG_REFRESH_MS) -> None:
+        """Bring the metrics up to date, unless the last look began less than ``age_ms_max`` ago or it takes longer than
+        ``LAG_WAIT_MS``. Raises nothing."""
         now_ms = self._clock.monotonic_ms()
-        if self._looking is None or (self._looking.done() and now_ms - self._looked_ms >= LAG_REFRESH_MS):
+        if self._looking is None or (self._looking.done() and now_ms - self._looked_ms >= age_ms_max):
             self._looked_ms = now_ms
             self._looking = asyncio.create_task(self._look())
             self._looking.add_done_callback(_on_ended)

@@ -1,17 +1,27 @@
 import {
-  bytes, count, duration, Empty, Figures, get, html, Loaded, minor, number, perSecond, Plot, plural, since, Table,
-  text, useLoad,
+  bytes, bytesPerSecond, count, duration, Empty, Figures, get, GroupLink, html, Loaded, minor, money, number, perSecond, Plot, plural, replaceQuery, since,
+  Table, text, time, TopicLink, useLoad, useState,
 } from "../parts.js";
+import { clusterCost } from "../cost.js";
 
+const MINUTE_MS = 60_000, DAY_MS = 86_400_000;
 const PLOTS = [
   { title: "Records", format: perSecond, series: [["produced", "produced_records"], ["fetched", "fetched_records"]] },
-  { title: "Bytes", format: (value) => `${bytes(value)}/s`, series: [["produced", "produced_bytes"], ["sent", "sent_bytes"]] },
+  { title: "Bytes", format: bytesPerSecond, binary: true, series: [["produced", "produced_bytes"], ["sent", "sent_bytes"]] },
   { title: "Acknowledgement", format: duration, series: [["p50", "acknowledgement_p50_ms"], ["p99", "acknowledgement_p99_ms"]] },
   { title: "Commit", format: duration, series: [["p50", "commit_p50_ms"], ["p99", "commit_p99_ms"]] },
 ];
+const LASTING = [...PLOTS,
+  { title: "Largest lag", format: count, series: [["records", "lag_records"]] },
+  { title: "Requests to the store", format: perSecond, series: [["PUT", "store_puts"], ["GET", "store_gets"]] },
+];
+const KNOWN = [...LASTING.flatMap((plot) => plot.series.map(([, name]) => name)), "stored_bytes", "store_lists", "store_heads"];
+// [name, milliseconds, step]: `hour` is of the gateway that answers, the others of the history of all gateways.
+const RANGES = { hour: ["1 hour"], day: ["24 hours", DAY_MS, 15 * MINUTE_MS], week: ["7 days", 7 * DAY_MS, 60 * MINUTE_MS], month: ["30 days", 30 * DAY_MS, 240 * MINUTE_MS] };
 const GATEWAYS = [
   text("id", "Gateway"),
   text("url", "URL"),
+  text("kafka", "Kafka", minor),
   text("zone", "Zone", minor),
   since("started_at", "Started", { number: false }),
   number("owned_topics", "Open topics"),
@@ -21,56 +31,112 @@ const GATEWAYS = [
 const tried = (promise) => promise.catch((problem) => { if (problem.name === "AbortError") throw problem; return { problem }; });
 
 async function look(signal) {
-  const [cluster, hour, ready] = await Promise.all([
-    get("/v1/cluster", { signal }), tried(get("/v1/activity", { signal })), tried(get("/readyz", { signal })),
+  const [cluster, hour, alarms, ready] = await Promise.all([
+    get("/v1/cluster", { signal }), ...["/v1/activity", "/v1/monitoring/alarms", "/readyz"].map((route) => tried(get(route, { signal }))),
   ]);
-  return { cluster, hour, ready };
+  return { cluster, hour, alarms, ready };
 }
 
-function alarms({ cluster, hour, ready }) {
-  const found = (hour.alarms || []).map((one) => ({ bad: one.severity === "bad", said: one.said }));
+// {times, values by name}: rates a second where the history has numbers; without the steps that are not written yet.
+async function history(length, step, signal) {
+  const until = Date.now(), { series, ...found } = await get("/v1/monitoring/history", { query: { series: KNOWN.join(","), since: until - length, until, step }, signal });
+  const all = new Map(series.map((one) => [one.series, one.values]));
+  const written = [...all.values()].reduce((most, values) => Math.max(most, values.findLastIndex((one) => one !== null) + 1), 0);
+  const isLevel = (name) => /_ms$|^lag_|^stored_/.test(name);
+  const values = (name) => (all.get(name) || []).slice(0, written).map((one) => one === null || isLevel(name) ? one : one * 1000 / step);
+  return { times: Array.from({ length: written }, (_, i) => found.since + i * step), values: Object.fromEntries(KNOWN.map((name) => [name, values(name)])) };
+}
+
+// The group that is furthest behind in a topic, as the history knew last; undefined: none is.
+async function furthest(signal) {
+  const { series } = await get("/v1/monitoring/history", { query: { series: "lag_records", by: "group", step: 15 * MINUTE_MS }, signal });
+  const found = series.map((one) => ({ ...one, lag: one.values.findLast((value) => value !== null) || 0 })).sort((a, b) => b.lag - a.lag);
+  return found[0]?.lag ? found[0] : undefined;
+}
+
+const lasting = async (signal) => tried(Promise.all([history(DAY_MS, 15 * MINUTE_MS, signal), furthest(signal)]).then(([day, behind]) => ({ day, behind })));
+
+function amiss({ cluster, alarms, ready }) {
+  const told = (one) => ({ ...one, [one.severity === "page" ? "bad" : "warn"]: true });
+  const found = [...(alarms.alarms || []).map(told), ...(alarms.pending || []).map((one) => ({ ...one, pending: true }))];
   if (ready.problem) found.unshift({ bad: true, said: ready.problem.message });
   if (cluster.journals.held_back) found.push({ said: `No further topic can use a journal: ${cluster.journals.held_back}` });
   return found;
 }
 
-function Hour({ hour }) {
-  if (hour.problem?.status === 403) return html`<${Empty} title="The last hour is shown to operators only"><p>You need the right Describe on the cluster.</p><//>`;
-  if (hour.problem) return html`<${Empty} title="The last hour is not available"><p>${hour.problem.message}</p><//>`;
-  const { points } = hour;
-  if (points.at.length < 2) return html`<${Empty} title="Collecting data"><p>Rates of gateway <span class="value">${hour.gateway}</span> appear here in a few seconds.</p><//>`;
-  return html`<div class="cards">${PLOTS.map((plot) => html`<div class="card" key=${plot.title}>
-    <${Plot} title=${plot.title} format=${plot.format} times=${points.at} series=${plot.series.map(([label, name]) => ({ label, values: points[name] }))} />
+// What an alarm is about leads there.
+function About({ alarm, about }) {
+  const links = { ConsumerBehind: () => html`<${GroupLink} of=${about[0]} />, <${TopicLink} of=${about[1]} />` };
+  return links[alarm] ? html` ${links[alarm]()}` : "";
+}
+
+function Alarms({ of, quiet }) {
+  return html`<ul class="alarms" aria-live="polite">${of.length
+    ? of.map((one) => html`<li class=${one.bad ? "bad" : ""}>${one.said}<${About} ...${one} />${one.since && html` <small>${one.pending ? "pending" : "firing"} since ${time(one.since).slice(11, 16)}</small>`}</li>`)
+    : html`<li class="ok">${quiet}</li>`}</ul>`;
+}
+
+function Plots({ of, times, values }) {
+  const shared = useState(null);
+  return html`<div class="cards">${of.map((plot) => html`<div class="card" key=${plot.title}>
+    <${Plot} title=${plot.title} format=${plot.format} binary=${plot.binary} times=${times} shared=${shared} series=${plot.series.map(([label, name]) => ({ label, values: values[name] }))} />
   </div>`)}</div>`;
 }
 
-export default function Overview() {
-  const seen = useLoad(look, [], 10000);
+function Missing({ problem, what }) {
+  if (problem.status === 403) return html`<${Empty} title=${`${what} is shown to operators only`}><p>You need the right Describe on the cluster.</p><//>`;
+  return html`<${Empty} title=${`${what} is not available`}><p>${problem.message}</p><//>`;
+}
+
+function Hour({ hour }) {
+  if (hour.problem) return html`<${Missing} problem=${hour.problem} what="The last hour" />`;
+  if (hour.points.at.length < 2) return html`<${Empty} title="Collecting data"><p>Rates of gateway <span class="value">${hour.gateway}</span> appear here in a few seconds.</p><//>`;
+  return html`<${Plots} of=${PLOTS} times=${hour.points.at} values=${hour.points} />`;
+}
+
+function History({ range: [name, length, step] }) {
+  const load = useLoad((signal) => tried(history(length, step, signal)), [name], MINUTE_MS);
+  return html`<${Loaded} from=${load} lines=${9}>${(found) => found.problem ? html`<${Missing} problem=${found.problem} what="The history" />`
+    : found.times.length < 2 ? html`<${Empty} title="No history yet"><p>Gateways write it every five minutes while records are sent or read.</p><//>`
+    : html`<${Plots} of=${LASTING} times=${found.times} values=${found.values} />`}<//>`;
+}
+
+const last = (values) => values?.findLast((one) => one !== null);
+
+function Numbers({ cluster, hour, known }) {
+  const zones = new Set(cluster.gateways.map((one) => one.zone).filter(Boolean));
+  const now = (name) => last(hour.points?.[name]), day = known?.day?.values || {};
+  return html`<${Figures} of=${[
+    ["Records in", html`${perSecond(now("produced_records"))} <small>${perSecond(now("fetched_records"))} out</small>`],
+    ["Bytes in", html`${bytesPerSecond(now("produced_bytes"))} <small>${bytesPerSecond(now("sent_bytes"))} out</small>`],
+    ["Largest lag", known?.behind ? html`${count(known.behind.lag)} <small><${GroupLink} of=${known.behind.group} /></small>` : known?.day ? "0" : "–"],
+    ["Stored", bytes(last(day.stored_bytes))],
+    ["Cost per month", html`${money(clusterCost(day))} <small>storage and requests, at the rate of the last day</small>`],
+    ["Gateways", html`${count(cluster.gateways.length)} <small>${zones.size > 0 ? `in ${plural(zones.size, "zone")}, ` : ""}version ${cluster.version}</small>`],
+  ]} />`;
+}
+
+export default function Overview({ query }) {
+  const seen = useLoad(look, [], 10_000);
+  const known = useLoad(lasting, [], MINUTE_MS);
+  const range = RANGES[query.range] ? query.range : "hour";
   return html`<div class="page">
     <div class="head"><h1>Overview</h1></div>
     <${Loaded} from=${seen} lines=${9}>${(data) => {
       const { cluster, hour } = data;
-      const found = alarms(data);
-      const zones = new Set(cluster.gateways.map((one) => one.zone).filter(Boolean));
       return html`
         <section class="page" aria-label="State">
-          <ul class="alarms" aria-live="polite">${found.length
-            ? found.map((one) => html`<li class=${one.bad ? "bad" : ""}>${one.said}</li>`)
-            : html`<li class="ok">${hour.problem ? "The store answers." : "The store answers, and there are no alarms."}</li>`}</ul>
-          <${Figures} of=${[
-            ["Gateways", html`${count(cluster.gateways.length)} ${zones.size > 0 && html`<small>in ${plural(zones.size, "zone")}</small>`}`],
-            ["Journals in use", html`${count(cluster.journals.in_use)} <small>${plural(cluster.journals.topics, "topic")}</small>`],
-            ["Largest request", bytes(cluster.limits.request_bytes_max)],
-            ["Version", html`${cluster.version} <small class="value">${cluster.store || ""}</small>`],
-          ]} />
+          <${Alarms} of=${amiss(data)} quiet=${data.alarms.problem ? "The store answers." : "The store answers, and there are no alarms."} />
+          <${Numbers} cluster=${cluster} hour=${hour} known=${known.data} />
         </section>
-        <section class="page" aria-labelledby="hour">
-          <h2 id="hour">Last hour${hour.gateway && html` <small class="muted">of gateway <span class="value">${hour.gateway}</span>, which serves this page</small>`}</h2>
-          <${Hour} hour=${hour} />
+        <section class="page" aria-labelledby="activity">
+          <div class="head"><h2 id="activity">Activity <small class="muted">${range === "hour" ? hour.gateway && html`of gateway <span class="value">${hour.gateway}</span>, which serves this page` : "of all gateways"}</small></h2>
+            <div class="tabs" role="group" aria-label="Time">${Object.entries(RANGES).map(([name, [label]]) => html`<button key=${name} aria-pressed=${String(name === range)} onClick=${() => replaceQuery({ range: name === "hour" ? undefined : name })}>${label}</button>`)}</div></div>
+          ${range === "hour" ? html`<${Hour} hour=${hour} />` : html`<${History} key=${range} range=${RANGES[range]} />`}
         </section>
         <section class="page" aria-labelledby="gateways">
           <h2 id="gateways">Gateways</h2>
-          <${Table} label="Gateways" columns=${GATEWAYS.filter((one) => zones.size > 0 || one.name !== "zone")} rows=${cluster.gateways} rowKey=${(row) => row.id} sort=${["id", 1]} />
+          <${Table} label="Gateways" columns=${GATEWAYS.filter(({ name }) => !["zone", "kafka"].includes(name) || cluster.gateways.some((one) => one[name]))} rows=${cluster.gateways} rowKey=${(row) => row.id} sort=${["id", 1]} />
         </section>`;
     }}<//>
   </div>`;

@@ -6,8 +6,9 @@ import {
 import { Pins } from "../components/pins.js";
 import { Reading } from "../components/reading.js";
 import { SubjectField } from "../components/subject_field.js";
+import { cost } from "../cost.js";
 import { SUBJECT_OF } from "../schemas.js";
-import { CHOICES, cost, DEFAULTS, plain, rates, records, size, UNSET } from "../topic.js";
+import { CHOICES, DEFAULTS, plain, rates, records, size, UNSET } from "../topic.js";
 
 const SHOWN = 100;
 const messages = (topic, query) => withQuery(link`/topics/${topic}/messages`, query);

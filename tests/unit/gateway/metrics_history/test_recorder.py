@@ -8,7 +8,7 @@ import pytest
 
 from gateway.metrics_history.history import MetricsHistory
 from gateway.metrics_history.series import Grid
-from gateway.process.metrics_history import make_history
+from gateway.process.metrics_history import make_alarms, make_history
 from gateway.settings.settings import Settings
 from gateway.telemetry.metrics import Metrics
 from log_format.errors import StoreUnavailable
@@ -176,4 +176,22 @@ async def test_what_is_no_interval_is_left_out(recorded: _Recorded) -> None:
     await recorded.gateway.append(topic, values, keys=[b"%d" % number for number in range(len(values))])
     assert await recorded.values("produced_records", 5) == [1.0] * 5
     assert await recorded.values("commit_p99_ms", 5) == []
+    await recorded.gateway.engine.drain()
+
+
+@pytest.mark.parametrize(("history", "expected"), [(True, 7), (False, 6)])
+async def test_one_look_at_the_lag_serves_history_and_alarms(recorded: _Recorded, history: bool, expected: int) -> None:
+    """Once in five minutes, whether a history is kept or not; the alarms need one at once."""
+    metrics = Metrics()
+    metrics.registry = recorded.gateway.registry
+    alarms = make_alarms(metrics, recorded.gateway.engine)
+    looks = set()
+    for _ in range(30):
+        if history:
+            await recorded.minutes(1, appends=1)
+        else:
+            recorded.clock.pass_ms(MINUTE_MS)
+        await alarms.minute()
+        looks.add(recorded.gateway.engine.groups.lag_watch._looked_ms)
+    assert len(looks) == expected
     await recorded.gateway.engine.drain()

@@ -1,4 +1,4 @@
-"""The hour's points are rates of what the metrics counted, and alarms tell of what fails now, not of what failed once."""
+"""The hour's points are rates of what the metrics counted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.engine.metrics import EngineMetrics
-from gateway.monitoring.activity import POINTS_MAX, RECENT_POINTS, Activity
+from gateway.monitoring.activity import POINTS_MAX, Activity
 from gateway.monitoring.metrics_reading import quantile_ms
 from gateway.telemetry.metrics import Metrics
 from tests.support.clocks import ManualClock
@@ -96,28 +96,3 @@ def test_quantiles(counts: list[tuple[float, float]], share: float, expected_ms:
     """Within a bucket observations lie evenly; what is beyond the last bound counts as that bound."""
     found = quantile_ms((), tuple(counts), share)
     assert found == (None if expected_ms is None else pytest.approx(expected_ms))
-
-
-def test_alarms_end(clock: ManualClock) -> None:
-    """Failures of the last minutes are told, those from before are not; what stands is told as long as it stands."""
-    registry = CollectorRegistry()
-    metrics = EngineMetrics(registry)
-    activity = Activity(registry, clock)
-    assert not activity.alarms()
-    metrics.flush_failures.labels("UNAVAILABLE").inc()
-    metrics.store_errors.labels("commit").inc(3)
-    metrics.topics_behind.set(2)
-    metrics.state_bytes.labels("groups").set(90)
-    metrics.state_bytes_max.labels("groups").set(100)
-    metrics.state_bytes.labels("queues").set(10)
-    metrics.state_bytes_max.labels("queues").set(100)
-    metrics.overdue_seconds.labels("3").set(500)
-    named = {alarm.what: alarm for alarm in activity.alarms()}
-    standing = {"maintenance_behind", "state_nearly_full", "drains_overdue"}
-    assert named.keys() == {"flush_failures", "store_errors"} | standing
-    assert named["flush_failures"].severity == "bad"
-    assert "groups" in named["state_nearly_full"].said
-    for _ in range(RECENT_POINTS + 1):
-        clock.pass_ms(10_000)
-        activity.take_point()
-    assert {alarm.what for alarm in activity.alarms()} == standing

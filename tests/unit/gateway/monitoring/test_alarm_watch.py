@@ -70,3 +70,21 @@ def test_failed_flushes_and_slow_acknowledgements_fire_while_they_last(watched: 
         fired = watched.minutes(1)
     assert fired == [("AcknowledgementSlow", ()), ("FlushesFail", ("UNAVAILABLE",))]
     assert watched.minutes(5 + CLEAR_MINUTES) == []
+
+
+def test_a_passed_threshold_is_pending_within_a_minute(watched: Watched) -> None:
+    """With the time at which it was passed first, until it fires; one that is not passed any more is dropped at once."""
+    watched.metrics.topics_behind.set(2)
+    began_ms = watched.clock.now_ms() + 60_000
+    assert watched.minutes(3) == []
+    (pending,) = watched.watch.pending()
+    assert (pending.rule.name, pending.since_ms) == ("TopicsUnmaintained", began_ms)
+    assert pending.said.startswith("2 topics have more segments")
+    assert watched.minutes(13) == [("TopicsUnmaintained", ())]
+    assert watched.watch.pending() == []
+    watched.lag.labels("g", "t").set(901)
+    watched.minutes(1)
+    assert [one.about for one in watched.watch.pending()] == [("g", "t")]
+    watched.lag.labels("g", "t").set(0)
+    watched.minutes(1)
+    assert watched.watch.pending() == []
