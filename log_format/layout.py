@@ -8,6 +8,7 @@
     topics/<topic>/_delta_log/_last_checkpoint                            a hint: the newest checkpoint
     topics/<topic>/_cleaned/<version, 20 digits>                          commits below it may have been deleted
     topics/<topic>/_cloning/<unique>                                      copies of another topic's files are on their way
+    topics/<topic>/_clones/<topic id>/<clone's id>~<clone>                the topic was cloned
     topics/<topic>/_iceberg/<topic id>/<version>-<unique>.avro            a manifest list for Iceberg's readers
     topics/<topic>/_iceberg/<topic id>/m-<unique>.avro                    a manifest that such lists name
     topics/<topic>/_iceberg/<topic id>/pin-<version>-<unique>.avro        a manifest list of a pinned version

@@ -1,5 +1,5 @@
 """Clones of topics that this gateway makes, one at a time. A repeated request joins the clone that is being made, or gets the one
-that was made."""
+that was made, here or by another gateway (``log_format.checkpoints.clone_notes``)."""
 
 from __future__ import annotations
 

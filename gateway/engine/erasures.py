@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple
 
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topics import OpenTopics
 from gateway.engine.pool import Pool
 from gateway.engine.producer_ids import ProducerIds
+from log_format.checkpoints.clone_notes import CLONES_MAX, CloneName, noted_clones
 from log_format.checkpoints.erasure_notes import note_request, read_notes
 from log_format.errors import BackOff, ErrorCode, OutcomeUnknown, RequestRefused, StoreUnavailable, TidelogError
 from log_format.records.condition import Condition
@@ -100,6 +102,20 @@ class Erasures:
             await self._withdraw_note(name, change, problem)
             raise
         return _shown(committed.state, committed.result)
+
+    async def clones(self, name: str, limit: int = CLONES_MAX) -> list[str] | None:
+        """Return the names of the topic's clones, and of clones of these, at most ``limit``; None if the store does not tell.
+
+        Never raises: a request was recorded before.
+        """
+        try:
+            topic = await self._topics.fresh(name, self._access.clock.monotonic_ms())
+            source = CloneName(name, topic.require_state().existing_id)
+            noted = await self._pool.run(lambda: list(islice(noted_clones(self._store, source), limit)))
+            states = [(await self._topics.fresh(one.name, self._access.clock.monotonic_ms())).state for one in noted]
+        except (StoreUnavailable, TidelogError):
+            return None
+        return [one.name for one, state in zip(noted, states, strict=True) if state.topic_id == one.topic_id]
 
     async def list(self, name: str) -> list[ShownErasure]:
         """Return the topic's requests, oldest first: all that are not finished, and the newest finished ones.

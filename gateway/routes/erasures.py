@@ -10,9 +10,10 @@ from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from gateway.access.needs import Need, needs
+from gateway.call import detached_from_call
 from gateway.codec.base64_text import decode_base64
 from gateway.engine.erasures import ShownErasure
-from gateway.gateway import engine_of
+from gateway.gateway import allowing, engine_of
 from gateway.http import fields
 from gateway.openapi.problems import CHANGE_ERRORS, problems
 from gateway.problem import refused
@@ -28,6 +29,7 @@ router = APIRouter(route_class=TypedRoute, tags=["erasures"])
 _NOT_REACHED: Final = (
     "records appended after the request, also those of a transaction that was open, or of an upload that was not committed",
     "dead letters in topics that no present queue names, or where this caller may not delete",
+    "clones of the topic that were made before: each needs a request of its own",
     "copies outside this store: backups, mirrors, what readers have kept",
 )
 
@@ -80,9 +82,11 @@ class ErasureAnswer(TypedDict):
 
 
 class AcceptedErasure(ErasureAnswer):
-    """A request that is recorded, those about its dead letters in other topics, and what it does not reach."""
+    """A request that is recorded, those about its dead letters in other topics, and what it does not reach. `clones`: the topic's
+    clones that the caller may see, each of which needs a request of its own; null: the store did not tell."""
 
     dead_letters: list[ErasedLetters]
+    clones: list[str] | None
     not_reached: list[str]
 
 
@@ -120,7 +124,11 @@ async def erase_records(request: Request, topic: fields.TopicPath, wanted: NewEr
         )
     found = await erasures.request(topic, keys, headers, wanted.before, where=where)
     not_reached = [*_NOT_REACHED, *(() if where is None else (_NOT_REACHED_BY_COLUMNS,))]
-    return {**_answer(found), "dead_letters": letters, "not_reached": not_reached}
+    with detached_from_call():  # the request is recorded
+        clones = await erasures.clones(topic)
+    may_see = allowing(request, "Describe", "topic")
+    seen = None if clones is None else sorted(filter(may_see, clones))
+    return {**_answer(found), "dead_letters": letters, "clones": seen, "not_reached": not_reached}
 
 
 @router.get("/v1/topics/{topic}/erasures", responses=problems(*_ERRORS))

@@ -116,7 +116,7 @@ async def clone_topic(request: Request, topic: fields.TopicPath, wanted: NewClon
         "files": made.file_count,
         "size_bytes": made.size_bytes,
     }
-    if not under_way.is_charged:
+    if made.is_new and not under_way.is_charged:
         under_way.is_charged = True
         quota_charges.charge_partitions(request, made.state.partition_count)
     return JSONResponse(clone, 201)

@@ -3,8 +3,9 @@
 In a directory a copy is a link, so a clone takes no room and no time; an object store copies within itself. The topics share
 nothing afterwards: either may be deleted.
 
-A note beside the new topic's log says that copies are on their way into it. While it is young, maintenance deletes no file there
-that no commit names; copies may have the age of what they are copies of.
+The clone is noted beside the source's log (``clone_notes``). A note beside the new topic's log says that copies are on their way
+into it. While it is young, maintenance deletes no file there that no commit names; copies may have the age of what they are
+copies of.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Final, NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from log_format import layout, limits
 from log_format.checkpoints.checkpoint import with_log_at
+from log_format.checkpoints.clone_notes import CloneName, CloneNote, note_clone, read_note
 from log_format.checkpoints.pinned_versions import (
     keep_version,
     open_version,
@@ -59,6 +62,8 @@ FILES_MAX: Final = 150_000
 """Most files of a topic that can be cloned: the commit names each in about 600 bytes."""
 _TOGETHER_MAX: Final = 1_000
 """Most files that a thread copies at a time: in a directory they share the cost of one sync."""
+REPEATED_MS_MAX: Final = 3_600_000
+"""How long after a clone was made the same request is taken for a repetition. Later the caller means the topic as it is then."""
 _ATTEMPTS_MAX: Final = 3
 """Number of versions of the source that are tried: maintenance may delete a file of an old one before it is copied."""
 
@@ -80,12 +85,14 @@ NEWEST: Final = TableVersion()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClonedTopic:
-    """A new topic. ``source_version``: the version of the source's log that it is a clone of."""
+    """A new topic. ``source_version``: the version of the source's log that it is a clone of. ``is_new``: whether this call made
+    it."""
 
     state: TopicState
     source_version: int
     file_count: int
     size_bytes: int
+    is_new: bool
 
 
 def clone_topic(
@@ -113,12 +120,16 @@ def clone_topic(
         progress: called after each file.
         copies_at_once: number of concurrent copies, at least 1; with 1 no thread is started.
 
-    Raises ``UnknownTopic``, ``RequestRefused`` (``TOPIC_ALREADY_EXISTS``, ``INVALID_CONFIG``, ``VERSION_GONE``, too many files),
-    ``BackOff``, ``OutcomeUnknown``, ``StoreUnavailable``, ``CorruptData``.
+    The same request as one that made the clone in the last ``REPEATED_MS_MAX`` gets that clone. Raises ``UnknownTopic``,
+    ``RequestRefused`` (``TOPIC_ALREADY_EXISTS``, ``INVALID_CONFIG``, ``VERSION_GONE``, too many files), ``BackOff``,
+    ``OutcomeUnknown``, ``StoreUnavailable``, ``CorruptData``.
     """
     log = TopicLog(store, target, clock)
+    asked = msgspec.json.encode([at, dict(sorted(config.items()))]).decode()
     for _ in range(_ATTEMPTS_MAX):
         found = _look(store, source, clock, at)
+        if (made := _made_before(store, found.state, log, asked, clock.now_ms())) is not None:
+            return made
         copies = _Copies(store, target, found.adds, new_id, copies_at_once)
         change = CloneTopic(
             name=target,
@@ -135,6 +146,7 @@ def clone_topic(
                 if copies.make(source, progress) and not (
                     found.is_head and _is_erased_since(store, found.state, clock)
                 ):
+                    note_clone(store, *_names(found.state, target, change.topic_id), _note(found, asked))
                     Committer(log, new_id=new_id).commit(change)
                     break
             except (OutcomeUnknown, CorruptData):
@@ -148,12 +160,7 @@ def clone_topic(
     else:
         raise BackOff(f"Maintenance rewrites topic {source!r} faster than it can be copied.", topic=source)
     _erase_alike(store, found, log, clock, new_id)
-    return ClonedTopic(
-        state=log.state,
-        source_version=found.state.version,
-        file_count=len(found.adds),
-        size_bytes=sum(add.size for add in found.adds),
-    )
+    return _told(log.state, _note(found, asked), is_new=True)
 
 
 class _Found(NamedTuple):
@@ -164,6 +171,38 @@ class _Found(NamedTuple):
     erasures: list[Erasure]
     """Requests to erase what the files still have."""
     is_head: bool
+
+
+def _names(source: TopicState, target: str, target_id: str) -> tuple[CloneName, CloneName]:
+    return CloneName(source.topic, source.existing_id), CloneName(target, target_id)
+
+
+def _note(found: _Found, asked: str) -> CloneNote:
+    return CloneNote(
+        asked=asked,
+        source_version=found.state.version,
+        file_count=len(found.adds),
+        size_bytes=sum(add.size for add in found.adds),
+    )
+
+
+def _made_before(store: ObjectStore, source: TopicState, log: TopicLog, asked: str, now_ms: int) -> ClonedTopic | None:
+    """Return the clone that the same request has made before, perhaps at another gateway."""
+    state = log.refresh()
+    if state.topic_id is None or now_ms - state.created_at_ms > REPEATED_MS_MAX:
+        return None
+    note = read_note(store, *_names(source, log.topic, state.topic_id))
+    return None if note is None or note.asked != asked else _told(state, note, is_new=False)
+
+
+def _told(state: TopicState, note: CloneNote, *, is_new: bool) -> ClonedTopic:
+    return ClonedTopic(
+        state=state,
+        source_version=note.source_version,
+        file_count=note.file_count,
+        size_bytes=note.size_bytes,
+        is_new=is_new,
+    )
 
 
 def _look(store: ObjectStore, source: str, clock: Clock, at: TableVersion) -> _Found:

@@ -44,5 +44,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True):
     gone_at: int | None = None
     dead_letters: tuple[ErasedLetters, ...] = ()
     """Requests about its dead letters in other topics, in the answer to it."""
+    clones: tuple[str, ...] | None = ()
+    """The topic's clones, each of which needs a request of its own, in the answer to it; None: unknown."""
     not_reached: tuple[str, ...] = ()
     """What the request does not reach, in the answer to it."""

@@ -29,7 +29,7 @@ def test_a_request_is_recorded_and_told(api: Api, topic: str) -> None:
     assert answer.status_code == 202
     made = answer.json()
     assert made.pop("not_reached")
-    assert made.pop("dead_letters") == []
+    assert (made.pop("dead_letters"), made.pop("clones")) == ([], [])
     assert made.pop("requested_at") >= before
     assert made | {"erasure_id": ""} == {
         "erasure_id": "",
@@ -52,6 +52,20 @@ def test_a_request_is_recorded_and_told(api: Api, topic: str) -> None:
     second = api.http.post(f"/v1/topics/{topic}/erasures", json={"keys": ["a"]}).json()["erasure_id"]
     listed = api.http.get(f"/v1/topics/{topic}/erasures").json()["erasures"]
     assert [one["erasure_id"] for one in listed] == [made["erasure_id"], second]
+
+
+def test_clones_of_before_are_named(api: Api, topic: str) -> None:
+    """Clones and clones of clones that exist, since each needs a request of its own; no deleted ones, also if the name is taken
+    again."""
+    names = [f"{topic}-{number}" for number in range(3)]
+    for source, name in zip([topic, names[0], topic], names, strict=True):
+        while api.http.post(f"/v1/topics/{source}:clone", json={"name": name}, timeout=60).status_code == 202:
+            pass
+    assert api.http.delete(f"/v1/topics/{names[2]}").status_code == 204
+    assert api.http.post("/v1/topics", json={"name": names[2], "partition_count": 1}).status_code == 201
+    made = api.http.post(f"/v1/topics/{topic}/erasures", json={"keys": ["user-7"]}).json()
+    assert made["clones"] == names[:2]
+    assert api.http.post(f"/v1/topics/{names[1]}/erasures", json={"keys": ["user-7"]}).json()["clones"] == []
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from compaction.job import Job
 from compaction.policy import Policy
 from compaction.workers import LocalWorkers
 from log_format import layout, limits
-from log_format.checkpoints.cloning import NEWEST, ClonedTopic, TableVersion, clone_topic
+from log_format.checkpoints.cloning import NEWEST, REPEATED_MS_MAX, ClonedTopic, TableVersion, clone_topic
 from log_format.checkpoints.pinned_versions import keep_version
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import SystemClock
@@ -128,6 +128,7 @@ def test_neither_topic_touches_the_other(bench: MaintenanceBench) -> None:
 def test_what_is_no_topic_or_one_already_is_refused_before_anything_is_copied(bench: MaintenanceBench) -> None:
     """Also a name that no topic can have, and a setting that does not exist."""
     clone(bench)
+    bench.clock.pass_ms(REPEATED_MS_MAX + 1)
     stored = [info.key for info in bench.store.list("topics/copy/")]
     with pytest.raises(RequestRefused) as refused:
         clone(bench)

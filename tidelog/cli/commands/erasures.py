@@ -61,6 +61,8 @@ def erase(
             f"Requested: {made.erasure_id}. Maintenance erases it; 'tidelog topic erasures {topic}' tells how far it is.",
             *(_told(letters) for letters in made.dead_letters),
             *(f"Not reached: {what}." for what in made.not_reached),
+            *(f"A clone, which may have them, too: tidelog topic erase {name} …" for name in made.clones or ()),
+            *(["Whether the topic has clones is not known: ask again."] if made.clones is None else []),
         )
 
 

@@ -1,0 +1,89 @@
+"""Notes of a topic's clones, beside its log: ``_clones/<topic id>/<clone's id>~<clone's name>``.
+
+A note is put before the clone's commit, and for good, so it may name a clone that was never made, or is deleted. Name and id are
+in the key: who looks for clones reads no note. The content says what was asked for, so the same request to another gateway finds
+the clone that was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from log_format import layout, limits
+from log_format.errors import CorruptData, ObjectMissing
+from log_format.store import ObjectStore, read_bounded
+
+CLONES_MAX: Final = 100
+"""Most notes of a topic that are looked at, the newest ones, and most topics whose notes are: each clone is looked up."""
+
+
+class CloneName(NamedTuple):
+    """A clone: its name, and its id while it exists."""
+
+    name: str
+    topic_id: str
+
+
+class CloneNote(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a note.
+
+    Args:
+        asked: what was asked for: the version and the changed settings, as JSON.
+        source_version: version of the source's log that was cloned.
+        file_count: number of files.
+        size_bytes: their stored bytes.
+    """
+
+    asked: str
+    source_version: int
+    file_count: int
+    size_bytes: int
+
+
+_decode: Final = msgspec.json.Decoder(CloneNote).decode
+
+
+def note_clone(store: ObjectStore, source: CloneName, clone: CloneName, note: CloneNote) -> None:
+    """Put the note of a clone. Raises ``StoreUnavailable``."""
+    store.put(_key(source, clone), msgspec.json.encode(note))
+
+
+def read_note(store: ObjectStore, source: CloneName, clone: CloneName) -> CloneNote | None:
+    """Return the note of a clone; None if there is none. Raises ``CorruptData``, ``StoreUnavailable``."""
+    key = _key(source, clone)
+    try:
+        return _decode(read_bounded(store, key, limits.COMMIT_BYTES_MAX))
+    except ObjectMissing:
+        return None
+    except msgspec.DecodeError as problem:
+        raise CorruptData(f"The note of a clone can't be read: {problem}.", object=key) from problem
+
+
+def noted_clones(store: ObjectStore, source: CloneName) -> Iterator[CloneName]:
+    """Yield the clones of a topic, and clones of these, that exist or have existed: at most ``CLONES_MAX`` of each.
+
+    Raises ``StoreUnavailable``.
+    """
+    waiting, seen = [source], {source}
+    for _ in range(CLONES_MAX):
+        if not waiting:
+            return
+        prefix = _prefix(waiting.pop(0))
+        listed = sorted(store.list(prefix), key=lambda info: info.modified_at_ms, reverse=True)
+        for info in listed[:CLONES_MAX]:
+            topic_id, _, name = info.key.removeprefix(prefix).partition("~")
+            if (clone := CloneName(name, topic_id)) not in seen:
+                seen.add(clone)
+                waiting.append(clone)
+                yield clone
+
+
+def _prefix(source: CloneName) -> str:
+    return f"{layout.topic_root(source.name)}_clones/{source.topic_id}/"
+
+
+def _key(source: CloneName, clone: CloneName) -> str:
+    return f"{_prefix(source)}{clone.topic_id}~{clone.name}"

@@ -1,0 +1,76 @@
+"""Notes of clones: who looks for a topic's clones finds each, and a repeated request the one that was made."""
+
+from __future__ import annotations
+
+import pytest
+
+from log_format import layout
+from log_format.checkpoints.clone_notes import CloneName, noted_clones
+from log_format.checkpoints.cloning import NEWEST, REPEATED_MS_MAX, ClonedTopic, TableVersion, clone_topic
+from log_format.errors import ErrorCode, RequestRefused
+from log_format.stores.memory import MemoryStore
+from tests.support.maintenance_bench import MaintenanceBench
+
+
+@pytest.fixture
+def bench() -> MaintenanceBench:
+    """A topic with two flushes."""
+    bench = MaintenanceBench()
+    bench.create(1)
+    for number in range(2):
+        bench.append((0, b"k%d" % number, b"v%d" % number))
+    return bench
+
+
+def clone(bench: MaintenanceBench) -> ClonedTopic:
+    """Clone the bench's topic."""
+    return clone_topic(bench.store, "t", "copy", bench.clock, bench.new_id, config={})
+
+
+def test_the_same_request_gets_the_clone_for_an_hour(bench: MaintenanceBench) -> None:
+    """Whoever made it. Another request, one for another incarnation, and a later one are refused: they mean another clone."""
+    made = clone(bench)
+    assert made.is_new
+    again = clone(bench)
+    assert (again.is_new, again.state.topic_id) == (False, made.state.topic_id)
+    assert (again.source_version, again.file_count, again.size_bytes) == (
+        made.source_version,
+        made.file_count,
+        made.size_bytes,
+    )
+    others: list[tuple[TableVersion, dict[str, int]]] = [
+        (TableVersion(number=made.source_version), {}),
+        (NEWEST, {"flush.ms": 77}),
+    ]
+    for at, config in others:
+        with pytest.raises(RequestRefused) as refused:
+            clone_topic(bench.store, "t", "copy", bench.clock, bench.new_id, config=config, at=at)
+        assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    bench.clock.pass_ms(REPEATED_MS_MAX)
+    assert not clone(bench).is_new
+    bench.clock.pass_ms(1)
+    with pytest.raises(RequestRefused):
+        clone(bench)
+
+
+def test_a_clone_is_noted_before_its_commit(bench: MaintenanceBench) -> None:
+    """So no clone that exists is missing where erasures look for clones; one that is made by way of another is there, too."""
+    made = clone(bench)
+    clone_topic(bench.store, "copy", "second", bench.clock, bench.new_id, config={})
+    source = CloneName("t", bench.log.state.existing_id)
+    assert [one.name for one in noted_clones(bench.store, source)] == ["copy", "second"]
+    assert made.state.topic_id in {one.topic_id for one in noted_clones(bench.store, source)}
+    assert [*noted_clones(bench.store, CloneName("t", "another"))] == []
+    noted: list[str] = []
+
+    class Watched(MemoryStore):
+        def put_if_absent(self, key: str, data: bytes) -> None:
+            if key == layout.commit_key("third", 0):
+                noted.extend(one.name for one in noted_clones(self, source))
+            super().put_if_absent(key, data)
+
+    store = Watched(clock=bench.clock)
+    for info in bench.store.list(""):
+        store.put(info.key, bench.store.get(info.key))
+    clone_topic(store, "t", "third", bench.clock, bench.new_id, config={})
+    assert "third" in noted
