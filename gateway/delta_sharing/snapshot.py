@@ -12,8 +12,9 @@ from typing import Any
 
 from gateway.delta_sharing.actions import Capabilities, FileLine, Sign, metadata_line, protocol_line
 from gateway.delta_sharing.lines_response import FILES_AT_ONCE, Piece
-from gateway.delta_sharing.predicates import Predicate, columns_of, may_match, predicate_of
+from gateway.delta_sharing.predicates import predicate_of
 from log_format.checkpoints.table_files import TableFiles
+from log_format.records.data_skipping import Predicate, columns_by_name, may_match
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class Hints:
         """Return the predicate for a table with this metadata; None without any."""
         if self.json_predicate is None and not self.sql_predicates:
             return None
-        columns = columns_of(metadata["schemaString"], metadata["partitionColumns"] or ())
+        columns = columns_by_name(metadata["schemaString"], metadata["partitionColumns"] or ())
         return predicate_of(self.json_predicate, self.sql_predicates, columns)
 
 

@@ -11,26 +11,27 @@ Pure. Source: Iceberg's "REST Catalog API", ``Predicate``, both with ``term`` an
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, Protocol
 
-from gateway.delta_sharing.predicates import (
+from gateway.problem import refused
+from log_format.errors import RequestRefused
+from log_format.records.data_skipping import (
     UNKNOWN,
     Column,
     Columns,
     Compares,
     FileFacts,
     IsNull,
+    IsOneOf,
     Possible,
     Predicate,
+    may_reach,
     member_at,
     value_of,
 )
-from gateway.problem import refused
-from log_format.errors import RequestRefused
 
 Residual = bool | dict[str, Any]
 """What is left of a filter for one file, as Iceberg's JSON: False: no row of it counts; True: all do."""
@@ -200,23 +201,6 @@ class _Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class _OneOf:
-    """Whether a column has one of these values, which are in order."""
-
-    column: Column
-    values: list[Any]
-
-    def __call__(self, facts: FileFacts) -> Possible:
-        known = facts.range_of(self.column)
-        if known is None:
-            return UNKNOWN
-        low, high = known
-        at = bisect_left(self.values, low)
-        may_hold = at < len(self.values) and self.values[at] <= high
-        return Possible(may_hold, may_fail=not (may_hold and low == high))
-
-
-@dataclass(frozen=True, slots=True)
 class _StartsWith:
     column: Column
     start: str
@@ -225,7 +209,7 @@ class _StartsWith:
         low, high = (member_at(facts.stats.get(name), self.column.path) for name in ("minValues", "maxValues"))
         if not isinstance(low, str) or not isinstance(high, str):
             return UNKNOWN
-        return Possible(low[: len(self.start)] <= self.start <= high, may_fail=True)
+        return Possible(low[: len(self.start)] <= self.start and may_reach(high, self.start), may_fail=True)
 
 
 def _predicate(kind: str, column: Column, values: list[Any]) -> Predicate | None:
@@ -240,7 +224,7 @@ def _predicate(kind: str, column: Column, values: list[Any]) -> Predicate | None
         return _StartsWith(column, known[0]) if isinstance(known[0], str) else None
     if kind in _SIGNS:
         return Compares(column, _SIGNS[kind], known[0])
-    return _OneOf(column, sorted(known))
+    return IsOneOf(column, sorted(known))
 
 
 def _value(column: Column, raw: Any) -> Any:

@@ -21,7 +21,6 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from gateway.delta_sharing.predicates import FileFacts, columns_of, member_at
 from gateway.iceberg.filters import Filter, Names, filter_of
 from gateway.problem import refused
 from log_format import layout
@@ -30,6 +29,7 @@ from log_format.delta.table_schema import schema_string
 from log_format.errors import CorruptData, ErrorCode, RequestRefused
 from log_format.iceberg.data_file import SORT_ORDER_ID
 from log_format.iceberg.schema import Path, TableSchema
+from log_format.records.data_skipping import FileFacts, columns_by_name, member_at
 from log_format.records.typed_columns import record_schema
 
 FILES_IN_PAGE: Final = 1_000
@@ -82,7 +82,7 @@ class _Statistics(msgspec.Struct):
 
 _decode_request: Final = msgspec.json.Decoder(ScanRequest).decode
 _decode_page: Final = msgspec.json.Decoder(Page).decode
-_decode_statistics: Final = msgspec.json.Decoder(_Statistics).decode
+_decode_statistics: Final = msgspec.json.Decoder(_Statistics, float_hook=Decimal).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -219,7 +219,7 @@ class Scan:
 def scan_of(schema: TableSchema, request: ScanRequest, root_uri: str) -> Scan:
     """Return the scan that a request asks for. Raise ``RequestRefused`` for unknown columns and malformed filters."""
     ids = {number: ".".join(path) for path, number in schema.ids.items()}
-    columns = columns_of(schema_string(record_schema(schema.columns)), ())
+    columns = columns_by_name(schema_string(record_schema(schema.columns)))
     names = Names(ids, columns, is_case_sensitive=request.case_sensitive)
     for name in request.select or ():
         names.resolved(name, "/select")
@@ -244,4 +244,6 @@ def _bound(value: Any, arrow: pa.DataType) -> Any:
     """Return one of Delta's bounds as Iceberg's JSON has it."""
     if pa.types.is_timestamp(arrow):
         return datetime.fromisoformat(value).isoformat(timespec="microseconds")
+    if pa.types.is_floating(arrow):
+        return float(value)
     return format(Decimal(str(value)), "f") if pa.types.is_decimal(arrow) else value

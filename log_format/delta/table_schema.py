@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-_PRIMITIVES: Final = {
-    pa.int32(): "integer",
-    pa.int64(): "long",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.bool_(): "boolean",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-    pa.timestamp("us", tz="UTC"): "timestamp",
-}
-_ARROW: Final = {name: arrow for arrow, name in _PRIMITIVES.items()}
-_DECIMAL: Final = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
+from log_format.records.delta_types import arrow_type, delta_name
 
 
 def schema_string(schema: Iterable[pa.Field]) -> str:
@@ -80,15 +67,12 @@ def _type(arrow: pa.DataType) -> str | dict[str, Any]:
     if pa.types.is_map(arrow):
         named = {"keyType": _type(arrow.key_type), "valueType": _type(arrow.item_type)}
         return {"type": "map", **named, "valueContainsNull": True}
-    if pa.types.is_decimal(arrow):
-        return f"decimal({arrow.precision},{arrow.scale})"
-    return _struct(arrow) if pa.types.is_struct(arrow) else _PRIMITIVES[arrow]
+    return _struct(arrow) if pa.types.is_struct(arrow) else delta_name(arrow)
 
 
 def _parse(kind: str | dict[str, Any]) -> pa.DataType:
     if isinstance(kind, str):
-        decimal = _DECIMAL.fullmatch(kind)
-        return _ARROW[kind] if decimal is None else pa.decimal128(int(decimal[1]), int(decimal[2]))
+        return arrow_type(kind)
     match kind["type"]:
         case "array":
             return pa.list_(pa.field("element", _parse(kind["elementType"])))

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from log_format.records import data_skipping
 from log_format.records.condition_syntax import (
     CHARACTERS_MAX,
     Compare,
@@ -41,10 +41,9 @@ from log_format.records.condition_syntax import (
     plain_path,
     text_of,
 )
+from log_format.records.data_skipping import Column, Predicate, may_match
+from log_format.records.delta_types import delta_name
 from log_format.records.typed_columns import DATA, KEY_DATA, TypedColumns
-
-_STATISTICS_CHARACTERS: Final = 32
-"""Largest values of texts that are longer are prefixes with one character more."""
 
 _EXPONENT_MAX: Final = CHARACTERS_MAX
 """Largest exponent of a decimal that is given to Arrow, which writes it out: ``1e-999999999`` ends the process."""
@@ -59,16 +58,6 @@ _SIGNS: Final = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-
-
-class Possible(NamedTuple):
-    """Whether a condition may hold, and may fail, for some record of a file."""
-
-    may_hold: bool = True
-    may_fail: bool = True
-
-
-_UNKNOWN: Final = Possible()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +98,7 @@ class Condition:
             stats: the statistics of the file's ``add``, as JSON; None: unknown.
             columns: the table's typed columns.
         """
-        try:
-            decoded = _decode_stats(stats or "{}")
-        except msgspec.DecodeError:
-            return True
-        if not isinstance(decoded, dict):
-            return True
-        types = _types(columns)
-        return _possible(self.root, decoded, types).may_hold
+        return may_match(_skipping(self.root, columns), stats, {})
 
 
 @lru_cache(maxsize=100)
@@ -236,91 +218,35 @@ def _member(records: pa.Table, path: Path) -> pa.ChunkedArray | pa.Array | None:
     return values
 
 
-def _possible(node: Node, stats: dict[str, Any], types: dict[str, pa.DataType]) -> Possible:
+@lru_cache(maxsize=100)
+def _skipping(root: Node, columns: TypedColumns) -> Predicate:
+    """Return what the statistics of a file of a table with these typed columns tell of a condition."""
+    return _predicate(root, _types(columns))
+
+
+def _predicate(node: Node, types: dict[str, pa.DataType]) -> Predicate:
     match node:
         case Not(part):
-            found = _possible(part, stats, types)
-            return Possible(found.may_fail, found.may_hold)
+            return data_skipping.Not(_predicate(part, types))
         case Every(parts):
-            each = [_possible(part, stats, types) for part in parts]
-            return Possible(all(one.may_hold for one in each), any(one.may_fail for one in each))
+            return data_skipping.All([_predicate(part, types) for part in parts])
         case Some(parts):
-            each = [_possible(part, stats, types) for part in parts]
-            return Possible(any(one.may_hold for one in each), all(one.may_fail for one in each))
+            return data_skipping.AnyOf([_predicate(part, types) for part in parts])
         case IsNull(path):
-            nulls, records = _at(stats.get("nullCount"), path), stats.get("numRecords")
-            if not isinstance(nulls, int) or not isinstance(records, int):
-                return _UNKNOWN
-            return Possible(nulls > 0, nulls < records)
+            return data_skipping.IsNull(Column(path, "", is_partition=False))
         case Compare(path, sign, literals):
-            return _compared(path, sign, literals, stats, types)
+            return _comparison(path, sign, literals, types)
 
 
-def _compared(
-    path: Path, sign: str, literals: tuple[Token, ...], stats: dict[str, Any], types: dict[str, pa.DataType]
-) -> Possible:
-    nulls, records = _at(stats.get("nullCount"), path), stats.get("numRecords")
-    if isinstance(nulls, int) and nulls == records:
-        return Possible(False, False)
+def _comparison(path: Path, sign: str, literals: tuple[Token, ...], types: dict[str, pa.DataType]) -> Predicate:
     try:
         kind = _type_at(types, path)
-        low, high = (_bound(_at(stats.get(name), path), kind) for name in ("minValues", "maxValues"))
-        values = [_scalar(one, kind, Compare(path, sign, literals)).as_py() for one in literals]
-        if low is None or high is None:
-            return _UNKNOWN
-        is_cut = isinstance(high, str) and len(high) > _STATISTICS_CHARACTERS
-        if isinstance(high, datetime):
-            high += timedelta(milliseconds=1)
-        each = [_beside(value, "=" if sign == "in" else sign, low, high, is_cut=is_cut) for value in values]
-    except (ConditionError, ValueError, InvalidOperation, OverflowError, TypeError):
-        return _UNKNOWN
-    return Possible(any(one.may_hold for one in each), all(one.may_fail for one in each))
-
-
-def _beside(value: Any, sign: str, low: Any, high: Any, *, is_cut: bool) -> Possible:
-    """Return whether members in ``[low, high]`` may stand like this to a value. ``is_cut``: of ``high`` only the first characters
-    are known, so a member may be larger than any text that begins with them."""
-    is_below = value[:_STATISTICS_CHARACTERS] <= high[:_STATISTICS_CHARACTERS] if is_cut else value <= high
-    is_far_below = is_below if is_cut else value < high
-    is_in, is_only = low <= value and is_below, low == value == high
-    match sign:
-        case "=":
-            return Possible(is_in, not is_only)
-        case "<>":
-            return Possible(not is_only, is_in)
-        case "<":
-            return Possible(low < value, is_below)
-        case "<=":
-            return Possible(low <= value, is_far_below)
-        case ">":
-            return Possible(is_far_below, low <= value)
-        case _:
-            return Possible(is_below, low < value)
-
-
-def _at(values: Any, path: Path) -> Any:
-    for name in path:
-        values = values.get(name) if isinstance(values, dict) else None
-    return values
-
-
-def _bound(raw: Any, kind: pa.DataType) -> Any:
-    """Return a least or largest value of statistics as Python has it; None if there is none."""
-    if raw is None or isinstance(raw, bool | dict | list):
-        return None
-    text = str(raw)
-    if pa.types.is_integer(kind):
-        return int(text)
-    if pa.types.is_floating(kind):
-        return float(text)
-    if pa.types.is_decimal(kind):
-        return Decimal(text)
-    if pa.types.is_date(kind):
-        return date.fromisoformat(text)
-    if pa.types.is_timestamp(kind):
-        at = datetime.fromisoformat(text)
-        return at if at.tzinfo is not None else None
-    return text if pa.types.is_string(kind) else None
-
-
-_decode_stats: Final = msgspec.json.Decoder(float_hook=Decimal).decode
+        values = [_scalar(literal, kind, Compare(path, sign, literals)).as_py() for literal in literals]
+    except ConditionError:
+        return data_skipping.know_nothing
+    column = Column(path, delta_name(kind), is_partition=False)
+    if sign == "in":
+        return data_skipping.IsOneOf(column, sorted(values))
+    if sign == "<>":
+        return data_skipping.Not(data_skipping.Compares(column, "=", values[0]))
+    return data_skipping.Compares(column, sign, values[0])

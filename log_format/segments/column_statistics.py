@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from log_format.records.data_skipping import TEXT_CHARACTERS
 from log_format.records.typed_columns import DATA, DATA_ERROR, KEY_DATA, TYPED_NAMES, are_unjudged, typed_columns
 
 LEAVES_MAX: Final = 32
-TEXT_CHARACTERS: Final = 32
 _LARGEST_CHARACTER: Final = "\U0010ffff"
 
 Path = tuple[str, ...]

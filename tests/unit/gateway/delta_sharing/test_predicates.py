@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.delta_sharing.predicates import Columns, columns_of, may_match, predicate_of
+from gateway.delta_sharing.predicates import predicate_of
+from log_format.records.data_skipping import Columns, columns_by_name, may_match
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = json.dumps(
@@ -29,7 +30,7 @@ SCHEMA = json.dumps(
         ]
     }
 )
-COLUMNS: Columns = columns_of(SCHEMA, ["day"])
+COLUMNS: Columns = columns_by_name(SCHEMA, ["day"])
 SIGNS = {"equal": "__eq__", "lessThan": "__lt__", "lessThanOrEqual": "__le__", "greaterThan": "__gt__"}
 SIGNS["greaterThanOrEqual"] = "__ge__"
 Row = dict[str, Any]
@@ -193,7 +194,7 @@ def test_what_is_no_predicate_leaves_all_files_in(hint: str) -> None:
 @pytest.mark.parametrize("op", [*SIGNS])
 def test_values_at_the_ends_of_a_type_are_no_error(kind: str, literal_text: str, low: Any, high: Any, op: str) -> None:
     """Neither of a client's literals nor of what producers sent: such a file is not left out."""
-    columns = columns_of(json.dumps({"fields": [{"name": "c", "type": kind}]}), [])
+    columns = columns_by_name(json.dumps({"fields": [{"name": "c", "type": kind}]}), [])
     stats = {"numRecords": 1, "minValues": {"c": low}, "maxValues": {"c": high}, "nullCount": {"c": 0}}
     tree = {"op": op, "children": [{"op": "column", "name": "c"}, {"op": "literal", "value": literal_text}]}
     predicate = predicate_of(json.dumps(tree), [f"c < '{literal_text}'"], columns)

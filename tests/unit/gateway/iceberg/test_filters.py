@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.delta_sharing.predicates import FileFacts, columns_of
 from gateway.iceberg.filters import DEPTH_MAX, Names, filter_of
 from log_format.errors import RequestRefused
+from log_format.records.data_skipping import FileFacts, columns_by_name
 from tests.support.cpu_time import is_cheap
 
 FIELDS = [{"name": "n", "type": "long"}, {"name": "t", "type": "string"}]
-COLUMNS = columns_of(json.dumps({"fields": FIELDS}), ())
+COLUMNS = columns_by_name(json.dumps({"fields": FIELDS}), ())
 NAMES = Names({1: "n", 2: "t"}, COLUMNS, is_case_sensitive=True)
 Row = dict[str, Any]
 VALUES = {"n": st.integers(-2, 2), "t": st.sampled_from(["", "a", "ab", "b", "\u00e9", "\U0001f600"])}
