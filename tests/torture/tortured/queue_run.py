@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.torture.tortured import clients
 from tests.torture.tortured.history import History
+from tests.torture.tortured.joined import joined
 from tests.torture.tortured.misfortune import Misfortune
 from tests.torture.tortured.queue_clients import (
     DELIVERIES_MAX,
@@ -89,10 +90,7 @@ def torture_queues(plan: Plan, directory: Path, *, progress: Callable[[str], Non
         failures += processes.settled() + renewed.settled()
         failures += _settled(operator)
         working.set()
-        for thread in (*senders, *workers, watching):
-            thread.join(SETTLE_SECONDS_MAX)
-            if thread.is_alive():
-                failures.append(f"{thread.name} hangs")
+        failures += joined((*senders, *workers, watching), SETTLE_SECONDS_MAX)
         reader.read()
         letters = _letters(running)
         handled = processes.judged(len(faults.faults)) + renewed.judged()

@@ -14,6 +14,7 @@ from tests.torture.tortured import clients
 from tests.torture.tortured.checker import summary
 from tests.torture.tortured.final_log import by_http
 from tests.torture.tortured.history import History
+from tests.torture.tortured.joined import joined
 from tests.torture.tortured.kafka_clients import produce_by_kafka, transact_by_kafka
 from tests.torture.tortured.renewed_by_kafka import consume_by_librdkafka, work_by_id
 from tests.torture.tortured.renewed_history import RenewedHistory
@@ -106,7 +107,7 @@ class RenewedTopic:
         """Stop deletions and writes, let everyone read to the end, for so long at most, and judge. Nothing is done to gateways
         any more."""
         self._stopping.set()
-        found = list(self._joined(self._writing))
+        found = joined(self._writing, REST_SECONDS_MAX)
         log = {partition: values for (_, partition), values in by_http(self._urls[0], _TOPIC).items()}
         readers = [*GROUPS, STREAMS, "reader-by-id-0", "reader-by-id-1", "sdk-earliest", "sdk-latest"]
         deadline = time.monotonic() + end_seconds
@@ -115,7 +116,7 @@ class RenewedTopic:
                 break
             time.sleep(0.3)
         self._ended.set()
-        found += self._joined(self._reading)
+        found += joined(self._reading, REST_SECONDS_MAX)
         return found + self._maker.failures + behind + Judge(self._seen, self._writes.writes, log).contradictions()
 
     def counts(self) -> dict[str, int]:
@@ -142,8 +143,3 @@ class RenewedTopic:
 
     def _read(self, body: Callable[..., None], name: str, *arguments: object) -> None:
         self._reading.append(self._start(body, name, self._ended, *arguments))
-
-    def _joined(self, threads: list[threading.Thread]) -> list[str]:
-        for thread in threads:
-            thread.join(REST_SECONDS_MAX)
-        return [f"{thread.name} hangs" for thread in threads if thread.is_alive()]

@@ -20,6 +20,7 @@ from tests.torture.tortured import clients
 from tests.torture.tortured.final_log import by_http
 from tests.torture.tortured.group_offsets import ever_committed
 from tests.torture.tortured.history import History
+from tests.torture.tortured.joined import joined
 from tests.torture.tortured.renewed_history import RenewedHistory
 from tests.torture.tortured.rights_asker import Asker
 from tests.torture.tortured.rights_history import Lateness, RightsHistory, Timeline, contradictions
@@ -107,10 +108,7 @@ def torture_rights(plan: Plan, directory: Path, *, progress: Callable[[str], Non
         stopping.set()
         for one in following:
             one.stop()
-        for thread in threads:
-            thread.join(JOIN_SECONDS_MAX)
-            if thread.is_alive():
-                failures.append(f"{thread.name} hangs")
+        failures += joined(threads, JOIN_SECONDS_MAX)
         failures += maker.failures
         log = by_http(running.urls[0], {**TOPICS, RENEWED: 1}, by(token))
         committed = _committed(running, users)

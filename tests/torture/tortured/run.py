@@ -22,6 +22,7 @@ from tests.torture.tortured.group_history import unlike_the_table
 from tests.torture.tortured.group_members import GroupMember
 from tests.torture.tortured.group_offsets import OffsetsClient, committed_offsets, ever_committed
 from tests.torture.tortured.history import History
+from tests.torture.tortured.joined import joined
 from tests.torture.tortured.kafka_bytes import read_by_bytes
 from tests.torture.tortured.kafka_clients import by_kafka, produce_by_kafka, read_by_kafka, transact_by_kafka
 from tests.torture.tortured.kafka_members import PROTOCOLS, KafkaMember
@@ -110,10 +111,7 @@ def torture(
         tables = _start_tables(plan, running, make("tables", ended), failures)
         _misfortune(plan, running, history, failures, progress)
         stopping.set()
-        for thread in writing:
-            thread.join(REST_SECONDS_MAX)
-            if thread.is_alive():
-                failures.append(f"{thread.name} hangs")
+        failures += joined(writing, REST_SECONDS_MAX)
         failures += groups.judged()
         failures += renewed.judged()
         log = by_http(running.urls[0], TOPICS)
@@ -257,14 +255,12 @@ class _Groups:
     def judged(self) -> list[str]:
         """Wait for the last answers; what the histories say against each other and against the table."""
         everybody = (*self._members, *self._committers, *self._by_kafka)
-        for thread in everybody:
-            thread.join(REST_SECONDS_MAX)
+        found = joined(everybody, REST_SECONDS_MAX)
         with mock.patch.dict(os.environ, self._running.environment):
             store = open_store(STORE)
         groups = {"consumers": [history for member in self._members for history in member.histories]}
         for member in self._by_kafka:
             groups.setdefault(member.group, []).extend(member.histories)
-        found = [f"{thread.name} hangs" for thread in everybody if thread.is_alive()]
         for group, histories in groups.items():
             has_any = any(commit.ended is not None for history in histories for commit in history.commits)
             offsets = committed_offsets(self._running.urls[0], group) if has_any else {}

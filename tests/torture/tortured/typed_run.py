@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tests.support.server_process import free_port
 from tests.torture.tortured.history import History
+from tests.torture.tortured.joined import joined
 from tests.torture.tortured.maintainer import Maintainer
 from tests.torture.tortured.misfortune import Misfortune
 from tests.torture.tortured.run import Outcome
@@ -81,10 +82,7 @@ def torture_typed(plan: Plan, directory: Path, *, progress: Callable[[str], None
         faults.join(60)
         time.sleep(3)
         stopping.set()
-        for thread in threads:
-            thread.join(120)
-            if thread.is_alive():
-                failures.append(f"{thread.name} hangs")
+        failures += joined(threads, 120)
         if plan.maintenance:
             maintainer.stop()
         tables = _settled(running, history)

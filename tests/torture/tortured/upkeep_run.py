@@ -22,6 +22,7 @@ from tests.torture.tortured.final_log import by_deltalake, by_http
 from tests.torture.tortured.group_history import contradictions as group_contradictions
 from tests.torture.tortured.group_members import GroupMember
 from tests.torture.tortured.history import History
+from tests.torture.tortured.joined import joined
 from tests.torture.tortured.maintainer import Maintainer
 from tests.torture.tortured.run import REST_SECONDS_MAX, Outcome
 from tests.torture.tortured.service import Service, service
@@ -180,7 +181,7 @@ def torture_upkeep(plan: Plan, directory: Path, *, progress: Callable[[str], Non
                 lambda: run.maintainer.has_worked(plan.kills_min), READY_SECONDS_MAX, "maintenance does too little"
             )
             run.quiet.set()
-            _join(writing, run.failures)
+            run.failures += joined(writing, REST_SECONDS_MAX)
             ends = _ends(running)
             run.until(lambda: _have_seen(run, member, ends), READY_SECONDS_MAX, "readers do not reach the end")
             run.maintainer.stop()
@@ -203,7 +204,7 @@ def _create_topics(plan: Plan, running: Service) -> None:
 
 def _judged(run: _Run, member: GroupMember, reading: list[threading.Thread], ends: Ends, began: float) -> Outcome:
     run.ended.set()
-    _join(reading, run.failures)
+    run.failures += joined(reading, REST_SECONDS_MAX)
     run.streams.stop()
     orders, maintainer, url = run.histories["orders"], run.maintainer, run.running.urls[0]
     log = _whole(lambda: by_http(url, ORDERS), run.failures)
@@ -266,13 +267,6 @@ def _have_seen(run: _Run, member: GroupMember, ends: Ends) -> bool:
         if any(reached.get(line, 0) < end for line, end in ends.items() if line[0] in _topics_of(name)):
             return False
     return True
-
-
-def _join(threads: list[threading.Thread], failures: list[str]) -> None:
-    for thread in threads:
-        thread.join(REST_SECONDS_MAX)
-        if thread.is_alive():
-            failures.append(f"{thread.name} hangs")
 
 
 def _get(url: str) -> Any:
