@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from tests.support.certificate_authority import Authority
+from tests.support.command_runs import runner
 from tests.support.gateway_process import GatewayProcess, StartGateway
 from tests.support.history_readers import COUNT, NO_TAIL, TYPES, answered, fetched, fill, wait_for_readers
 from tests.support.waiting import eventually
@@ -116,6 +117,26 @@ def test_the_sdk_trusts_whom_it_is_told_to(
         producer.send("log", "a").result()
     with Consumer("log", bootstrap_servers=gateway.url, consumer_timeout_ms=5_000) as consumer:
         assert next(iter(consumer)).value == b"a"
+
+
+def test_the_command_line_trusts_whom_it_is_told_to(start_secure: StartGateway, authority: Authority) -> None:
+    """``--ca-file`` is for that command only; without it the error comes at once, and says what to type."""
+    gateway = start_secure("memory://tls")
+    run = runner(gateway.url)
+    assert run("topic", "create", "log", "--ca-file", authority.ca_file).exit_code == 0
+    begun = time.monotonic()
+    refused = run("topic", "list")
+    assert time.monotonic() - begun < 5
+    assert refused.exit_code == 3
+    assert "certificate is not trusted" in refused.stderr
+    assert "--ca-file" in refused.stderr
+    assert "Is a gateway running" not in refused.stderr
+    plain = run("topic", "list", "--url", gateway.url.replace("https://", "http://"))
+    assert "TLS" in plain.stderr
+    assert "https://" in plain.stderr
+    absent = run("topic", "list", "--ca-file", "absent.pem")
+    assert absent.exit_code == 2
+    assert "absent.pem" in absent.stderr
 
 
 def test_gateways_pass_requests_on_over_tls(start_secure: StartGateway, authority: Authority, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from log_format.topic.config import SETTINGS
 from tidelog.admin import Admin
 from tidelog.bodies.encode import Compression
 from tidelog.cli.sources.csv import read_csv
-from tidelog.cli.sources.json_objects import read_objects
+from tidelog.cli.sources.json_objects import has_plain_objects, read_objects
 from tidelog.cli.sources.lines import STANDARD_STREAM, read_lines, sources
 from tidelog.cli.sources.ndjson import send_ndjson
 from tidelog.cli.sources.parquet import read_parquet
@@ -57,7 +57,12 @@ class InputFormat(StrEnum):
 
 
 _ROWS = frozenset({InputFormat.OBJECTS, InputFormat.CSV, InputFormat.PARQUET})
-_SUFFIXES = {".ndjson": InputFormat.NDJSON, ".csv": InputFormat.CSV, ".parquet": InputFormat.PARQUET}
+_SUFFIXES = {
+    ".ndjson": InputFormat.NDJSON,
+    ".jsonl": InputFormat.NDJSON,
+    ".csv": InputFormat.CSV,
+    ".parquet": InputFormat.PARQUET,
+}
 
 FilesArgument = Annotated[
     list[Path] | None, typer.Argument(help="Files to read. Without files, and for '-': standard input.")
@@ -69,7 +74,8 @@ FormatOption = Annotated[
         "-f",
         help="lines: each line is a value. ndjson: each line is a record as in the HTTP API. "
         "objects: each line is a JSON object, and a value. "
-        "csv, parquet: each row is a value, as a JSON object. Default: by the files' suffixes, else lines.",
+        "csv, parquet: each row is a value, as a JSON object. Default: by the files' suffixes, else lines; .ndjson and .jsonl "
+        "are objects where the first has neither value nor value_base64.",
     ),
 ]
 KeySeparatorOption = Annotated[
@@ -166,6 +172,10 @@ def produce(
     with reporting(as_json=as_json):
         paths = sources(files)
         chosen = format_ or _by_name(paths)
+        if format_ is None and chosen is InputFormat.NDJSON and has_plain_objects(paths):
+            chosen = InputFormat.OBJECTS
+            if not as_json:
+                note("Each line is a plain object, so it becomes a value as it is (--format objects).")
         fields = Fields(key=key_field, timestamp=timestamp_field, value=value_field)
         delimiter = "\t" if csv_delimiter == "tab" else csv_delimiter
         _check(chosen, key_separator, fields, header, delimiter)

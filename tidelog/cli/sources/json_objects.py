@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tidelog.cli.sources.lines import Lines
+from tidelog.cli.sources.lines import Lines, read_lines
 from tidelog.cli.sources.rows import Fields, Row, Rows, require_arrow, rows_of
 
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def has_plain_objects(paths: Iterable[Path]) -> bool:
+    """Return whether each file begins with an object that can't be a record as in the HTTP API, since it has no value.
+
+    Only regular files are looked at. Raises ``CommandFailed`` as ``read_lines``, and ``ValueError`` if only some do.
+    """
+    firsts = {path: _first_line(path) for path in paths if path.is_file()}
+    plain = [path for path, line in firsts.items() if _is_plain(line)]
+    if plain and len(plain) < len(firsts):
+        other = next(path for path in firsts if path not in plain)
+        raise ValueError(
+            f"{plain[0]} has plain objects, {other} has records: send them separately, or choose a --format"
+        )
+    return bool(plain)
+
+
+def _first_line(path: Path) -> bytes:
+    return next((line for lines in read_lines([path]) for line in lines.lines if line.strip()), b"")
+
+
+def _is_plain(line: bytes) -> bool:
+    try:
+        return {"value", "value_base64"}.isdisjoint(_decoder.decode(line))
+    except msgspec.DecodeError:
+        return False
 
 
 def read_objects(groups: Iterable[Lines], fields: Fields) -> Iterator[Rows]:

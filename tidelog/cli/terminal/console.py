@@ -21,7 +21,7 @@ from rich.text import Text
 
 from log_format.errors import TidelogError
 from tidelog.cli.terminal.durations import in_seconds
-from tidelog.cli.terminal.error_words import places, sentence
+from tidelog.cli.terminal.error_words import about_tls, places, sentence
 from tidelog.cli.terminal.exit_code import ExitCode, exit_code_for
 from tidelog.cli.terminal.names import similar_name
 from tidelog.cli.terminal.table_format import TableFormat, chosen_format
@@ -202,7 +202,7 @@ def _report_error(error: TidelogError, as_json: bool) -> None:
         lines.append(f"  request id: {error.request_id}")
     if error.may_have_happened:
         lines.append("  The change may have been made nevertheless: check before you repeat the command.")
-    if exit_code_for(error) is ExitCode.UNREACHABLE:
+    if exit_code_for(error) is ExitCode.UNREACHABLE and not about_tls(error):
         lines.append("  Is a gateway running there? 'tidelog serve --store DIRECTORY' starts one; --url names another.")
     _report("\n".join(lines), as_json, {"error": problem})
 

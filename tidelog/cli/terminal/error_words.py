@@ -17,6 +17,10 @@ _OF_A_RECORD: Final = re.compile(r"/records/[0-9]+/(\w+): ")
 _TOKEN = "Name the file with your token by --token-file or TIDELOG_TOKEN_FILE."  # noqa: S105 - a hint
 
 
+_CA_FILE: Final = "ca_file or TIDELOG_CA_FILE"
+"""Settings that the SDK's message names for an authority's file."""
+
+
 def sentence(error: TidelogError) -> str:
     """Return what is wrong, and what to type about it."""
     topic = error.fields.get("topic")
@@ -35,7 +39,14 @@ def sentence(error: TidelogError) -> str:
     if isinstance(error, Unauthorized) and error.resource is not None:
         kind = "" if error.resource_type == "cluster" else f"{error.resource_type} "
         return f"You may not {error.operation} {kind}{error.resource!r}. 'tidelog whoami' shows who you are."
-    return _in_options(error)
+    if error.code is ErrorCode.INVALID_RECORD and _option("/format") and "is not a member of a record" in error.detail:
+        return f"{_in_options(error)} Plain objects, of which each is a value, are sent by --format objects."
+    return _in_options(error).replace(_CA_FILE, "--ca-file or TIDELOG_CA_FILE")
+
+
+def about_tls(error: TidelogError) -> bool:
+    """Return whether something runs at the address, and what is wrong is its certificate, or http for https."""
+    return "certificate" in error.detail or "TLS" in error.detail
 
 
 def repair_of(topic: str) -> str:

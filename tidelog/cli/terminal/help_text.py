@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tidelog.cli.terminal.admin_call import with_options
+from tidelog.cli.terminal.ca_file import with_ca_file
 from tidelog.cli.terminal.exit_code import EPILOG
 from tidelog.cli.terminal.names import RUNNING
 
@@ -89,11 +90,12 @@ class Commands(typer.Typer):
         super().__init__(cls=Group, no_args_is_help=True, epilog=EPILOG, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[_Function], _Function]:
-        """Register a command, as ``typer.Typer.command``; the function may take an ``AdminCall``."""
+        """Register a command, as ``typer.Typer.command``; the function may take an ``AdminCall``, and
+        gets ``--ca-file`` if it has ``--url``."""
         register = super().command(name, cls=Command, **{"epilog": EPILOG, **settings})
 
         def command(function: _Function) -> _Function:
-            register(with_options(function))
+            register(with_ca_file(with_options(function)))
             return function
 
         return command

@@ -2,7 +2,7 @@
 
 Typed options take precedence, then ``TIDELOG_…``, then the file. The file uses the options' names::
 
-    url = "http://a:8080,http://b:8080"     # for every command that has the option: url, token-file, timeout, store
+    url = "http://a:8080,http://b:8080"     # for every command that has the option: see SHARED
 
     [consume]                               # for one command
     format = "json"
@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import typer
 
-SHARED: Final = ("url", "token-file", "timeout", "store")
+SHARED: Final = ("url", "token-file", "ca-file", "timeout", "store")
 """Names allowed before the first table, where they apply to all commands."""
 
 

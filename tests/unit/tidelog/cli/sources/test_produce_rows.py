@@ -155,3 +155,23 @@ def test_many_rows_are_many_requests(gateway: FakeGateway, run: Run) -> None:
     assert gateway.values("t") == [[b"%d" % number for number in range(count)]]
     # Three pieces; where the machine stands still for a moment one may go in two, or again.
     assert 3 <= gateway.count("POST .*/records") < 8
+
+
+def test_files_of_plain_objects_need_no_format(run: Run, gateway: FakeGateway, tmp_path: Path) -> None:
+    """What has no value can't be a record, so the line is the value, and one line says so; records stay records."""
+    gateway.create("t")
+    plain, records = tmp_path / "events.ndjson", tmp_path / "records.jsonl"
+    plain.write_text('\n{"user":"a","amount":3}\n{"user":"b"}\n')
+    records.write_text('{"key":"a","value":"v"}\n')
+    taken = run("produce", "t", str(plain), "--key-field", "user")
+    assert taken.exit_code == 0, taken.output
+    assert "--format objects" in taken.stderr
+    sent = run("produce", "t", str(records))
+    assert sent.exit_code == 0, sent.output
+    assert "objects" not in sent.stderr
+    found = [(record.key, record.value) for record in gateway.topics["t"].records[0]]
+    assert found == [(b"a", b'{"user":"a","amount":3}'), (b"b", b'{"user":"b"}'), (b"a", b"v")]
+    both = run("produce", "t", str(plain), str(records))
+    assert both.exit_code == ExitCode.USAGE
+    assert "send them separately" in both.stderr
+    assert len(gateway.topics["t"].records[0]) == 3
