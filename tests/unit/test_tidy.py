@@ -38,6 +38,8 @@ PATCHED = {
 """By test: the constants that it patches all the same."""
 CLASS = re.compile(r"(?<![\w.])_?[A-Z]\w*[a-z]\w*(?<!\bAny)\b")
 """A class's name, alone or within a type."""
+DECODES = re.compile(r"msgspec\.(convert|json\.decode|msgpack\.decode|json\.Decoder|msgpack\.Decoder)")
+KINDS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Call)
 EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]")
 
 
@@ -71,12 +73,36 @@ def _modules() -> tuple[tuple[Path, ast.Module], ...]:
 def _forgotten_in_the_end() -> Iterator[None]:
     """A later test of this worker that collects garbage has nothing to do with them."""
     yield
-    for each in (_files, _text, _modules):
+    for each in (_files, _text, _modules, _nodes):
         each.cache_clear()
 
 
+@cache
+def _nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Those of the kinds that the rules are about."""
+    return tuple(node for node in ast.walk(tree) if isinstance(node, KINDS))
+
+
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return (node for node in _nodes(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def _calls(
+    tree: ast.Module, called: re.Pattern[str]
+) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.Call]]:
+    """The calls in functions of what has such a name, each with every function around it."""
+    if any(isinstance(node, ast.Call) and called.fullmatch(_dotted(node.func)) for node in _nodes(tree)):
+        for function in _functions(tree):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Call) and called.fullmatch(_dotted(node.func)):
+                    yield function, node
+
+
+def _dotted(node: ast.expr) -> str:
+    """``a.b.c``, as it is written; of what is put together, only what follows: ``.c``."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _named(paths: Iterator[Path]) -> list[str]:
@@ -92,7 +118,7 @@ def _lines_with(found: Callable[[str], object]) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
         for path in _files()
-        if (text := _text(path)) is not None
+        if (text := _text(path)) is not None and found(text)
         for number, line in enumerate(text.splitlines(), 1)
         if found(line)
     ]
@@ -155,7 +181,7 @@ def test_tests_import_no_tests() -> None:
     imports = [
         (path, name)
         for path, tree in _modules()
-        for node in ast.walk(tree)
+        for node in _nodes(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in _imported(node)
     ]
@@ -190,7 +216,7 @@ def test_tests_share_their_doubles() -> None:
         (path, node, {part.name for part in node.body if isinstance(part, ast.FunctionDef)})
         for path, tree in _modules()
         if path.is_relative_to(ROOT / "tests") and path.parent not in shared
-        for node in ast.walk(tree)
+        for node in _nodes(tree)
         if isinstance(node, ast.ClassDef)
     )
     doubles = ({"now_ms", "sleep_ms"}, {"get", "put", "put_if_absent", "list"})
@@ -228,11 +254,9 @@ def test_a_patched_constant_is_found() -> None:
 def _patched(tree: ast.Module) -> set[str]:
     """The constants that a module patches. Where a call's name is put together, all that the function's text has are taken."""
     found: set[str] = set()
-    for function in _functions(tree):
-        for call in ast.walk(function):
-            if isinstance(call, ast.Call) and PATCHES.fullmatch(ast.unparse(call.func)):
-                texts = _texts(call.args[:2]) or _texts(ast.walk(function))
-                found |= {name for text in texts if HANDED_IN.fullmatch(name := text.rpartition(".")[2])}
+    for function, call in _calls(tree, PATCHES):
+        texts = _texts(call.args[:2]) or _texts(ast.walk(function))
+        found |= {name for text in texts if HANDED_IN.fullmatch(name := text.rpartition(".")[2])}
     return found
 
 
@@ -265,13 +289,10 @@ def test_a_first_decode_is_found() -> None:
 
 def _decodes_first(tree: ast.Module) -> bool:
     """Whether a function names a class to msgspec."""
-    calls = (node for function in _functions(tree) for node in ast.walk(function) if isinstance(node, ast.Call))
     return any(
-        re.fullmatch(
-            r"msgspec\.(convert|json\.decode|msgpack\.decode|json\.Decoder|msgpack\.Decoder)", ast.unparse(call.func)
-        )
-        and any(CLASS.search(ast.unparse(kind)) for kind in [*call.args[:2], *(key.value for key in call.keywords)])
-        for call in calls
+        CLASS.search(ast.unparse(kind))
+        for _, call in _calls(tree, DECODES)
+        for kind in [*call.args[:2], *(key.value for key in call.keywords)]
     )
 
 
