@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -38,6 +38,10 @@ class NotedStore(MemoryStore):
         assert version is None or version < cleaned_below(self, root), f"{key} is deleted, and nothing says so"
         super().delete(key)
 
+    def take_over(self, other: NotedStore) -> None:
+        """Have the objects that the other one has."""
+        self._objects, self._keys = other._objects.copy(), other._keys.copy()
+
 
 @dataclass
 class MaintenanceBench:
@@ -53,6 +57,16 @@ class MaintenanceBench:
         self.store = self.make_store(clock=self.clock, lists_from_key=self.lists_from_key)
         self.log = TopicLog(self.store, "t", self.clock)
         self.committer = Committer(self.log, new_id=self.new_id, jitter=lambda: 1.0)
+
+    def copied(self) -> MaintenanceBench:
+        """One of which all is as it is here now: what happens to either is nothing to the other."""
+        number, clock = next(self.numbers), ManualClock()
+        self.numbers = count(number)
+        clock.pass_ms(self.clock.elapsed_ms)
+        other = replace(self, clock=clock, numbers=count(number), report=CollectedEvents())
+        other.store.take_over(self.store)
+        other.log.refresh()
+        return other
 
     def new_id(self) -> str:
         return f"id-{next(self.numbers)}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from compaction.job import Job
@@ -24,10 +22,19 @@ LATER = 210
 """More than two checkpoints of a topic, which come every 100 commits."""
 
 
-@pytest.fixture(params=[True, False], ids=["bucket", "directory"])
-def bench(request: pytest.FixtureRequest) -> MaintenanceBench:
-    """A topic that does not exist yet, in a store of either kind."""
-    return MaintenanceBench(lists_from_key=request.param)
+@pytest.fixture(scope="module", params=[True, False], ids=["bucket", "directory"])
+def aged(request: pytest.FixtureRequest) -> MaintenanceBench:
+    """A topic that has aged, in a store of either kind. Files are kept for a day."""
+    bench = MaintenanceBench(lists_from_key=request.param)
+    bench.create(1, commit_retention_count=KEPT)
+    age(bench)
+    return bench
+
+
+@pytest.fixture
+def bench(aged: MaintenanceBench) -> MaintenanceBench:
+    """The same, for one test."""
+    return aged.copied()
 
 
 def grow(bench: MaintenanceBench, count: int) -> None:
@@ -50,10 +57,8 @@ def age(bench: MaintenanceBench) -> Job:
     return job
 
 
-def old_log(bench: MaintenanceBench, **config: Any) -> None:
-    """A topic that has aged. Files are kept for a day."""
-    bench.create(1, **config)
-    age(bench)
+def keep(bench: MaintenanceBench, commits: int) -> None:
+    bench.commit(AlterTopic(partition_count=None, config={"commit.retention.count": commits}))
 
 
 def commits(bench: MaintenanceBench) -> list[int]:
@@ -62,7 +67,6 @@ def commits(bench: MaintenanceBench) -> list[int]:
 
 def test_commits_go_and_removed_files_stay(bench: MaintenanceBench) -> None:
     """The commits beyond the count go with the first collection; files that left the table, and their tombstones, do not."""
-    old_log(bench, commit_retention_count=KEPT)
     before, files = bench.read(), set(bench.stored("segments/"))
     merged = files - {f"topics/t/{segment.path}" for segment in bench.log.refresh().manifest.segments()}
     bench.job(Policy(flushed_min=1_000)).run_round(collect=True)
@@ -82,17 +86,18 @@ def test_commits_go_and_removed_files_stay(bench: MaintenanceBench) -> None:
 
 def test_every_commit_stays_on_demand(bench: MaintenanceBench) -> None:
     """-1 keeps the commits as long as the files, as it was before there was a count."""
-    old_log(bench, commit_retention_count=-1)
+    keep(bench, -1)
     count = len(commits(bench))
     bench.job(Policy(flushed_min=1_000)).run_round(collect=True)
     assert len(commits(bench)) == count
-    bench.commit(AlterTopic(partition_count=None, config={"commit.retention.count": KEPT}))
+    keep(bench, KEPT)
     bench.job(Policy(flushed_min=1_000)).run_round(collect=True)
     assert len(commits(bench)) < count
 
 
-def test_a_gateway_that_lags_behind_clean_up(bench: MaintenanceBench) -> None:
+def test_a_gateway_that_lags_behind_clean_up(aged: MaintenanceBench) -> None:
     """One that slept since before the deleted commits finds the head, not the hole's edge, and appends behind it."""
+    bench = MaintenanceBench(lists_from_key=aged.lists_from_key)
     bench.create(1, commit_retention_count=KEPT)
     grow(bench, 2)
     sleeper = TopicLog(bench.store, "t", bench.clock)
@@ -113,7 +118,6 @@ def test_a_gateway_that_lags_behind_clean_up(bench: MaintenanceBench) -> None:
 @pytest.mark.parametrize("survived", [0, 1, 17])
 def test_clean_up_that_dies_in_between(bench: MaintenanceBench, survived: int) -> None:
     """After any number of deletions every reader finds the head, and the next round deletes the rest."""
-    old_log(bench, commit_retention_count=KEPT)
     before = bench.read()
     real, left = bench.store.delete, [survived]
 
