@@ -9,6 +9,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, product
 from typing import Any
 
 from log_format.errors import CorruptData
@@ -57,15 +58,20 @@ def shows(simulate: Callable[..., object], first_seed: int, seeds_max: int, **ho
 
 
 def unseen(
-    names: Iterable[str], simulate: Callable[..., History], profiles: Iterable[Profile], seeds: Iterable[int]
+    names: Iterable[str],
+    simulate: Callable[..., History],
+    profiles: Iterable[Profile],
+    seeds: Iterable[int],
+    *,
+    first: Iterable[tuple[int, Profile]] = (),
 ) -> set[str]:
-    """What does not happen in histories of each profile. They end as soon as all of it did."""
-    missing, kinds = set(names), list(profiles)
-    for seed in seeds:
-        for profile in kinds:
-            missing -= simulate(seed, profile=profile).seen.keys()
-            if not missing:
-                return missing
+    """What does not happen in histories of each profile. They end as soon as all of it did: ``first`` are those in which most
+    of it happens."""
+    missing = set(names)
+    for seed, profile in chain(first, product(seeds, profiles)):
+        missing -= simulate(seed, profile=profile).seen.keys()
+        if not missing:
+            break
     return missing
 
 
