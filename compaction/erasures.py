@@ -40,7 +40,7 @@ from log_format.ids import NewId
 from log_format.inspection.erased import erased_in
 from log_format.scheduled.calendar import Calendar
 from log_format.scheduled.erasing import erase_delayed
-from log_format.schemas.columns.subject_readers import judge_by
+from log_format.schemas.columns.subject_readers import judge_for
 from log_format.store import ObjectInfo, ObjectStore
 from log_format.topic.archiving import RewriteArchived
 from log_format.topic.erasure_changes import EraseSegments, FinishErasures, ForgetErasures
@@ -174,7 +174,8 @@ class ErasureUpkeep:
     def _erase_delayed(self, state: TopicState, wanted: Sequence[Erasure]) -> bool:
         """Cancel and empty delayed records; return whether some may still be in objects."""
         calendar = Calendar(self._store, self._topic, state.existing_id, self._clock, self._new_id)
-        erased = erase_delayed(calendar, wanted, load_cluster(self._store, self._new_id).producer_key)
+        judge = judge_for(wanted, self._store, state.config.subjects)
+        erased = erase_delayed(calendar, wanted, load_cluster(self._store, self._new_id).producer_key, judge)
         if erased.record_count:
             self._report.event("erase delayed", topic=self._topic, records=erased.record_count)
         return erased.is_left
@@ -336,7 +337,7 @@ class ErasureUpkeep:
         new = [one for one in erasures if (path, one.erasure_id) not in self._looked_through]
         if new:
             secret = load_cluster(self._store, self._new_id).producer_key
-            judge = judge_by(self._store, state.config.subjects)
+            judge = judge_for(new, self._store, state.config.subjects)
             found = erased_in(self._store, f"{layout.topic_root(self._topic)}{path}", new, secret, judge)
             self._looked_through |= {(path, one.erasure_id): one.erasure_id in found for one in new}
         return any(self._looked_through[path, one.erasure_id] for one in erasures)

@@ -25,12 +25,12 @@ from log_format.ids import NewId, random_id
 from log_format.layout import compacted_path, topic_root
 from log_format.records.left_out import are_tombstones
 from log_format.records.typed_columns import DATA, KEY_DATA, NO_TYPED_COLUMNS, TypedColumns
-from log_format.schemas.columns.subject_readers import judge_by
+from log_format.schemas.columns.subject_readers import judge_for
 from log_format.segments.laid_out import LaidOutWriter
 from log_format.segments.writer import SegmentWriter
 from log_format.store import ObjectStore
 from log_format.topic.config import UNTYPED, Subjects
-from log_format.topic.erasures import Erasure, Judge, erase_records
+from log_format.topic.erasures import Erasure, erase_records
 from log_format.topic.live_segments import LiveSegment
 from log_format.topic.rewrite import NewSegment
 from log_format.topic.segment_tags import Rewritten
@@ -118,7 +118,7 @@ def rewrite(
     tombstones: dict[int, int] = {}
     kept_count = 0
     erased: Counter[str] = Counter()
-    judge = _judge(store, task)
+    judge = judge_for(task.erasures, store, task.judged_by)
     for source, tombstones_go in zip(task.sources, task.tombstones_go or [False] * len(task.sources), strict=True):
         for table in _scan(store, task, source):
             records = table if newest is None else _drop_older_records(table, newest, tombstones_go=tombstones_go)
@@ -145,16 +145,12 @@ def rewrite(
 
 def _has_any(store: ObjectStore, task: RewriteTask) -> bool:
     """Return whether the sources have anything of what is to be erased, also in records below a log start."""
-    judge = _judge(store, task)
+    judge = judge_for(task.erasures, store, task.judged_by)
     return any(
         erase_records(table, task.erasures, task.secret, judge).counts
         for source in task.sources
         for table in scan_file(store, task.topic, source, row_groups=task.row_groups)
     )
-
-
-def _judge(store: ObjectStore, task: RewriteTask) -> Judge | None:
-    return judge_by(store, task.judged_by) if any(one.where is not None for one in task.erasures) else None
 
 
 def read_keys(store: ObjectStore, task: RewriteTask) -> Iterator[pa.Table]:

@@ -33,9 +33,7 @@ _NOT_REACHED: Final = (
     "copies outside this store: backups, mirrors, what readers have kept",
 )
 
-_NOT_REACHED_BY_COLUMNS: Final = (
-    "by the condition: delayed records that wait, and dead letters; they have no columns, so name them by key or header"
-)
+_NOT_REACHED_BY_COLUMNS: Final = "by the condition: dead letters; they have no columns, so name them by key or header"
 
 ErasurePath = Annotated[str, Path(description="The request's id", examples=["e019aa7d9b400-0f1d2c3b"])]
 _Texts = Annotated[list[str], Field(max_length=ERASURE_KEYS_MAX)]

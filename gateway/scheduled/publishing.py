@@ -43,6 +43,7 @@ from log_format.scheduled.publication import (
     publication_epoch,
 )
 from log_format.scheduled.scheduled_object import ScheduledObject, next_due
+from log_format.schemas.columns.subject_readers import judge_for
 from log_format.store import ObjectStore
 from log_format.topic.producer_id import PUBLISHER
 
@@ -250,7 +251,8 @@ class DelayedPublisher:
             loaded = list(zip(parts, await self._run_blocking(reads), strict=True))
             erasures = topic.state.erasures
             secret = await self._cluster_key() if erasures else b""
-            make = partial(publication_batch, erasures=erasures, secret=secret)
+            judge = judge_for(erasures, self._access.store, topic.state.config.subjects)
+            make = partial(publication_batch, erasures=erasures, secret=secret, judge=judge)
             made = await self._pool.run(make, topic_id, window, loaded, epoch, clock.now_ms())
             if made is None:
                 reservation.release()

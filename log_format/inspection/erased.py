@@ -24,7 +24,7 @@ from log_format.records.erasing import Matcher, digest_of, hide_condition
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.typed_columns import TYPED_NAMES
 from log_format.scheduled.erasing import count_meant
-from log_format.schemas.columns.subject_readers import judge_by
+from log_format.schemas.columns.subject_readers import judge_for
 from log_format.segments.footer import PARQUET_ERRORS
 from log_format.store import ObjectStore
 from log_format.topic.erasures import Erasure, Judge, erase_records, find_named
@@ -110,12 +110,10 @@ def verify_erased(store: ObjectStore, topic: str, named: bytes | Condition, cloc
     state = TopicLog(store, topic, clock).refresh()
     secret = load_cluster(store, random_id).producer_key
     ever = Erasure(erasure_id="", requested_ms=0, wanted=(), ends=(2**62,) * state.partition_count)
-    judge: Judge | None = None
     if isinstance(named, Condition):
         where = hide_condition(secret, named)
         ever = msgspec.structs.replace(ever, where=where)
         requests = [one for one in _requests(store, topic, state) if one.where == where]
-        judge = judge_by(store, state.config.subjects)
     else:
         matcher = Matcher(digest_of(secret, named))
         ever = msgspec.structs.replace(ever, wanted=(matcher,))
@@ -124,6 +122,7 @@ def verify_erased(store: ObjectStore, topic: str, named: bytes | Condition, cloc
         what = "has this condition" if isinstance(named, Condition) else "names this key"
         raise RequestRefused(f"No request to erase of topic {topic!r} {what}.", topic=topic)
     asked = [msgspec.structs.replace(one, wanted=ever.wanted, where=ever.where) for one in requests]
+    judge = judge_for([ever], store, state.config.subjects)
     left: list[LeftRecords] = []
     object_count = later_count = 0
     for below in (layout.SEGMENTS, layout.COMPACTED):
@@ -144,7 +143,7 @@ def verify_erased(store: ObjectStore, topic: str, named: bytes | Condition, cloc
             else:
                 later_count += record_count
     for info in store.list(f"{layout.scheduled_root(topic, state.existing_id)}objects/"):
-        record_count = count_meant(store, info.key, asked, secret)
+        record_count = count_meant(store, info.key, asked, secret, judge)
         object_count += 1
         if record_count:
             left.append(LeftRecords(key=info.key, record_count=record_count))

@@ -23,7 +23,7 @@ from log_format.scheduled.calendar import Calendar
 from log_format.scheduled.lookup import AlreadyDelivered, UnknownScheduled, cancel, scheduled_id
 from log_format.scheduled.scheduled_object import ScheduledObject, due_times, encode_emptied, open_object
 from log_format.store import ObjectStore
-from log_format.topic.erasures import Erasure, find_meant
+from log_format.topic.erasures import Erasure, Judge, find_meant
 
 
 class ErasedDelayed(NamedTuple):
@@ -33,8 +33,10 @@ class ErasedDelayed(NamedTuple):
     is_left: bool
 
 
-def erase_delayed(calendar: Calendar, erasures: Sequence[Erasure], secret: bytes) -> ErasedDelayed:
-    """Cancel and empty the waiting records of a topic that these requests mean.
+def erase_delayed(
+    calendar: Calendar, erasures: Sequence[Erasure], secret: bytes, judge: Judge | None = None
+) -> ErasedDelayed:
+    """Cancel and empty the waiting records of a topic that these requests mean. ``judge`` as for ``find_meant``.
 
     Raises ``StoreUnavailable``, ``CorruptData``, ``OutcomeUnknown``. Does no harm when repeated.
     """
@@ -47,7 +49,7 @@ def erase_delayed(calendar: Calendar, erasures: Sequence[Erasure], secret: bytes
         emptied: list[tuple[pa.Table, Rows]] = []
         for block in one.index.blocks:
             rows = one.read(calendar.store, block)
-            meant = meant_rows(one, rows, erasures, secret)
+            meant = meant_rows(one, rows, erasures, secret, judge)
             for row in np.flatnonzero(meant):
                 name = scheduled_id(info.key.removeprefix(prefix), block.first_row + int(row))
                 if _may_be_needed(calendar, name, int(due_times(rows)[row])):
@@ -60,20 +62,24 @@ def erase_delayed(calendar: Calendar, erasures: Sequence[Erasure], secret: bytes
     return ErasedDelayed(record_count, is_left)
 
 
-def count_meant(store: ObjectStore, key: str, erasures: Sequence[Erasure], secret: bytes) -> int:
-    """Return how many records of an object these requests mean; 0, if it is gone.
+def count_meant(
+    store: ObjectStore, key: str, erasures: Sequence[Erasure], secret: bytes, judge: Judge | None = None
+) -> int:
+    """Return how many records of an object these requests mean; 0, if it is gone. ``judge`` as for ``find_meant``.
 
     Raises ``StoreUnavailable``, ``CorruptData``.
     """
     one = open_object(store, key)
     if one is None or not any(_is_before(one, erasure) for erasure in erasures):
         return 0
-    return sum(int(meant_rows(one, one.read(store, each), erasures, secret).sum()) for each in one.index.blocks)
+    return sum(int(meant_rows(one, one.read(store, each), erasures, secret, judge).sum()) for each in one.index.blocks)
 
 
-def meant_rows(one: ScheduledObject, rows: pa.Table, erasures: Sequence[Erasure], secret: bytes) -> Rows:
-    """Return which rows of an object's block the requests mean that came after the object."""
-    return find_meant(rows, [erasure for erasure in erasures if _is_before(one, erasure)], secret)
+def meant_rows(
+    one: ScheduledObject, rows: pa.Table, erasures: Sequence[Erasure], secret: bytes, judge: Judge | None = None
+) -> Rows:
+    """Return which rows of an object's block the requests mean that came after the object. ``judge`` as for ``find_meant``."""
+    return find_meant(rows, [erasure for erasure in erasures if _is_before(one, erasure)], secret, judge)
 
 
 def _is_before(one: ScheduledObject, erasure: Erasure) -> bool:

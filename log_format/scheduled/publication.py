@@ -22,7 +22,7 @@ from log_format.scheduled.erasing import meant_rows
 from log_format.scheduled.record_outcome import RecordOutcome, record_outcomes
 from log_format.scheduled.scheduled_object import Block, ScheduledObject, due_times
 from log_format.topic.append import Batch
-from log_format.topic.erasures import Erasure
+from log_format.topic.erasures import Erasure, Judge
 from log_format.topic.producer_id import PUBLISHER
 from log_format.topic.producers import ProducerStamp
 
@@ -72,6 +72,7 @@ def publication_batch(
     *,
     erasures: Sequence[Erasure],
     secret: bytes,
+    judge: Judge | None = None,
 ) -> tuple[Batch, int] | None:
     """Return the batch of a publication, sorted by due time, and its first due time; None if no record is to be published.
 
@@ -83,12 +84,13 @@ def publication_batch(
         now_ms: timestamp of the records under ``LogAppendTime``.
         erasures: the topic's requests to erase, which leave out what was delayed before them.
         secret: the cluster's key.
+        judge: gives columns to the records, for requests with conditions on them.
     """
     taken = []
     for (name, one, block), rows in loaded:
         numbers = np.arange(block.first_row, block.first_row + block.row_count, dtype=np.int64)
         found = record_outcomes((window,), name, due_times(rows), numbers)
-        found = (found == RecordOutcome.TAKEN) & ~meant_rows(one, rows, erasures, secret)
+        found = (found == RecordOutcome.TAKEN) & ~meant_rows(one, rows, erasures, secret, judge)
         taken.append(rows.filter(pa.array(found)))
     table = pa.concat_tables(taken).combine_chunks()
     if not table.num_rows:

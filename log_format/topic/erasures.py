@@ -160,17 +160,20 @@ def find_named(records: pa.Table, erasure: Erasure, secret: bytes, judge: Judge 
     return found
 
 
-def find_meant(records: pa.Table, erasures: Iterable[Erasure], secret: bytes) -> Rows:
-    """Return which records any of these requests means, by key, headers and time; they need no offsets yet (``BATCH_SCHEMA``).
+def find_meant(records: pa.Table, erasures: Iterable[Erasure], secret: bytes, judge: Judge | None = None) -> Rows:
+    """Return which records any of these requests means, by key, headers, columns and time; they need no offsets yet
+    (``BATCH_SCHEMA``).
 
-    Conditions on columns mean none of them: they have no columns before they are in the topic.
+    A record without key, value and headers is none: nothing of it could go. ``judge`` as for ``erase_records``.
     """
     found = np.zeros(records.num_rows, np.bool_)
     for erasure in erasures:
-        meant = find_named(records, msgspec.structs.replace(erasure, where=None), secret)
+        meant = find_named(records, erasure, secret, judge)
         if erasure.before_ms is not None:
             meant &= _is_before(records, erasure.before_ms)
         found |= meant
+    if found.any():
+        found &= ~(are_erased(records) & np.asarray(pc.is_null(records.column("key")), np.bool_))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
@@ -22,7 +23,7 @@ from log_format.schemas.state import SchemasState, schemas_table
 from log_format.schemas.subjects import split
 from log_format.store import ObjectStore
 from log_format.topic.config import Subjects
-from log_format.topic.erasures import Judge
+from log_format.topic.erasures import Erasure, Judge
 
 READERS_MAX: Final = 16
 """Most topics' readers that a process without a gateway keeps."""
@@ -70,9 +71,11 @@ class StoredReaders:
             raise BackOff(f"The schemas of the topic can't be read: {problem.detail}") from problem
 
 
-def judge_by(store: ObjectStore, subjects: Subjects) -> Judge | None:
-    """Return a function that gives records the columns of these subjects, as ``type_records``; None without subjects."""
-    return partial(StoredReaders(store, SystemClock()).type_records, subjects) if subjects.are_set else None
+def judge_for(erasures: Iterable[Erasure], store: ObjectStore, subjects: Subjects) -> Judge | None:
+    """Return a function that gives records the columns of these subjects, as ``type_records``; None if no request needs it."""
+    if not subjects.are_set or all(one.where is None for one in erasures):
+        return None
+    return partial(StoredReaders(store, SystemClock()).type_records, subjects)
 
 
 def make_readers(subjects: Subjects, state: SchemasState, *, is_late: bool = False) -> RecordReaders:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,10 +18,15 @@ from gateway.app import create_app
 from gateway.settings.settings import Settings
 from log_format.clock import SystemClock
 from log_format.inspection.erased import verify_erased
+from log_format.records.condition import Condition, parse_condition
 from log_format.scheduled.publication import publication_batch
 from tests.support.collected_events import CollectedEvents
 from tests.support.engine import Gateway, values_of
 from tests.support.lone_gateway import lone_gateway
+from tests.support.registry import record
+from tests.support.typed_topic import register_in
+
+SUBJECT = "t-value"
 
 
 @asynccontextmanager
@@ -30,16 +36,33 @@ async def client(gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
+KINDS = pytest.mark.parametrize("is_typed", [False, True], ids=["by key", "by columns"])
+
+
+async def make_topic(gateway: Gateway, **config: Any) -> None:
+    """Topic ``t``, whose values are JSON documents by a schema if ``value_schema`` is given."""
+    if "value_schema" in config:
+        register_in(gateway.store, SUBJECT, record("Person", who="string"))
+    await gateway.topic("t", flush_ms=0, **config)
+
+
+async def ask(gateway: Gateway, *, is_typed: bool) -> None:
+    """Ask to erase what is anna's, by the key or by a condition."""
+    where = parse_condition("data.who = 'anna'") if is_typed else None
+    await gateway.engine.erasures.request("t", [] if is_typed else [b"anna"], [], None, where=where)
+
+
 async def delay(http: httpx.AsyncClient, after_ms: int, *keys: str) -> list[str]:
     """Send a delayed record for each key; return their ids."""
-    records = [{"key": key, "value": f"{key}-late", "deliver_after_ms": after_ms} for key in keys]
+    records = [{"key": key, "value": {"who": key}, "deliver_after_ms": after_ms} for key in keys]
     answer = (await http.post("/v1/topics/t/records", json={"records": records})).json()
     return [one["id"] for one in answer["scheduled"]]
 
 
+@KINDS
 @pytest.mark.parametrize("mode", ["own", "shared"])
 async def test_a_request_in_the_moment_of_the_publication(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, mode: str
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, mode: str, *, is_typed: bool
 ) -> None:
     """The batch is made, and then the request is recorded: the batch is refused and made anew, without what the request means."""
     publishing = gateway.engine.delayed.publishing
@@ -50,11 +73,11 @@ async def test_a_request_in_the_moment_of_the_publication(
         made = await run(work, *arguments)
         if getattr(work, "func", None) is publication_batch and not is_asked:
             is_asked = True
-            await gateway.engine.erasures.request("t", [b"anna"], [], None)
+            await ask(gateway, is_typed=is_typed)
         return made
 
     monkeypatch.setattr(publishing._pool, "run", run_and_then_ask)
-    await gateway.topic("t", flush_ms=0, commit_mode=mode)
+    await make_topic(gateway, commit_mode=mode, **({"value_schema": SUBJECT} if is_typed else {}))
     async with client(gateway) as http:
         await delay(http, 50, "anna", "bo")
     publishing.start()
@@ -64,18 +87,20 @@ async def test_a_request_in_the_moment_of_the_publication(
         await asyncio.sleep(0.05)
     await publishing.stop()
     assert is_asked
-    assert found == [b"bo-late"]
+    assert [json.loads(value or b"null") for value in found] == [{"who": "bo"}]
 
 
-async def test_maintenance_cancels_what_waits(gateway: Gateway) -> None:
+@KINDS
+async def test_maintenance_cancels_what_waits(gateway: Gateway, *, is_typed: bool) -> None:
     """It is no longer there to be found, and the proof reads the objects; what comes after the request waits on."""
-    await gateway.topic("t", flush_ms=0)
+    await make_topic(gateway, **({"value_schema": SUBJECT} if is_typed else {}))
+    named: bytes | Condition = parse_condition("data.who = 'anna'") if is_typed else b"anna"
     objects = gateway.store.objects
     async with client(gateway) as http:
         mine, other = await delay(http, 3_600_000, "anna", "bo")
-        await gateway.engine.erasures.request("t", [b"anna"], [], None)
+        await ask(gateway, is_typed=is_typed)
         (later,) = await delay(http, 3_600_000, "anna")
-        report = await asyncio.to_thread(verify_erased, objects, "t", b"anna")
+        report = await asyncio.to_thread(verify_erased, objects, "t", named)
         assert [(one.record_count, "/scheduled/" in one.key) for one in report.left] == [(1, True)]
         job = Job(
             store=objects,
@@ -87,4 +112,4 @@ async def test_maintenance_cancels_what_waits(gateway: Gateway) -> None:
         assert not (await asyncio.to_thread(lambda: job.run_round(collect=True))).failed_topics
         codes = [(await http.get(f"/v1/topics/t/scheduled/{one}")).status_code for one in (mine, other, later)]
         assert codes == [404, 200, 200]
-        assert (await asyncio.to_thread(verify_erased, objects, "t", b"anna")).ok
+        assert (await asyncio.to_thread(verify_erased, objects, "t", named)).ok

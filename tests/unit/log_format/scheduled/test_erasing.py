@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from log_format import limits
-from log_format.records.erasing import Matcher, digest_of
+from log_format.records.condition import parse_condition
+from log_format.records.erasing import Matcher, digest_of, hide_condition
 from log_format.records.schema import BATCH_SCHEMA
 from log_format.scheduled.calendar import Calendar, Window
 from log_format.scheduled.delayed_records import DelayedRecords
@@ -142,3 +143,19 @@ def test_publications_are_cut_as_before(calendar: Calendar) -> None:
 
 def tuple_of(block: object) -> tuple[int, ...]:
     return tuple(getattr(block, name) for name in block.__struct_fields__)  # type: ignore[attr-defined]
+
+
+def test_a_condition_on_columns_means_what_waits(calendar: Calendar) -> None:
+    """By the columns that the topic's schemas give its documents. An emptied row is meant no more, also where null is."""
+
+    def judge(records: pa.Table) -> pa.Table:
+        names = [None if value is None else value.as_py()[2:4].decode() for value in records.column("value")]
+        return records.append_column("data", pa.array([{"who": name} for name in names]))
+
+    file(calendar, "a", [b"anna", b"bo"])
+    where = parse_condition("data.who = 'an' or data.who is null")
+    erasure = Erasure(erasure_id="e1", requested_ms=EPOCH_MS, wanted=(), where=hide_condition(SECRET, where))
+    assert count_meant(calendar.store, calendar.object_key("a"), [erasure], SECRET, judge) == 1
+    assert erase_delayed(calendar, [erasure], SECRET, judge) == (1, False)
+    assert waiting(calendar) == [("a-0000000001", b"bo")]
+    assert erase_delayed(calendar, [erasure], SECRET, judge) == (0, False)
