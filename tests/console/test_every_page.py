@@ -16,6 +16,9 @@ ROUTES = [
     "/",
     "/topics",
     "/topics/orders",
+    "/topics/orders?tab=read",
+    "/topics/orders?tab=storage",
+    "/topics/orders?tab=settings",
     "/topics/orders/messages",
     "/groups",
     "/groups/billing",
@@ -100,6 +103,8 @@ def test_an_empty_page_says_what_it_would_show(visits: Visits, empty: GatewayPro
 
 
 DIALOGS = [
+    ("/topics/orders?tab=storage", "Erase a person…"),
+    ("/topics/orders?tab=storage", "Clone…"),
     ("/groups/billing", "Reset offsets"),
     ("/groups/billing", "Delete"),
     ("/queues", "Create queue"),

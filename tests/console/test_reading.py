@@ -70,7 +70,7 @@ def read_by(names: list[str], found: dict[str, str], directory: Path, **variable
 
 def test_programs_run_as_they_are_copied(tab: Tab, gateway: GatewayProcess, tmp_path: Path) -> None:
     """Each prints the topic's records; Spark's and Kafka's name the store and the listener."""
-    found = programs(tab.open("/topics/shop.orders"))
+    found = programs(tab.open("/topics/shop.orders?tab=read"))
     assert list(found) == [*SHELL, "Python", "Kafka (kcat)", "Spark", "pandas", "DuckDB", *BY_GATEWAY]
     said = read_by([*SHELL, "Python", "pandas", "DuckDB", *BY_GATEWAY], found, tmp_path)
     assert re.search(r"│ +0 │ +2 │", said.pop("DuckDB"))
@@ -89,7 +89,7 @@ def test_callers_with_a_token_give_it(visits: Visits, secured: Secured, tmp_path
     secured.allow(principal, "Read", "topic", topic)
     token = user.token
     assert token is not None
-    found = programs(Console(visits, secured.url, token).open(f"/topics/{topic}"))
+    found = programs(Console(visits, secured.url, token).open(f"/topics/{topic}?tab=read"))
     assert not any(token in text for text in found.values())
     said = read_by(["curl", "Python", *BY_GATEWAY], found, tmp_path, TIDELOG_TOKEN=token)
     assert [name for name, text in said.items() if "second" not in text and b"second".hex() not in text.lower()] == []

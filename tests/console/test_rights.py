@@ -13,11 +13,13 @@ from tests.support.console import Console, Tab, done
 from tests.support.gateway_process import GatewayProcess, running_gateway
 from tests.support.secured import Secured
 
-CHANGES = r"^(Create|Register|Delete|Reset|Settings|Redrive|Abort|Make|Add|Rotate|Revoke|Edit|Produce|Change|Save)\b"
+CHANGES = r"^(Create|Register|Delete|Reset|Settings|Redrive|Abort|Make|Add|Rotate|Revoke|Edit|Produce|Change|Save|Erase|Clone)\b"
 ROUTES = [
     "/",
     "/topics",
     "/topics/mine",
+    "/topics/mine?tab=storage",
+    "/topics/mine?tab=settings",
     "/topics/mine/messages",
     "/groups",
     "/groups/mine",

@@ -158,11 +158,12 @@ def test_a_typed_topic_is_made_and_shows_its_columns(console: Console, gateway: 
     assert (config["value.schema"], config["data.on.error"]) == ("orders-value", "mark")
     assert row(page, "data.amount") == ["data.amount", "double"]
     assert row(page, "data_error") == ["data_error", "string"]
+    page.get_by_role("link", name="Settings").click()
     page.get_by_label("data.on.error").select_option("reject")
     page.get_by_role("button", name="Save").click()
     done(page, "Settings changed.")
     assert gateway.http.get("/v1/topics/made").json()["config"]["data.on.error"] == "reject"
-    console.go(page, "/topics/orders")
+    console.go(page, "/topics/orders?tab=storage")
     table = page.get_by_role("region", name="Commits")
     expect(table.get_by_role("columnheader", name="Marked")).to_be_visible()
 

@@ -74,7 +74,7 @@ def test_a_topic_is_made_altered_emptied_and_deleted(console: Console, gateway: 
     settled(page)
     assert gateway.http.get("/v1/topics/fresh").json()["partition_count"] == 2
     gateway.http.post("/v1/topics/fresh/records", json={"records": [{"value": "1"}] * 5})
-    page.get_by_label("retention.ms", exact=True).fill("1d12h")
+    page.get_by_role("link", name="Settings").click()
     page.get_by_label("flush.bytes").fill("4 MiB")
     page.get_by_label("compression.type").select_option("lz4")
     page.get_by_label("flush.ms").fill("5 fortnights")
@@ -82,11 +82,21 @@ def test_a_topic_is_made_altered_emptied_and_deleted(console: Console, gateway: 
     refusal = page.get_by_role("alert")
     expect(refusal).to_contain_text("flush.ms")
     assert refusal.inner_text().count("flush.ms") == 1, "told once"
-    assert gateway.http.get("/v1/topics/fresh").json()["config"]["retention.ms"] == 604800000
+    assert gateway.http.get("/v1/topics/fresh").json()["config"]["flush.bytes"] == 8 << 20
     page.get_by_label("flush.ms").fill("")
     page.get_by_role("button", name="Save", exact=True).click()
     done(page, "Settings changed")
     expect(page.get_by_label("flush.ms")).to_have_value("250")
+    expect(page.get_by_text("4 MiB; default 8388608, changed")).to_be_visible()
+    page.get_by_label("retention.ms", exact=True).fill("1d12h")
+    page.get_by_label("Partitions").fill("3")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(dialog).to_contain_text("Records older than 1.5 d are deleted.")
+    expect(dialog).to_contain_text("Most keys move to another partition")
+    assert gateway.http.get("/v1/topics/fresh").json()["config"]["retention.ms"] == 604800000
+    dialog.get_by_role("button", name="Change").click()
+    done(page, "Settings changed")
+    assert gateway.http.get("/v1/topics/fresh").json()["partition_count"] == 3
     config = gateway.http.get("/v1/topics/fresh").json()["config"]
     assert (config["retention.ms"], config["flush.bytes"]) == (129_600_000, 4 << 20)
     assert config["compression.type"] == "lz4"
@@ -109,7 +119,7 @@ def test_a_topic_is_made_altered_emptied_and_deleted(console: Console, gateway: 
 def test_the_present_version_is_pinned_and_unpinned(console: Console, gateway: GatewayProcess) -> None:
     """The pin is listed with its expiry; a topic with pins says so before it is deleted, and is deleted with them."""
     gateway.topic("pinned")
-    page = console.open("/topics/pinned")
+    page = console.open("/topics/pinned?tab=storage")
     for name, days in (("before-migration", "30"), ("for-ever", "")):
         page.get_by_label("Name of the pin").fill(name)
         page.get_by_label("Days").fill(days)
@@ -134,6 +144,45 @@ def test_the_present_version_is_pinned_and_unpinned(console: Console, gateway: G
     assert gateway.http.get("/v1/topics/pinned").status_code == 404
 
 
+def test_a_person_is_erased(console: Console, gateway: GatewayProcess) -> None:
+    """The request names keys and headers; the list says how far it is. A refusal stands beside what was typed."""
+    console.visits.expect(400)
+    gateway.topic("personal")
+    gateway.http.post("/v1/topics/personal/records", json={"records": [{"key": "user-7", "value": "v"}]})
+    page = console.open("/topics/personal?tab=storage")
+    expect(page.get_by_text("No requests to erase")).to_be_visible()
+    page.get_by_role("button", name="Erase a person…").click()
+    dialog = page.get_by_role("dialog", name="Erase a person")
+    dialog.get_by_label("Name of the topic").fill("personal")
+    dialog.get_by_role("button", name="Erase").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("INVALID")
+    dialog.get_by_label("Keys").fill("user-7\nuser-8\n")
+    dialog.get_by_label("Headers").fill("user: 7")
+    dialog.get_by_role("button", name="Erase").click()
+    done(page, "The erasure is requested")
+    (made,) = gateway.http.get("/v1/topics/personal/erasures").json()["erasures"]
+    assert (made["keys"], made["headers"], made["status"]) == (2, 1, "requested")
+    expect(page.get_by_role("region", name="Erasures", exact=True).last).to_contain_text("2 keys, 1 header")
+
+
+def test_a_topic_is_cloned(console: Console, gateway: GatewayProcess) -> None:
+    """Now, or as it was when a version was pinned."""
+    gateway.topic("source")
+    gateway.produce("source", "before", partition=0)
+    assert gateway.http.post("/v1/topics/source/pins", json={"name": "early"}).status_code == 201
+    gateway.produce("source", "after", partition=0)
+    for version, name, expected in (("now", "source-now", 2), ("pin early", "source-early", 1)):
+        page = console.open("/topics/source?tab=storage")
+        page.get_by_role("button", name="Clone…").click()
+        dialog = page.get_by_role("dialog", name="Clone topic")
+        dialog.get_by_label("Name").fill(name)
+        dialog.get_by_label("Version").select_option(version)
+        dialog.get_by_role("button", name="Clone").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(name)
+        (partition,) = gateway.http.get(f"/v1/topics/{name}").json()["partitions"]
+        assert partition["high_watermark"] == expected
+
+
 def test_a_topic_tells_all_of_itself(tab: Tab) -> None:
     """The groups that read it and those that do not, partitions, segments, settings with defaults, cost."""
     page = tab.open("/topics/orders")
@@ -142,6 +191,8 @@ def test_a_topic_tells_all_of_itself(tab: Tab) -> None:
     expect(page.get_by_role("link", name="elsewhere")).to_be_visible()
     second = page.get_by_role("region", name="Partitions").get_by_role("row", name="1 0 10")
     expect(second).to_be_visible()
+    expect(page.locator(".figures")).to_contain_text("commits at the current rate $0.00", timeout=15_000)
+    page = tab.open("/topics/orders?tab=storage")
     expect(page.get_by_role("region", name="Segments", exact=True)).to_contain_text("0 – 9")
     commits = page.get_by_role("region", name="Commits", exact=True)
     expect(commits.locator("tbody tr")).to_have_count(4)
@@ -152,9 +203,9 @@ def test_a_topic_tells_all_of_itself(tab: Tab) -> None:
         "10",
         "+1 −0",
     )
+    page = tab.open("/topics/orders?tab=settings")
     expect(page.get_by_label("retention.ms", exact=True)).to_have_value("604800000")
     expect(page.get_by_text("7 d; default 604800000")).to_be_visible()
-    expect(page.locator(".figures")).to_contain_text("commits at the current rate $0.00", timeout=15_000)
 
 
 def test_a_topic_that_is_not_there(console: Console) -> None:
@@ -181,9 +232,10 @@ def test_rights_decide_what_is_offered(visits: Visits, secured: Secured) -> None
     secured.allow(principal, "Read", "topic", "seen")
     assert reader.token is not None
     console = Tab(visits, secured.url, reader.token)
-    page = console.open("/topics/seen")
+    page = console.open("/topics/seen?tab=storage")
     expect(page.get_by_role("heading", level=1)).to_have_text("seen")
-    expect(page.get_by_role("button", name="Delete…")).to_have_count(0)
+    expect(page.get_by_role("button", name=re.compile("Delete…|Erase|Clone"))).to_have_count(0)
+    page = console.open("/topics/seen?tab=settings")
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
     page = console.open("/topics/hidden")
     expect(page.get_by_role("alert").first).to_contain_text("You need the right Describe on topic hidden")
