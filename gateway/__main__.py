@@ -23,10 +23,13 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
+
+from pydantic import BaseModel
 
 from gateway.network.hosts import EVERY_ADDRESS, reachable
 from gateway.process.machine import Machine
@@ -157,11 +160,22 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"Each option may also be given as {ENVIRONMENT_PREFIX}<NAME> in the environment.",
     )
     parser.add_argument("--version", action="version", version=__version__)
+    parts = [part for part in Settings.__bases__ if issubclass(part, BaseModel)]
+    elsewhere = {name: part for part in parts for name in part.model_fields}
+    own = parser.add_argument_group("the gateway")
+    groups = {part: parser.add_argument_group(_subject(part)) for part in parts}
     for name, field in Settings.model_fields.items():
-        default = "" if field.default_factory or field.is_required() else f" Default: {field.default}."
+        is_told = field.default is None or field.default_factory or field.is_required()
+        default = "" if is_told else f" Default: {field.default}."
         text = f"{field.description}{default}".replace("%", "%%")
-        parser.add_argument("--" + name.replace("_", "-"), dest=name, metavar="VALUE", help=text)
+        group = groups[elsewhere[name]] if name in elsewhere else own
+        group.add_argument("--" + name.replace("_", "-"), dest=name, metavar="VALUE", help=text)
     return parser
+
+
+def _subject(part: type) -> str:
+    """Return what a class of settings is about, as its docstring begins: ``Settings of TLS.``"""
+    return re.sub(r"^Settings? of (the )?", "", (part.__doc__ or "").partition(".")[0])
 
 
 if __name__ == "__main__":

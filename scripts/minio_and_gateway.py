@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -31,6 +32,8 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=cache / "minio-data", help="where MinIO keeps its objects")
     arguments = parser.parse_args()
 
+    _check_free(arguments.minio_port, "--minio-port")
+    _check_free(arguments.gateway_port, "--gateway-port")
     endpoint = f"http://127.0.0.1:{arguments.minio_port}"
     user = os.environ.get("MINIO_ROOT_USER", "minioadmin")
     password = os.environ.get("MINIO_ROOT_PASSWORD", "minioadmin")
@@ -77,6 +80,16 @@ def _start_minio(program: Path, port: int, data: Path, user: str, password: str)
 def _start_gateway(port: int) -> subprocess.Popen[bytes]:
     program = Path(sys.executable).parent / "tidelog"
     return _start([program, "serve", "--store", f"s3://{BUCKET}/dev", "--host", "127.0.0.1", "--port", str(port)])
+
+
+def _check_free(port: int, option: str) -> None:
+    """End with a remedy if another program has the port: it would be taken for ours."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            sys.exit(f"port {port} can't be had ({error.strerror}): make minio ARGS='{option} {port + 1}'")
 
 
 def _start(command: list[str | Path]) -> subprocess.Popen[bytes]:

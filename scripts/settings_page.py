@@ -43,7 +43,7 @@ _GATEWAY = """
 
 On the command line `--store`, in the environment `TIDELOG_STORE`; the command line wins.
 The same for each.
-`tidelog serve --store ./log -- --help` shows them, too.
+`tidelog serve --help` shows them, too.
 
 | setting | environment | default | range | meaning |
 |---|---|---|---|---|

@@ -159,19 +159,28 @@ class GatewayServer(uvicorn.Server):
             try:
                 operations_url = await self._operations.bind()
             except OSError as error:
-                _log.error("the operations listener (ops_host, ops_port) can't be had: %s", error)
+                _log.error(
+                    "the operations listener can't be had: %s. --ops-port names another port, 0 any that is free",
+                    error.strerror,
+                )
                 sys.exit(STARTUP_FAILURE)
         if self._kafka is not None:
             try:
                 await self._kafka.bind(is_shared=self._worker is not None)
             except OSError as error:
-                _log.error("the listener for Kafka's clients (kafka_listen) can't be had: %s", error)
+                _log.error(
+                    "the listener for Kafka's clients can't be had: %s. --kafka-listen HOST:PORT names another port",
+                    error.strerror,
+                )
                 sys.exit(STARTUP_FAILURE)
         if self._registry is not None:
             try:
                 bound = await self._registry.bind(is_shared=self._worker is not None)
             except OSError as error:
-                _log.error("the listener for the schema registry (registry) can't be had: %s", error)
+                _log.error(
+                    "the listener for the schema registry can't be had: %s. --registry HOST:PORT names another port",
+                    error.strerror,
+                )
                 sys.exit(STARTUP_FAILURE)
             _log.info("the schema registry is at %s", listening_url(bound, self._gateway.settings.scheme))
         try:

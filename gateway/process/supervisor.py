@@ -83,7 +83,7 @@ class Supervisor:
         try:
             sockets = _listeners(self._settings, self._count)
         except OSError as error:
-            _log.error("the port can't be had: %s", error)
+            _log.error("the port can't be had: %s. --port names another, 0 any that is free", error.strerror)
             return 3
         self._places = [_WorkerSlot(number, *pair, *_pair()) for number, pair in enumerate(sockets)]
         loop = asyncio.get_running_loop()

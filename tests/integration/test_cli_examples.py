@@ -45,6 +45,7 @@ ENDLESS = ("serve --", "--follow", "--watch", "tail orders", "--every")
 ELSEWHERE = (
     "s3://",
     "--host 0.0.0.0",
+    "--tls-cert",
     "tidelog collect",
     "tidelog demo",
     "tidelog pipeline",
@@ -52,7 +53,7 @@ ELSEWHERE = (
     "scheduled cancel",
     "--at 2026-12-31",
 )
-"""Need a bucket, or what only an answer names, or a time to come, or listen to the world, or have tests of their own."""
+"""Need a bucket, a certificate, what only an answer names, or a time to come, listen to the world, or have tests of their own."""
 
 
 def is_endless(command: str) -> bool:

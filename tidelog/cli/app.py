@@ -39,7 +39,7 @@ from tidelog.cli.commands.version import version
 from tidelog.cli.commands.whoami import whoami
 from tidelog.cli.terminal import settings_file
 from tidelog.cli.terminal.exit_code import ExitCode
-from tidelog.cli.terminal.help_text import Commands
+from tidelog.cli.terminal.help_text import Commands, Gateway, Pipeline
 
 FURTHER_OPTIONS: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Settings that pass unknown options on to the program that the command becomes."""
@@ -78,9 +78,9 @@ app.add_typer(quota.app, name="quota")
 app.add_typer(share.app, name="share")
 app.add_typer(catalog.app, name="catalog")
 app.command()(credentials)
-app.command(epilog=None, context_settings=FURTHER_OPTIONS)(serve)
+app.command(epilog=None, cls=Gateway, context_settings=FURTHER_OPTIONS)(serve)
 app.command()(maintain)
-app.command(epilog=None, context_settings=FURTHER_OPTIONS)(pipeline)
+app.command(epilog=None, cls=Pipeline, context_settings=FURTHER_OPTIONS)(pipeline)
 app.command(epilog=None)(demo)
 app.command(epilog=None)(completion)
 app.command("help", epilog=None)(help_)

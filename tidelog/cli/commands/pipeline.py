@@ -17,8 +17,7 @@ NEEDED = ("pyspark", "delta", "pyarrow", "spark_pipeline")
 def pipeline(context: typer.Context) -> None:
     """Maintain a typed Delta table and aggregates of a JSON topic, each record once; invalid records go to a dead-letter topic.
 
-    The options are those of 'python -m spark_pipeline.jobs.pipeline', which this becomes; 'tidelog pipeline -- --help' lists
-    them. Exit codes: 0 when it ended as requested, 1 when it failed, 2 for wrong settings.
+    Exit codes: 0 when it ended as requested, 1 when it failed, 2 for wrong settings.
 
     \b
     Examples:

@@ -104,9 +104,8 @@ def serve(
 ) -> None:
     """Serve a store over HTTP, until Ctrl-C or SIGTERM; requests under way finish first.
 
-    Further options (memory, timeouts, threads) are passed to the gateway: 'tidelog serve --store ./log -- --help' lists them. The
-    exit code is the gateway's: 0 after finishing all requests, 1 when some could not be finished, 2 for wrong settings or an
-    unusable store, 3 when it could not start.
+    Below are the options that are needed first, then all settings (TLS, memory, timeouts, threads). Exit codes: 0 after finishing
+    all requests, 1 when some could not be finished, 2 for wrong settings or an unusable store, 3 when it could not start.
 
     \b
     Examples:
@@ -114,6 +113,7 @@ def serve(
       tidelog serve --store ./log --port 9000 --log-level warning
       tidelog serve --store ./log --workers 4
       tidelog serve --store ./log --kafka 127.0.0.1:9092
+      tidelog serve --store ./log --tls-cert cert.pem --tls-key key.pem
       tidelog serve --store s3://bucket/prefix --host 0.0.0.0 --advertised-url http://10.0.0.7:8080 --auth on
     """
     missing = [name for name in (*NEEDED, "gateway") if importlib.util.find_spec(name) is None]

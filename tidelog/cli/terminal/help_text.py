@@ -7,6 +7,10 @@ first. Here a switch is shown without a value, and a paragraph is as wide as the
 from __future__ import annotations
 
 import inspect
+import os
+import re
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -17,6 +21,8 @@ from tidelog.cli.terminal.admin_call import with_options
 from tidelog.cli.terminal.ca_file import with_ca_file
 from tidelog.cli.terminal.exit_code import EPILOG
 from tidelog.cli.terminal.names import RUNNING
+from tidelog.programs import SAFE_PATH
+from tidelog.programs import command as program_command
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -62,6 +68,34 @@ class Command(TyperCommand):
             raise _UsageError(said, ctx=ctx) from error
 
 
+class Program(Command):
+    """A command that becomes another program, to which it passes further options: its help shows theirs, too."""
+
+    module: str
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the command's help, then that of the program, if its packages are installed."""
+        super().format_help(ctx, formatter)
+        environment = {**os.environ, **SAFE_PATH, "COLUMNS": str(shutil.get_terminal_size().columns)}
+        asked = program_command(self.module, ["--help"])
+        shown = subprocess.run(asked, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+        if shown.returncode == 0:
+            options = re.sub(r"\A\n  -h, .*\n(  --version .*\n)?", "", shown.stdout.partition("options:")[2])
+            typer.echo(f"All settings, each an option, too:\n{options.rstrip()}")
+
+
+class Gateway(Program):
+    """``tidelog serve``."""
+
+    module = "gateway"
+
+
+class Pipeline(Program):
+    """``tidelog pipeline``."""
+
+    module = "spark_pipeline.jobs.pipeline"
+
+
 class Group(TyperGroup):
     """A group of commands with readable help."""
 
@@ -92,7 +126,7 @@ class Commands(typer.Typer):
     def command(self, name: str | None = None, **settings: Any) -> Callable[[_Function], _Function]:
         """Register a command, as ``typer.Typer.command``; the function may take an ``AdminCall``, and
         gets ``--ca-file`` if it has ``--url``."""
-        register = super().command(name, cls=Command, **{"epilog": EPILOG, **settings})
+        register = super().command(name, **{"cls": Command, "epilog": EPILOG, **settings})
 
         def command(function: _Function) -> _Function:
             register(with_ca_file(with_options(function)))

@@ -37,10 +37,15 @@ def test_paragraphs_are_as_wide_as_the_terminal(run: Run) -> None:
 
 
 def test_serve_shows_what_people_need_first(run: Run) -> None:
-    """Options that decide how others reach it, and what it logs, are not hidden among those of the gateway."""
+    """Options that decide how others reach it, and what it logs, are not hidden among those of the gateway, which follow in
+    groups; so are those of the pipeline."""
     shown = run("serve", "--help").stdout
+    first, _, rest = shown.partition("All settings")
     for option in ("--advertised-url", "--log-level", "--log-format"):
-        assert option in shown
+        assert option in first
+    for heading, option in (("\nthe gateway:\n", "--in-flight-bytes-max"), ("\nTLS:\n", "--tls-cert")):
+        assert option in rest.partition(heading)[2]
+    assert "--available-now" in run("pipeline", "--help").stdout
 
 
 @pytest.mark.parametrize(
