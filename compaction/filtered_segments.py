@@ -126,7 +126,11 @@ class FilteredSegments:
         """Return whether a condition may hold for a record of the segment that its request is about."""
         return any(
             any(erasure.concerns(run.partition, run.base_offset) for run in live.runs)
-            and (not condition.columns <= {*live.typed} or condition.may_match(live.stats, columns))
+            and (
+                erasure.judged_by is not None
+                or not condition.columns <= {*live.typed}
+                or condition.may_match(live.stats, columns)
+            )
             for erasure, condition in self._conditions
         )
 

@@ -19,6 +19,7 @@ from log_format.records.condition import Condition
 from log_format.records.condition_syntax import ConditionError
 from log_format.records.erasing import Matcher, digest_of, hide_condition
 from log_format.store import ObjectStore
+from log_format.topic.config import Subjects
 from log_format.topic.erasure_changes import RequestErasure
 from log_format.topic.erasures import Erasure, hide_hash, note_key
 from log_format.topic.state import TopicState
@@ -58,6 +59,7 @@ class Erasures:
         *,
         within: tuple[str, bytes] | None = None,
         where: Condition | None = None,
+        judged_by: Subjects | None = None,
     ) -> ShownErasure:
         """Record a request about records that the topic has now; return it.
 
@@ -68,6 +70,7 @@ class Erasures:
             before_ms: only records with earlier timestamps; None: all.
             within: name and value of a header that the records have, too; None: any records.
             where: condition on typed columns: records for which it holds are meant, too; None: no more than those.
+            judged_by: subjects by which the condition is judged, those of the topic from which letters came; None: the topic's.
 
         Raises ``UnknownTopic``, ``RequestRefused`` for no or too many keys and for a condition on columns that the table lacks,
         ``BackOff``, ``OutcomeUnknown``, and what
@@ -75,7 +78,7 @@ class Erasures:
         """
         topic = await self._topics.fresh(name, self._access.clock.monotonic_ms(), always=True)
         state = topic.require_state()
-        if where is not None:
+        if where is not None and judged_by is None:
             _check(name, where, state)
         secret = await self._ids.cluster_key()
         wanted = [Matcher(digest_of(secret, key)) for key in keys]
@@ -89,6 +92,7 @@ class Erasures:
             before_ms=before_ms,
             hidden_hashes=tuple(hide_hash(secret, key) for key in hashed),
             where=None if where is None else hide_condition(secret, where),
+            judged_by=None if judged_by is None else (judged_by.value, judged_by.key),
             within=None if within is None else Matcher(digest_of(secret, within[1], within[0]), within[0]),
             keep="key" if state.config.choice("erase.keep") == "key" else "nothing",
         )
@@ -102,6 +106,17 @@ class Erasures:
             await self._withdraw_note(name, change, problem)
             raise
         return _shown(committed.state, committed.result)
+
+    async def subjects(self, name: str, where: Condition) -> Subjects:
+        """Return the subjects by whose schemas a condition is judged in topics that have letters of this one.
+
+        Raises ``UnknownTopic``, ``RequestRefused`` for a condition on columns that the table lacks, and what
+        ``OpenTopics.fresh`` raises.
+        """
+        topic = await self._topics.fresh(name, self._access.clock.monotonic_ms(), always=True)
+        state = topic.require_state()
+        _check(name, where, state)
+        return state.config.subjects
 
     async def clones(self, name: str, limit: int = CLONES_MAX) -> list[str] | None:
         """Return the names of the topic's clones, and of clones of these, at most ``limit``; None if the store does not tell.

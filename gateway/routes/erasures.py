@@ -22,6 +22,7 @@ from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.records.condition import Condition, parse_condition
 from log_format.records.condition_syntax import CHARACTERS_MAX, ConditionError
+from log_format.topic.config import Subjects
 from log_format.topic.erasure_changes import ERASURE_KEYS_MAX
 
 router = APIRouter(route_class=TypedRoute, tags=["erasures"])
@@ -32,8 +33,6 @@ _NOT_REACHED: Final = (
     "clones of the topic that were made before: each needs a request of its own",
     "copies outside this store: backups, mirrors, what readers have kept",
 )
-
-_NOT_REACHED_BY_COLUMNS: Final = "by the condition: dead letters; they have no columns, so name them by key or header"
 
 ErasurePath = Annotated[str, Path(description="The request's id", examples=["e019aa7d9b400-0f1d2c3b"])]
 _Texts = Annotated[list[str], Field(max_length=ERASURE_KEYS_MAX)]
@@ -79,6 +78,11 @@ class ErasureAnswer(TypedDict):
     gone_at: fields.Timestamp | None
 
 
+class _Condition(TypedDict, total=False):
+    where: Condition
+    judged_by: Subjects
+
+
 class AcceptedErasure(ErasureAnswer):
     """A request that is recorded, those about its dead letters in other topics, and what it does not reach. `clones`: the topic's
     clones that the caller may see, each of which needs a request of its own; null: the store did not tell."""
@@ -115,18 +119,20 @@ async def erase_records(request: Request, topic: fields.TopicPath, wanted: NewEr
     where = None if wanted.where is None else _condition(wanted.where)
     if not keys and not headers and where is None:
         raise RequestRefused("A request to erase names at least one key or header, or has a condition.")
+    more: _Condition = {}
+    if where is not None and (subjects := await erasures.subjects(topic, where)).are_set:
+        more = {"where": where, "judged_by": subjects}
     letters = []
-    if keys or headers:
+    if keys or headers or more:
         letters = await erase_letters(
-            request, topic, lambda name, of: erasures.request(name, keys, headers, wanted.before, within=of)
+            request, topic, lambda name, of: erasures.request(name, keys, headers, wanted.before, within=of, **more)
         )
     found = await erasures.request(topic, keys, headers, wanted.before, where=where)
-    not_reached = [*_NOT_REACHED, *(() if where is None else (_NOT_REACHED_BY_COLUMNS,))]
     with detached_from_call():  # the request is recorded
         clones = await erasures.clones(topic)
     may_see = allowing(request, "Describe", "topic")
     seen = None if clones is None else sorted(filter(may_see, clones))
-    return {**_answer(found), "dead_letters": letters, "clones": seen, "not_reached": not_reached}
+    return {**_answer(found), "dead_letters": letters, "clones": seen, "not_reached": [*_NOT_REACHED]}
 
 
 @router.get("/v1/topics/{topic}/erasures", responses=problems(*_ERRORS))

@@ -122,7 +122,8 @@ def verify_erased(store: ObjectStore, topic: str, named: bytes | Condition, cloc
         what = "has this condition" if isinstance(named, Condition) else "names this key"
         raise RequestRefused(f"No request to erase of topic {topic!r} {what}.", topic=topic)
     asked = [msgspec.structs.replace(one, wanted=ever.wanted, where=ever.where) for one in requests]
-    judge = judge_for([ever], store, state.config.subjects)
+    ever = msgspec.structs.replace(ever, judged_by=requests[-1].judged_by)
+    judge = judge_for(asked, store, state.config.subjects)
     left: list[LeftRecords] = []
     object_count = later_count = 0
     for below in (layout.SEGMENTS, layout.COMPACTED):

@@ -135,6 +135,7 @@ def as_requested(erasure: Erasure) -> Erasure:
         before_ms=erasure.before_ms,
         within=erasure.within,
         where=erasure.where,
+        judged_by=erasure.judged_by,
         keep=erasure.keep,
         hidden_hashes=erasure.hidden_hashes,
     )

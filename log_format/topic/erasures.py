@@ -30,15 +30,17 @@ from log_format.records.erasing import (
     reveal_condition,
     without_contents,
 )
-from log_format.records.typed_columns import DATA, are_unjudged
+from log_format.records.typed_columns import DATA, TYPED_NAMES, are_unjudged
 from log_format.segments.key_filters import hash_key
 
 ERASURES_PROPERTY: Final = "tidelog.erasures"
 
 Keep = Literal["key", "nothing"]
 
-Judge = Callable[[pa.Table], pa.Table | None]
-"""Function that returns the typed columns of records by the topic's schemas; None: it has none."""
+SubjectPair = tuple[str, str]
+"""The subjects of a topic's values and keys; empty: none."""
+Judge = Callable[[pa.Table, SubjectPair | None], pa.Table | None]
+"""Function that returns the typed columns of records by the schemas of these subjects, or else the topic's own; None: none."""
 
 
 class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -64,6 +66,9 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rewritten_ms: int | None = None
     where: HiddenCondition | None = None
     """Records are meant, too, for whose typed columns this condition holds; None: only those of ``wanted``."""
+    judged_by: SubjectPair | None = None
+    """In a topic of dead letters: the subjects of the topic that they came from, by which the condition is judged; None: the
+    records' own columns."""
     hidden_hashes: tuple[str, ...] = ()
     """Of each key, in the order of ``wanted``, the hash by which filters of segments know it, hidden by the cluster's key
     (``hide_hash``)."""
@@ -154,7 +159,7 @@ def find_named(records: pa.Table, erasure: Erasure, secret: bytes, judge: Judge 
     """
     found = find_matches(records, erasure.wanted, secret)
     if erasure.where is not None:
-        found |= _find_holding(records, reveal_condition(secret, erasure.where), judge)
+        found |= _find_holding(records, reveal_condition(secret, erasure.where), judge, erasure.judged_by)
     if erasure.within is not None and found.any():
         found &= find_matches(records, (erasure.within,), secret)
     return found
@@ -219,8 +224,11 @@ _decode_note: Final = msgspec.json.Decoder(ErasureNote).decode
 _parse: Final = lru_cache(maxsize=100)(_decode)
 
 
-def _find_holding(records: pa.Table, condition: Condition, judge: Judge | None) -> Rows:
-    """Return which records a condition holds for. ``judge`` gives columns to those that no schema has judged."""
+def _find_holding(records: pa.Table, condition: Condition, judge: Judge | None, judged_by: SubjectPair | None) -> Rows:
+    """Return which records a condition holds for. ``judge`` gives columns to those that no schema has judged; to all of them, if
+    they are letters from another topic (``judged_by``)."""
+    if judged_by is not None:
+        records = records.select([name for name in records.column_names if name not in TYPED_NAMES])
     found = condition.mask(records)
     unjudged = np.zeros(records.num_rows, np.bool_)
     for name in condition.columns if judge is not None else ():
@@ -229,7 +237,7 @@ def _find_holding(records: pa.Table, condition: Condition, judge: Judge | None) 
         if missing is not None:
             unjudged |= missing.to_numpy()
     if judge is not None and unjudged.any():
-        typed = judge(records.filter(pa.array(unjudged)))
+        typed = judge(records.filter(pa.array(unjudged)), judged_by)
         if typed is not None:
             found[unjudged] = condition.mask(typed)
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -23,7 +22,7 @@ from log_format.schemas.state import SchemasState, schemas_table
 from log_format.schemas.subjects import split
 from log_format.store import ObjectStore
 from log_format.topic.config import Subjects
-from log_format.topic.erasures import Erasure, Judge
+from log_format.topic.erasures import Erasure, Judge, SubjectPair
 
 READERS_MAX: Final = 16
 """Most topics' readers that a process without a gateway keeps."""
@@ -72,10 +71,17 @@ class StoredReaders:
 
 
 def judge_for(erasures: Iterable[Erasure], store: ObjectStore, subjects: Subjects) -> Judge | None:
-    """Return a function that gives records the columns of these subjects, as ``type_records``; None if no request needs it."""
-    if not subjects.are_set or all(one.where is None for one in erasures):
+    """Return a function that gives records of a topic the columns of its subjects, or of others, as ``type_records``; None if no
+    request needs it."""
+    if not any(one.where is not None and (one.judged_by or subjects.are_set) for one in erasures):
         return None
-    return partial(StoredReaders(store, SystemClock()).type_records, subjects)
+    readers = StoredReaders(store, SystemClock())
+
+    def judge(records: pa.Table, others: SubjectPair | None) -> pa.Table | None:
+        wanted = subjects if others is None else Subjects(*others)
+        return readers.type_records(wanted, records) if wanted.are_set else None
+
+    return judge
 
 
 def make_readers(subjects: Subjects, state: SchemasState, *, is_late: bool = False) -> RecordReaders:

@@ -148,7 +148,7 @@ def tuple_of(block: object) -> tuple[int, ...]:
 def test_a_condition_on_columns_means_what_waits(calendar: Calendar) -> None:
     """By the columns that the topic's schemas give its documents. An emptied row is meant no more, also where null is."""
 
-    def judge(records: pa.Table) -> pa.Table:
+    def judge(records: pa.Table, _: object) -> pa.Table:
         names = [None if value is None else value.as_py()[2:4].decode() for value in records.column("value")]
         return records.append_column("data", pa.array([{"who": name} for name in names]))
 
