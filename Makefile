@@ -10,7 +10,7 @@ SHELL := /bin/sh
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help setup dist demo test quick conformance-auth kafka-clients kafka-suites browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-typed torture-maintenance torture-spark torture-pipeline large-transactions gateway minio minio-server lint lint-infra docker kubernetes bench clean
+.PHONY: help setup dist demo test quick conformance-auth kafka-clients kafka-suites catalogs browser simulate torture torture-modes torture-kafka torture-queues torture-rights torture-typed torture-maintenance torture-spark torture-pipeline large-transactions gateway minio minio-server lint lint-infra docker kubernetes bench clean
 
 STAMP := .venv/.tidelog-set-up
 PACKAGES := tidelog gateway log_format compaction spark_pipeline
@@ -45,6 +45,9 @@ kafka-clients: $(STAMP) ## Run programs written for Kafka, unchanged, against a 
 
 kafka-suites: $(STAMP) ## Run Kafka clients' own tests against a gateway (needs Go), more with ARGS="--kafkajs CHECKOUT --librdkafka CHECKOUT …"
 	.venv/bin/python -m tests.kafka_clients.suites $(ARGS)
+
+catalogs: $(STAMP) ## Run the tests of catalog sync against a real Hive Metastore, and read by its names in Spark
+	.venv/bin/python -m tests.catalogs
 
 simulate: $(STAMP) ## Run SEEDS (default 10000) histories of the log's core and of whole gateways under misfortune, and without any
 	TIDELOG_SIMULATION_SEEDS=$(or $(SEEDS),10000) TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) TIDELOG_GROUP_SEEDS=$(or $(SEEDS),10000) \

@@ -51,6 +51,7 @@ BENCHMARKS: Final = {
     "maintenance-memory": ("maintenance.memory",),
     "archive": ("maintenance.archive",),
     "clone": ("maintenance.clone",),
+    "catalog-sync": ("maintenance.catalog_sync",),
     "manifests": ("maintenance.manifests",),
     "registry": ("registry.registry",),
     "typed": ("typed.produce", "typed.spark"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,8 +17,6 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 TABLES = "/api/2.1/unity-catalog/tables"
-PAGE_MAX = 2
-"""Smaller than a real server's, so that few tables have several pages."""
 REQUIRED = {"name", "catalog_name", "schema_name", "table_type", "columns"}
 TYPE_NAMES = {
     *("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "STRING"),
@@ -37,12 +36,15 @@ class Refused(Exception):
 @dataclass
 class FakeUnity:
     """The schema ``main.events``. ``token``: the only one that it takes; None: none is asked for. ``denied``: names of tables
-    that the caller has no right to change. ``is_away``: whether it answers 503."""
+    that the caller has no right to change. ``is_away``: whether it answers 503. ``page_max``: most tables in a page, less than a
+    real server gives. ``delay_s``: how long each answer takes."""
 
     url: str = ""
     token: str | None = None
     denied: set[str] = field(default_factory=set)
     is_away: bool = False
+    page_max: int = 2
+    delay_s: float = 0.0
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
 
@@ -50,6 +52,7 @@ class FakeUnity:
         """Return the document of an answer. Raises ``Refused``."""
         parts = urlsplit(path)
         self.calls.append(f"{method} {parts.path.removeprefix(TABLES)}")
+        time.sleep(self.delay_s)
         if self.is_away:
             raise Refused(503, "TEMPORARILY_UNAVAILABLE", "later")
         if self.token is not None and token != f"Bearer {self.token}":
@@ -70,7 +73,7 @@ class FakeUnity:
         self._check(asked["catalog_name"][0], asked["schema_name"][0])
         first = int(asked.get("page_token", ["0"])[0])
         assert int(asked["max_results"][0]) <= 50
-        end = first + PAGE_MAX
+        end = first + self.page_max
         there = [self.tables[name] for name in sorted(self.tables)]
         return {"tables": there[first:end], **({"next_page_token": str(end)} if end < len(there) else {})}
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
+from urllib.parse import unquote
 
 import boto3
 from botocore.exceptions import EndpointConnectionError
@@ -16,10 +21,11 @@ from pymetastore.hive_metastore import ttypes
 from compaction.catalogs.catalog import Catalog
 from compaction.catalogs.glue import GlueCatalog
 from compaction.catalogs.hive import HiveCatalog
+from compaction.catalogs.hive_parameters import INPUT_FORMAT, OUTPUT_FORMAT, SERDE
 from compaction.catalogs.unity import UnityCatalog
-from log_format.catalogs.table import ListedTable
+from log_format.catalogs.table import ListedTable, hadoop_address
 from tests.support.fake_metastore import DATABASE, fake_metastore
-from tests.support.fake_unity import TABLES, fake_unity
+from tests.support.fake_unity import fake_unity
 
 AWS = {
     "AWS_ACCESS_KEY_ID": "testing",
@@ -28,6 +34,9 @@ AWS = {
     "AWS_DEFAULT_REGION": "us-east-1",
 }
 """The environment that Glue needs."""
+STORE_URI: Final = "s3://bucket/log"
+METASTORE: Final = "TIDELOG_TEST_METASTORE"
+"""Variable with the address of a real Metastore (``make catalogs``), without a database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +45,7 @@ class ServedCatalog:
 
     ``put``: somebody else's program makes a table with these properties at this address. ``types``: a table's columns as the
     catalog has them, by name. ``deny``: the caller loses the right to change the table. ``set_away``: whether it answers.
+    ``store_uri``: address of a store to which its tables may point.
     """
 
     catalog: Catalog
@@ -43,6 +53,7 @@ class ServedCatalog:
     types: Callable[[str], dict[str, str]]
     deny: Callable[[str], None]
     set_away: Callable[[bool], None]
+    store_uri: str = STORE_URI
 
     def tables(self) -> dict[str, ListedTable]:
         """Return the tables by name."""
@@ -50,10 +61,10 @@ class ServedCatalog:
 
 
 @contextmanager
-def served_unity(token: str | None = None) -> Iterator[ServedCatalog]:
+def served_unity(*, page_max: int = 2, delay_s: float = 0.0) -> Iterator[ServedCatalog]:
     """Unity Catalog by HTTP."""
     with fake_unity() as unity:
-        unity.token = token
+        unity.page_max, unity.delay_s = page_max, delay_s
 
         def put(table: ListedTable) -> None:
             unity.tables[table.name] = {
@@ -61,15 +72,11 @@ def served_unity(token: str | None = None) -> Iterator[ServedCatalog]:
             }  # fmt: skip
 
         yield ServedCatalog(
-            catalog=UnityCatalog(unity.url, "main", "events", token=token),
+            catalog=UnityCatalog(unity.url, "main", "events"),
             put=put,
             types=lambda name: {one["name"]: one["type_text"] for one in unity.tables[name]["columns"]},
             deny=unity.denied.add,
             set_away=lambda is_away: setattr(unity, "is_away", is_away),
-        )
-        assert all(
-            call.split(" ")[1].startswith(("/main.events.", TABLES)) or call in {"GET ", "POST "}
-            for call in unity.calls
         )
 
 
@@ -115,21 +122,59 @@ def served_glue() -> Iterator[ServedCatalog]:
 
 @contextmanager
 def served_hive() -> Iterator[ServedCatalog]:
-    """A Hive Metastore by Thrift."""
+    """A Hive Metastore by Thrift: the one that ``METASTORE`` names, or a fake one."""
+    real = os.environ.get(METASTORE)
+    if real is not None:
+        with tempfile.TemporaryDirectory(prefix="catalogs ") as directory, real_hive(real, Path(directory)) as served:
+            yield served
+        return
     with fake_metastore() as metastore:
         catalog = HiveCatalog.at(metastore.url)
-
-        def put(table: ListedTable) -> None:
-            storage = ttypes.StorageDescriptor(cols=[], location=table.location)
-            metastore.tables[table.name] = ttypes.Table(
-                tableName=table.name, dbName=DATABASE, sd=storage, parameters=dict(table.properties)
-            )
-
-        yield ServedCatalog(
-            catalog=catalog,
-            put=put,
-            types=lambda name: {one.name: one.type for one in metastore.tables[name].sd.cols},
-            deny=metastore.denied.add,
-            set_away=lambda is_away: setattr(metastore, "is_away", is_away),
-        )
+        yield _hive(catalog, STORE_URI, metastore.denied.add, lambda is_away: setattr(metastore, "is_away", is_away))
         catalog.close()
+
+
+@contextmanager
+def real_hive(url: str, directory: Path) -> Iterator[ServedCatalog]:
+    """A new database of a Metastore, for a store in the directory. Nobody can take away a right, or the Metastore."""
+
+    def cannot(_: object) -> None:
+        raise NotImplementedError
+
+    name = f"events_{uuid.uuid4().hex[:8]}"
+    catalog = HiveCatalog.at(f"{url}/{name}")
+    place = (directory / "databases" / name).as_uri()
+    database = ttypes.Database(name=name, description="", locationUri=unquote(place), parameters={})
+    catalog._call(lambda client: client.create_database(database))
+    yield _hive(catalog, (directory / "a log").as_uri(), cannot, cannot)
+    catalog.close()
+
+
+def _hive(
+    catalog: HiveCatalog, store_uri: str, deny: Callable[[str], None], set_away: Callable[[bool], None]
+) -> ServedCatalog:
+    """The other side of a Metastore, by its own calls."""
+    database = catalog._database
+
+    def put(table: ListedTable) -> None:
+        columns = [ttypes.FieldSchema("one", "int", "")]
+        storage = ttypes.StorageDescriptor(
+            cols=columns, location=hadoop_address(table.location), inputFormat=INPUT_FORMAT, outputFormat=OUTPUT_FORMAT,
+            serdeInfo=ttypes.SerDeInfo(serializationLib=SERDE, parameters={}), numBuckets=-1,
+            bucketCols=[], sortCols=[], parameters={},
+        )  # fmt: skip
+        made = ttypes.Table(
+            tableName=table.name, dbName=database, sd=storage, parameters=dict(table.properties), partitionKeys=[]
+        )
+        if catalog.get_table(table.name) is None:
+            catalog._call(lambda client: client.create_table(made))
+        else:
+            there = catalog._call(lambda client: client.get_table(database, table.name))
+            there.parameters = made.parameters
+            catalog._call(lambda client: client.alter_table(database, table.name, there))
+
+    def types(name: str) -> dict[str, str]:
+        found = catalog._call(lambda client: client.get_table(database, name))
+        return {one.name: one.type for one in found.sd.cols}
+
+    return ServedCatalog(catalog=catalog, put=put, types=types, deny=deny, set_away=set_away, store_uri=store_uri)

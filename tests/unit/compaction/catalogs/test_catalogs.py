@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import unquote
 
 import pytest
 
 from compaction.catalogs.catalog import CatalogError, CatalogUnavailable
-from log_format.catalogs.table import TOPIC_ID, ListedTable
+from log_format.catalogs.table import TOPIC_ID, ListedTable, plain
 from log_format.topic.table_name import table_name
 from tests.support.catalog_bench import MORE_ORDERS, ORDERS, CatalogBench
 from tests.support.served_catalogs import AWS, ServedCatalog, served_glue, served_hive, served_unity
 
-THEIRS = ListedTable(name="orders", location="s3://elsewhere/orders", properties={"owner": "they"})
 SERVED = {"unity": served_unity, "glue": served_glue, "hive": served_hive}
 
 
@@ -27,9 +27,9 @@ def served(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 @pytest.fixture
-def bench() -> CatalogBench:
-    """A store with a bucket's address."""
-    return CatalogBench(uri="s3://bucket/log")
+def bench(served: ServedCatalog) -> CatalogBench:
+    """A store to which the catalog's tables may point."""
+    return CatalogBench(uri=served.store_uri)
 
 
 def done(bench: CatalogBench, served: ServedCatalog) -> dict[str, int]:
@@ -43,7 +43,7 @@ def test_a_topic_has_a_table_that_follows_it(bench: CatalogBench, served: Served
     bench.create("orders", ORDERS, value_schema="orders-value", retention_ms=1_000)
     assert [done(bench, served), done(bench, served)] == [{"create": 1}, {"unchanged": 1}]
     made = served.tables()["orders"]
-    assert made.location.removeprefix("s3a").removeprefix("s3") == "://bucket/log/topics/orders"
+    assert plain(made.location) == plain(unquote(f"{served.store_uri}/topics/orders"))
     assert made.properties["tidelog.retention.ms"] == "1000"
     assert served.types("orders")["data"] == "struct<sku:string,price:decimal(12,2)>"
     bench.alter("orders", MORE_ORDERS, retention_ms=None)
@@ -91,13 +91,15 @@ def test_names_that_no_catalog_takes_are_mapped(bench: CatalogBench, served: Ser
 
 def test_the_table_of_somebody_else_is_neither_changed_nor_dropped(bench: CatalogBench, served: ServedCatalog) -> None:
     """Neither while a topic of its name exists, nor after that was deleted."""
-    served.put(THEIRS)
+    served.put(ListedTable(name="orders", location=f"{served.store_uri}-of-others/orders", properties={"team": "they"}))
+    theirs = served.tables()["orders"]
+    assert theirs.properties["team"] == "they"
     bench.create("orders")
     bench.create("clicks")
     assert done(bench, served) == {"create": 1, "problems": 1}
     bench.delete("orders")
     assert done(bench, served) == {"unchanged": 1}
-    assert served.tables()["orders"] == THEIRS
+    assert served.tables()["orders"] == theirs
 
 
 def test_a_table_without_a_right_holds_back_no_other(bench: CatalogBench, served: ServedCatalog) -> None:
@@ -122,6 +124,17 @@ def test_a_catalog_that_is_away_ends_the_run(bench: CatalogBench, served: Served
         sync.run()
     served.set_away(False)
     assert sync.run().as_dict() == {"create": 1, "alter": 0, "replace": 0, "drop": 0, "unchanged": 1, "problems": 0}
+
+
+def test_a_connection_that_failed_is_not_used_again() -> None:
+    """A Metastore's answer that comes too late would be taken for the answer to the next call."""
+    with served_hive() as served:
+        assert served.tables() == {}
+        served.set_away(True)
+        with pytest.raises(CatalogUnavailable):
+            served.catalog.get_table("orders")
+        served.set_away(False)
+        assert served.catalog.get_table("orders") is None
 
 
 def test_runs_at_once_agree(bench: CatalogBench, served: ServedCatalog) -> None:

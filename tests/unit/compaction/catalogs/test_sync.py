@@ -173,7 +173,10 @@ def test_a_table_whose_name_differs_in_case_is_another() -> None:
     bench, catalog = CatalogBench(), MemoryCatalog()
     bench.create("orders")
     bench.sync_to(catalog).run()
-    catalog.tables["ORDERS"] = ListedTable(name="ORDERS", location="s3://elsewhere", properties={})
-    assert changed(bench, catalog) == []
+    theirs = ListedTable(name="ORDERS", location="s3://elsewhere", properties={})
+    for tables in ({"ORDERS": theirs, **catalog.tables}, {**catalog.tables, "ORDERS": theirs}):
+        catalog.tables = tables
+        outcome = bench.sync_to(catalog).run()
+        assert (outcome.unchanged, outcome.problems) == (1, 0)
     bench.delete("orders")
     assert changed(bench, catalog) == ["drop orders"]
