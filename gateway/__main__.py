@@ -7,9 +7,11 @@ drain, 1 when the drain could not finish all work under way, 2 for wrong setting
 
 from __future__ import annotations
 
+import gc
 import signal
 
 if __name__ == "__main__":
+    gc.disable()  # What is imported stays: looking for garbage in it takes an eighth of the time.
     # Until it serves there is nothing to finish: Ctrl-C ends it immediately, without a traceback from an import.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # tidelog/programs.py blocks SIGINT until here.
@@ -60,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if count == 1:
         # The supervisor has already given this worker its share of the memory.
         return _serve(settings if VARIABLE in os.environ else fit_to_memory(settings, machine.memory_bytes))
+    _collect_garbage()
     warn_of_workers(settings, count, machine.memory_bytes)
     _warn(settings)
     passed_on = sys.argv[1:] if arguments is None else arguments
@@ -77,6 +80,7 @@ def _serve(settings: Settings) -> int:
     from gateway.process.server import GatewayServer, make_connection_mover, server_config  # noqa: PLC0415
     from gateway.stores.proven import UnsafeStore  # noqa: PLC0415
 
+    _collect_garbage()
     try:
         gateway = assemble(settings)
     except SettingsError as error:
@@ -97,6 +101,12 @@ def _serve(settings: Settings) -> int:
         # Threads may still wait for the store, and an ordinary exit would wait for them.
         os._exit(1)
     return 0
+
+
+def _collect_garbage() -> None:
+    """Begin to collect garbage, but not among what was imported."""
+    gc.freeze()
+    gc.enable()
 
 
 def _refuse(error: Exception, status: int) -> int:
