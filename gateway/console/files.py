@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import html
+import posixpath
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ _MEDIA_TYPES: Final = {
 INDEX: Final = _STATIC.joinpath("index.html").read_text()
 """The page at ``/``, with placeholders for the release and the settings."""
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
+_IMPORT: Final = re.compile(r'from "(\.[^"]+)"')
 _COMPRESSED_SUFFIX: Final = ".gz"
 _DIGITS: Final = 16
 """Hexadecimal digits of a digest: 64 bits tell apart the releases that one browser may meet."""
@@ -71,12 +73,33 @@ class ConsoleLogin:
     scope: str
 
 
+def _imported(*names: str) -> tuple[str, ...]:
+    """Return all modules that these import, directly or not."""
+    found: list[str] = []
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        for text in _IMPORT.findall(FILES[name].content.decode()):
+            if (imported := posixpath.normpath(posixpath.join(posixpath.dirname(name), text))) not in found:
+                found.append(imported)
+                waiting.append(imported)
+    return tuple(sorted(found))
+
+
+_MODULES: Final = "\n".join(
+    f'<link rel="modulepreload" href="/console/{RELEASE}/{name}">'
+    for name in ("parts.js", *_imported("app.js", "parts.js"))
+)
+"""Modules of the shell and of every page: a browser requests them at once, not one after the other as it reads their imports."""
+
+
 def index_page(console: str, login: ConsoleLogin | None, *, has_sql: bool) -> bytes:
     """Return the page at ``/``, which names the release's files and the console's settings."""
     issuer, client, scope = ("", "", "") if login is None else (login.issuer, login.client, login.scope)
     values = {"release": RELEASE, "console": console, "issuer": issuer, "client": client, "scope": scope}
     values["sql"] = "on" if has_sql else "off"
-    return _PLACEHOLDER.sub(lambda found: html.escape(values[found[1]]), INDEX).encode()
+    told = {name: html.escape(value) for name, value in values.items()} | {"modules": _MODULES}
+    return _PLACEHOLDER.sub(lambda found: told[found[1]], INDEX).encode()
 
 
 def index_headers(login: ConsoleLogin | None) -> dict[str, str]:

@@ -43,7 +43,7 @@ async function history(length, step, signal) {
   const all = new Map(series.map((one) => [one.series, one.values]));
   const written = [...all.values()].reduce((most, values) => Math.max(most, values.findLastIndex((one) => one !== null) + 1), 0);
   const isLevel = (name) => /_ms$|^lag_|^stored_/.test(name);
-  const seconds = (i) => Math.min(step, until - found.since - i * step) / 1000; // the newest step is not over
+  const seconds = (i) => Math.min(step, Math.max(MINUTE_MS, until - found.since - i * step)) / 1000; // the newest step is not over
   const values = (name) => (all.get(name) || []).slice(0, written).map((one, i) => one === null || isLevel(name) ? one : one / seconds(i));
   return { times: Array.from({ length: written }, (_, i) => found.since + i * step), values: Object.fromEntries(KNOWN.map((name) => [name, values(name)])) };
 }

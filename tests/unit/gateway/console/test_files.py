@@ -57,6 +57,24 @@ def test_every_import_is_a_file() -> None:
                 assert path.relative_to(STATIC).as_posix() in FILES, (name, named)
 
 
+def test_the_page_names_the_modules_of_every_page() -> None:
+    """A browser requests them at once; else it would learn of each by reading the one that imports it."""
+    named = set(
+        re.findall(r'"modulepreload" href="/console/[^/]+/([^"]+)"', Client(gateway_with()).get("/", BROWSER).text)
+    )
+    needed, waiting = set(), ["app.js", "parts.js"]
+    while waiting:
+        name = waiting.pop()
+        needed.add(name)
+        for told in re.findall(
+            r'^(?:import|export) .*?from "(\.[^"]+)"', (STATIC / name).read_text(), re.MULTILINE | re.DOTALL
+        ):
+            path = ((STATIC / name).parent / told).resolve().relative_to(STATIC).as_posix()
+            if path not in needed and not path.startswith("vendored/"):
+                waiting.append(path)
+    assert needed - {"app.js"} == named - {"vendored/preact.js"}
+
+
 @pytest.mark.parametrize("mode", ["on", "readonly"])
 def test_a_browser_gets_the_console(mode: str) -> None:
     """The page says how the console is set, and each file that it names is there, to be kept."""
