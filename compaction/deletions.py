@@ -7,9 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from compaction.collection import Deletion
 from compaction.report import Reporter, Totals
-from log_format.iceberg.collecting import unneeded_objects
 from log_format.store import ObjectStore
-from log_format.topic.state import TopicState
 
 
 def delete_all(
@@ -52,9 +50,3 @@ def delete_all(
             wave = deletions[first : first + at_once]
             for deletion, _ in zip(wave, threads.map(lambda each: store.delete(each.key), wave), strict=True):
                 totals.deleted(deletion.size_bytes)
-
-
-def delete_manifests(store: ObjectStore, state: TopicState, now_ms: int) -> None:
-    """Delete manifests for Iceberg's readers that nobody has needed for a day. Raises ``StoreUnavailable``."""
-    for info in unneeded_objects(store, state, now_ms):
-        store.delete(info.key)

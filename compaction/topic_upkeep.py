@@ -18,11 +18,12 @@ import pyarrow as pa
 from compaction import collection
 from compaction.backfill import Backfill
 from compaction.collection import Deletion, DeletionReason, plan_segments
-from compaction.deletions import delete_all, delete_manifests
+from compaction.deletions import delete_all
 from compaction.erasures import ErasureUpkeep
 from compaction.key_plan import KeyCompaction, plan_key_compactions
 from compaction.layout_upkeep import LayoutUpkeep
 from compaction.log_cleanup import cleaned_below, plan_log
+from compaction.manifest_upkeep import ManifestUpkeep
 from compaction.merge_plan import RewriteReason, plan_merges
 from compaction.pin_upkeep import PinUpkeep
 from compaction.policy import Policy
@@ -84,6 +85,7 @@ class TopicUpkeep:
         )
         self._retention = RetentionUpkeep(store, self._log, self._committer, policy, report)
         self._layout = LayoutUpkeep(store, self._log, self._committer, new_id, policy=policy, report=report)
+        self._manifests = ManifestUpkeep(store, new_id, report)
         self._settled: tuple[int, int] | None = None
         """Version at which nothing was left to rewrite, and the time then."""
 
@@ -106,14 +108,14 @@ class TopicUpkeep:
         self._log.refresh()
         self._backfill.begin_round()
         state = self._restore_table()
-        # The checkpoint first, so that the later steps replay little.
-        self._write_checkpoint(totals)
+        self._write_checkpoint(totals)  # first, so that the later steps replay little
         self._pins.run(is_dry_run=self._is_dry_run)
         if state.exists:
             self._retention.run(totals, is_dry_run=self._is_dry_run)
             self._erasures.run(self._log.state, self._look, totals, is_dry_run=self._is_dry_run)
             self._rewrite(totals)
             self._layout.run(totals, is_dry_run=self._is_dry_run)
+            self._manifests.run(self._log.state, self._clock.now_ms(), is_dry_run=self._is_dry_run)
         if collect:
             self._collect(totals, [collection.STRAYS] if strays else [])
 
@@ -326,8 +328,7 @@ class TopicUpkeep:
                 at_once=self._policy.deletes_at_once,
                 is_dry_run=self._is_dry_run,
             )
-        if not self._is_dry_run:
-            delete_manifests(self._store, self._log.state, now_ms)
+        self._manifests.collect(self._log.state, now_ms, is_dry_run=self._is_dry_run)
         if self._log.state.erasures and not self._is_dry_run:
             self._erasures.forget(self._look)
 
@@ -363,8 +364,7 @@ class TopicUpkeep:
     def _note_deleted(
         self, stored: Sequence[ObjectInfo], removed_at_ms: Mapping[str, int], deletable_before_ms: int
     ) -> None:
-        """Let checkpoints drop the tombstones of files deleted by count. Tombstones of files deleted by age are
-        dropped by age."""
+        """Let checkpoints drop the tombstones of files deleted by count. Those of files deleted by age are dropped by age."""
         root = layout.topic_root(self.topic)
         before_ms = collection.all_deleted_before(
             stored, root, removed_at_ms=removed_at_ms, deletable_before_ms=deletable_before_ms

@@ -158,6 +158,13 @@ class Catalogued(msgspec.Struct, frozen=True, kw_only=True):
     """Whether another program's commit was not put back yet."""
     retired: dict[str, int] = {}
     """Keys of objects that no later snapshot needs, and since when."""
+    loaded_ms: int = 0
+    """When somebody loaded the table, as far as it was noted; 0: when the snapshot was made."""
+
+    @property
+    def last_loaded_ms(self) -> int:
+        """Time before which nobody is known to have loaded the table, in ms since the epoch."""
+        return self.loaded_ms or self.snapshot.head_seen_ms
 
 
 _decode_catalogued: Final = msgspec.json.Decoder(Catalogued).decode

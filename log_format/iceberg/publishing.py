@@ -9,13 +9,14 @@
 4. A snapshot is offered until ``kept_ms`` after its version was last seen to be the newest: maintenance deletes no file of it
    that early. What no later snapshot needs is deleted ``GRACE_MS`` after that, by whoever publishes.
 5. Gateways need no agreement. Each begins at the newest list of any; if two publish at a time, the next one follows either.
+6. A list says when the table was last loaded, to ``NOTED_MS``: maintenance goes on with the manifests of a table that is loaded.
 
 Requests: one listing, a GET for each commit since, and two PUTs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -56,6 +57,8 @@ KEPT_MS_MAX: Final = 12 * 3_600_000
 """Longest time for which a snapshot that is not the newest is offered: a list names all objects that such ones need."""
 GRACE_MS: Final = 3_600_000
 """Time for which readers that got an answer may read what it names."""
+NOTED_MS: Final = 6 * 3_600_000
+"""How long ago a load may be that was noted last: another one puts the same list again."""
 STRAY_MS: Final = 24 * 3_600_000
 """Age from which on an object is deleted that the newest snapshot does not know."""
 
@@ -78,14 +81,36 @@ def publish(place: Place, known: Catalogued | None) -> Catalogued:
     Raises ``BackOff`` if a checkpoint of a later version exists, ``StoreUnavailable``, ``CorruptData``.
     """
     stored = {info.key: info for info in place.store.list(place.prefix)}
+    return _published(place, _base(place, known, stored), stored, loaded_ms=place.now_ms)
+
+
+def publish_again(place: Place, known: Catalogued, is_due: Callable[[Catalogued], bool]) -> Catalogued | None:
+    """Publish a table that nobody loads at this moment, so that the next load finds little to do.
+
+    Return what is published; None if nothing is any more that can be gone on from. ``is_due``: judges what others may have
+    published meanwhile. Other arguments and errors as in ``publish``.
+    """
+    stored = {info.key: info for info in place.store.list(place.prefix)}
     base = _base(place, known, stored)
+    if base is None or not is_due(base):
+        return base
+    return _published(place, base, stored, loaded_ms=base.last_loaded_ms)
+
+
+def _published(
+    place: Place, base: Catalogued | None, stored: Mapping[str, ObjectInfo], *, loaded_ms: int
+) -> Catalogued:
+    made: _Made | None = None
     if base is not None and base.snapshot.version == place.state.version:
-        return seen_at(base, place.now_ms)
-    made = None if base is None else _advanced(place, base)
+        if base.last_loaded_ms > loaded_ms - NOTED_MS:
+            return seen_at(base, place.now_ms)
+        made = _Made(base.manifests, (), base.snapshot.operation, base.snapshot.committed_ms)
+    elif base is not None:
+        made = _advanced(place, base)
     if made is None:
         made = _made_anew(place, base)
     key = f"{place.prefix}{place.state.version:020d}-{place.new_id()}.avro"
-    catalogued = _catalogued(place, base, made, key)
+    catalogued = _catalogued(place, base, made, key, loaded_ms)
     place.store.put_if_absent(key, encode_manifest_list(catalogued, place.store_uri))
     _delete_old(place, base, catalogued, stored)
     return catalogued
@@ -233,12 +258,13 @@ def _made_anew(place: Place, base: Catalogued | None) -> _Made:
     return _Made(tuple(made), dropped, "append" if base is None else "overwrite", committed_ms)
 
 
-def _catalogued(place: Place, base: Catalogued | None, made: _Made, key: str) -> Catalogued:
+def _catalogued(place: Place, base: Catalogued | None, made: _Made, key: str, loaded_ms: int) -> Catalogued:
     history: list[Snapshot] = []
     retired: dict[str, int] = {}
     if base is not None:
         oldest_ms = place.now_ms - kept_ms(place.state)
-        history = [one for one in (*base.history, base.snapshot) if one.head_seen_ms > oldest_ms]
+        earlier = (one for one in (*base.history, base.snapshot) if one.version != place.state.version)
+        history = [one for one in earlier if one.head_seen_ms > oldest_ms]
         retired = base.retired | dict.fromkeys((base.snapshot.key, *(one.key for one in made.dropped)), place.now_ms)
         due_ms = oldest_ms - GRACE_MS
         retired = {each: since_ms for each, since_ms in retired.items() if since_ms > due_ms}
@@ -263,6 +289,7 @@ def _catalogued(place: Place, base: Catalogued | None, made: _Made, key: str) ->
         snapshot=snapshot,
         history=tuple(history[-SNAPSHOTS_MAX + 1 :]),
         retired=retired,
+        loaded_ms=loaded_ms,
         is_unsettled=bool(place.state.foreign.touched) or place.state.foreign.is_of_table,
     )
 
