@@ -46,6 +46,9 @@ class Alarm:
         return self.rule.said.format(about="/".join(self.about), value=self.value)
 
 
+Tell = Callable[[Sequence[Alarm], int], Awaitable[None]]
+
+
 @dataclass(slots=True)
 class _Watched:
     passed_since_ms: int
@@ -55,12 +58,20 @@ class _Watched:
 
 
 class AlarmWatch:
-    """Judges the rules. ``measure`` brings the lags of groups and journals up to date. Used on the event loop only."""
+    """Judges the rules. ``measure`` brings the lags of groups and journals up to date; ``tell`` is given the alarms that fire and
+    the time in milliseconds after each judgement. Used on the event loop only."""
 
-    def __init__(self, registry: CollectorRegistry, clock: Clock, measure: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        clock: Clock,
+        measure: Callable[[], Awaitable[None]],
+        tell: Tell | None = None,
+    ) -> None:
         self._registry = registry
         self._clock = clock
         self._measure = measure
+        self._tell = tell
         self._samples = deque([take_samples(registry, SAMPLED, clock.now_ms())], maxlen=WINDOW_MINUTES + 1)
         self._watched: dict[tuple[str, tuple[str, ...]], _Watched] = {}
         self._running: asyncio.Task[None] | None = None
@@ -93,9 +104,11 @@ class AlarmWatch:
         ]
 
     async def minute(self) -> None:
-        """Measure, and judge. Raises nothing."""
+        """Measure, judge, and tell. Raises nothing."""
         await self._measure()
         self.judge()
+        if self._tell is not None:
+            await self._tell(self.firing(), self._clock.now_ms())
 
     def judge(self) -> None:
         """Take the samples of a minute, and judge all rules by them."""

@@ -15,3 +15,9 @@ class MonitoringSettings(BaseModel):
         description="Whether this gateway keeps a history of its metrics in the topic __metrics: at most 24 PUTs an hour, none"
         " while no record is sent or read.",
     )
+    alarm_webhook_file: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File whose only line is the URL of a webhook that is told of this gateway's alarms, in the format of"
+        " Prometheus' Alertmanager. Default: nothing is told.",
+    )

@@ -206,7 +206,7 @@ def assemble_from_parts(settings: Settings, parts: GatewayParts) -> Gateway:
         compression_pool=parts.compression_pool,
         engine=engine,
         activity=Activity(metrics.registry, clock),
-        alarms=make_alarms(metrics, engine),
+        alarms=make_alarms(settings, metrics, engine),
         history=make_history(settings, engine, ownership, metrics, parts.codec_pool),
         membership=membership,
         peers=ownership.peers,

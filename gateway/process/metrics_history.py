@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Executor
 from functools import partial
+from pathlib import Path
 
 from gateway.cluster.ownership import Ownership
 from gateway.engine.own_topic import OwnTopic
@@ -13,8 +14,8 @@ from gateway.metrics_history.history import MetricsHistory
 from gateway.metrics_history.reading import HistoryReader
 from gateway.metrics_history.recorder import MetricsRecorder
 from gateway.metrics_history.topic import CONFIG, PARTITION_COUNT
-from gateway.monitoring.alarm_watch import LAG_AGE_MS_MAX, AlarmWatch
-from gateway.settings.settings import Settings
+from gateway.monitoring.alarm_watch import LAG_AGE_MS_MAX, AlarmWatch, Tell
+from gateway.settings.settings import Settings, SettingsError
 from gateway.telemetry.metrics import Metrics
 from log_format.layout import METRICS_TOPIC
 
@@ -22,9 +23,24 @@ TOPICS_PER_STEP = 100
 """Number of topics that are summed up before other requests get their turn."""
 
 
-def make_alarms(metrics: Metrics, engine: LogEngine) -> AlarmWatch:
-    """Return the watch over this gateway's alarms."""
-    return AlarmWatch(metrics.registry, engine.clock, partial(engine.measure, LAG_AGE_MS_MAX))
+def make_alarms(settings: Settings, metrics: Metrics, engine: LogEngine) -> AlarmWatch:
+    """Return the watch over this gateway's alarms. Raise ``SettingsError`` for a file without the URL of a webhook."""
+    measure = partial(engine.measure, LAG_AGE_MS_MAX)
+    return AlarmWatch(metrics.registry, engine.clock, measure, _webhook(settings))
+
+
+def _webhook(settings: Settings) -> Tell | None:
+    if settings.alarm_webhook_file is None:
+        return None
+    # Imported here, since a gateway without a webhook does not need urllib3.
+    from gateway.monitoring.alarm_webhook import AlarmWebhook, read_webhook_url  # noqa: PLC0415
+
+    path = Path(settings.alarm_webhook_file)
+    try:
+        read_webhook_url(path)
+    except ValueError as error:
+        raise SettingsError(f"TIDELOG_ALARM_WEBHOOK_FILE: {error}") from error
+    return AlarmWebhook(path, gateway_id=settings.gateway_id, gateway_url=settings.url).tell
 
 
 def make_history(

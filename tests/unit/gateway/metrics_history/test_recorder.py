@@ -33,6 +33,7 @@ class _Recorded:
         settings = SETTINGS.model_copy(update={"gateway_id": gateway_id})
         whole = lone_gateway(settings, engine)
         ownership = engine.groups.lag_watch._ownership
+        self.settings = settings
         self.history: MetricsHistory = make_history(settings, engine, ownership, metrics, whole.codec_pool)
         assert self.history.recorder is not None
         self.recorder = self.history.recorder
@@ -184,7 +185,7 @@ async def test_one_look_at_the_lag_serves_history_and_alarms(recorded: _Recorded
     """Once in five minutes, whether a history is kept or not; the alarms need one at once."""
     metrics = Metrics()
     metrics.registry = recorded.gateway.registry
-    alarms = make_alarms(metrics, recorded.gateway.engine)
+    alarms = make_alarms(recorded.settings, metrics, recorded.gateway.engine)
     looks = set()
     for _ in range(30):
         if history:
