@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -18,6 +17,7 @@ from tidelog.cli.terminal.console import (
     reporting,
 )
 from tidelog.cli.terminal.names import TopicArgument
+from tidelog.cli.terminal.tables import time_text
 from tidelog.cli.terminal.visible import visible_text
 from tidelog.consumer.consumer import Consumer
 from tidelog.types.record import Record, TopicPartition
@@ -76,7 +76,7 @@ def _shown(record: Record, format_: OutputFormat) -> bytes:
         return record.value or b""
     if format_ is OutputFormat.JSON:
         return json_writer()(record)
-    time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    time = time_text(record.timestamp_ms, "milliseconds")
     lines = [
         f"place      {record.topic}/{record.partition}@{record.offset}",
         f"timestamp  {time} ({record.timestamp_ms})",

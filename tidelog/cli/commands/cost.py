@@ -41,7 +41,7 @@ def cost(
         str | None,
         typer.Option(
             "--commit-retention",
-            metavar="TIME",
+            metavar="DURATION",
             help="Also estimate what the topic's versions take with this commit.retention.ms: 12h, 7d.",
         ),
     ] = None,

@@ -10,6 +10,7 @@ import typer
 from tidelog.cli.sources.times import Times
 from tidelog.cli.terminal.admin_call import AdminCall, TableCall, YesOption
 from tidelog.cli.terminal.names import TopicArgument
+from tidelog.cli.terminal.positions import past_ms
 from tidelog.cli.terminal.tables import counted, table, time_text
 from tidelog.types.erasure import ErasedLetters, Erasure
 
@@ -30,7 +31,10 @@ def erase(
     ] = None,
     before: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Only records with earlier timestamps: ISO 8601, or milliseconds."),
+        typer.Option(
+            metavar="WHEN",
+            help="Only records before this time: ISO 8601, a duration before now (30d), @milliseconds.",
+        ),
     ] = None,
     yes: YesOption = False,
     call: AdminCall,
@@ -51,7 +55,7 @@ def erase(
     pairs = [_pair(text) for text in header or ()]
     if not (key or pairs or where):
         raise typer.BadParameter("give --key, --header or --where")
-    before_ms = None if before is None else Times().of(before)
+    before_ms = None if before is None else (Times().of(before) if before.isdecimal() else past_ms(before))
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Erase these records of topic {topic} for good?", abort=True, err=True)
     with call.admin() as admin:

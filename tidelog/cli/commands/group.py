@@ -17,10 +17,9 @@ from tidelog.cli.terminal.backlogs import backlogs, lag_cells, look_at_all
 from tidelog.cli.terminal.console import output, print_json
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import GroupArgument, complete_topics
-from tidelog.cli.terminal.positions import milliseconds, parse_position
+from tidelog.cli.terminal.positions import parse_position, past_ms
 from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import shortened, table
-from tidelog.cli.terminal.units import duration_ms
 from tidelog.errors import UnknownGroup
 from tidelog.types.group import CommittedOffset, Group, GroupMember
 from tidelog.types.record import TopicPartition
@@ -176,12 +175,8 @@ def _reset(
         return admin.reset_group(group, shift=int(to), **where)
     if to.isdecimal():
         return admin.reset_group(group, int(to), **where)
-    span_ms = duration_ms(to)
     try:
-        if span_ms is not None:
-            time_ms = max(0, time.time_ns() // 1_000_000 - span_ms)
-        else:
-            time_ms = int(to[1:]) if to.startswith("@") else milliseconds(to)
+        time_ms = past_ms(to)
     except ValueError:
         raise ValueError(
             f"--to {to!r} is not earliest, latest, an offset, +N, -N, a duration (1h), a time or @milliseconds"

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from tidelog.admin import Admin
 from tidelog.cli.terminal.admin_call import TableCall
-from tidelog.cli.terminal.backlogs import Look, backlogs, duration_text, look_at_all, table_rows
+from tidelog.cli.terminal.backlogs import Look, backlogs, look_at_all, table_rows
 from tidelog.cli.terminal.console import print_json
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.interrupt import Interrupts
@@ -23,6 +23,7 @@ from tidelog.cli.terminal.names import complete_groups
 from tidelog.cli.terminal.table_format import TableFormat, chosen_format
 from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import table
+from tidelog.cli.terminal.units import duration_text
 from tidelog.types.group import GroupLag
 
 

@@ -11,7 +11,7 @@ from tidelog.cli.terminal.console import note, print_json
 from tidelog.cli.terminal.durations import time_ms
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument
-from tidelog.cli.terminal.positions import milliseconds
+from tidelog.cli.terminal.positions import past_ms
 from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import table, time_text
 from tidelog.cli.terminal.units import in_words
@@ -29,10 +29,11 @@ def create(
     *,
     version: Annotated[int | None, typer.Option(min=0, help="Pin this version of the table.")] = None,
     at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Pin the table of this time (ISO 8601, UTC without a zone).")
+        str | None,
+        typer.Option(metavar="WHEN", help="Pin the table of this time: ISO 8601, or a duration before now (1h)."),
     ] = None,
     expires: Annotated[
-        str | None, typer.Option(metavar="TIME", help="End the pin after 30d, 12h, or at a time. Default: never.")
+        str | None, typer.Option(metavar="WHEN", help="End the pin after 30d, 12h, or at a time. Default: never.")
     ] = None,
     call: AdminCall,
 ) -> None:
@@ -47,7 +48,7 @@ def create(
       tidelog pin create orders beginning --version 1 --expires 60d
     """
     expires_ms = None if expires is None else time_ms(expires, "--expires")
-    at_ms = None if at is None else milliseconds(at)
+    at_ms = None if at is None else past_ms(at)
     with call.admin() as admin:
         pin = admin.create_pin(topic, name, version=version, timestamp_ms=at_ms, expires_ms=expires_ms)
         call.report(pin, f"Version {pin.version} of {topic} is pinned as {pin.name}{_until(pin)}.")
@@ -76,7 +77,7 @@ def list_(topic: TopicArgument, *, call: TableCall) -> None:
             pins.add_row(pin.name, f"{pin.version}", time_text(pin.created_at), ends, bytes_text(pin.held_back_bytes))
         print_tables(pins)
         if len(found.pins) > 1:
-            note(f"Together they hold back {bytes_text(found.held_back_bytes)} bytes.")
+            note(f"Together they hold back {bytes_text(found.held_back_bytes)}.")
 
 
 @app.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Annotated, Literal
 
 import typer
@@ -15,10 +14,9 @@ from tidelog.cli.terminal.durations import in_milliseconds
 from tidelog.cli.terminal.filter_options import FilterOption, OnlyKeyOption, filter_of
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import QueueArgument, TopicsArgument, complete_topics
-from tidelog.cli.terminal.positions import milliseconds
+from tidelog.cli.terminal.positions import past_ms
 from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import counted, table, time_text
-from tidelog.cli.terminal.units import duration_ms
 from tidelog.types.queue import Queue
 
 app = Commands(help="Create, list, describe and delete queues; receive, settle and redrive their records.")
@@ -202,13 +200,8 @@ def _start(text: str | None) -> str | int | None:
     if text in (None, "latest", "earliest"):
         return text
     assert text is not None
-    if text.startswith("@") and text[1:].isdecimal():
-        return int(text[1:])
-    span_ms = duration_ms(text)
-    if span_ms is not None:
-        return max(0, time.time_ns() // 1_000_000 - span_ms)
     try:
-        return milliseconds(text)
+        return past_ms(text)
     except ValueError:
         raise ValueError(
             f"--start {text!r} is not latest, earliest, a duration (1h), a time or @milliseconds"

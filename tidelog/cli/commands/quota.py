@@ -10,6 +10,7 @@ import typer
 from tidelog.cli.terminal.admin_call import AdminCall, TableCall
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.tables import table
+from tidelog.cli.terminal.units import setting_value
 from tidelog.types.access import Quota
 
 app = Commands(help="Set and list quotas: limits of a principal's usage.")
@@ -18,8 +19,8 @@ _NAMES = tuple(field.name for field in dataclasses.fields(Quota) if field.name !
 _NONE = "none"
 
 
-def _limit(what: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(metavar="NUMBER", help=f"{what}; 'none' for no limit.")
+def _limit(what: str, metavar: str = "NUMBER") -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(metavar=metavar, help=f"{what}; 'none' for no limit.")
     return option
 
 
@@ -29,8 +30,8 @@ def set_(
         str, typer.Argument(metavar="PRINCIPAL", help="User:NAME, or '*': each user that has no quota of its own.")
     ],
     *,
-    produce_bytes_per_s: Annotated[str | None, _limit("Bytes of records sent in a second")] = None,
-    fetch_bytes_per_s: Annotated[str | None, _limit("Bytes of records read in a second")] = None,
+    produce_bytes_per_s: Annotated[str | None, _limit("Bytes of records sent in a second, such as 1MB", "SIZE")] = None,
+    fetch_bytes_per_s: Annotated[str | None, _limit("Bytes of records read in a second, such as 1MB", "SIZE")] = None,
     requests_per_s: Annotated[str | None, _limit("Requests in a second")] = None,
     partitions_created_per_minute: Annotated[str | None, _limit("Partitions created in a minute")] = None,
     connections: Annotated[str | None, _limit("Concurrent connections")] = None,
@@ -41,7 +42,7 @@ def set_(
 
     \b
     Examples:
-      tidelog quota set User:billing --produce-bytes-per-s 1000000 --requests-per-s 50
+      tidelog quota set User:billing --produce-bytes-per-s 1MB --requests-per-s 50
       tidelog quota set '*' --connections 20
       tidelog quota set User:billing --requests-per-s none
     """
@@ -90,6 +91,7 @@ def _row(quota: Quota) -> list[str]:
 def _number(name: str, text: str) -> int | None:
     if text == _NONE:
         return None
+    text = setting_value("quota.bytes" if "_bytes_" in name else name, text)
     if not text.isdecimal():
         raise ValueError(f"--{name.replace('_', '-')} {text!r} is neither a number nor 'none'")
     return int(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from tidelog.cli.terminal.console import note, print_json
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.cli.terminal.table_writers import print_tables
-from tidelog.cli.terminal.tables import counted, table
+from tidelog.cli.terminal.tables import counted, table, time_text
 
 app = Commands(help="List and cancel delayed records.")
 
@@ -49,7 +48,7 @@ def list_(
             return
         waiting = table("id", "deliver at", "key")
         for each in shown:
-            due = datetime.fromtimestamp(each.deliver_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+            due = time_text(each.deliver_at_ms, "milliseconds")
             waiting.add_row(each.id, due, "" if each.key is None else each.key.decode(errors="backslashreplace"))
         print_tables(waiting)
         if len(found) > limit:

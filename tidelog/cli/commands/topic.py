@@ -23,7 +23,7 @@ from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_subjects
 from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import counted, table, time_text
-from tidelog.cli.terminal.units import in_words, setting_value
+from tidelog.cli.terminal.units import duration_text, in_words, setting_value, size_text
 from tidelog.errors import TopicAlreadyExists, Unauthorized
 from tidelog.types.topic import DamagedTopic, Topic, TopicCommit
 
@@ -37,14 +37,14 @@ NameArgument = Annotated[str, typer.Argument(help="The topic's name.")]
 RetentionOption = Annotated[
     str | None,
     typer.Option(
-        "--retention", metavar="TIME", help="How long records stay in the log: retention.ms. 7d, or 'forever'."
+        "--retention", metavar="DURATION", help="How long records stay in the log: retention.ms. 7d, or 'forever'."
     ),
 ]
 TableRetentionOption = Annotated[
     str | None,
     typer.Option(
         "--table-retention",
-        metavar="TIME",
+        metavar="DURATION",
         help="How long their rows stay in the table: table.retention.ms. 365d, 'forever', or 'log': as long as in the log.",
     ),
 ]
@@ -282,7 +282,7 @@ def _show(topic: Topic, as_json: bool, schemas: Iterable[str] = ()) -> None:
     console.print(f"commits  {_commits(topic.commit)}", markup=False)
     if topic.archive.segments:
         archive = (
-            f"{counted(topic.archive.segments, 'segment')} below the log starts, {topic.archive.size_bytes:,} bytes"
+            f"{counted(topic.archive.segments, 'segment')} below the log starts, {size_text(topic.archive.size_bytes)}"
         )
         console.print(f"archive  {archive}", markup=False)
     if topic.commit.flush_savings_ms is not None:
@@ -361,7 +361,7 @@ def _commits(commit: TopicCommit) -> str:
 def _flushes(commit: TopicCommit) -> str:
     """Describe when flushes begin, and the savings for early ones."""
     saved_ms = (commit.flush_savings_ms or 0) // 1000 * 1000
-    savings = f"savings of the gateway that answered: {in_words('flush.ms', saved_ms)} ms"
+    savings = f"savings of the gateway that answered: {duration_text(saved_ms)}"
     if commit.savings_spent:
         return f"after flush.ms, since the savings for early flushes are spent until senders pause ({savings})"
     return f"early, whenever all senders wait ({savings})"

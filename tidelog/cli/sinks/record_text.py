@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
 
 import msgspec
 
 from tidelog.bodies.json_record import as_json_record
+from tidelog.cli.terminal.tables import time_text
 from tidelog.cli.terminal.visible import visible_text
 from tidelog.types.record import Record
 
@@ -59,9 +59,8 @@ def place_writer(colours: Mapping[str, str] | None) -> Writer:
     """Return a writer of one line with topic, partition, offset, time, key and value; ``colours`` (by topic) for terminals."""
 
     def write(record: Record) -> bytes:
-        time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")
+        time = time_text(record.timestamp_ms, "milliseconds")
         place = f"{record.topic}/{record.partition}@{record.offset}"
-        time = time.removesuffix("+00:00")
         key = "-" if record.key is None else visible(record.key)
         value = "(null)" if record.value is None else visible(record.value)
         if colours is not None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from tidelog.admin import Admin
+from tidelog.cli.terminal.units import duration_text
 from tidelog.errors import UnknownGroup
 from tidelog.types.group import GroupLag, GroupSummary, PartitionLag
 from tidelog.types.record import TopicPartition
@@ -118,19 +119,3 @@ def lag_cells(found: GroupBacklog) -> tuple[str, str, str]:
     """Return the cells of a group's members, lag, and how far it is behind."""
     behind = "-" if found.lag_ms is None else duration_text(found.lag_ms)
     return f"{found.member_count:,}", f"{found.lag:,}", behind
-
-
-def duration_text(ms: int) -> str:
-    """Return a duration in its two largest units: ``2h5m``, ``3.4s``, ``80ms``."""
-    if ms < 1_000:
-        return f"{ms}ms"
-    seconds = ms / 1000
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, seconds = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}m{seconds:02}s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours}h{minutes:02}m"
-    return f"{hours // 24}d{hours % 24:02}h"

@@ -61,8 +61,10 @@ def span_ms(text: str, option: str) -> int:
 
 
 def time_ms(text: str, option: str) -> int:
-    """Return a duration from now, or an ISO 8601 time (UTC without a zone), as milliseconds since the epoch. Raises
-    ``ValueError``."""
+    """Return a duration from now, ``@`` and milliseconds, or an ISO 8601 time (UTC without a zone), as milliseconds since the
+    epoch. Raises ``ValueError``."""
+    if text.startswith("@") and text[1:].isdecimal():
+        return int(text[1:])
     try:
         return time.time_ns() // 1_000_000 + span_ms(text, option)
     except ValueError:

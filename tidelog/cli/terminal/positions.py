@@ -64,24 +64,30 @@ def parse_position(text: str, option: str = "--from") -> PositionSpec:
         return PositionSpec(last=int(text[1:]))
     if text.isdecimal():
         return PositionSpec(offset=int(text))
-    if text.startswith("@") and text[1:].isdecimal():
-        return PositionSpec(timestamp_ms=int(text[1:]))
     if _POSITIONS.fullmatch(text):
         pairs = [pair.partition(":") for pair in text.split(",")]
         positions = {int(partition): int(offset) for partition, _, offset in pairs}
         if len(positions) < len(pairs):
             raise ValueError(f"{option} {text!r} names a partition twice")
         return PositionSpec(positions=positions)
-    span_ms = duration_ms(text)
-    if span_ms is not None:
-        return PositionSpec(timestamp_ms=max(0, time.time_ns() // 1_000_000 - span_ms))
     try:
-        return PositionSpec(timestamp_ms=milliseconds(text))
+        return PositionSpec(timestamp_ms=past_ms(text))
     except ValueError:
         raise ValueError(
             f"{option} {text!r} is not earliest, latest, an offset, -N, PARTITION:OFFSET,…, a duration (1h), a time or "
             "@milliseconds"
         ) from None
+
+
+def past_ms(text: str) -> int:
+    """Return a time as milliseconds since the epoch: ``@`` and that number, a duration before now (``1h``), or ISO 8601.
+
+    Raises ``ValueError``.
+    """
+    if text.startswith("@") and text[1:].isdecimal():
+        return int(text[1:])
+    span_ms = duration_ms(text)
+    return milliseconds(text) if span_ms is None else max(0, time.time_ns() // 1_000_000 - span_ms)
 
 
 def milliseconds(text: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -41,9 +41,9 @@ def table(*columns: str, numbers: Iterable[str] = ()) -> TextTable:
     return made
 
 
-def time_text(ms: int) -> str:
-    """Return a time (milliseconds since the epoch) in ISO 8601, to the second."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
+def time_text(ms: int, timespec: Literal["seconds", "milliseconds"] = "seconds") -> str:
+    """Return a time (milliseconds since the epoch) in ISO 8601, in UTC: ``2026-01-31T08:00:00Z``."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def counted(number: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""Durations and sizes with units, in settings: ``7d``, ``1h30m``, ``1.5s``, ``512KiB``, ``1GB``."""
+"""Durations and sizes with units, as typed and as shown: ``7d``, ``1h30m``, ``1.5s``, ``512KiB``, ``1GB``."""
 
 from __future__ import annotations
 
@@ -36,6 +36,23 @@ def duration_ms(text: str) -> int | None:
     if not parts or any(unit not in _DURATIONS_MS for _, unit in parts):
         return None
     return round(sum(Decimal(number) * _DURATIONS_MS[unit] for number, unit in parts))
+
+
+def duration_text(ms: int) -> str:
+    """Return a duration in its two largest units, rounded: ``2h5m``, ``3.4s``, ``80ms``."""
+    if ms < 1_000:
+        return f"{ms}ms"
+    if ms < 59_950:
+        return f"{ms / 1000:.1f}".removesuffix(".0") + "s"
+    rounded_to = "h" if ms >= _DURATIONS_MS["d"] else "m" if ms >= _DURATIONS_MS["h"] else "s"
+    unit = _DURATIONS_MS[rounded_to]
+    return _split(round(ms / unit) * unit)
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a number of bytes in the largest fitting unit, rounded: ``8MiB``, ``1.5KiB``, ``80B``."""
+    unit = next(unit for unit in ("TiB", "GiB", "MiB", "KiB", "B") if size_bytes >= _SIZES[unit] or unit == "B")
+    return f"{round(size_bytes / _SIZES[unit], 2):g}{unit}"
 
 
 def in_words(name: str, value: int | str) -> str:

@@ -46,12 +46,12 @@ def test_a_description_says_where_a_topics_commits_go(run: Run, gateway: FakeGat
     assert run("topic", "create", "orders", "--config", "commit.mode=shared").exit_code == 0
     assert gateway.topics["orders"].config == {"commit.mode": "shared"}
     shown = run("topic", "describe", "orders").stdout
-    assert "commits  to the table directly since 2025-11-21T00:00:00+00:00 (created so)\n" in shown
+    assert "commits  to the table directly since 2025-11-21T00:00:00Z (created so)\n" in shown
     place = {"mode": "shared", "journal": 0, "since": 1763683200000, "reason": "commit.mode is shared"}
     gateway.topics["orders"].commit = {**place, "undrained_records": 1200, "drained_until_ms": 1763683260000}
     shown = run("topic", "describe", "orders").stdout
-    assert "commits  through journal 0 since 2025-11-21T00:00:00+00:00 (commit.mode is shared); " in shown
-    assert "1,200 records not in the table yet, since 2025-11-21T00:01:00+00:00" in shown.replace("\n", " ")
+    assert "commits  through journal 0 since 2025-11-21T00:00:00Z (commit.mode is shared); " in shown
+    assert "1,200 records not in the table yet, since 2025-11-21T00:01:00Z" in shown.replace("\n", " ")
     assert "flushes " not in shown
     told = json.loads(run("topic", "describe", "orders", "--json").stdout)["commit"]
     assert told == {**gateway.topics["orders"].commit, "flush_savings_ms": None, "savings_spent": None}
@@ -64,9 +64,7 @@ def test_a_description_says_what_is_saved_for_early_flushes(run: Run, gateway: F
     run("topic", "create", "orders")
     gateway.topics["orders"].commit = {"mode": "own", "flush_savings_ms": 3_599_876, "savings_spent": False}
     shown = " ".join(run("topic", "describe", "orders").stdout.split())
-    assert (
-        "flushes early, whenever all senders wait (savings of the gateway that answered: 3599000 (59m59s) ms" in shown
-    )
+    assert "flushes early, whenever all senders wait (savings of the gateway that answered: 59m59s" in shown
     gateway.topics["orders"].commit = {"mode": "own", "flush_savings_ms": 120, "savings_spent": True}
     shown = " ".join(run("topic", "describe", "orders").stdout.split())
     assert "flushes after flush.ms, since the savings for early flushes are spent until senders pause" in shown

@@ -111,9 +111,9 @@ def test_tail_shows_all_partitions_of_all_topics(filled: FakeGateway, run: Run) 
     filled.create("u").records[0] = [Record("u", 0, 0, 1_700_000_000_000, None, None)]
     lines = run("tail", "t", "u", "--lines", "1", "--max", "3").stdout.splitlines()
     assert sorted(lines) == [
-        "t/0@9  2023-11-14 22:13:20.009  k  0-9  [h=x]",
-        "t/1@9  2023-11-14 22:13:20.009  k  1-9  [h=x]",
-        "u/0@0  2023-11-14 22:13:20.000  -  (null)",
+        "t/0@9  2023-11-14T22:13:20.009Z  k  0-9  [h=x]",
+        "t/1@9  2023-11-14T22:13:20.009Z  k  1-9  [h=x]",
+        "u/0@0  2023-11-14T22:13:20.000Z  -  (null)",
     ]
     assert json.loads(run("tail", "-f", "u", "--max", "1", "--json").stdout)["topic"] == "u"
 

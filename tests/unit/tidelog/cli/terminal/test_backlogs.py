@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.cli.terminal.backlogs import GroupBacklog, Look, backlog, duration_text, table_rows
+from tidelog.cli.terminal.backlogs import GroupBacklog, Look, backlog, table_rows
 from tidelog.types.group import GroupLag, GroupSummary, PartitionLag, TopicLag
 
 
@@ -68,21 +68,3 @@ def test_the_farthest_behind_comes_first() -> None:
         for name, lag, lag_ms in (("d", 0, None), ("c", 5, 10), ("b", 9, 10), ("a", 1, 5_000))
     ]
     assert [each.group for each in sorted(found, key=lambda each: each.order)] == ["a", "b", "c", "d"]
-
-
-@pytest.mark.parametrize(
-    ("ms", "text"),
-    [
-        (0, "0ms"),
-        (999, "999ms"),
-        (1_000, "1.0s"),
-        (59_900, "59.9s"),
-        (59_999, "60.0s"),
-        (842_000, "14m02s"),
-        (7_500_000, "2h05m"),
-        (200_000_000, "2d07h"),
-    ],
-)
-def test_durations_are_short(ms: int, text: str) -> None:
-    """The two largest units."""
-    assert duration_text(ms) == text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.support.fake_gateway import FakeGateway
 from tidelog.cli.app import app
 from tidelog.cli.terminal.durations import in_milliseconds, in_seconds
 from tidelog.cli.terminal.exit_code import ExitCode
+from tidelog.cli.terminal.positions import past_ms
 
 _DURATION = re.compile(r"--(timeout|every|seconds|duration|interval|.*-(ms|after|every|timeout|interval|seconds))")
 
@@ -84,3 +86,26 @@ def test_at_the_shell(run: Run, gateway: FakeGateway, dead_url: str) -> None:
     assert gateway.queues["q"].settings["lock_ms"] == 60_000
     assert gateway.queues["q"].settings["backoff_ms"] == [1_000, 10_000]
     assert run("queue", "create", "q", "t", "--backoff-ms", "1x").exit_code == ExitCode.USAGE
+
+
+def test_times_are_typed_in_three_ways() -> None:
+    """ISO 8601, milliseconds behind an @, and a duration before now; other text is refused."""
+    assert (
+        past_ms("2025-01-31T08:00:00Z") == past_ms("2025-01-31T08:00") == past_ms("@1738310400000") == 1_738_310_400_000
+    )
+    assert abs(past_ms("1h") - (time.time() - 3600) * 1000) < 60_000
+    with pytest.raises(ValueError, match="yesterday"):
+        past_ms("yesterday")
+
+
+def test_a_quota_takes_sizes(run: Run, gateway: FakeGateway) -> None:
+    """Bytes with a unit are bytes; a number of requests has no unit."""
+    gateway.misbehave("^GET /v1/access/quotas", lambda exchange: exchange.answer(200, b'{"principal":"*"}', {}))
+    assert run("quota", "set", "*", "--produce-bytes-per-s", "1MB", "--url", gateway.url).exit_code in {
+        0,
+        ExitCode.REFUSED,
+    }
+    (sent,) = [each for each in gateway.asked if each.method == "PUT"]
+    assert b'"produce_bytes_per_s":1000000' in sent.body
+    refused = run("quota", "set", "*", "--requests-per-s", "1MB")
+    assert refused.exit_code == ExitCode.USAGE

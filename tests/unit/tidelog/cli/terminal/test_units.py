@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.cli.terminal.units import in_words, setting_value
+from tidelog.cli.terminal.units import duration_ms, duration_text, in_words, setting_value, size_text
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,31 @@ def test_what_is_shown_can_be_typed() -> None:
     for name, value in [("retention.ms", 90_061_001), ("drain.ms", 240_000), ("flush.bytes", 3 << 30)]:
         words = in_words(name, value).partition("(")[2].rstrip(")")
         assert setting_value(name, words) == str(value)
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0ms"),
+        (999, "999ms"),
+        (1_000, "1s"),
+        (59_900, "59.9s"),
+        (59_999, "1m"),
+        (842_000, "14m2s"),
+        (3_599_900, "1h"),
+        (7_500_000, "2h5m"),
+        (200_000_000, "2d8h"),
+    ],
+)
+def test_durations_are_short(ms: int, text: str) -> None:
+    """The two largest units, as they can be typed."""
+    assert duration_text(ms) == text
+    typed = duration_ms(text)
+    assert typed is not None
+    assert abs(typed - ms) <= ms / 20
+
+
+def test_sizes_are_short() -> None:
+    """In steps of 1,024, as they can be typed."""
+    assert [size_text(each) for each in (0, 80, 1536, 8 << 20)] == ["0B", "80B", "1.5KiB", "8MiB"]
+    assert setting_value("flush.bytes", size_text(3 << 19)) == str(3 << 19)
