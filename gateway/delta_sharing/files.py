@@ -17,7 +17,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.access.admission_check import AdmissionCheck
 from gateway.access.needs import open_to_all
 from gateway.asgi.compression import NO_COMPRESSION
-from gateway.delta_sharing.signed_files import FILES, GRANT_CHARACTERS_MAX, PURPOSE, Grant, granted, is_file_path
+from gateway.delta_sharing.signed_files import (
+    FILES,
+    GRANT_CHARACTERS_MAX,
+    HEAD_ONLY,
+    PURPOSE,
+    Grant,
+    granted,
+    is_file_path,
+)
 from gateway.engine.bounds import ANSWER_WAIT_MS_MAX
 from gateway.engine.pool import Pool
 from gateway.gateway import answer_memory, engine_of, gateway_of
@@ -58,6 +66,13 @@ async def get_file(request: Request, query: Annotated[SignedQuery, Query()]) -> 
             code=ErrorCode.UNAUTHENTICATED,
         )
     await _check_right(request, topic, grant)
+    if grant.only is not None and grant.only != (
+        HEAD_ONLY if request.method == "HEAD" else request.headers.get("range")
+    ):
+        raise RequestRefused(
+            "This address is for another request: ask for one for this range of the file.",
+            code=ErrorCode.UNAUTHENTICATED,
+        )
     key = f"{topic_root(topic)}{path}"
     try:
         info = await engine.table_pool.run(engine.table_store.head, key)

@@ -41,11 +41,18 @@ PURPOSE: Final = b"tidelog shared file"
 GRANT_CHARACTERS_MAX: Final = 16 * 1024
 
 
+HEAD_ONLY: Final = "HEAD"
+
+
 class Grant(msgspec.Struct, frozen=True, array_like=True):
-    """Who may read a file, until when (ms since the epoch). A token's secret is not named: any of the token's will do."""
+    """Who may read a file, until when (ms since the epoch). A token's secret is not named: any of the token's will do.
+
+    ``only``: the one value of the header ``Range`` with which it may be read, or ``HEAD_ONLY``; None: all of it may be.
+    """
 
     caller: Caller
     expires_at_ms: int
+    only: str | None = None
 
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -70,14 +77,17 @@ class StoreUrls:
 
 
 class GatewayUrls:
-    """URLs of the gateway itself. ``base``: its address as the client knows it, without a path."""
+    """URLs of the gateway itself. ``base``: its address as the client knows it, without a path; ``only``: as in ``Grant``."""
 
-    def __init__(self, base: str, key: bytes, topic: str, caller: Caller, clock: Clock) -> None:
+    def __init__(
+        self, base: str, key: bytes, topic: str, caller: Caller, clock: Clock, *, only: str | None = None
+    ) -> None:
         self._prefix = f"{base}{FILES}{quote(topic, safe='')}/"
         self._key = key
         self._topic = topic
         self._caller = replace(caller, secret=None)
         self._clock = clock
+        self._only = only
         self._granted = (0, "")
 
     def sign(self, path: str) -> SignedUrl:
@@ -90,7 +100,9 @@ class GatewayUrls:
         """Return a grant that ends after ``VALID_S``; it is made anew once a second, not for each file."""
         expires_at_ms = (self._clock.now_ms() // 1000 + VALID_S) * 1000
         if self._granted[0] != expires_at_ms:
-            text = urlsafe_b64encode(_ENCODER.encode(Grant(self._caller, expires_at_ms))).decode().rstrip("=")
+            text = (
+                urlsafe_b64encode(_ENCODER.encode(Grant(self._caller, expires_at_ms, self._only))).decode().rstrip("=")
+            )
             self._granted = (expires_at_ms, text)
         return self._granted
 

@@ -1,6 +1,7 @@
 """Planning of scans by the gateway: a client gets the files that it has to read, without reading a manifest.
 
-A plan is complete with its answer, which has its first page; further pages are fetched by their tokens (``plans``).
+A plan is complete with its answer, which has its first page; further pages are fetched by their tokens (``plans``). The stored
+bytes of the files that an answer names count as fetched.
 
 Source: Iceberg's "REST Catalog API", ``planTableScan``, ``fetchPlanningResult``, ``cancelPlanning``, ``fetchScanTasks``.
 """
@@ -19,7 +20,8 @@ from gateway.engine.bounds import ANSWER_WAIT_MS_MAX
 from gateway.gateway import answer_memory, engine_of, gateway_of, standing_of
 from gateway.http.parameters import path_text
 from gateway.iceberg.body import body_of
-from gateway.iceberg.delegation import root_for
+from gateway.iceberg.credentials import is_asked_for
+from gateway.iceberg.delegation import SIGNING, root_for
 from gateway.iceberg.plans import (
     REQUEST_BYTES_MAX,
     TOKEN_CHARACTERS_MAX,
@@ -38,7 +40,10 @@ from gateway.iceberg.route import IcebergRoute, Large
 from gateway.iceberg.tables import AS_OF, TABLE, topic_asked
 from gateway.iceberg_problem import PLAN_TASKS
 from gateway.problem import refused
+from gateway.quotas.limits import FETCH_BYTES
+from gateway.quotas.spending import spends
 from gateway.routes.administration import note_denials
+from gateway.routes.quota_charges import charge_fetched_bytes
 from log_format.checkpoints.table_files import files_at, with_files_of
 from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreUnavailable
 from log_format.iceberg.schema import table_schema
@@ -72,6 +77,7 @@ _decode_task: Final = msgspec.json.Decoder(_Task).decode
 
 @router.post(_PLAN)
 @needs(Need("Read", "topic"))
+@spends(FETCH_BYTES)
 async def plan_scan(request: Request) -> Any:
     """Return the files of a scan, with all records that were acknowledged before unless it names a snapshot."""
     topic = topic_asked(request, "Read")
@@ -86,6 +92,7 @@ async def plan_scan(request: Request) -> Any:
 
 @router.get(_PLAN_OF_ID)
 @needs(Need("Read", "topic"))
+@spends(FETCH_BYTES)
 async def get_plan(request: Request) -> Any:
     """Return what a plan's answer was."""
     topic = topic_asked(request, "Read")
@@ -105,6 +112,7 @@ async def cancel_plan(request: Request) -> Any:
 
 @router.post(TABLE + PLAN_TASKS)
 @needs(Need("Read", "topic"))
+@spends(FETCH_BYTES)
 async def get_tasks(request: Request) -> Any:
     """Return a page of a plan."""
     topic = topic_asked(request, "Read")
@@ -144,6 +152,9 @@ async def _scanned(request: Request, state: TopicState, page: Page) -> dict[str,
     page_bytes = _count(state) // page.count * (_TASK_BYTES + file_bytes(page.request))
     made = await _in_pool(request, state, page_bytes, run)
     await _check(request, state.topic)
+    if not is_asked_for(request, SIGNING):  # a signature counts what it lets the client read
+        sizes = (task["data-file"]["file-size-in-bytes"] for task in made["file-scan-tasks"])
+        charge_fetched_bytes(request, sum(sizes))
     tokens = tokens_with(page)
     return made | {"plan-tasks": tokens} if tokens else made
 

@@ -28,19 +28,18 @@ def _file(world: World, name: str) -> str:
     return path.partition(f"/topics/{topic}/")[2]
 
 
-def _signed(world: World, path: str, *, topic: str = "{topic}", method: str = "GET") -> httpx.Response:
+def _signed(
+    world: World, path: str, *, topic: str = "{topic}", method: str = "GET", headers: Any = None
+) -> httpx.Response:
     """What the signer answers the caller, of a path below the topic."""
-    body = {"method": method, "uri": f"http://h/topics/{topic}/{path}", "headers": {}, "region": "r"}
+    body = {"method": method, "uri": f"http://h/topics/{topic}/{path}", "headers": headers or {}, "region": "r"}
     return world.live.http(
         world.token, "POST", world.filled(_TABLE.replace("{topic}", topic)) + "/sign", world.filled(body)
     )
 
 
 def _url(world: World, path: str) -> str:
-    answer = _signed(world, path)
-    assert answer.status_code == 200, answer.text
-    url: str = answer.json()["uri"]
-    return url.removeprefix("http://127.0.0.1")
+    return _path_of(_signed(world, path))
 
 
 def _get(world: World, url: str) -> int:
@@ -77,7 +76,7 @@ def a_signature_is_of_one_file_and_one_grant(world: World) -> None:
     world.grant(READ)
     url = _url(world, own)
     query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
-    caller, ends_ms = json.loads(urlsafe_b64decode(query["grant"] + "=="))
+    caller, ends_ms = json.loads(urlsafe_b64decode(query["grant"] + "=="))[:2]
     assert ends_ms <= SystemClock().now_ms() + VALID_S * 1000
     for_ever = urlsafe_b64encode(json.dumps([caller | {"principal": "User:bootstrap"}, 10**15]).encode()).decode()
     forged = [
@@ -88,6 +87,37 @@ def a_signature_is_of_one_file_and_one_grant(world: World) -> None:
     world.may_all()
     assert [_get(world, one) for one in forged] == [401] * 3
     assert _signed(world, f"{own}%00{for_ever}%00.parquet").status_code == 403
+
+
+def a_signature_is_for_what_it_counts(world: World) -> None:
+    """A HEAD costs nothing and reads nothing, a range is of these bytes and no others; a plan counts the files that it names."""
+    own = _file(world, "topic")
+    world.grant(READ)
+    world.admin("PUT", f"/v1/access/quotas/{world.principal}", {"fetch_bytes_per_s": 100})
+    head = _path_of(_signed(world, own, method="HEAD"))
+    assert [world.live.http(None, method, head).status_code for method in ("HEAD", "GET")] == [200, 401]
+    ranged = _path_of(_signed(world, own, headers={"Range": ["bytes=0-3"]}))
+    read = [world.live.http(None, "GET", ranged, range=one).status_code for one in ("bytes=0-3", "bytes=0-4")]
+    assert read == [206, 401]
+    assert _get(world, ranged) == 401
+    assert world.live.http(world.token, "POST", world.filled(_TABLE) + "/plan", {}).status_code == 200
+    assert _signed(world, own).status_code == 429
+
+
+def a_caller_in_debt_gets_nothing(world: World) -> None:
+    """Whoever may read all of a file has read it."""
+    own = _file(world, "topic")
+    world.grant(READ)
+    world.admin("PUT", f"/v1/access/quotas/{world.principal}", {"fetch_bytes_per_s": 100})
+    assert _get(world, _url(world, own)) == 200
+    assert _signed(world, own).status_code == 429
+    assert world.live.http(world.token, "POST", world.filled(_TABLE) + "/plan", {}).status_code == 429
+
+
+def _path_of(signed: httpx.Response) -> str:
+    assert signed.status_code == 200, signed.text
+    url: str = signed.json()["uri"]
+    return url.removeprefix("http://127.0.0.1")
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -116,6 +146,12 @@ def _for_a_day(self: GatewayUrls) -> tuple[int, str]:
     return ends_ms, urlsafe_b64encode(grant.encode()).decode().rstrip("=")
 
 
+def _for_everything(self: GatewayUrls) -> tuple[int, str]:
+    self._only = None
+    return _grant(self)
+
+
+_grant = GatewayUrls._grant
 _FILES: Final = "gateway.delta_sharing"
 PLANTED: dict[str, tuple[Callable[[World], None], str, Any]] = {
     "the signer asks for no right": (only_files_of_the_table_are_signed, "gateway.iceberg.tables.require", _nothing),
@@ -132,6 +168,11 @@ PLANTED: dict[str, tuple[Callable[[World], None], str, Any]] = {
     "a path may have a zero byte": (
         a_signature_is_of_one_file_and_one_grant, "gateway.iceberg.signing.is_file_path", lambda _path: True,
     ),
+    "a signature is for any request": (
+        a_signature_is_for_what_it_counts, f"{_FILES}.signed_files.GatewayUrls._grant", _for_everything,
+    ),
+    "plans count nothing": (a_signature_is_for_what_it_counts, "gateway.iceberg.planning.charge_fetched_bytes", _nothing),
+    "signatures count nothing": (a_caller_in_debt_gets_nothing, "gateway.iceberg.signing._charge", _nothing_later),
 }  # fmt: skip
 
 
