@@ -2,7 +2,7 @@
 
 ::
 
-    sync       one run: read the topics and the catalog, carry out the plan (log_format/catalogs/plan)
+    sync       one run: read the topics and the catalog, carry out the plan (log_format/catalogs/plan.py)
     watch      runs again and again, soon after a topic was created
     topics     what the topics are now, at one request a topic
     catalog    the protocol of a catalog, and its errors

@@ -1,14 +1,15 @@
 """Unity Catalog: the open-source server's REST API 2.1, which Databricks has, too.
 
-The API can't alter a table, so an alteration drops the table and creates it. Between the two calls, some milliseconds, the table
-is not there; if the run is killed between them, the next run creates it.
+Its calls for tables can't alter one; those for clients of Delta can (open-source servers from 0.5.0 on). Where a server has none,
+an alteration drops the table and creates it. Between the two calls, some milliseconds, the table is not there, and rights that
+were given on it end; if the run is killed between them, the next run creates it.
 
-Source: Unity Catalog's OpenAPI document (``api/all.yaml``), tables.
+Source: Unity Catalog's OpenAPI documents, tables (``api/all.yaml``) and ``updateTable`` (``api/delta.yaml``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -20,6 +21,9 @@ from log_format.catalogs.columns import Column
 from log_format.catalogs.table import ListedTable, TopicTable, altered_properties
 
 _TABLES: Final = "/api/2.1/unity-catalog/tables"
+_OF_DELTA: Final = "/api/2.1/unity-catalog/delta/v1"
+_LACKS_CALL: Final = {400, 404, 405, 501}
+"""Answers of a server that can't alter a table. What it refuses so, it does not do."""
 PAGE: Final = 50
 """Most tables that the server gives in a page."""
 PROPERTY_CHARACTERS_MAX: Final = 255
@@ -77,7 +81,9 @@ class UnityCatalog:
             if answer is None:
                 raise CatalogUnavailable(f"{self.label} does not exist: create the catalog and the schema there first")
             yield from map(_listed, answer.get("tables") or ())
-            token = answer.get("next_page_token") or None
+            before, token = token, answer.get("next_page_token") or None
+            if token == before:
+                raise CatalogUnavailable(f"{self.label} gives the same page of tables again and again")
 
     def get_table(self, name: str) -> ListedTable | None:
         """Return one table, or None."""
@@ -86,13 +92,14 @@ class UnityCatalog:
 
     def create(self, table: TopicTable) -> None:
         """Create the table."""
-        self._create(table, dict(table.properties))
+        self._create(table, _stored(table.properties))
 
     def alter(self, table: TopicTable, before: ListedTable) -> None:
-        """Drop the table and create it, with the properties that others gave it."""
-        properties = altered_properties(before.properties, table)
-        self.drop(table.name)
-        self._create(table, properties)
+        """Alter the table; where the server can't, drop it and create it, with the properties that others gave it."""
+        properties = _stored(altered_properties(before.properties, table))
+        if not self._is_altered_in_place(table, before, properties):
+            self.drop(table.name)
+            self._create(table, properties)
 
     def drop(self, name: str) -> None:
         """Drop the table."""
@@ -108,15 +115,33 @@ class UnityCatalog:
             "storage_location": table.location,
             "comment": table.comment,
             "columns": [_column(column, position) for position, column in enumerate(table.columns)],
-            "properties": {name: value for name, value in properties.items() if len(value) <= PROPERTY_CHARACTERS_MAX},
+            "properties": properties,
         }
         self._call("POST", _TABLES, body)
+
+    def _is_altered_in_place(self, table: TopicTable, before: ListedTable, properties: dict[str, str]) -> bool:
+        """Return whether the server did it, in one step, to the very table that is ``before``."""
+        there = self._call("GET", self._path(table.name))
+        if there is None or _listed(there) != before:
+            raise TableTaken(f"{self.label}: table {table.name} changed")
+        gone = sorted(before.properties.keys() - properties.keys())
+        body = {
+            "requirements": [{"type": "assert-table-uuid", "uuid": there.get("table_id")}],
+            "updates": [
+                {"action": "set-columns", "columns": {"type": "struct", "fields": list(map(_field, table.columns))}},
+                {"action": "set-properties", "updates": properties},
+                {"action": "set-table-comment", "comment": table.comment},
+                *([{"action": "remove-properties", "removals": gone}] if gone else []),
+            ],
+        }
+        path = f"{_OF_DELTA}/catalogs/{self._catalog}/schemas/{self._schema}/tables/{table.name}"
+        return self._call("POST", path, body, ignored=_LACKS_CALL) is not None
 
     def _path(self, name: str) -> str:
         return f"{_TABLES}/{quote(f'{self._catalog}.{self._schema}.{name}', safe='')}"
 
-    def _call(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the answer's document; None if there is no such thing. Only reads are repeated."""
+    def _call(self, method: str, path: str, body: Any = None, *, ignored: Collection[int] = ()) -> Any:
+        """Return the answer's document; None if there is no such thing, or the status is ``ignored``. Only reads are repeated."""
         data = None if body is None else msgspec.json.encode(body)
         headers = {**self._pool.headers, **({} if data is None else {"content-type": "application/json"})}
         try:
@@ -131,15 +156,15 @@ class UnityCatalog:
             # Not chained, nor is the token said: a traceback of urllib3 may have the request's headers.
             what = self._without_token(f"{self.label} gives no answer to {method} {path}: {problem}")
             raise CatalogUnavailable(what) from None
-        if answer.status == 404 and method != "POST":
+        if answer.status in ignored or (answer.status == 404 and method != "POST"):
             return None
         said = _document(answer.data)
-        if answer.status < 300:
+        if answer.status < 300 and (said is not None or method == "DELETE"):
             return said
         what = self._without_token(f"{self.label} answers {method} {path} by {answer.status}: {_message(said)}")
         if answer.status == 401:
             raise CatalogUnavailable(f"{what}. Is the token (--unity-token-file, or TIDELOG_UNITY_TOKEN) still valid?")
-        if answer.status == 409 or "ALREADY_EXISTS" in str(said.get("error_code")):
+        if answer.status == 409 or "ALREADY_EXISTS" in str((said or {}).get("error_code")):
             raise TableTaken(what)
         raise TableRefused(what) if answer.status in {400, 403, 404, 422} else CatalogUnavailable(what)
 
@@ -147,15 +172,22 @@ class UnityCatalog:
         return text if self._token is None else text.replace(self._token, "(the token)")
 
 
-def _document(data: bytes) -> dict[str, Any]:
+def _stored(properties: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in properties.items() if len(value) <= PROPERTY_CHARACTERS_MAX}
+
+
+def _document(data: bytes) -> dict[str, Any] | None:
+    """Return the document; None if it is no object of JSON, such as a page of a proxy."""
     try:
-        said = msgspec.json.decode(data) if data else {}
+        said = msgspec.json.decode(data)
     except msgspec.DecodeError:
-        said = {"message": data[:200].decode(errors="replace")}
-    return said if isinstance(said, dict) else {}
+        return None
+    return said if isinstance(said, dict) else None
 
 
-def _message(said: dict[str, Any]) -> str:
+def _message(said: dict[str, Any] | None) -> str:
+    if said is None:
+        return "(no JSON: is this the address of Unity Catalog?)"
     return " ".join(str(said[name]) for name in ("error_code", "message") if said.get(name)) or "(no reason given)"
 
 
@@ -163,6 +195,12 @@ def _listed(said: dict[str, Any]) -> ListedTable:
     return ListedTable(
         name=said["name"], location=said.get("storage_location") or "", properties=said.get("properties") or {}
     )
+
+
+def _field(column: Column) -> dict[str, Any]:
+    """Return the column in Spark's JSON, with its comment as Spark has it."""
+    field: dict[str, Any] = msgspec.json.decode(column.spark_field)
+    return {**field, "metadata": {**field["metadata"], "comment": column.comment}}
 
 
 def _column(column: Column, position: int) -> dict[str, Any]:

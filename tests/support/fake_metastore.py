@@ -32,19 +32,23 @@ class FakeMetastore:
         self.url = ""
 
     def get_database(self, name: str) -> Any:
+        self._reach()
         if name != DATABASE:
             raise ttypes.NoSuchObjectException(message=f"database hive.{name}")
         return ttypes.Database(name=name, description="", locationUri="file:/nowhere", parameters={})
 
     def get_all_tables(self, db_name: str) -> list[str]:
+        self._reach()
         assert db_name == DATABASE
         return sorted(self.tables)
 
     def get_table_objects_by_name(self, dbname: str, tbl_names: list[str]) -> list[Any]:
+        self._reach()
         assert dbname == DATABASE
         return [self.tables[name] for name in tbl_names if name in self.tables]
 
     def get_table(self, dbname: str, tbl_name: str) -> Any:
+        self._reach()
         if tbl_name.lower() not in self.tables:
             raise ttypes.NoSuchObjectException(message=f"{dbname}.{tbl_name} table not found")
         return self.tables[tbl_name.lower()]
@@ -73,7 +77,12 @@ class FakeMetastore:
         table.sd.location = table.sd.location.replace("file:///", "file:/")
         self.tables[table.tableName] = table
 
+    def _reach(self) -> None:
+        if self.is_away:
+            raise TTransportException(message="away")
+
     def _change(self, what: str, name: str) -> None:
+        self._reach()
         self.calls.append(f"{what} {name}")
         if name in self.denied:
             raise ttypes.MetaException(message="Permission denied: user=tidelog")
@@ -91,7 +100,7 @@ def fake_metastore() -> Iterator[FakeMetastore]:
             socket.setHandle(self.request)
             protocol = TBinaryProtocol(TBufferedTransport(socket))
             try:
-                while not metastore.is_away:
+                while True:
                     processor.process(protocol, protocol)
             except TTransportException:
                 pass  # it hung up

@@ -1,4 +1,4 @@
-"""A Unity Catalog in this process, by its OpenAPI document (``api/all.yaml``): the calls on tables, pages, rights and errors.
+"""A Unity Catalog in this process, by its OpenAPI documents: tables, pages, rights and errors, and Delta's ``updateTable``.
 
 As the open-source server does, it checks each column against its own JSON, cuts pages, and answers 400 with
 ``TABLE_ALREADY_EXISTS`` where others answer 409.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 TABLES = "/api/2.1/unity-catalog/tables"
+DELTA = "/api/2.1/unity-catalog/delta/v1"
 REQUIRED = {"name", "catalog_name", "schema_name", "table_type", "columns"}
 TYPE_NAMES = {
     *("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "STRING"),
@@ -37,7 +39,8 @@ class Refused(Exception):
 class FakeUnity:
     """The schema ``main.events``. ``token``: the only one that it takes; None: none is asked for. ``denied``: names of tables
     that the caller has no right to change. ``is_away``: whether it answers 503. ``page_max``: most tables in a page, less than a
-    real server gives. ``delay_s``: how long each answer takes."""
+    real server gives. ``delay_s``: how long each answer takes. ``can_alter``: whether it has the calls for clients of Delta.
+    ``page``: what it answers to each call in place of JSON."""
 
     url: str = ""
     token: str | None = None
@@ -45,6 +48,8 @@ class FakeUnity:
     is_away: bool = False
     page_max: int = 2
     delay_s: float = 0.0
+    can_alter: bool = True
+    page: bytes = b""
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
 
@@ -57,6 +62,8 @@ class FakeUnity:
             raise Refused(503, "TEMPORARILY_UNAVAILABLE", "later")
         if self.token is not None and token != f"Bearer {self.token}":
             raise Refused(401, "UNAUTHENTICATED", f"bad credentials: {token}")
+        if parts.path.startswith(f"{DELTA}/"):
+            return self._altered(parts.path.removeprefix(f"{DELTA}/").split("/"), body)
         if parts.path == TABLES:
             return self._created(body) if method == "POST" else self._page(parse_qs(parts.query))
         catalog, schema, name = unquote(parts.path.removeprefix(f"{TABLES}/")).split(".")
@@ -93,8 +100,36 @@ class FakeUnity:
             raise Refused(500, "INTERNAL", "Value too long for column PROPERTY_VALUE")
         if body["name"] in self.tables:
             raise Refused(400, "TABLE_ALREADY_EXISTS", f"Table already exists: {body['name']}")
-        self.tables[body["name"]] = body
-        return body
+        self.tables[body["name"]] = {**body, "table_id": str(uuid.uuid4())}
+        return self.tables[body["name"]]
+
+    def _altered(self, path: list[str], body: dict[str, Any]) -> Any:
+        if not self.can_alter:
+            raise Refused(404, "NOT_FOUND", "no such call")
+        assert path[::2] == ["catalogs", "schemas", "tables"]
+        self._check(path[1], path[3])
+        self._judge(path[5])
+        if path[5] not in self.tables:
+            raise Refused(404, "NO_SUCH_TABLE", "Table not found")
+        table = self.tables[path[5]]
+        if body["requirements"] != [{"type": "assert-table-uuid", "uuid": table["table_id"]}]:
+            raise Refused(409, "UPDATE_REQUIREMENT_CONFLICT", "assert-table-uuid failed")
+        updates = {one["action"]: one for one in body["updates"]}
+        removed = set(updates.pop("remove-properties", {}).get("removals", ()))
+        changed = updates.pop("set-properties")["updates"]
+        assert not removed & changed.keys()
+        properties = {**table["properties"], **changed}
+        columns = updates.pop("set-columns")["columns"]
+        assert columns["type"] == "struct"
+        comment = updates.pop("set-table-comment")["comment"]
+        assert not updates
+        self.tables[path[5]] = {
+            **table,
+            "comment": comment,
+            "properties": {name: value for name, value in properties.items() if name not in removed},
+            "columns": [{"name": one["name"], "type_text": _type_text(one["type"])} for one in columns["fields"]],
+        }
+        return {}
 
     def _check(self, catalog: str, schema: str) -> None:
         if (catalog, schema) != ("main", "events"):
@@ -103,6 +138,17 @@ class FakeUnity:
     def _judge(self, name: str) -> None:
         if name in self.denied:
             raise Refused(403, "PERMISSION_DENIED", "Access denied")
+
+
+def _type_text(kind: Any) -> str:
+    """Type of a column in Hive's words, of that in Spark's JSON."""
+    if isinstance(kind, str):
+        return {"long": "bigint", "integer": "int"}.get(kind, kind)
+    if kind["type"] == "array":
+        return f"array<{_type_text(kind['elementType'])}>"
+    assert kind["type"] == "struct"
+    members = [f"{one['name']}:{_type_text(one['type'])}" for one in kind["fields"]]
+    return f"struct<{','.join(members)}>"
 
 
 @contextmanager
@@ -120,7 +166,7 @@ def fake_unity() -> Iterator[FakeUnity]:
                 status, said = 200, unity.answer(self.command, self.path, self.headers.get("authorization"), body)
             except Refused as refused:
                 status, said = refused.status, {"error_code": refused.error_code, "message": str(refused)}
-            data = json.dumps(said).encode()
+            data = unity.page or json.dumps(said).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(data)))

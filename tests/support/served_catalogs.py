@@ -61,15 +61,14 @@ class ServedCatalog:
 
 
 @contextmanager
-def served_unity(*, page_max: int = 2, delay_s: float = 0.0) -> Iterator[ServedCatalog]:
+def served_unity(*, page_max: int = 2, delay_s: float = 0.0, can_alter: bool = True) -> Iterator[ServedCatalog]:
     """Unity Catalog by HTTP."""
     with fake_unity() as unity:
-        unity.page_max, unity.delay_s = page_max, delay_s
+        unity.page_max, unity.delay_s, unity.can_alter = page_max, delay_s, can_alter
 
         def put(table: ListedTable) -> None:
-            unity.tables[table.name] = {
-                "name": table.name, "storage_location": table.location, "properties": dict(table.properties)
-            }  # fmt: skip
+            said = {"name": table.name, "storage_location": table.location, "properties": dict(table.properties)}
+            unity.tables[table.name] = {**unity.tables.get(table.name, {}), **said}
 
         yield ServedCatalog(
             catalog=UnityCatalog(unity.url, "main", "events"),

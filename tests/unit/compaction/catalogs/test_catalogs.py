@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import partial
 from urllib.parse import unquote
 
 import pytest
@@ -14,7 +16,12 @@ from log_format.topic.table_name import table_name
 from tests.support.catalog_bench import MORE_ORDERS, ORDERS, CatalogBench
 from tests.support.served_catalogs import AWS, ServedCatalog, served_glue, served_hive, served_unity
 
-SERVED = {"unity": served_unity, "glue": served_glue, "hive": served_hive}
+SERVED: dict[str, Callable[[], AbstractContextManager[ServedCatalog]]] = {
+    "unity": served_unity,
+    "older unity": partial(served_unity, can_alter=False),
+    "glue": served_glue,
+    "hive": served_hive,
+}
 
 
 @pytest.fixture(params=SERVED)

@@ -111,6 +111,34 @@ def test_an_address_with_a_password_is_refused_and_not_repeated(url: str) -> Non
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.parametrize("page", [b"<html>log in</html>", b"[]", b""])
+def test_what_is_no_answer_of_a_catalog_is_not_taken_for_an_empty_one(
+    unity: FakeUnity, bench: CatalogBench, page: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A proxy's page with status 200 is not a listing without tables, nor a table that was made."""
+    unity.token = None
+    unity.page = page or b" "
+    assert main(["sync", *arguments(unity, bench)]) == 1
+    assert "is this the address of Unity Catalog?" in capsys.readouterr().err
+    assert unity.calls == ["GET "]
+
+
+def test_a_table_that_is_altered_stays_the_same_where_the_server_can_alter(
+    unity: FakeUnity, bench: CatalogBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps its id, so rights on it stay; a server before 0.5.0 has another table then."""
+    monkeypatch.setenv("TIDELOG_UNITY_TOKEN", SECRET)
+    ids = []
+    for flush_ms in (None, 10, 20):
+        if flush_ms is not None:
+            bench.alter("orders", flush_ms=flush_ms)
+        assert main(["sync", *arguments(unity, bench)]) == 0
+        assert unity.tables["orders"]["properties"].get("tidelog.flush.ms") == (flush_ms and str(flush_ms))
+        ids.append(unity.tables["orders"]["table_id"])
+        unity.can_alter = flush_ms is None
+    assert ids[0] == ids[1] != ids[2]
+
+
 def test_a_round_of_maintenance_syncs_too(
     unity: FakeUnity, bench: CatalogBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
