@@ -16,6 +16,7 @@ import struct
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from log_format.without_pandas import hide_pandas
@@ -41,7 +42,15 @@ def _import_for(request: dict[str, Any]) -> None:
     if "--kafka-listen" in request["arguments"]:
         import gateway.kafka.listening.listener  # noqa: F401
     if any(argument.startswith("s3://") for argument in request["arguments"]):
-        import log_format.stores.s3  # noqa: F401
+        _read_descriptions()
+
+
+@cache
+def _read_descriptions() -> None:
+    """Those of S3 that botocore keeps: each gateway would read them for 0.2 seconds. No client of these sends a request."""
+    from log_format.stores.s3_client import new_client
+
+    new_client(None, 1, 1, 1, None, endpoint_url="http://127.0.0.1:1")
 
 
 def _next_gateway(requests: socket.socket) -> Callable[[], int]:

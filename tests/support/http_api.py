@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from functools import cache
 from typing import Any
 
 import httpx
@@ -61,6 +62,12 @@ class Agreement:
             raise AssertionError(f"{call}: {error}")
 
 
+@cache
+def _agreement(document: bytes) -> Agreement:
+    """Gateways of one release serve the same document: its schemas are compiled once."""
+    return Agreement(json.loads(document))
+
+
 class Api:
     """Calls of one gateway, and what tests often ask of it. ``token``: the caller's credential, if one is needed."""
 
@@ -72,8 +79,7 @@ class Api:
         """Of every request, for those that are not made by ``http``."""
         self.header_lines = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
         self.http = httpx.Client(base_url=url, headers=self.headers, timeout=30, trust_env=False, verify=NO_TRUST)
-        agreement = Agreement(self.http.get("/openapi.json").json())
-        self.http.event_hooks = {"response": [agreement.check]}
+        self.http.event_hooks = {"response": [_agreement(self.http.get("/openapi.json").content).check]}
 
     def topic(self, partition_count: int = 1, **config: Any) -> str:
         """The name of a new topic; settings with underscores for dots. It flushes at once unless told otherwise."""
