@@ -95,7 +95,7 @@ async def test_letters_by_a_condition(gateway: Gateway) -> None:
     """The schemas are those of the topic that they came from, whatever schemas the topic of letters has; where a condition is
     refused, nothing is asked for."""
     register_in(gateway.store, "people", record("Person", who="string"))
-    register_in(gateway.store, "letters", record("Letter", who="long"))
+    register_in(gateway.store, "letters", record("Letter", note="string"))
     async with client(gateway) as http:
         for name, config in (("t", {"value.schema": "people"}), ("dead", {"value.schema": "letters", **MARKED})):
             assert (await http.patch(f"/v1/topics/{name}", json={"config": config})).status_code == 200
