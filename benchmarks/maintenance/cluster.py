@@ -100,7 +100,7 @@ def _copies(work: Table, found: dict[str, Any], readers: tuple[str, ...], store:
     found["plain copy"] = _read(readers, copy, customer)
     _timed(work, "OPTIMIZE … ZORDER BY (data.customer)", copy, lambda: _child("zorder", copy))
     found["Z-order"] = _read(readers, copy, customer)
-    shutil.rmtree(copy)
+    shutil.rmtree(copy.removeprefix("file://"))
 
 
 def _timed(work: Table, what: str, path: str, act: Any) -> Any:

@@ -197,6 +197,6 @@ def test_a_request_that_is_made_again_in_a_copy_has_its_condition(bench: Backfil
 
 def test_statistics_say_nothing_of_other_schemas(bench: BackfillBench) -> None:
     """Letters are judged by the schemas of the topic that they came from: columns of their own topic rule out no file of it."""
-    bench.register(record("Letter", id="string"), "others")
+    bench.register(record("Letter", id="long"), "others")
     ask(bench, "data.id > 500", judged_by=("others", ""))
     assert erase(bench)["read_none"] == 0
