@@ -43,6 +43,7 @@ def typed(reader: tuple[Path, str], command: str, *, until: str = "") -> str:
     text = command.replace("localhost:8080", url.removeprefix("http://")).replace("http://127.0.0.1:8080", url)
     text = text.replace("/var/log/nginx/access.log*", f"{directory}/access.log")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TIDELOG_")}
+    environment["PATH"] = f"{directory}/.venv/bin{os.pathsep}{os.environ['PATH']}"
     environment |= {"TIDELOG_URL": url, "TIDELOG_CONFIG": os.devnull, "XDG_STATE_HOME": str(directory)}
     process = subprocess.Popen(
         ["bash", "-o", "pipefail", "-c", text if "|" in text else f"exec {text}"],
@@ -111,14 +112,14 @@ def test_log_files_are_collected(reader: tuple[Path, str]) -> None:
     make, collect = commands("Log files")
     typed(reader, make)
     typed(reader, f"{collect} --once")
-    assert "GET / 200" in typed(reader, ".venv/bin/tidelog consume access")
+    assert "GET / 200" in typed(reader, "tidelog consume access")
 
 
 @pytest.mark.spark
 def test_the_lines_for_spark_work_in_a_file(reader: tuple[Path, str], tmp_path: Path) -> None:
     """A batch shows the records, and the stream shows them, too, and goes on."""
-    typed(reader, ".venv/bin/tidelog topic create orders --if-not-exists")
-    typed(reader, "printf 'spark-sees-this\\n' | .venv/bin/tidelog produce orders")
+    typed(reader, "tidelog topic create orders --if-not-exists")
+    typed(reader, "printf 'spark-sees-this\\n' | tidelog produce orders")
     program = reader[0] / "orders.py"
     program.write_text(block("Spark", "python"))
     process = subprocess.Popen(
