@@ -3,5 +3,5 @@
 A file for each part: shares and their tables, a table's version, metadata and files, its changes by version, predicates, signed
 URLs. What a version of a table has is in ``log_format.checkpoints.table_files``; here are paths, bodies and answers.
 
-Absent on purpose: change data feeds, temporary credentials, asynchronous queries, pages of files.
+Absent on purpose: change data feeds, temporary credentials, asynchronous queries, pages of changes.
 """

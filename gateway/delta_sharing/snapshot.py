@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gateway.delta_sharing.actions import Capabilities, FileLine, Sign, metadata_line, protocol_line
 from gateway.delta_sharing.lines_response import FILES_AT_ONCE, Piece
+from gateway.delta_sharing.pages import FilesPage
 from gateway.delta_sharing.predicates import predicate_of
 from log_format.checkpoints.table_files import TableFiles
 from log_format.records.data_skipping import Predicate, columns_by_name, may_match
@@ -42,17 +43,34 @@ def head_lines(files: TableFiles, asked: Capabilities) -> list[dict[str, Any]]:
 
 
 def snapshot(
-    files: TableFiles, asked: Capabilities, sign: Sign, hints: Hints, named_at_ms: int | None
+    files: TableFiles,
+    asked: Capabilities,
+    sign: Sign,
+    hints: Hints,
+    named_at_ms: int | None,
+    *,
+    find_page: Callable[[], FilesPage] | None = None,
 ) -> Iterator[Piece]:
-    """Yield the answer's pieces. ``named_at_ms``: the version's time, if the client named a version or a time; the lines of its
-    files have it then. Raises ``CorruptData``, ``StoreUnavailable``."""
+    """Yield the answer's pieces.
+
+    Args:
+        files: the table.
+        asked: what the client wants of the answer's form.
+        sign: makes the files' URLs.
+        hints: what it wants of the rows.
+        named_at_ms: the version's time, if the client named a version or a time; the lines of its files have it then.
+        find_page: reads the log for the page that it wants; None: it wants all files.
+
+    Raises ``CorruptData``, ``StoreUnavailable``.
+    """
     predicate, make = hints.predicate(files.metadata), FileLine(asked.format, sign)
     version = None if named_at_ms is None else files.version
     has_hints = hints.json_predicate is not None or bool(hints.sql_predicates)
     left = None if has_hints else hints.limit
     ends_ms: int | None = None
     yield Piece(head_lines(files, asked))
-    for adds in files.adds():
+    page = None if find_page is None else find_page()
+    for adds in files.adds() if page is None else map(page.of, files.adds()):
         for start in range(0, len(adds), FILES_AT_ONCE):
             lines, file_bytes = [], 0
             for row in adds.slice(start, FILES_AT_ONCE).to_pylist():
@@ -69,13 +87,18 @@ def snapshot(
             yield Piece(lines, file_bytes)
         if left is not None and left <= 0:
             break
-    yield from end_pieces(asked, ends_ms)
+    is_enough = left is not None and left <= 0
+    yield from end_pieces(asked, ends_ms, None if page is None or is_enough else page.next_token)
 
 
-def end_pieces(asked: Capabilities, ends_ms: int | None) -> Iterator[Piece]:
-    """Yield the last piece of an answer, if the client waits for one. ``ends_ms``: when the first of the URLs ends."""
-    if asked.wants_end:
-        yield Piece([{"endStreamAction": {} if ends_ms is None else {"minUrlExpirationTimestamp": ends_ms}}])
+def end_pieces(asked: Capabilities, ends_ms: int | None, next_token: str | None = None) -> Iterator[Piece]:
+    """Yield the last piece of an answer, if the client waits for one or there is a further page.
+
+    ``ends_ms``: when the first of the URLs ends; ``next_token``: of that page.
+    """
+    if asked.wants_end or next_token is not None:
+        said = {"minUrlExpirationTimestamp": ends_ms, "nextPageToken": next_token}
+        yield Piece([{"endStreamAction": {name: value for name, value in said.items() if value is not None}}])
 
 
 def _record_count(stats: str | None) -> int:

@@ -23,6 +23,7 @@ from gateway.access.needs import Need, needs
 from gateway.delta_sharing.actions import CAPABILITIES_HEADER, Capabilities, Sign, capabilities_of
 from gateway.delta_sharing.changes import changes
 from gateway.delta_sharing.lines_response import MEDIA_TYPE, RESERVED_BYTES, LinesResponse, Piece
+from gateway.delta_sharing.pages import FILES_MAX, TOKEN_CHARACTERS_MAX, FilesPage, token_of
 from gateway.delta_sharing.shares import TABLE_PATH, topic_asked
 from gateway.delta_sharing.signed_files import PURPOSE, GatewayUrls, StoreUrls, base_url, signs
 from gateway.delta_sharing.snapshot import Hints, head_lines, snapshot
@@ -90,6 +91,8 @@ class TableQuery(fields.Body):
     timestamp: Annotated[str | None, Field(max_length=64)] = None
     startingVersion: fields.Count | None = None  # noqa: N815
     endingVersion: fields.Count | None = None  # noqa: N815
+    maxFiles: Annotated[int, fields.Between(1, 2**31 - 1)] | None = None  # noqa: N815
+    pageToken: Annotated[str | None, Field(max_length=TOKEN_CHARACTERS_MAX)] = None  # noqa: N815
 
     def hints(self) -> Hints:
         """Return what it says of the rows."""
@@ -206,16 +209,24 @@ async def query_table(request: Request, wanted: TableQuery = EVERYTHING) -> ASGI
 
 
 async def _snapshot(asked: _Asked, wanted: TableQuery, sign: Sign) -> tuple[TableFiles, Iterator[Piece]]:
-    files = await asked.files(await asked.version(wanted.version, wanted.timestamp))
+    token = None if wanted.pageToken is None else token_of(wanted.pageToken)
+    version = await asked.version(wanted.version, wanted.timestamp) if token is None else token.version
+    files = await asked.files(version)
     is_named = wanted.version is not None or wanted.timestamp is not None
     named_at_ms = await asked.run(partial(_time_of, topic=asked.topic, version=files.version)) if is_named else None
-    return files, snapshot(files, asked.capabilities, sign, wanted.hints(), named_at_ms)
+    find_page = None
+    if token is not None or wanted.maxFiles is not None:
+        after, count = None if token is None else token.after, wanted.maxFiles or FILES_MAX
+        find_page = partial(FilesPage, files, after, count)
+    return files, snapshot(files, asked.capabilities, sign, wanted.hints(), named_at_ms, find_page=find_page)
 
 
 async def _changes(asked: _Asked, wanted: TableQuery, sign: Sign) -> tuple[TableFiles, Iterator[Piece]]:
     first = wanted.startingVersion
-    if first is None or wanted.version is not None or wanted.timestamp is not None:
-        raise refused("Give startingVersion alone.", [("/startingVersion", "can't be given with version or timestamp")])
+    if first is None or (wanted.version, wanted.timestamp, wanted.pageToken) != (None, None, None):
+        raise refused(
+            "Give startingVersion alone.", [("/startingVersion", "can't be given with version, timestamp or pageToken")]
+        )
     newest = asked.state.version
     end = newest if wanted.endingVersion is None else min(newest, wanted.endingVersion)
     if end < first <= newest:

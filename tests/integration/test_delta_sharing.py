@@ -23,6 +23,7 @@ from log_format.cluster.identity import load_cluster
 from log_format.stores import open_store
 from tests.support.clocks import LaterClock
 from tests.support.collected_events import CollectedEvents
+from tests.support.http_api import Json
 from tests.support.minio import Minio
 from tests.support.shared_tables import DESCRIBE, READ, TABLES, SharedTables, shared_tables, values_of
 from tests.support.waiting import until
@@ -195,6 +196,33 @@ def test_hints_leave_files_out(tables: SharedTables) -> None:
     assert len(tables.lines(topic, {"predicateHints": ["nonsense of any kind"]})) == 5
     assert len(tables.lines(topic, {"limitHint": 11})) == 2
     assert len(tables.lines(topic, {"limitHint": 11, "jsonPredicateHints": predicate})) == 1
+
+
+def test_files_come_in_pages(tables: SharedTables) -> None:
+    """Each file once, at one version, although records come between two pages. Only the last page has no token."""
+    topic = tables.topic()
+    for number in range(7):
+        tables.produce(topic, f"{number}")
+    wanted = {line["id"] for line in tables.lines(topic)}
+    version, found, sizes = tables.version(topic), list[str](), list[int]()
+    body: Json | None = {"maxFiles": 3}
+    while body is not None:
+        answer = tables.ask(topic, body)
+        lines = [json.loads(line) for line in answer.text.splitlines()]
+        assert int(answer.headers["delta-table-version"]) == version
+        files = [line["file"]["id"] for line in lines if "file" in line]
+        sizes.append(len(files))
+        found += files
+        tables.produce(topic, "later")
+        token = lines[-1].get("endStreamAction", {}).get("nextPageToken")
+        body = None if token is None else {"maxFiles": 3, "pageToken": token}
+    assert sizes == [3, 3, 1]
+    assert len(found) == 7
+    assert set(found) == wanted
+    assert len(tables.lines(topic, {"maxFiles": 1_000_000})) == 10
+    valid = {"pageToken": "WzEsWzEsImEiXV0"}
+    for wrong in ({"maxFiles": 0}, {"pageToken": "e30"}, {"pageToken": "\u00e9"}, valid | {"startingVersion": 1}):
+        assert tables.ask(topic, wrong).status_code == 400, wrong
 
 
 def test_a_share_shows_what_its_caller_may_describe_and_gives_what_it_may_read(tables: SharedTables) -> None:

@@ -1,0 +1,76 @@
+"""Pages of an answer's files (``maxFiles``, ``pageToken``), for clients that ask for them.
+
+1. Files are in the order of a hash of their paths. In the log their order is another one after each checkpoint, so that files
+   would be lost between two pages. Each page but the last has exactly as many files as were asked for.
+2. A token has the version and the last file of the page before. A gateway remembers nothing of a query, so each of them answers
+   for each page, and the right is judged for each. A token says nothing that its client could not ask, so it is not signed.
+3. Predicates leave out files of a page, so that it may have none, and yet a next one.
+
+Source: the protocol, "Read Data from a Table", ``maxFiles``, ``EndStreamAction``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from heapq import nsmallest
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from gateway.problem import refused
+from log_format.checkpoints.table_files import TableFiles
+
+FILES_MAX: Final = 100_000
+"""Most files of a page: the paths of so many are held while it is found."""
+TOKEN_CHARACTERS_MAX: Final = 4_096
+Key = tuple[int, str]
+"""A file's place: the hash of its path, and the path."""
+
+
+class Token(msgspec.Struct, frozen=True, array_like=True):
+    """A page: files of the table at ``version`` whose key is greater than ``after``."""
+
+    version: int
+    after: Key
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(Token).decode
+
+
+def token_of(text: str) -> Token:
+    """Return the page that a client's token names. Raise ``RequestRefused``."""
+    try:
+        found = _decode(urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4)))
+        if found.version >= 0:
+            return found
+    except ValueError:  # also what msgspec and base64 raise
+        pass
+    raise refused("The pageToken is none that was given.", [("/pageToken", "must be a token of an answer")])
+
+
+class FilesPage:
+    """One page of a table's files. ``next_token``: names the one behind it; None: there is none."""
+
+    def __init__(self, files: TableFiles, after: Key | None, count: int) -> None:
+        """Read the log once. Raises ``CorruptData``, ``StoreUnavailable``."""
+        self._after = after
+        keys = (key for adds in files.adds() for key in map(_key, adds.field("path").to_pylist()))
+        first = nsmallest(min(count, FILES_MAX) + 1, (key for key in keys if after is None or key > after))
+        self._until = first[-2] if len(first) > min(count, FILES_MAX) else None
+        self.next_token: str | None = None
+        if self._until is not None:
+            self.next_token = urlsafe_b64encode(_encode(Token(files.version, self._until))).decode().rstrip("=")
+
+    def of(self, adds: pa.StructArray) -> pa.StructArray:
+        """Return those of some files that are in the page."""
+        return adds.filter(pa.array([self._has(_key(path)) for path in adds.field("path").to_pylist()], pa.bool_()))
+
+    def _has(self, key: Key) -> bool:
+        return (self._after is None or key > self._after) and (self._until is None or key <= self._until)
+
+
+def _key(path: str) -> Key:
+    return zlib.crc32(path.encode()), path
