@@ -122,7 +122,9 @@ class UnityCatalog:
     def _is_altered_in_place(self, table: TopicTable, before: ListedTable, properties: dict[str, str]) -> bool:
         """Return whether the server did it, in one step, to the very table that is ``before``."""
         there = self._call("GET", self._path(table.name))
-        if there is None or _listed(there) != before:
+        if there is None:
+            return False
+        if _listed(there) != before:
             raise TableTaken(f"{self.label}: table {table.name} changed")
         gone = sorted(before.properties.keys() - properties.keys())
         body = {

@@ -29,6 +29,7 @@ class FakeMetastore:
         self.calls: list[str] = []
         self.denied: set[str] = set()
         self.is_away = False
+        self.lock = threading.Lock()
         self.url = ""
 
     def get_database(self, name: str) -> Any:
@@ -45,32 +46,40 @@ class FakeMetastore:
     def get_table_objects_by_name(self, dbname: str, tbl_names: list[str]) -> list[Any]:
         self._reach()
         assert dbname == DATABASE
-        return [self.tables[name] for name in tbl_names if name in self.tables]
+        with self.lock:
+            return [self.tables[name] for name in tbl_names if name in self.tables]
 
     def get_table(self, dbname: str, tbl_name: str) -> Any:
         self._reach()
-        if tbl_name.lower() not in self.tables:
-            raise ttypes.NoSuchObjectException(message=f"{dbname}.{tbl_name} table not found")
-        return self.tables[tbl_name.lower()]
+        with self.lock:
+            return self._found(dbname, tbl_name)
 
     def create_table(self, tbl: Any) -> None:
-        self._change("create", tbl.tableName)
-        if tbl.tableName.lower() in self.tables:
-            raise ttypes.AlreadyExistsException(message=f"Table {tbl.tableName} already exists")
-        self._put(tbl)
+        with self.lock:
+            self._change("create", tbl.tableName)
+            if tbl.tableName.lower() in self.tables:
+                raise ttypes.AlreadyExistsException(message=f"Table {tbl.tableName} already exists")
+            self._put(tbl)
 
     def alter_table(self, dbname: str, tbl_name: str, new_tbl: Any) -> None:
-        self._change("alter", tbl_name)
-        before = {column.name: column.type for column in self.get_table(dbname, tbl_name).sd.cols}
-        if any(before.get(column.name, column.type) != column.type for column in new_tbl.sd.cols):
-            raise ttypes.InvalidOperationException(message="The following columns have types incompatible")
-        self._put(new_tbl)
+        with self.lock:
+            self._change("alter", tbl_name)
+            before = {column.name: column.type for column in self._found(dbname, tbl_name).sd.cols}
+            if any(before.get(column.name, column.type) != column.type for column in new_tbl.sd.cols):
+                raise ttypes.InvalidOperationException(message="The following columns have types incompatible")
+            self._put(new_tbl)
 
     def drop_table(self, dbname: str, name: str, deleteData: bool) -> None:
         assert not deleteData
-        self._change("drop", name)
-        self.get_table(dbname, name)
-        del self.tables[name.lower()]
+        with self.lock:
+            self._change("drop", name)
+            self._found(dbname, name)
+            del self.tables[name.lower()]
+
+    def _found(self, database: str, name: str) -> Any:
+        if name.lower() not in self.tables:
+            raise ttypes.NoSuchObjectException(message=f"{database}.{name} table not found")
+        return self.tables[name.lower()]
 
     def _put(self, table: Any) -> None:
         table.tableName = table.tableName.lower()

@@ -52,12 +52,17 @@ class FakeUnity:
     page: bytes = b""
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, method: str, path: str, token: str | None, body: Any) -> Any:
-        """Return the document of an answer. Raises ``Refused``."""
+        """Return the document of an answer, one at a time. Raises ``Refused``."""
+        time.sleep(self.delay_s)
+        with self.lock:
+            return self._answer(method, path, token, body)
+
+    def _answer(self, method: str, path: str, token: str | None, body: Any) -> Any:
         parts = urlsplit(path)
         self.calls.append(f"{method} {parts.path.removeprefix(TABLES)}")
-        time.sleep(self.delay_s)
         if self.is_away:
             raise Refused(503, "TEMPORARILY_UNAVAILABLE", "later")
         if self.token is not None and token != f"Bearer {self.token}":
