@@ -166,6 +166,9 @@ def test_administering_a_group(urls: list[str]) -> None:
         (shown,) = json.loads(runner(urls[0])("lag", "--over", "100ms", "--json").stdout)["groups"]
         assert (shown["group"], shown["state"], shown["lag"], shown["consumed_per_second"]) == ("a/b c", "Empty", 6, 0)
         assert shown["caught_up_in_ms"] is None
+        screen = json.loads(runner(urls[0])("top", "--every", "100ms", "--json").stdout)
+        assert [(one["topic"], one["record_count"], one["lag"]) for one in screen["topics"]][:1] == [("t", 10, 6)]
+        assert [one["group"] for one in screen["groups"]] == ["a/b c"]
         for arguments, expected in (
             ({"to": "latest"}, 10),
             ({"shift": -3}, 7),

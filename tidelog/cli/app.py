@@ -34,6 +34,7 @@ from tidelog.cli.commands.produce import produce
 from tidelog.cli.commands.serve import serve
 from tidelog.cli.commands.sql import sql
 from tidelog.cli.commands.tail import tail
+from tidelog.cli.commands.top import top
 from tidelog.cli.commands.verify import verify
 from tidelog.cli.commands.version import version
 from tidelog.cli.commands.whoami import whoami
@@ -63,6 +64,7 @@ app.command()(tail)
 app.command()(cat)
 app.command()(sql)
 app.command()(lag)
+app.command()(top)
 app.add_typer(bench.app, name="bench")
 app.command()(verify)
 app.command()(doctor)

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
 from collections.abc import Callable
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 
 from tidelog.admin import Admin
+from tidelog.cli.terminal import watching
 from tidelog.cli.terminal.admin_call import TableCall
 from tidelog.cli.terminal.backlogs import Look, backlogs, look_at_all, table_rows
-from tidelog.cli.terminal.console import print_json
 from tidelog.cli.terminal.durations import in_seconds
-from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import complete_groups
-from tidelog.cli.terminal.table_format import TableFormat, chosen_format
-from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import table
 from tidelog.cli.terminal.units import duration_text
+from tidelog.cli.terminal.watching import Shown
 from tidelog.types.group import GroupLag
 
 
@@ -76,17 +70,9 @@ def lag(
             look()
             time.sleep(over)
         if not watch:
-            _show(look(), call.as_json)
+            watching.show(look(), as_json=call.as_json)
             return
-        with Interrupts().caught():
-            _watch(look, every, as_json=call.as_json)
-
-
-class Shown(NamedTuple):
-    """A result: for the user, and as JSON."""
-
-    table: Table
-    value: object
+        watching.watch(look, every, as_json=call.as_json)
 
 
 class _Overview:
@@ -103,11 +89,11 @@ class _Overview:
         rows = table("group", "state", numbers=["members", "lag", "behind", "in/s", "out/s", "caught up in"])
         for row in table_rows(found):
             rows.add_row(*row)
-        return Shown(rows, {"groups": found})
+        return Shown((rows,), {"groups": found})
 
 
 def _of_group(found: GroupLag) -> Shown:
-    return Shown(lag_table(found), found)
+    return Shown((lag_table(found),), found)
 
 
 def lag_table(found: GroupLag) -> Table:
@@ -120,25 +106,3 @@ def lag_table(found: GroupLag) -> Table:
             rows.add_row(topic.topic, *("-" if number is None else f"{number:,}" for number in numbers), behind)
     rows.add_row("total", "", "", "", f"{found.total:,}", "")
     return rows
-
-
-def _show(found: Shown, as_json: bool) -> None:
-    if as_json:
-        print_json(found.value)
-    else:
-        print_tables(found.table)
-
-
-def _watch(look: Callable[[], Shown], every_s: float, *, as_json: bool) -> None:
-    console = Console()
-    redraws = console.is_terminal and not as_json and chosen_format() is TableFormat.TABLE
-    live = Live(console=console, auto_refresh=False) if redraws else None
-    with live or contextlib.nullcontext():
-        while True:
-            found = look()
-            if live is not None:
-                live.update(found.table, refresh=True)
-            else:
-                _show(found, as_json)
-                sys.stdout.flush()
-            time.sleep(every_s)

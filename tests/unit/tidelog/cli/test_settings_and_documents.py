@@ -102,7 +102,7 @@ def test_completion_answers() -> None:
     answer = subprocess.run(
         [sys.executable, "-m", "tidelog"], env={**os.environ, **asked}, capture_output=True, check=True
     )
-    assert answer.stdout.split() == [b"topic"]
+    assert answer.stdout.split() == [b"top", b"topic"]
 
 
 def test_bench_counts_what_it_does(gateway: FakeGateway, run: Run) -> None:

@@ -1,0 +1,52 @@
+"""Results that are shown once, or again and again until Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+
+from tidelog.cli.terminal.console import print_json
+from tidelog.cli.terminal.interrupt import Interrupts
+from tidelog.cli.terminal.table_format import TableFormat, chosen_format
+from tidelog.cli.terminal.table_writers import print_tables
+
+
+class Shown(NamedTuple):
+    """A result: for the user, and as JSON."""
+
+    tables: tuple[Table, ...]
+    value: object
+
+
+def is_redrawn(*, as_json: bool) -> bool:
+    """Return whether a watched result is redrawn in place: on a terminal, as tables."""
+    return Console().is_terminal and not as_json and chosen_format() is TableFormat.TABLE
+
+
+def show(found: Shown, *, as_json: bool) -> None:
+    """Write a result."""
+    if as_json:
+        print_json(found.value)
+    else:
+        print_tables(*found.tables)
+
+
+def watch(look: Callable[[], Shown], every_s: float, *, as_json: bool) -> None:
+    """Show a result, and another after each pause, until Ctrl-C: redrawn on a terminal, one after another elsewhere."""
+    live = Live(console=Console(), auto_refresh=False) if is_redrawn(as_json=as_json) else None
+    with Interrupts().caught(), live or contextlib.nullcontext():
+        while True:
+            found = look()
+            if live is not None:
+                live.update(Group(*found.tables), refresh=True)
+            else:
+                show(found, as_json=as_json)
+                sys.stdout.flush()
+            time.sleep(every_s)
