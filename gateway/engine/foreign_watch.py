@@ -42,8 +42,8 @@ class ForeignWatch:
         """Function that is called with a topic's name and each foreign commit that is newly seen."""
 
     def consider(self, table: OpenTable[TopicState], before: TopicState) -> None:
-        """Look at the new state of a topic's table, and start putting it back if need be. Returns immediately. O(1) for a table
-        that no other program wrote."""
+        """Judge the new state of a topic's table. If another program wrote it, a task begins to restore it. Returns at once.
+        O(1) for a table that no other program wrote."""
         state = table.log.state
         if state.foreign.is_reverted:
             return

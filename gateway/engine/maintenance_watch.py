@@ -31,7 +31,8 @@ class MaintenanceWatch:
         metrics.topics_behind.set_function(lambda: len(self._behind))
 
     def consider(self, topic: object, state: TopicState) -> None:
-        """Look at the topic's new state; ``topic`` is an object that lives as long as the topic is open. O(1)."""
+        """Judge whether the topic's new state has too many segments. ``topic``: any object that lives as long as the topic is
+        open. O(1)."""
         count = state.manifest.segment_count()
         if count < self._segments_behind:
             if self._behind:

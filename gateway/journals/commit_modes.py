@@ -76,7 +76,7 @@ class CommitModes:
         self._pool = access.write_pool
         self._metrics = access.metrics
         self._looks_per_second = 1_000 / access.bounds.log_poll_ms
-        """Looks a second at the log of one topic with own commits and a waiting reader."""
+        """Requests a second for the log of one topic with own commits and a waiting reader."""
         self._large_since_ms: dict[str, int] = {}
         """Monotonic time since which the flushes of a topic at a journal would be large, by the topic's name."""
         self._held_back: str | None = None

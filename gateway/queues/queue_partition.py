@@ -142,7 +142,7 @@ class QueuePartition:
             self.moved_ms = now_ms
 
     def note(self, runs: Iterable[Run]) -> None:
-        """Decide these (disjoint) runs; the next commit writes them."""
+        """Take the states of these disjoint runs; the next commit writes them."""
         _, self.unwritten = overlay_runs(-1, self.unwritten, sorted(runs, key=lambda run: run.first))
         self._view()
 

@@ -236,7 +236,7 @@ class QueueReceiver:
                 await self._read_all(take, at, some)
 
     def _end(self, take: TakeAttempt, share: QueuePartition, some: Sequence[HeldRange]) -> None:
-        """Decide as dead, or drop, the records that were delivered as often as the settings now allow; let the others go."""
+        """End records that were delivered as often as the settings now allow: as dead letters, or dropped. Release the others."""
         late = [held for held in some if held.count >= take.settings.max_deliveries]
         for held in some:
             share.release(held)

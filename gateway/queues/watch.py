@@ -65,7 +65,7 @@ class TopicWatch:
             del self._expiring[at]
 
     async def refresh(self, names: Iterable[str], arrival_ms: int) -> frozenset[str]:
-        """Look at these topics, unless they were seen after ``arrival_ms``; return those that can't be looked at now."""
+        """Read the newest state of these topics, unless it was read after ``arrival_ms``; return those that can't be read."""
 
         async def failed(name: str) -> bool:
             try:
@@ -167,7 +167,7 @@ class TopicWatch:
             offset = share.scanned_to = found.next_offset
 
     def _end(self, queue: LiveQueue, share: QueuePartition, expiring: _Expiring) -> None:
-        """Decide expired records that are not held; drop settled ones from ``expiring``."""
+        """Settle expired records that no member holds, and remove settled ones from ``expiring``."""
         now_ms = self._clock.now_ms()
         settings, late, kept = queue.settings, list[Run](), list[int]()
         for row, (offset, time_ms) in enumerate(
@@ -190,7 +190,7 @@ class TopicWatch:
 
 
 async def look_logged(watch: TopicWatch, queue: LiveQueue, arrival_ms: int) -> None:
-    """Look at a queue's topics; log a failure, and leave it for the next time."""
+    """Call ``watch.look``. A failure is logged, and the next call tries again."""
     try:
         await watch.look(queue, arrival_ms)
     except TidelogError as problem:

@@ -325,7 +325,7 @@ class Transactions:
     async def _decide(
         self, transaction_id: str, names: tuple[str, ...], lanes: Lanes, staged: Staged, held: Container[str]
     ) -> TransactionRow:
-        """Decide the transaction; return the row, committed or aborted. ``held``: pending ids that queues hold.
+        """Commit or abort the transaction, and return its row. ``held``: pending ids that queues hold.
 
         Raises ``RequestRefused``, ``BackOff``, ``OutcomeUnknown``.
         """

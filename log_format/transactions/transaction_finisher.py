@@ -152,7 +152,7 @@ class TransactionFinisher:
         raise AssertionError((row.transaction_id, names))
 
     async def record(self, last: FinishTransaction) -> TransactionRow:
-        """Decide that the transaction has ended, as ``Means.record`` specifies."""
+        """Write that the transaction has ended, as ``Means.record`` specifies."""
         return self.decide(last)
 
     async def newest(self, transaction_id: str) -> TransactionRow | None:

@@ -95,7 +95,7 @@ def _decide(
     names: Sequence[str],
     options: SinkOptions,
 ) -> TransactionRow:
-    """Decide, after finishing the previous batch if needed, and return the decision's row."""
+    """Commit the transaction, after the previous batch is finished if need be, and return its row."""
     decision = CommitJob(
         transaction_id=transaction_id,
         staged=tuple(names),
