@@ -116,9 +116,10 @@ def test_the_history_is_of_all_gateways(console: Console, gateway: GatewayProces
 
 
 def test_without_a_history_the_page_says_why(tab: Tab) -> None:
-    """Nothing is written yet: no gateway has run for five minutes."""
+    """Nothing is written yet: no gateway has run for five minutes. So how far groups are behind is not known, not 0."""
     page = tab.open("/?range=week")
     expect(page.get_by_text("No history yet")).to_be_visible()
+    expect(page.locator(".figures").get_by_text("Largest lag").locator("..")).to_have_text("Largest lag–")
     expect(page.get_by_role("button", name="7 days")).to_have_attribute("aria-pressed", "true")
 
 

@@ -110,7 +110,7 @@ function Numbers({ cluster, hour, known }) {
   return html`<${Figures} of=${[
     ["Records in", html`${perSecond(now("produced_records"))} <small>${perSecond(now("fetched_records"))} out</small>`],
     ["Bytes in", html`${bytesPerSecond(now("produced_bytes"))} <small>${bytesPerSecond(now("sent_bytes"))} out</small>`],
-    ["Largest lag", known?.behind ? html`${count(known.behind.lag)} <small><${GroupLink} of=${known.behind.group} /></small>` : known?.day ? "0" : "–"],
+    ["Largest lag", known?.behind ? html`${count(known.behind.lag)} <small><${GroupLink} of=${known.behind.group} /></small>` : known?.day?.times.length ? "0" : "–"],
     ["Stored", bytes(last(day.stored_bytes))],
     ["Cost per month", html`${money(clusterCost(day))} <small>storage and requests, at the rate of the last day</small>`],
     ["Gateways", html`${count(cluster.gateways.length)} <small>${zones.size > 0 ? `in ${plural(zones.size, "zone")}, ` : ""}version ${cluster.version}</small>`],
