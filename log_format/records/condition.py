@@ -107,6 +107,11 @@ def parse_condition(text: str) -> Condition:
     return Condition(parse_tree(text))
 
 
+def parse_canonical(text: str) -> Condition:
+    """Parse what ``Condition.text`` is of a condition that ``parse_condition`` took. Raises ``ConditionError``."""
+    return Condition(parse_tree(text, is_canonical=True))
+
+
 def _type_at(types: dict[str, pa.DataType], path: Path) -> pa.DataType:
     """Return the type of a member. Raises ``ConditionError`` if there is none."""
     known = ", ".join(types) or "no typed columns"

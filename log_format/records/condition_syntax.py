@@ -14,6 +14,8 @@ CHARACTERS_MAX: Final = 4_096
 """Longest condition: every commit that changes the topic's metadata has it until the request is finished."""
 DEPTH_MAX: Final = 50
 """Most parentheses and ``not`` within each other."""
+_CANONICAL_DEPTH_MAX: Final = 2 * DEPTH_MAX + 2
+"""As ``text_of`` writes it: each ``not``, each ``and`` within an ``or`` and the other way round has parentheses."""
 
 Path = tuple[str, ...]
 _TOKEN: Final = re.compile(
@@ -80,16 +82,20 @@ class Some:
 Node = Compare | IsNull | Not | Every | Some
 
 
-def parse_tree(text: str) -> Node:
-    """Parse a condition. Raises ``ConditionError`` with the place where it can't be read."""
-    if len(text) > CHARACTERS_MAX:
+def parse_tree(text: str, *, is_canonical: bool = False) -> Node:
+    """Parse a condition. Raises ``ConditionError`` with the place where it can't be read.
+
+    ``is_canonical``: it is what ``text_of`` made of a condition within the bounds, and so may be longer and deeper than these.
+    """
+    if len(text) > CHARACTERS_MAX and not is_canonical:
         raise ConditionError(f"A condition has at most {CHARACTERS_MAX:,} characters, not {len(text):,}.")
-    return _Parser(text).parse()
+    return _Parser(text, _CANONICAL_DEPTH_MAX if is_canonical else DEPTH_MAX).parse()
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, depth_max: int) -> None:
         self._tokens = list(_tokens(text))
+        self._depth_max = depth_max
         self._at = 0
 
     def parse(self) -> Node:
@@ -128,8 +134,8 @@ class _Parser:
         return parts[0] if len(parts) == 1 else Every(tuple(parts))
 
     def _one(self, depth: int) -> Node:
-        if depth > DEPTH_MAX:
-            raise ConditionError(f"A condition has at most {DEPTH_MAX} parentheses and 'not' within each other.")
+        if depth > self._depth_max:
+            raise ConditionError(f"A condition has at most {self._depth_max} parentheses and 'not' within each other.")
         if self._take("not") is not None:
             return Not(self._one(depth + 1))
         if self._take("(") is not None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from log_format.errors import CorruptData
-from log_format.records.condition import Condition, parse_condition
+from log_format.records.condition import Condition, parse_canonical
 from log_format.records.typed_columns import TYPED_NAMES
 
 DIGEST_DIGITS: Final = 32
@@ -66,7 +66,7 @@ def hide_condition(secret: bytes, condition: Condition) -> HiddenCondition:
 def reveal_condition(secret: bytes, hidden: HiddenCondition) -> Condition:
     """Return a hidden condition. Raises ``CorruptData`` if it was hidden under another key, or is damaged."""
     try:
-        condition = parse_condition(_masked(secret, hidden.digest, bytes.fromhex(hidden.hidden)).decode())
+        condition = parse_canonical(_masked(secret, hidden.digest, bytes.fromhex(hidden.hidden)).decode())
     except ValueError:
         condition = None
     if condition is None or hide_condition(secret, condition) != hidden:

@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from log_format.records.condition import parse_condition
-from log_format.records.condition_syntax import ConditionError
+from log_format.records.condition_syntax import DEPTH_MAX, ConditionError
+from log_format.records.erasing import hide_condition, reveal_condition
 from log_format.records.typed_columns import TypedColumns
 from log_format.segments.column_statistics import collect_statistics
 
@@ -111,6 +112,37 @@ def test_a_condition_and_its_opposite_never_both_hold(rows: list[dict[str, Any] 
     bare = pa.table({"data": pa.nulls(len(rows), DATA_TYPE)})
     without = pa.table({"value": pa.nulls(len(rows), pa.binary())})
     assert parse_condition(text).mask(bare).tolist() == parse_condition(text).mask(without).tolist()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "data.n=1",
+        "not " * DEPTH_MAX + "data.n=1",
+        "(" * DEPTH_MAX + "data.n=1" + ")" * DEPTH_MAX,
+        "not (" * (DEPTH_MAX // 2) + "data.n=1 or data.f=2" + ")" * (DEPTH_MAX // 2),
+        "(data.n=1 and data.f=2 or " * DEPTH_MAX + "data.n=1" + ")" * DEPTH_MAX,
+        "data.n=1 or data.n=1 and not (" * (DEPTH_MAX // 2)
+        + "data.n=1 or data.n=1 and data.n=1"
+        + ")" * (DEPTH_MAX // 2),
+        "data.n=1or " * 350 + "data.n=1",
+        f"data.n in({'1,' * 2_000}1)",
+        f"data.t='{'x' * 4_000}'",
+        "data.n=1 and data.n=2 or " * 160 + "data.n=1",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_each_condition_that_is_taken_is_carried_out(text: str) -> None:
+    """As it was asked for: what is stored of it is longer and deeper, and maintenance stopped at the topic for ever."""
+    condition = parse_condition(text)
+    assert reveal_condition(b"secret", hide_condition(b"secret", condition)) == condition
+
+
+@given(text=CONDITIONS)
+def test_what_is_stored_is_the_condition(text: str) -> None:
+    """Whatever it is made of."""
+    condition = parse_condition(text)
+    assert reveal_condition(b"secret", hide_condition(b"secret", condition)).text == condition.text
 
 
 @pytest.mark.parametrize("exponent", ["-999999999", "999999999", "-99999999999", "5000"])
