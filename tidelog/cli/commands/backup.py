@@ -27,12 +27,15 @@ TopicOption = Annotated[
 
 
 def backup(
-    target: Annotated[str, typer.Argument(help="The store to copy to: empty, or left unfinished by an earlier run.")],
-    store: Annotated[str, typer.Option(envvar="TIDELOG_STORE", help="The store of the log.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="TARGET", help="The store to copy to: empty, or left unfinished by an earlier run."),
+    ],
+    store: Annotated[str, typer.Option(envvar="TIDELOG_STORE", help="The store to copy from: the log's.")],
     topic: TopicOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy a log to another store while gateways write to it, and check every topic of the copy.
+    """Copy the log in --store to the store TARGET while gateways write to the log, and check every topic of the copy.
 
     A second run continues an interrupted copy, which can't be restored before it is complete. A target that others wrote to is
     refused. Records acknowledged after the copy of their topic began are not copied, nor are transactions under way. Exit code 1
@@ -48,7 +51,7 @@ def backup(
 
 
 def restore(
-    source: Annotated[str, typer.Argument(help="The backup.")],
+    source: Annotated[str, typer.Argument(metavar="BACKUP", help="The backup: the store to copy from.")],
     store: Annotated[str, typer.Option(envvar="TIDELOG_STORE", help="The store to restore into, which must be empty.")],
     *,
     topic: TopicOption = None,
@@ -64,7 +67,7 @@ def restore(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy a backup into an empty store, and check every topic there. Then start gateways on it, not before.
+    """Copy the store BACKUP into the empty --store, and check every topic there. Then start gateways on it, not before.
 
     With --topic and --version a topic is restored as of that version; the source may also be the log itself. What was erased
     since then is erased in the copy, as far as the backup or a store of --erasures-of knows of it: name the original store there,

@@ -113,7 +113,12 @@ KeyOption = Annotated[
 ]
 PartitionOption = Annotated[
     int | None,
-    typer.Option("--partition", "-p", min=0, help="The partition of all records. Default: by key, else round robin."),
+    typer.Option(
+        "--partition",
+        "-p",
+        min=0,
+        help="The partition of all records. Default: by key; records without one go to another partition with each batch.",
+    ),
 ]
 HeaderOption = Annotated[
     list[str] | None,

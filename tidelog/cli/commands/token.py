@@ -150,10 +150,11 @@ def _hand_over(made: NewAccessToken, write: Callable[[str], None] | None, path: 
         print_json(shown)
         return
     until = time_text(made.secrets[0].expires_at) if made.secrets else "it is revoked"
-    note(f"Token {made.id} of {made.principal}, valid until {until}. Its secret is shown only now.")
+    said = f"Token {made.id} of {made.principal}, valid until {until}."
     if write is not None:
-        note(f"It is in {path}; use it with --token-file {path}.")
+        note(f"{said} It is in {path} and can't be shown again; use it with --token-file {path}.")
         return
+    note(f"{said} Its secret is shown only now.")
     sys.stdout.write(made.token + "\n")
     if others_may_read(sys.stdout):
         note(

@@ -57,11 +57,12 @@ def check_rights(admin: Admin, url: str) -> Iterator[Finding]:
     """Yield findings about tokens and ACLs, as far as the caller may see them. Raises nothing."""
     try:
         yield _peers(admin)
-        if admin.whoami().authentication == "none":
+        caller = admin.whoami()
+        if caller.authentication == "none":
             return
         tokens = admin.list_tokens()
         yield from _ends(tokens, time.time_ns() // 1_000_000)
-        yield _super_users(admin, tokens)
+        yield _super_users(admin, {caller.principal, *(each.principal for each in tokens)})
         yield from _wide(admin.list_acls(permission="allow"))
     except Unauthenticated:
         said = f"Tokens and ACLs of {url} were not checked: no valid token was given."
@@ -109,14 +110,16 @@ def _ends(tokens: list[AccessToken], now_ms: int) -> Iterator[Finding]:
         yield good(what, f"None of {len(tokens):,} tokens is valid for long, and none expires within days.")
 
 
-def _super_users(admin: Admin, tokens: list[AccessToken]) -> Finding:
+def _super_users(admin: Admin, principals: set[str]) -> Finding:
     what = "super users"
-    principals = sorted({each.principal for each in tokens})
-    asked = principals[:PRINCIPALS_MAX]
+    asked = sorted(principals)[:PRINCIPALS_MAX]
     mighty = [each for each in asked if admin.test_access(each, "Alter", "cluster", "cluster").reason == "super_user"]
     if mighty:
-        advice = "Remove them from super_users, and add ACLs for what they need."
-        return poor(what, f"These token owners are super users, whom no ACL restricts: {shortened(mighty)}.", advice)
+        advice = (
+            "Remove them from super_users, and add ACLs for what they need. User:bootstrap is one as long as gateways have "
+            "bootstrap_token_file."
+        )
+        return poor(what, f"These users of tokens are super users, whom no ACL restricts: {shortened(mighty)}.", advice)
     left = len(principals) - len(asked)
     return good(
         what, "No token belongs to a super user" + (f" ({left:,} more users were not checked)." if left else ".")

@@ -109,7 +109,8 @@ def test_rights(gateway: FakeGateway) -> None:
         }
         gateway.will_answer("GET /v1/whoami", {"principal": "User:op", "authentication": "token"})
         gateway.will_answer("GET /v1/access/tokens", {"tokens": [token]})
-        gateway.will_answer("POST /v1/access:test", {"allowed": True, "reason": reason, "acl": None})
+        for _ in ("User:ann", "User:op"):
+            gateway.will_answer("POST /v1/access:test", {"allowed": True, "reason": reason, "acl": None})
         whole = {"resource_type": "topic", "pattern": "literal", "permission": "allow"}
         gateway.will_answer("GET /v1/access/acls", {"acls": [whole | each for each in acls]})
         with Admin(gateway.url) as admin:
@@ -125,6 +126,20 @@ def test_rights(gateway: FakeGateway) -> None:
     assert look(month, "default", named | {"principal": "*"})["ACLs"] is Verdict.POOR
     assert look(month, "default", named | {"principal": "*", "operation": "Write"})["ACLs"] is Verdict.BAD
     assert look(month, "default", named | {"operation": "All", "resource": "*"})["ACLs"] is Verdict.POOR
+
+
+def test_the_callers_own_power_is_told(gateway: FakeGateway) -> None:
+    """User:bootstrap has no listed token, and ``whoami`` calls it a super user: so does the report."""
+    gateway.will_answer(
+        "GET /v1/whoami", {"principal": "User:bootstrap", "authentication": "token", "super_user": True}
+    )
+    gateway.will_answer("GET /v1/access/tokens", {"tokens": []})
+    gateway.will_answer("GET /v1/access/acls", {"acls": []})
+    gateway.will_answer("POST /v1/access:test", {"allowed": True, "reason": "super_user", "acl": None})
+    with Admin(gateway.url) as admin:
+        (found,) = [each for each in check_rights(admin, gateway.url) if each.what == "super users"]
+    assert found.verdict is Verdict.POOR
+    assert "User:bootstrap" in found.said
 
 
 @pytest.mark.parametrize(("status", "code"), [(401, "UNAUTHENTICATED"), (403, "UNAUTHORIZED"), (500, "INTERNAL")])
