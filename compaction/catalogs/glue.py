@@ -5,6 +5,7 @@ Source: AWS Glue's "Web API Reference", tables; Amazon Athena's "Query Linux Fou
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -45,10 +46,11 @@ class GlueCatalog:
         self._database = database
         config = Config(retries={"mode": "standard", "total_max_attempts": 8}, max_pool_connections=self.parallelism)
         try:
-            self._client: Any = boto3.client("glue", config=config)
+            # boto3 itself knows AWS_DEFAULT_REGION only; AWS's other programs know both.
+            self._client: Any = boto3.client("glue", region_name=os.environ.get("AWS_REGION") or None, config=config)
         except BotoCoreError as problem:
             raise ValueError(
-                f"--glue: {problem}. Set AWS_REGION, and credentials as for other programs of AWS."
+                f"--glue: {str(problem).rstrip('.')}. Set AWS_REGION, and credentials as for other programs of AWS."
             ) from problem
 
     @property

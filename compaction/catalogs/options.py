@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,8 @@ from typing import Final
 from compaction.catalogs.catalog import Catalog
 
 TOKEN_VARIABLE: Final = "TIDELOG_UNITY_TOKEN"  # noqa: S105 - its name
+
+_LIBRARIES: Final = ("boto3", "botocore", "thrift", "urllib3")
 
 
 def add_options(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -27,6 +30,10 @@ def open_catalog(options: argparse.Namespace) -> Catalog | None:
     """Return the catalog that the options name, or None. No request is made. Raises ``ValueError``."""
     if options.unity is None and (options.catalog or options.schema):
         raise ValueError("--catalog and --schema belong to --unity URL")
+    if options.unity is None and options.glue is None and options.hive is None:
+        return None
+    for library in _LIBRARIES:  # what they log is in our messages, without a traceback
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     if options.unity is not None:
         if not options.catalog or not options.schema:
             raise ValueError("--unity needs --catalog and --schema")
@@ -39,13 +46,11 @@ def open_catalog(options: argparse.Namespace) -> Catalog | None:
         except ModuleNotFoundError as error:
             raise ValueError("--glue needs boto3: pip install 'tidelog[s3]'") from error
         return GlueCatalog(options.glue)
-    if options.hive is not None:
-        try:
-            from compaction.catalogs.hive import HiveCatalog  # noqa: PLC0415 - only its users need Thrift
-        except ModuleNotFoundError as error:
-            raise ValueError("--hive needs pymetastore: pip install 'tidelog[hive]'") from error
-        return HiveCatalog.at(options.hive)
-    return None
+    try:
+        from compaction.catalogs.hive import HiveCatalog  # noqa: PLC0415 - only its users need Thrift
+    except ModuleNotFoundError as error:
+        raise ValueError("--hive needs pymetastore: pip install 'tidelog[hive]'") from error
+    return HiveCatalog.at(options.hive)
 
 
 def _token(file: str | None) -> str | None:

@@ -156,14 +156,16 @@ class UnityCatalog:
             )
         except urllib3.exceptions.HTTPError as problem:
             # Not chained, nor is the token said: a traceback of urllib3 may have the request's headers.
-            what = self._without_token(f"{self.label} gives no answer to {method} {path}: {problem}")
-            raise CatalogUnavailable(what) from None
+            reason = getattr(problem, "reason", None) or problem
+            raise CatalogUnavailable(self._without_token(f"{self.label} gives no answer: {reason}")) from None
         if answer.status in ignored or (answer.status == 404 and method != "POST"):
             return None
         said = _document(answer.data)
         if answer.status < 300 and (said is not None or method == "DELETE"):
             return said
-        what = self._without_token(f"{self.label} answers {method} {path} by {answer.status}: {_message(said)}")
+        what = self._without_token(
+            f"{self.label} answers {method} {path.partition('?')[0]} by {answer.status}: {_message(said)}"
+        )
         if answer.status == 401:
             raise CatalogUnavailable(f"{what}. Is the token (--unity-token-file, or TIDELOG_UNITY_TOKEN) still valid?")
         if answer.status == 409 or "ALREADY_EXISTS" in str((said or {}).get("error_code")):

@@ -31,7 +31,6 @@ AWS = {
     "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing",
     "AWS_REGION": "us-east-1",
-    "AWS_DEFAULT_REGION": "us-east-1",
 }
 """The environment that Glue needs."""
 STORE_URI: Final = "s3://bucket/log"
@@ -95,7 +94,7 @@ def served_glue() -> Iterator[ServedCatalog]:
         return None
 
     with mock_aws():
-        there = boto3.client("glue")
+        there = boto3.client("glue", region_name=AWS["AWS_REGION"])
         there.create_database(DatabaseInput={"Name": DATABASE})
         catalog = GlueCatalog(DATABASE)
         catalog._client.meta.events.register("before-call.glue", before)

@@ -26,7 +26,8 @@ SERVED: dict[str, Callable[[], AbstractContextManager[ServedCatalog]]] = {
 
 @pytest.fixture(params=SERVED)
 def served(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedCatalog]:
-    """Each of the catalogs, empty."""
+    """Each of the catalogs, empty. boto3's own variable for the region is not set."""
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     for name, value in AWS.items():
         monkeypatch.setenv(name, value)
     with SERVED[request.param]() as catalog:

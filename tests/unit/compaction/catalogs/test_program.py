@@ -103,6 +103,25 @@ def test_what_is_no_token_is_refused_before_a_request(
     assert unity.calls == []
 
 
+@pytest.mark.parametrize(
+    "catalog",
+    [
+        ["--unity", "http://127.0.0.1:1", "--catalog", "main", "--schema", "events"],
+        ["--hive", "thrift://127.0.0.1:1/events"],
+    ],
+)
+def test_a_catalog_that_cannot_be_reached_is_said_in_one_line(
+    bench: CatalogBench, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, catalog: list[str]
+) -> None:
+    """Without the messages of libraries, which say it several times, with tracebacks."""
+    assert main(["status", "--store", bench.store.uri, *catalog]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert "events" in line
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("url", ["uc.example", "ftp://uc.example", f"https://user:{SECRET}@uc.example"])
 def test_an_address_with_a_password_is_refused_and_not_repeated(url: str) -> None:
     """It would be in every message and in the list of processes."""
