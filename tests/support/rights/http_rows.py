@@ -44,6 +44,11 @@ def _queue(world: World, **more: Any) -> None:
     world.admin("PUT", "/v1/queues/{queue}", _QUEUE | more)
 
 
+def _clone(world: World) -> None:
+    world.names["clone"] = f"clone-{secrets.token_hex(4)}"
+    world.admin("POST", _TOPIC + ":clone", {"name": "{clone}"})
+
+
 def _begun(world: World) -> None:
     world.may_all()
     world.names["transaction"] = world.mine("POST", "/v1/transactions", {"transactional_id": "{tid}"})["transaction_id"]
@@ -284,6 +289,8 @@ IN_EFFECT: Final = (
     ),
     _row("POST /v1/topics/{topic}/erasures", ("Delete", "topic", "{topic}"), what="dead letters", body={"keys": ["x"]},
          prepare=_queue, shows=((("Describe", "topic", "{dead}"), "{dead}"),)),
+    _row("POST /v1/topics/{topic}/erasures", ("Delete", "topic", "{topic}"), what="a clone", body={"keys": ["x"]},
+         prepare=_clone, shows=((("Describe", "topic", "{clone}"), "{clone}"),)),
     _row("POST /v1/topics/{topic}:delete-records", ("Delete", "topic", "{topic}"), what="records",
          body={"before": [{"partition": 0, "offset": -1}]}),
     _row("POST /v1/fetch", READ, what="of a topic by its id",
