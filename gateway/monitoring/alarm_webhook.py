@@ -5,7 +5,7 @@
 2. What is known to be told is memory: a gateway that starts tells all that fires; one that stops says nothing of its alarms.
 3. The file with the URL is read anew each time: such a URL is a secret, and may be changed.
 
-Source: Prometheus, "Alerting: configuration", ``webhook_config``, version 4 of the message.
+Source: Prometheus, "Alerting: configuration", webhooks, version 4 of the message.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class FileFacts:
     def range_of(self, column: Column) -> tuple[Any, Any] | None:
         """Return values of a column's type between which all of the file's are, with the margin; None if none are known.
 
-        The larger one is compared by ``may_reach`` and ``may_exceed``.
+        The larger one is compared by ``may_reach`` and ``_may_exceed``.
         """
         path = column.path
         if path not in self._ranges:
