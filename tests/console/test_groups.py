@@ -118,6 +118,29 @@ def test_a_group_shows_lag_and_members(tab: Tab, gateway: GatewayProcess) -> Non
     expect(page.locator("main tbody").get_by_role("rowheader").first).to_have_text("0:4")
 
 
+def test_a_group_shows_the_lag_of_the_last_day(console: Console, gateway: GatewayProcess) -> None:
+    """By the history of metrics, for each topic, and not that of other groups; without one there is no plot."""
+    commit(gateway, "past", 4, 10)
+    figure = "Lag in the last 24 hours"
+    page = console.open("/groups/past")
+    expect(page.get_by_role("figure", name="Lag while")).to_be_visible()
+    expect(page.get_by_role("figure", name=figure)).to_have_count(0)
+    series = [
+        {"series": "lag_records", "group": group, "topic": topic, "values": [None, first, last, None]}
+        for group, topic, first, last in (
+            ("other", "orders", 1, 2),
+            ("past", "orders", 30, 40),
+            ("past", "bills", 5, 0),
+        )
+    ]
+    answer = {"since": 1_700_000_000_000, "step": 900_000, "steps": 4, "resolution_ms": 900_000, "complete": True}
+    page = console.visits.page(gateway.url)
+    page.route("**/v1/monitoring/history?*", lambda call: call.fulfill(json=answer | {"series": series}))
+    console.go(page, "/groups/past")
+    expect(page.get_by_role("figure", name=figure)).to_contain_text("orders 40bills 0")
+    expect(page.get_by_role("figure", name=figure).locator("path")).to_have_count(2)
+
+
 @pytest.mark.parametrize(
     ("to", "field", "value", "wanted"),
     [

@@ -1,13 +1,13 @@
 import {
   count, DeleteDialog, duration, Empty, Escaped, Figures, get, go, html, link, Loaded, minor, number, PagedTable, path, Plot, remove,
-  Table, text, toast, useChanges, useLoad, useRef, useState, withQuery,
+  Table, text, toast, useChanges, useLoad, useRef, useRights, useState, withQuery,
 } from "../parts.js";
 import { ResetDialog } from "./group_reset.js";
 import { State } from "./groups.js";
 
 const EVERY_MS = 2000;
 const KEPT = 900; // half an hour
-const DRAWN = 3;
+const DRAWN = 3, STEP_MS = 900_000, PAST_AGAIN_MS = 60_000;
 const ALL = "all partitions";
 
 const keyOf = (row) => `${row.topic}/${row.partition}`;
@@ -45,6 +45,16 @@ function Lag({ lag, members }) {
     <${PagedTable} label="Lag by partition" what="partition" columns=${columns} rows=${rows} rowKey=${keyOf} />`;
 }
 
+// The last day by the history of the gateways' metrics, which has the groups that are furthest behind.
+function Past({ group }) {
+  const { data } = useLoad((signal) => get("/v1/monitoring/history", { query: { series: "lag_records", by: "group", step: STEP_MS }, signal }), [group], PAST_AGAIN_MS);
+  const series = (data?.series || []).filter((one) => one.group === group).slice(0, DRAWN).map((one) => ({ label: one.topic, values: one.values }));
+  const written = Math.max(0, ...series.map((one) => one.values.findLastIndex((value) => value !== null) + 1));
+  if (!written) return null;
+  return html`<section class="card"><${Plot} title="Lag in the last 24 hours" times=${Array.from({ length: written }, (_, i) => data.since + i * STEP_MS)}
+    series=${series.map((one) => ({ ...one, values: one.values.slice(0, written) }))} format=${count} /></section>`;
+}
+
 const MEMBERS = [
   text("client_id", "Client", { value: (row) => row.client_id ?? row.member_id }),
   text("member_id", "Member", minor),
@@ -57,6 +67,7 @@ const MEMBERS = [
 export default function ({ params: { group: name } }) {
   const [asked, ask] = useState(null);
   const [mayReset, mayDelete] = useChanges(["Alter", "group", name], ["Delete", "group", name]);
+  const [mayLook] = useRights(["Describe", "cluster", "cluster"]);
   const route = path`/v1/groups/${name}`;
   const found = useLoad((signal) => Promise.all([get(route, { signal }), get(`${route}/lag`, { signal })]), [name], EVERY_MS);
   const [group, lag] = found.data || [];
@@ -80,6 +91,7 @@ export default function ({ params: { group: name } }) {
         ["Members", html`${count(group.members.length)}<small>${group.assignor || "no assignor"}</small>`],
         ["Generation", count(group.generation)],
       ]} />
+      ${mayLook && html`<${Past} group=${name} />`}
       <${Lag} lag=${lag} members=${group.members} />
       <h2>Members</h2>
       <${Table} label="Members" columns=${MEMBERS} rows=${group.members} rowKey=${(row) => row.member_id} empty="No live members" />`}<//>
