@@ -18,7 +18,7 @@ def main() -> None:
     missing = [name for name in ("rich", "typer") if find_spec(name) is None]
     if missing:
         sys.exit(f"The command line needs {' and '.join(missing)}: pip install 'tidelog[cli]'")
-    from tidelog.cli.app import run  # noqa: PLC0415 - takes longest
+    from tidelog.cli.assembly import run  # noqa: PLC0415 - takes longest
 
     run()
 

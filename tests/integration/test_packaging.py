@@ -68,7 +68,7 @@ for name in {packages!r}:
 """
 HELP = """
 import sys
-from tidelog.cli.app import run
+from tidelog.cli.assembly import run
 for command in {commands!r}:
     sys.argv[1:] = [command, "--help"]
     try:

@@ -37,8 +37,13 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> No
 
 def prepare_completion() -> None:
     """Prepare Typer to answer if a shell requests completion. Must be called before the command line is parsed."""
-    if _VARIABLE in os.environ:
+    if is_completion():
         _typer().completion_init()
+
+
+def is_completion() -> bool:
+    """Return whether a shell requests completion."""
+    return _VARIABLE in os.environ
 
 
 def _typer() -> Any:

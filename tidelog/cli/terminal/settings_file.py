@@ -35,6 +35,12 @@ def default_path(environment: Mapping[str, str] = os.environ) -> Path:
     return (Path(directory) if directory else Path.home() / ".config") / "tidelog" / "config.toml"
 
 
+def is_given(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether there is a settings file, of which a program without ``--config`` reads more than nothing."""
+    named = environment.get("TIDELOG_CONFIG")
+    return named != os.devnull if named else default_path(environment).exists()
+
+
 def load(context: typer.Context, path: Path | None, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """Return the defaults of every command below ``context``, in the form of its ``default_map``.
 
