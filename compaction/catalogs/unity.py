@@ -195,10 +195,15 @@ def _message(said: dict[str, Any] | None) -> str:
     return " ".join(str(said[name]) for name in ("error_code", "message") if said.get(name)) or "(no reason given)"
 
 
-def _listed(said: dict[str, Any]) -> ListedTable:
-    return ListedTable(
-        name=said["name"], location=said.get("storage_location") or "", properties=said.get("properties") or {}
-    )
+def _listed(said: Any) -> ListedTable:
+    try:
+        table = msgspec.convert(said, dict[str, Any])
+        location, properties = table.get("storage_location") or "", table.get("properties") or {}
+        return ListedTable(
+            name=table["name"], location=location, properties=msgspec.convert(properties, dict[str, str])
+        )
+    except (KeyError, msgspec.ValidationError) as problem:
+        raise CatalogUnavailable(f"Unity Catalog tells of a table that can't be read: {problem}") from problem
 
 
 def _field(column: Column) -> dict[str, Any]:
