@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,8 +65,10 @@ class Plan:
     """How long an incarnation of the topic lives that is deleted and made anew."""
     streams: bool = False
     """Whether Spark's streams read on meanwhile."""
-    table_seconds: float | None = 2.0
-    """Between two looks at a table by the clients of Iceberg and Delta Sharing; None: there are none."""
+    table_readers: int = 2
+    """How many threads read tables by the clients of Iceberg and Delta Sharing, which have no timeouts."""
+    table_seconds: float = 3.0
+    """Between two looks of one of them, on average."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +111,7 @@ def torture(
         changer = _start_moving(plan, make("operator", stopping), failures)
         ended = threading.Event()
         reading = _start_reading(plan, lambda name: make(name, ended), kafka, failures)
-        tables = _start_tables(plan, running, make("tables", ended), failures)
+        tables = _start_tables(plan, running, lambda name: make(name, ended), failures)
         _misfortune(plan, running, history, failures, progress)
         stopping.set()
         failures += joined(writing, REST_SECONDS_MAX)
@@ -124,7 +127,7 @@ def torture(
         for thread in reading:
             thread.join(REST_SECONDS_MAX)
         failures += [] if witness is None else witness.judged(log)
-        failures += [] if tables is None else tables.judged()
+        failures += [line for one in tables for line in one.judged()]
         others = read_as(running) | ({"Kafka": by_kafka(kafka, TOPICS)} if kafka else {})
         failures += [
             f"gateway {i} ended with {code}" for i, g in enumerate(running.gateways) if (code := g.stop()) != 0
@@ -138,7 +141,7 @@ def torture(
         | renewed.counts()
         | ({} if changer is None else dict(changer.counts))
         | ({} if witness is None else witness.counts())
-        | ({} if tables is None else dict(tables.counts)),
+        | dict(sum((one.counts for one in tables), Counter[str]())),
         contradictions=failures + Checker(history, log).contradictions(),
         seconds=time.monotonic() - began,
         others_agree={name: other == log for name, other in others.items()},
@@ -212,11 +215,13 @@ def _start_moving(plan: Plan, client: clients.Client, failures: list[str]) -> Mo
     return changer
 
 
-def _start_tables(plan: Plan, running: Service, client: clients.Client, failures: list[str]) -> TableReaders | None:
-    if plan.table_seconds is None:
-        return None
-    readers = TableReaders(client, running, TOPICS, plan.table_seconds)
-    readers.start(failures)
+def _start_tables(
+    plan: Plan, running: Service, make: Callable[[str], clients.Client], failures: list[str]
+) -> list[TableReaders]:
+    names = [f"tables-{number}" for number in range(plan.table_readers)]
+    readers = [TableReaders(make(name), running, TOPICS, plan.table_seconds) for name in names]
+    for one in readers:
+        one.start(failures)
     return readers
 
 
