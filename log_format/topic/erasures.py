@@ -7,6 +7,7 @@ puts it there orders it against appends: it is about records below the next offs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from log_format.errors import CorruptData
 from log_format.layout import topic_root
 from log_format.records.condition import Condition
+from log_format.records.condition_syntax import ConditionError
 from log_format.records.erasing import (
     HiddenCondition,
     Matcher,
@@ -239,7 +241,8 @@ def _find_holding(records: pa.Table, condition: Condition, judge: Judge | None, 
     if judge is not None and unjudged.any():
         typed = judge(records.filter(pa.array(unjudged)), judged_by)
         if typed is not None:
-            found[unjudged] = condition.mask(typed)
+            with suppress(ConditionError):  # the letters' subject was made anew with other types
+                found[unjudged] = condition.mask(typed)
     return found
 
 
