@@ -159,7 +159,7 @@ PLANTED: dict[str, Planted] = {
         LONG, (("compaction.retention_upkeep.expired_files", _expires_at_once),), first_seed=4
     ),
     "clean-up forgets pins": Planted(CALM, (("compaction.topic_upkeep.plan_log", _cleans_up_pins),), first_seed=3),
-    "the collector forgets pins": Planted(CALM, (("compaction.pin_upkeep.PinUpkeep.paths", _no_paths),), first_seed=3),
+    "the collector forgets pins": Planted(CALM, (("compaction.pin_upkeep.PinUpkeep.paths", _no_paths),), first_seed=10),
     "pins expire early": Planted(LONG, (("log_format.topic.pin_changes.DropExpiredPins.propose", _drops_pins_early),)),
     "memory outlives an erasure": Planted(
         CALM,
@@ -184,7 +184,9 @@ PLANTED: dict[str, Planted] = {
         ((f"{_ERASURES}._may_hold", _never), (f"{_ERASURES}.ErasureUpkeep.still_pinned", _keeps_all_pinned)),
         first_seed=3,
     ),
-    "a request forgets the journals": Planted(CALM, ((f"{_ERASURES}.ErasureUpkeep._undrained", _nothing),)),
+    "a request forgets the journals": Planted(
+        CALM, ((f"{_ERASURES}.ErasureUpkeep._undrained", _nothing),), first_seed=4
+    ),
     "a clone forgets requests": Planted(CALM, ((f"{_CLONING}._still_there", _nothing),)),
     "a clone's requests reach beyond its end": Planted(
         CALM, (("log_format.topic.clone.CloneTopic._within", _keeps_ends),), first_seed=3
