@@ -14,20 +14,12 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
+from log_format.records.delta_types import delta_name
 from log_format.records.typed_columns import TypedColumns, record_schema
 from log_format.topic.table_columns import table_schema_string
 
-_PRIMITIVES: Final = {
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.bool_(): "boolean",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-    pa.timestamp("us", tz="UTC"): "timestamp",
-}
+_HIVE_NAMES: Final = {"integer": "int", "long": "bigint"}
+"""Delta's names of types that have another one in Hive."""
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_]+")
 COMMENTS: Final = {
     "partition": "Number of the partition",
@@ -83,6 +75,5 @@ def _hive_type(arrow: pa.DataType) -> str | None:
             if kind is not None and one.name.lower() not in members:  # Hive ignores case
                 members[one.name.lower()] = f"{one.name}:{kind}"
         return f"struct<{','.join(members.values())}>" if members else None
-    if pa.types.is_decimal(arrow):
-        return f"decimal({arrow.precision},{arrow.scale})"
-    return _PRIMITIVES[arrow]
+    name = delta_name(arrow)
+    return _HIVE_NAMES.get(name, name)
