@@ -274,5 +274,5 @@ def test_an_operations_port_in_use_is_said_and_fails(start: Callable[..., StubPr
     stub = start()
     status, errors = ended([*STUB, "--ops-port", str(stub.port)], os.environ)
     assert status == 3
-    assert "ops_port" in errors
+    assert "--ops-port" in errors
     assert "address already in use" in errors
