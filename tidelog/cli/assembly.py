@@ -122,6 +122,7 @@ def _set_for(context: typer.Context, variable: str, value: str) -> None:
 
 def run() -> None:
     """Run the command given by the process's arguments, and exit with its code."""
+    _open_closed_streams()
     try:
         try:
             _on_interrupt(signal.default_int_handler)
@@ -135,6 +136,21 @@ def run() -> None:
         raise
     except KeyboardInterrupt:  # before Typer has started, or after it has ended
         _end_at_once(ExitCode.INTERRUPTED)
+
+
+def _open_closed_streams() -> None:
+    """Open the null device as each standard stream that the process was started without (``>&-``).
+
+    Else it is None, and a file or connection that is opened later may take its number.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDONLY if mode == "r" else os.O_WRONLY)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            os.set_inheritable(number, True)  # ``serve`` becomes another program
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - a descriptor
 
 
 def _on_interrupt(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer.main
 
+from tests.support.fake_gateway import FakeGateway
 from tidelog.cli.app import app
 from tidelog.cli.assembly import assembled, needed_alone
 
@@ -70,3 +71,13 @@ def test_a_program_imports_its_command_alone() -> None:
     imported = done.stdout.rpartition("|")[2].split()
     assert "tidelog.cli.commands.role" in imported
     assert not {"tidelog.cli.commands.consume", "tidelog.cli.bench", "tidelog.cli.sources.rows"}.intersection(imported)
+
+
+@pytest.mark.parametrize("command", ["produce t", "consume t", "topic ls"])
+def test_streams_that_are_closed_are_empty(gateway: FakeGateway, command: str) -> None:
+    """A program of a service manager may have none: what it reads ends at once, what it writes is dropped."""
+    gateway.create("t")
+    typed = f'exec "$0" -m tidelog {command} --url {gateway.url} <&- >&-'
+    done = subprocess.run(["sh", "-c", typed, sys.executable], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Error" not in done.stderr
