@@ -30,6 +30,8 @@ class OutputFile:
             )
             raise CommandFailed(f"{path} exists already: {advice}")
         self._written = path if append else path.with_name(f".{path.name}.{os.getpid()}.part")
+        if not path.parent.is_dir():
+            raise CommandFailed(f"{path}: there is no directory {path.parent}")
         self.file: BinaryIO = self._written.open("ab+" if append else "xb")
         if append and self.file.seek(0, os.SEEK_END) > 0:
             self.file.seek(-1, os.SEEK_END)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from log_format.errors import TidelogError
 from log_format.records.sql import quote_identifier
 from tidelog.cli.sql.answers import AnswerFormat, write_answer
-from tidelog.cli.terminal.console import note
+from tidelog.cli.terminal.console import note, said_of
 from tidelog.cli.terminal.error_words import sentence
 from tidelog.cli.terminal.tables import counted
 
@@ -33,6 +34,14 @@ later statements read only what came since. Tables and views that you create las
   .read FILE              run a file's statements
   .refresh [TOPIC]        forget what was read of a topic, or of all, and read it again
   .help, .quit            Ctrl-C ends a statement, Ctrl-D the shell"""
+
+_NEAR: Final = re.compile('syntax error at or near "([^"]+)"')
+_ADVICE: Final = {
+    "offset": 'offset is a word of SQL: the column is "offset", in double quotes.',
+    "-": 'A name with a dash stands in double quotes: from "my-topic".',
+    ".": "Commands that begin with a dot are for the shell, which 'tidelog sql' without a query is.",
+}
+"""Advice about a place at which DuckDB finds an error that topics invite."""
 
 
 class Shell:
@@ -94,7 +103,7 @@ class Shell:
         except TidelogError as error:
             note(sentence(error))
         except (ValueError, OSError) as error:
-            note(str(error))
+            note(said_of(error))
         except KeyboardInterrupt:
             note("Interrupted.")
 
@@ -137,7 +146,9 @@ def run_all(topics: TopicDatabase, text: str, run: Callable[[str], object]) -> N
         for statement in topics.statements(text):
             run(statement)
     except duckdb.Error as error:
-        raise ValueError(str(error)) from error
+        near = _NEAR.search(str(error))
+        advice = _ADVICE.get(near[1]) if near else None
+        raise ValueError(f"{error}\n\n{advice}" if advice else str(error)) from error
 
 
 def is_complete(text: str) -> bool:

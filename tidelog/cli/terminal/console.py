@@ -78,6 +78,13 @@ def reading_a_store() -> Iterator[None]:
         raise CommandFailed(f"Reading a store needs {error.name}: {needed}") from None
 
 
+def said_of(error: Exception) -> str:
+    """Return an error's words; the system's without their number: ``orders.csv: Permission denied``."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+
+
 @contextlib.contextmanager
 def reporting(*, as_json: bool, notes_waits: bool = True) -> Iterator[None]:
     """Turn an error of the block into a message on standard error and an exit code.
@@ -98,7 +105,8 @@ def reporting(*, as_json: bool, notes_waits: bool = True) -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(ExitCode.OK) from None
     except (CommandFailed, OSError) as error:
-        _report(str(error), as_json, {"error": {"detail": str(error)}})
+        said = said_of(error)
+        _report(said, as_json, {"error": {"detail": said}})
         raise typer.Exit(ExitCode.FAILED) from None
     except KeyboardInterrupt:
         _report("Interrupted.", as_json, {"error": {"detail": "interrupted"}})

@@ -164,6 +164,8 @@ def test_no_error_ends_the_shell(
         ".mode xml",
         ".timer maybe",
         ".read /nowhere/x.sql",
+        "from orders order by offset;",
+        "from my-topic;",
         "select 7 as seven;",
     )
     said = capsys.readouterr()
@@ -174,7 +176,9 @@ def test_no_error_ends_the_shell(
         "no command .nothing",
         ".mode is one of table, line, csv, markdown, json",
         ".timer is on or off",
-        "/nowhere/x.sql",
+        "\n/nowhere/x.sql: No such file or directory\n",
+        'the column is "offset", in double quotes',
+        'A name with a dash stands in double quotes: from "my-topic".',
     ):
         assert words in said.err
 
