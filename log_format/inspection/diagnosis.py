@@ -42,6 +42,8 @@ SKEW_MAX_MS: Final = 300_000
 fail before."""
 HEARTBEAT_MS_MAX: Final = 240_000
 """Age from which a heartbeat's gateway is gone: four times the longest ``heartbeat_ms``."""
+SILENT_MS: Final = 12_000
+"""Age from which a heartbeat is late: four times the default ``heartbeat_ms``."""
 HEARTBEATS_MAX: Final = 256
 TOPICS_MAX: Final = 1_000
 SEGMENTS_MAX: Final = 10_000
@@ -203,11 +205,14 @@ def _gateways(store: ObjectStore, clock: Clock) -> Finding:
             store, what, "The heartbeats can't be listed", "s3:ListBucket on the bucket, for the prefix", error
         )
     live = sum(age_ms <= HEARTBEAT_MS_MAX for age_ms in ages_ms)
+    silent_ms = [age_ms for age_ms in ages_ms if SILENT_MS < age_ms <= HEARTBEAT_MS_MAX]
     said = (
-        f"{live} alive; {len(ages_ms) - live} ended without leaving (harmless)."
+        f"{live - len(silent_ms)} alive; {len(ages_ms) - live} ended without leaving (harmless)."
         if ages_ms
         else "None has started here."
     )
+    if silent_ms:
+        said += f" {len(silent_ms)} silent for up to {max(silent_ms) // 1000} s: ended, unless heartbeat_ms is above its default."
     if live or not ages_ms:
         return good(what, said)
     advice = "If one should run, look at its log: it writes a heartbeat every few seconds."

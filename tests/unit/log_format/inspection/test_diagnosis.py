@@ -128,9 +128,12 @@ def test_slow_puts_are_named(bench: TopicBench) -> None:
 
 
 def test_gateways_are_counted_by_their_heartbeats(bench: TopicBench) -> None:
-    """One that beats is alive; when none does any more it is worth a look."""
+    """One that beats is alive, one that stopped a moment ago is silent; when none beats any more it is worth a look."""
     bench.store.put("system/gateways/a.json", b"{}")
-    assert "1 alive" in findings(bench)["gateways"].said
+    assert findings(bench)["gateways"].said == "1 alive; 0 ended without leaving (harmless)."
+    bench.clock.pass_ms(diagnosis.SILENT_MS + 1000)
+    bench.store.put("system/gateways/b.json", b"{}")
+    assert "1 alive; 0 ended without leaving (harmless). 1 silent for up to 13 s" in findings(bench)["gateways"].said
     bench.clock.pass_ms(diagnosis.HEARTBEAT_MS_MAX + 1)
     assert verdicts(bench) == {"gateways": Verdict.POOR}
 
