@@ -86,7 +86,11 @@ class TopicDatabase:
         for name in names:
             # What is no query also names the table that it makes.
             with contextlib.nullcontext() if is_query else contextlib.suppress(UnknownTopic):
-                self._update(name, with_records=_SHOWS_COLUMNS.match(statement) is None)
+                try:
+                    self._update(name, with_records=_SHOWS_COLUMNS.match(statement) is None)
+                except UnknownTopic as error:
+                    self._refuse_unquoted(statement, name, error)
+                    raise
         while True:
             try:
                 return interruptible(self._database, lambda: self._database.execute(statement))
@@ -96,6 +100,14 @@ class TopicDatabase:
                 if missing is None or missing.group(1) in self._read:
                     raise
                 self._update(missing.group(1))
+
+    def _refuse_unquoted(self, statement: str, name: str, error: UnknownTopic) -> None:
+        """Raise ``ValueError`` if ``name``, as DuckDB reads it, is the end of a topic's name with dots."""
+        for topic in self._admin.list_topics():
+            if topic.name.endswith(f".{name}") and topic.name in statement:
+                raise ValueError(
+                    f'There is no topic {name}. A name with dots stands in double quotes: "{topic.name}".'
+                ) from error
 
     def forget(self, topic: str | None = None) -> None:
         """Drop what was read of a topic, or of all: the next statement that names it reads it anew."""

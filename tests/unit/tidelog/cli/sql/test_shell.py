@@ -156,6 +156,7 @@ def test_no_error_ends_the_shell(
     topics: TopicDatabase, gateway: FakeGateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each is said, and the next statement runs."""
+    gateway.create("shop.eu.sales")
     typed(
         topics,
         "selec;",
@@ -166,6 +167,7 @@ def test_no_error_ends_the_shell(
         ".read /nowhere/x.sql",
         "from orders order by offset;",
         "from my-topic;",
+        "from shop.eu.sales;",
         "select 7 as seven;",
     )
     said = capsys.readouterr()
@@ -179,6 +181,7 @@ def test_no_error_ends_the_shell(
         "\n/nowhere/x.sql: No such file or directory\n",
         'the column is "offset", in double quotes',
         'A name with a dash stands in double quotes: from "my-topic".',
+        'There is no topic sales. A name with dots stands in double quotes: "shop.eu.sales".',
     ):
         assert words in said.err
 
