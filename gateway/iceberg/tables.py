@@ -139,8 +139,10 @@ def topic_asked(request: Request, operation: Any) -> str:
     """
     namespace, topic = path_text(request, "namespace"), path_text(request, "table")
     if namespace not in NAMESPACES:
+        asked = namespace[:100].replace("\x1f", ".")  # Iceberg's mark between the parts of a namespace
         raise RequestRefused(
-            f"There is no table {topic[:100]!r} in a namespace {namespace[:100]!r}: topics are in the namespace {TOPICS!r}.",
+            f"There is no table {topic[:100]!r} in a namespace {asked!r}: topics are in the namespace {TOPICS!r}, "
+            "and a topic's name with dots is one name.",
             code=ErrorCode.UNKNOWN_TOPIC,
         )
     require(request, operation, "topic", topic)

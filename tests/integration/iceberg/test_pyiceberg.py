@@ -167,6 +167,8 @@ def test_names_and_what_is_not_there(lake: Lake) -> None:
     assert not lake.catalog.namespace_exists("nothing")
     with pytest.raises(NoSuchTableError):
         lake.load("nothing")
+    with pytest.raises(NoSuchTableError, match=r"a namespace 'topics\.a': .* with dots is one name"):
+        lake.catalog.load_table("topics.a.b")
     with pytest.raises(NoSuchNamespaceError):
         lake.catalog.list_tables("nothing")
     pages: list[str] = []
