@@ -191,7 +191,9 @@ PLANTED: dict[str, Planted] = {
     "a clone's requests reach beyond its end": Planted(
         CALM, (("log_format.topic.clone.CloneTopic._within", _keeps_ends),), first_seed=3
     ),
-    "a clone takes the archive's tags": Planted(LONG, ((f"{_CLONING}.cloned_add", _clones_with_all_tags),), first_seed=21),
+    "a clone takes the archive's tags": Planted(
+        LONG, ((f"{_CLONING}.cloned_add", _clones_with_all_tags),), first_seed=21
+    ),
 }
 
 
