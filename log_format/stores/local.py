@@ -7,7 +7,8 @@
 3. ``.tmp/`` is never shown. A store opened an hour later removes what a killed process left there.
 4. Files are for the store's user alone, and for its group if the directory is shared with the group (``permissions``).
 5. Below the directory no symbolic link is followed; an operation that meets one on its way is refused (``beneath``).
-6. A directory without objects counts as absent: it is not shown, and ``delete`` removes it. A concurrent put creates it again.
+6. If the store's directory itself is moved away, deleted or unmounted, every operation fails from then on (``local_root``).
+7. A directory without objects counts as absent: it is not shown, and ``delete`` removes it. A concurrent put creates it again.
 
 Other files are not shown either: symbolic links, pipes, names that are no valid keys. There is no locking. So network file
 systems whose ``link`` is not atomic are not supported.
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from log_format.errors import ObjectExists, ObjectMissing, ObjectTooLarge, StoreUnavailable
 from log_format.limits import DIRECTORY_ATTEMPTS_MAX, TEMPORARY_FILE_AGE_MAX_MS
@@ -32,33 +33,19 @@ from log_format.store import ObjectInfo
 from log_format.stores.beneath import link_error, open_beneath, open_parent
 from log_format.stores.durable_directory import DurableDirectories
 from log_format.stores.keys import TEMPORARY, check_directory, check_key, check_prefix, check_range
+from log_format.stores.local_errors import FOR_GOOD, OUTCOME_UNKNOWN, describe, reading_failed, refused
 from log_format.stores.local_links import Links
 from log_format.stores.local_list import list_directories, list_objects
+from log_format.stores.local_root import LocalRoot
 from log_format.stores.permissions import permissions_below
 
-_OUTCOME_UNKNOWN: Final = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT}
-"""Errors that ``rename`` and ``link`` may report although they succeeded."""
-
-_FOR_GOOD: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
-"""Errors that last until a person corrects the cause."""
-
+T = TypeVar("T")
 _NO_LINK: Final = {errno.EMLINK, errno.EPERM, errno.EXDEV}
 """Errors with which the system refuses a link that it could do without: too many names, another's file, another file system."""
 
 _LOOKED_FOR_BYTES: Final = 64 * 1024
 """Size above which ``put_if_absent`` looks for an existing object before it writes. For a commit that would cost more than it
 saves."""
-
-_HINTS: Final = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EROFS: "the file system is read-only",
-    errno.EACCES: "permission denied",
-    errno.EPERM: "not permitted here (the file system must offer hard links)",
-    errno.ELOOP: "a symbolic link is in the way: below the store's directory none is followed",
-    errno.EISDIR: "a directory has this name",
-    errno.ENOTDIR: "a file stands where a directory must be",
-}
 
 
 class _NoLink(Exception):
@@ -85,6 +72,7 @@ class LocalStore:
         self._fsync = fsync
         self._permissions = permissions_below(self._root)
         self._directories = DurableDirectories(self._base, fsync=fsync, permissions=self._permissions)
+        self._seen = LocalRoot(self._base)
         self._remove_stale()
 
     @property
@@ -119,20 +107,24 @@ class LocalStore:
 
     def head(self, key: str) -> ObjectInfo:
         """Return size and time, as ``ObjectStore.head`` specifies."""
+        with self._seen.kept(key):
+            return self._info(key)
+
+    def _info(self, key: str) -> ObjectInfo:
         path = self._path(key)
         try:
             self._directories.settle(_above(path))
             status = self._status(key)
         except OSError as error:
-            raise _reading_failed(key, error) from error
+            raise reading_failed(key, error) from error
         if stat.S_ISLNK(status.st_mode):
-            raise _refused(key, link_error(path))
+            raise refused(key, link_error(path))
         if not stat.S_ISREG(status.st_mode):
             raise ObjectMissing(key)
         try:
             self._directories.show(_above(path), status.st_ctime)
         except OSError as error:
-            raise _reading_failed(key, error) from error
+            raise reading_failed(key, error) from error
         return ObjectInfo(key=key, size_bytes=status.st_size, modified_at_ms=status.st_mtime_ns // 1_000_000)
 
     def put(self, key: str, data: bytes) -> None:
@@ -156,7 +148,8 @@ class LocalStore:
         its bytes. A file is never changed in place, so neither name can change the other's object."""
         path = self._path(target)
         try:
-            self._link(source, target)
+            with self._seen.kept(source, writes=True):
+                self._link(source, target)
         except _NoLink:
             self.put_if_absent(target, self.get(source))
         except FileExistsError:
@@ -166,20 +159,31 @@ class LocalStore:
         """Give each source's file a second name, as ``CopiesMany`` specifies."""
         for key in chain.from_iterable(copies):
             check_key(key)
-        Links(self._base, self._durable, self._directories.sync, self.copy_if_absent).make(copies)
+        with self._seen.kept("", writes=True):
+            Links(self._base, self._durable, self._directories.sync, self.copy_if_absent).make(copies)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield objects, as ``ObjectStore.list`` specifies. Each directory is read as a whole when the listing reaches it."""
         check_prefix(prefix)
-        return list_objects(self._root, prefix, start_after, lambda path: self._directories.settle(str(path)))
+        return self._listed(
+            prefix, list_objects(self._root, prefix, start_after, lambda path: self._directories.settle(str(path)))
+        )
 
     def list_directories(self, prefix: str) -> Iterator[str]:
         """Yield directories, as ``ObjectStore.list_directories`` specifies."""
         check_directory(prefix)
-        return list_directories(self._root, prefix)
+        return self._listed(prefix, list_directories(self._root, prefix))
+
+    def _listed(self, prefix: str, found: Iterator[T]) -> Iterator[T]:
+        with self._seen.kept(prefix):
+            yield from found
 
     def delete(self, key: str) -> None:
         """Delete the object, as ``ObjectStore.delete`` specifies."""
+        with self._seen.kept(key, writes=True):
+            self._delete(key)
+
+    def _delete(self, key: str) -> None:
         path = self._path(key)
         try:
             with open_parent(self._base, key) as (descriptor, name):
@@ -191,11 +195,11 @@ class LocalStore:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise _refused(key, error) from error
+            raise refused(key, error) from error
         try:
             self._directories.sync(_above(path))  # even if it was absent: an earlier delete may not be durable yet
         except OSError as error:
-            raise StoreUnavailable(key, _describe(error), may_have_happened=True) from error
+            raise StoreUnavailable(key, describe(error), may_have_happened=True) from error
         parent = _above(path)
         with suppress(OSError):
             while parent != self._base:
@@ -210,6 +214,10 @@ class LocalStore:
             return os.stat(name, dir_fd=parent, follow_symlinks=False)
 
     def _read(self, key: str, read: Callable[[int, int], bytes]) -> bytes:
+        with self._seen.kept(key):
+            return self._read_file(key, read)
+
+    def _read_file(self, key: str, read: Callable[[int, int], bytes]) -> bytes:
         path = self._path(key)
         try:
             self._directories.settle(_above(path))
@@ -225,18 +233,22 @@ class LocalStore:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise _reading_failed(key, error) from error
+            raise reading_failed(key, error) from error
 
     def _write(self, key: str, data: bytes, *, replace: bool) -> None:
         """Write ``data`` to a temporary file and publish it. Raises ``FileExistsError`` if the name is taken and ``replace`` is
         false."""
+        with self._seen.kept(key, writes=True):
+            self._write_file(key, data, replace=replace)
+
+    def _write_file(self, key: str, data: bytes, *, replace: bool) -> None:
         temporary = f"{self._temporary}/{os.getpid()}-{self._nonce}-{next(self._numbers)}"
         is_moved = False
         try:
             try:
                 self._write_temporary(temporary, data)
             except OSError as error:
-                raise _refused(key, error) from error
+                raise refused(key, error) from error
 
             def give_name(name: str, parent: int) -> None:
                 if replace:
@@ -289,7 +301,7 @@ class LocalStore:
         except FileExistsError:
             raise
         except OSError as error:
-            raise _reading_failed(source, error) from error
+            raise reading_failed(source, error) from error
 
     def _publish(self, key: str, origin: str, give_name: Callable[[str, int], None]) -> None:
         """Give the file at ``origin`` its name in the object's directory, durably. ``give_name``: takes the name and the
@@ -302,14 +314,14 @@ class LocalStore:
         except OSError as error:
             raise StoreUnavailable(
                 key,
-                _describe(error),
-                may_have_happened=error.errno in _OUTCOME_UNKNOWN,
-                may_pass=error.errno not in _FOR_GOOD,
+                describe(error),
+                may_have_happened=error.errno in OUTCOME_UNKNOWN,
+                may_pass=error.errno not in FOR_GOOD,
             ) from error
         try:
             self._directories.sync(above, parent)
         except OSError as error:
-            raise StoreUnavailable(key, _describe(error), may_have_happened=True) from error
+            raise StoreUnavailable(key, describe(error), may_have_happened=True) from error
         finally:
             os.close(parent)
 
@@ -344,16 +356,16 @@ class LocalStore:
     def _taken(self, key: str, path: str) -> ObjectExists | StoreUnavailable:
         """Return the error for a name that is taken, by an object or by something that is none."""
         if Path(path).is_symlink():
-            return _refused(key, link_error(path))
+            return refused(key, link_error(path))
         if Path(path).is_dir():
-            return _refused(key, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
+            return refused(key, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
         return self._exists(key, path)
 
     def _exists(self, key: str, path: str) -> ObjectExists | StoreUnavailable:
         try:
             self._directories.settle(_above(path))
         except OSError as error:
-            return StoreUnavailable(key, _describe(error), may_have_happened=True)
+            return StoreUnavailable(key, describe(error), may_have_happened=True)
         return ObjectExists(key)
 
     def _remove_stale(self) -> None:
@@ -376,18 +388,3 @@ def _read_range(descriptor: int, start: int, end: int) -> bytes:
         pieces.append(piece)
         start += len(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-def _describe(error: OSError) -> str:
-    name = errno.errorcode.get(error.errno or 0, "OSError")
-    return f"{_HINTS.get(error.errno or 0, error.strerror or str(error))} ({name})"
-
-
-def _refused(key: str, error: OSError) -> StoreUnavailable:
-    return StoreUnavailable(key, _describe(error), may_have_happened=False, may_pass=error.errno not in _FOR_GOOD)
-
-
-def _reading_failed(key: str, error: OSError) -> ObjectMissing | StoreUnavailable:
-    if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}:
-        return ObjectMissing(key)
-    return _refused(key, error)
