@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
@@ -67,6 +67,8 @@ class Plan:
     """Whether Spark's streams read on meanwhile."""
     table_readers: int = 2
     """How many threads read tables by the clients of Iceberg and Delta Sharing, which have no timeouts."""
+    least: Mapping[str, int] = field(default_factory=dict)
+    """Counts below which the run goes on, at most four times as long: on a busy machine less happens in a second."""
     table_seconds: float = 3.0
     """Between two looks of one of them, on average."""
 
@@ -112,7 +114,12 @@ def torture(
         ended = threading.Event()
         reading = _start_reading(plan, lambda name: make(name, ended), kafka, failures)
         tables = _start_tables(plan, running, lambda name: make(name, ended), failures)
-        _misfortune(plan, running, history, failures, progress)
+
+        def is_enough() -> bool:
+            happened = summary(history, {}) | groups.counts() | renewed.counts()
+            return all(happened.get(name, 0) >= count for name, count in plan.least.items())
+
+        _misfortune(plan, running, history, failures, progress, is_enough)
         stopping.set()
         failures += joined(writing, REST_SECONDS_MAX)
         failures += groups.judged()
@@ -161,9 +168,14 @@ def _renewed(plan: Plan, running: Service, config: dict[str, int], kafka: str, f
 
 
 def _misfortune(
-    plan: Plan, running: Service, history: History, failures: list[str], progress: Callable[[str], None]
+    plan: Plan,
+    running: Service,
+    history: History,
+    failures: list[str],
+    progress: Callable[[str], None],
+    is_enough: Callable[[], bool],
 ) -> None:
-    """Do to the service what the plan says, for so long, and undo it."""
+    """Do to the service what the plan says, for so long and until enough has happened, and undo it."""
     calm = threading.Event()
     misfortune = threading.Thread(
         target=Misfortune(running, history, plan.seed, calm, plan.freeze_seconds).run,
@@ -171,12 +183,15 @@ def _misfortune(
         daemon=True,
     )
     misfortune.start()
-    deadline = time.monotonic() + plan.seconds
-    while (left := deadline - time.monotonic()) > 0 and not failures:
+    began = time.monotonic()
+    while not failures:
+        left = plan.seconds - (time.monotonic() - began)
+        if left <= 0 and (is_enough() or left < -3 * plan.seconds):
+            break
         progress(
             f"{left:.0f} s left, {len(history.writes)} writes, {len(history.reads)} polls, {len(history.faults)} faults"
         )
-        time.sleep(min(left, 1.0))
+        time.sleep(1.0)
     calm.set()
     misfortune.join(REST_SECONDS_MAX)
 
