@@ -156,7 +156,7 @@ PLANTED: dict[str, Planted] = {
         (("log_format.checkpoints.advanced_checkpoint.AdvancedCheckpoint.put_archive", _copies_no_part),),
     ),
     "rows leave the archive early": Planted(
-        LONG, (("compaction.retention_upkeep.expired_files", _expires_at_once),), first_seed=4
+        LONG, (("compaction.retention_upkeep.expired_files", _expires_at_once),), first_seed=3
     ),
     "clean-up forgets pins": Planted(CALM, (("compaction.topic_upkeep.plan_log", _cleans_up_pins),), first_seed=3),
     "the collector forgets pins": Planted(CALM, (("compaction.pin_upkeep.PinUpkeep.paths", _no_paths),), first_seed=10),
@@ -177,7 +177,7 @@ PLANTED: dict[str, Planted] = {
         ),
     ),
     "an erasure skips the archive": Planted(
-        LONG, (("compaction.archive_erasures.ArchiveErasures.run", _skips_the_archive),)
+        LONG, (("compaction.archive_erasures.ArchiveErasures.run", _skips_the_archive),), first_seed=23
     ),
     "a request is over, and pins keep its files": Planted(
         CALM,
