@@ -45,10 +45,10 @@ class LocalRoot:
 
     def check(self, key: str, *, may_have_happened: bool = False) -> None:
         """Raise ``StoreUnavailable`` if the directory is another one than before, or none."""
-        seen = self._seen()
-        if self._identity is None:
+        known, seen = self._identity, self._seen()  # in this order: another thread may make the directory
+        if known is None:
             self._identity = seen
-        elif seen != self._identity:
+        elif seen != known:
             raise StoreUnavailable(key, _GONE, may_have_happened=may_have_happened, may_pass=False)
 
     def _seen(self) -> tuple[int, int] | None:

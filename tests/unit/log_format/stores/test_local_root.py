@@ -9,6 +9,7 @@ import pytest
 
 from log_format.errors import StoreUnavailable
 from log_format.stores.local import LocalStore
+from log_format.stores.local_root import LocalRoot
 
 OPERATIONS: dict[str, Callable[[LocalStore], object]] = {
     "get": lambda store: store.get("a/b"),
@@ -87,3 +88,22 @@ def test_a_directory_that_does_not_exist_yet_is_made_by_the_first_put(tmp_path: 
         store.put(key, b"x")
     next(store.list(""))
     assert [info.key for info in store.list("")] == ["a", "b"]
+
+
+def test_a_directory_that_another_thread_makes_meanwhile_is_no_other_one(tmp_path: Path) -> None:
+    """Which looks before there is one, and compares after it was made."""
+    path = tmp_path / "log"
+
+    class Late(LocalRoot):
+        """Another thread makes the directory, and notes it, right after a look."""
+
+        def _seen(self) -> tuple[int, int] | None:
+            found = super()._seen()
+            if found is None and hasattr(self, "_identity"):
+                path.mkdir()
+                self._identity = super()._seen()
+            return found
+
+    root = Late(str(path))
+    root.check("a/b")
+    root.check("a/b")

@@ -92,16 +92,17 @@ def read_only(tmp_path: Path) -> Iterator[LocalStore]:
     """A store with the object a/b whose file system has become read-only (or answers as if, where mounting is not allowed)."""
     path = tmp_path / "read-only"
     path.mkdir()
-    store = LocalStore(path)
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(path)]
     if os.geteuid() == 0 and subprocess.run(mount, capture_output=True, check=False).returncode == 0:
         try:
+            store = LocalStore(path)
             store.put("a/b", b"x")
             subprocess.run(["mount", "-o", "remount,ro", str(path)], check=True)
             yield store
         finally:
             subprocess.run(["umount", "--lazy", str(path)], check=True)
         return
+    store = LocalStore(path)
     store.put("a/b", b"x")
     path.joinpath("a").chmod(0o500)
     path.joinpath(".tmp").chmod(0o500)
