@@ -21,6 +21,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from log_format.records.delta_types import delta_name
 from log_format.records.typed_columns import TypedColumns, record_schema
 
 Path = tuple[str, ...]
@@ -42,17 +43,8 @@ OFFSET_ID: Final = 2
 FIRST_HASHED_ID: Final = 1_000
 HASHED_IDS: Final = 2**31 - 1_000 - 10_000
 """Number of ids for members. Iceberg's own columns have the highest ids."""
-_PRIMITIVES: Final = {
-    pa.int32(): "int",
-    pa.int64(): "long",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.bool_(): "boolean",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-    pa.timestamp("us", tz="UTC"): "timestamptz",
-}
+_ICEBERG_NAMES: Final = {"integer": "int", "timestamp": "timestamptz"}
+"""Delta's names of types that have another one in Iceberg."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +155,10 @@ def _type(arrow: pa.DataType, path: Path, ids: Mapping[Path, int]) -> Any:
         }
     if pa.types.is_struct(arrow):
         return {"type": "struct", "fields": _fields(arrow, path, ids)}
-    return f"decimal({arrow.precision}, {arrow.scale})" if pa.types.is_decimal(arrow) else _PRIMITIVES[arrow]
+    if pa.types.is_decimal(arrow):
+        return f"decimal({arrow.precision}, {arrow.scale})"
+    name = delta_name(arrow)
+    return _ICEBERG_NAMES.get(name, name)
 
 
 def _mapping(fields: Any, above: Path, ids: Mapping[Path, int]) -> list[dict[str, Any]]:
