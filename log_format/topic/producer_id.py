@@ -12,6 +12,7 @@ is ``k`` and 16 hexadecimal digits. Its sequences count the records of each part
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from log_format.cluster.proof import DIGITS, NOBODY, is_proved, prove
@@ -33,6 +34,8 @@ _ID: Final = re.compile(rf"([a-z])([0-9a-f]{{{_TIME_DIGITS}}})[0-9a-f]{{{_RANDOM
 _NUMBER: Final = re.compile(r"k([0-7][0-9a-f]{15})(?:-(0|[1-9][0-9]{0,8}))?")
 _NUMBER_LENGTH: Final = 17
 _NUMBER_RANDOM_BITS: Final = 21
+_PARSED_MAX: Final = 4096
+"""Number of ids that stay parsed: each batch of a Kafka client asks for its own some twenty times."""
 
 
 def issue(kind: str, issued_ms: int, randomness: str, key: bytes, owner: str = NOBODY) -> str:
@@ -91,6 +94,7 @@ def format_number(number: int, partition: int | None = None) -> str:
     return text if partition is None else f"{text}-{partition}"
 
 
+@lru_cache(_PARSED_MAX)
 def is_numbered(producer_id: str) -> bool:
     """Return whether the text is a Kafka client's id, with or without a partition."""
     return producer_id.startswith(KAFKA) and _NUMBER.fullmatch(producer_id) is not None
@@ -108,6 +112,7 @@ def parse_number(producer_id: str) -> int:
     return int(producer_id[1:_NUMBER_LENGTH], 16)
 
 
+@lru_cache(_PARSED_MAX)
 def split_partition(producer_id: str) -> tuple[str, int]:
     """Split a stamp's id into producer and partition. Raises ``ValueError`` for any other text."""
     found = _NUMBER.fullmatch(producer_id)
