@@ -1,6 +1,7 @@
-"""The audit trail: denials, administration, vended credentials and failed logins, as records of ``__audit``.
+"""The audit trail: denials, administration, vended credentials, signatures and failed logins, as records of ``__audit``.
 
 ``event``      one event, and its text
+``combined``   events that may be very many, as fewer events with their number
 ``trail``      events that wait to be written, within bounds
 ``topic``      the settings of the topic
 ``recorder``   creates the topic, and appends the events to it

@@ -8,12 +8,14 @@ import msgspec
 
 from log_format.delta.foreign import ForeignCommit
 
-Kind = Literal["denial", "failed_login", "administration", "vending", "foreign_commit", "dropped"]
+Kind = Literal["denial", "failed_login", "administration", "vending", "signature", "foreign_commit", "dropped"]
 
 
 class AuditEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event. ``time``: milliseconds since the epoch. ``route``: the template, None for an unknown route. ``source``: the
     client's address. ``count``: how often it happened, from ``time`` on.
+
+    A ``signature`` counts URLs that the caller got for files of ``resource``; ``request_id`` and ``source`` are of the first.
 
     A ``foreign_commit`` has no caller: ``operation`` is the other program's word, ``method`` its name, ``request_id`` the version
     in the topic's log. Nor has ``dropped``: ``resource`` is the queue, ``operation`` the reason, ``route`` the topic and

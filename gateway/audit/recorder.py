@@ -3,9 +3,9 @@
 1. A batch whose outcome is unknown is sent again under the same stamp (``OwnTopic``), so its events are in the log once. Batches
    are sent one after another.
 2. While the store fails, events wait in the trail, within its bound.
-3. Events are readable within ``flush.ms`` and a commit of their arrival; those of failed logins within that of the time at which
-   they are combined.
-4. ``recorded`` returns once an event is in the log: for administration that must not go unrecorded (``audit=required``).
+3. Events are readable within ``flush.ms`` and a commit of their arrival; those of failed logins and signatures within that of the
+   time at which they are combined.
+4. ``record_durably`` returns once an event is in the log: for administration that must not go unrecorded (``audit=required``).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import asyncio
 import logging
 from contextlib import suppress
 from typing import Final
+
+import msgspec
 
 from gateway.audit.event import AuditEvent
 from gateway.audit.topic import CONFIG
@@ -76,6 +78,7 @@ class AuditRecorder:
             return
         running.cancel()
         await asyncio.wait((running,))
+        self._trail.tell_all()
         try:
             async with asyncio.timeout(LAST_FLUSH_MS_MAX / 1000):
                 await self._flush()
@@ -88,7 +91,21 @@ class AuditRecorder:
 
     async def record_durably(self, event: AuditEvent) -> None:
         """Wait until the event is in the log. Raise ``BackOff`` if the next try to write it fails."""
-        entry = self._trail.note(event)
+        await self._written(self._trail.note(event))
+
+    async def record_signatures(self, event: AuditEvent) -> None:
+        """Record soon that ``event.count`` URLs are given: combined with others for one caller and topic.
+
+        Where recording is required, wait until the log has an event of the last minute for them. Raise ``BackOff`` if the next
+        try to write it fails.
+        """
+        if self.is_required and self._trail.is_new(event):
+            await self._written(self._trail.add(msgspec.structs.replace(event, count=0)))
+            self._trail.note_told(event)
+        if event.count:
+            self._trail.note(event)
+
+    async def _written(self, entry: QueuedEvent | None) -> None:
         if entry is None:
             raise _unwritten()
         watch = self._watched[entry] = asyncio.get_running_loop().create_future()
@@ -136,5 +153,5 @@ class AuditRecorder:
 
 def _unwritten() -> BackOff:
     return BackOff(
-        "The audit trail can't be written now, and with audit=required no administrative change is made without it."
+        "The audit trail can't be written now, and with audit=required nothing that it must tell is done without it."
     )

@@ -28,14 +28,16 @@ _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
 class Piece(NamedTuple):
-    """Some lines, and the bytes of the files that they name."""
+    """Some lines, and how large and how many the files are that they name."""
 
     lines: list[dict[str, Any]]
     file_bytes: int = 0
+    file_count: int = 0
 
 
 class LinesResponse:
-    """The answer. ``check``: raises if the caller may no longer read; ``charge``: is told the bytes of each piece's files."""
+    """The answer. ``check``: raises if the caller may no longer read; ``give``: is told the bytes and the number of each piece's
+    files before they are named."""
 
     def __init__(
         self,
@@ -45,14 +47,14 @@ class LinesResponse:
         pool: Pool,
         reservation: Reservation,
         check: Callable[[], Awaitable[None]],
-        charge: Callable[[int], None],
+        give: Callable[[int, int], Awaitable[None]],
     ) -> None:
         self._pieces = pieces
         self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
         self._pool = pool
         self._reservation = reservation
         self._check = check
-        self._charge = charge
+        self._give = give
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer."""
@@ -63,20 +65,20 @@ class LinesResponse:
             headers = [(b"content-type", MEDIA_TYPE), *self._headers]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             while made is not None:
-                body, file_bytes = made
-                self._charge(file_bytes)
+                body, file_bytes, file_count = made
+                await self._give(file_bytes, file_count)
                 if body:
                     await send({"type": "http.response.body", "body": body, "more_body": True})
                 await self._check()
                 made = await self._next()
             await send({"type": "http.response.body", "body": b""})
 
-    async def _next(self) -> tuple[bytes, int] | None:
+    async def _next(self) -> tuple[bytes, int, int] | None:
         try:
             return await self._pool.run(self._make)
         except StoreUnavailable as problem:
             raise BackOff(f"The store did not return the table: {problem.detail}.") from problem
 
-    def _make(self) -> tuple[bytes, int] | None:
+    def _make(self) -> tuple[bytes, int, int] | None:
         piece = next(self._pieces, None)
-        return None if piece is None else (_encode_lines(piece.lines), piece.file_bytes)
+        return None if piece is None else (_encode_lines(piece.lines), piece.file_bytes, piece.file_count)

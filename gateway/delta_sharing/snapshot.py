@@ -84,7 +84,7 @@ def snapshot(
                 ends_ms = min(ends_ms or line["file"]["expirationTimestamp"], line["file"]["expirationTimestamp"])
                 lines.append(line)
                 file_bytes += row["size"]
-            yield Piece(lines, file_bytes)
+            yield Piece(lines, file_bytes, len(lines))
         if left is not None and left <= 0:
             break
     is_enough = left is not None and left <= 0

@@ -23,7 +23,7 @@ from gateway.access.needs import Need, needs
 from gateway.delta_sharing.actions import CAPABILITIES_HEADER, Capabilities, Sign, capabilities_of
 from gateway.delta_sharing.changes import changes
 from gateway.delta_sharing.lines_response import MEDIA_TYPE, RESERVED_BYTES, LinesResponse, Piece
-from gateway.delta_sharing.pages import FILES_MAX, TOKEN_CHARACTERS_MAX, FilesPage, token_of
+from gateway.delta_sharing.pages import FILES_MAX, TOKEN_CHARACTERS_MAX, ChangesPage, FilesPage, token_of
 from gateway.delta_sharing.shares import TABLE_PATH, topic_asked
 from gateway.delta_sharing.signed_files import PURPOSE, GatewayUrls, StoreUrls, base_url, signs
 from gateway.delta_sharing.snapshot import Hints, head_lines, snapshot
@@ -38,6 +38,7 @@ from gateway.quotas.limits import FETCH_BYTES
 from gateway.quotas.spending import spends
 from gateway.routes import quota_charges
 from gateway.routes.administration import note_denials
+from gateway.routes.signatures import note_signatures
 from gateway.routes.typed_route import TypedRoute
 from log_format import layout
 from log_format.checkpoints.pinned_versions import version_at
@@ -181,6 +182,7 @@ async def get_metadata(request: Request, query: Annotated[MetadataQuery, Query()
 async def query_table(request: Request, wanted: TableQuery = EVERYTHING) -> ASGIApp:
     """Return a table's files at a version, or its changes since one, each with a URL."""
     asked = await _asked(request)
+    await note_signatures(request, asked.topic, 0)
     reservation = await _reserved(asked)
     try:
         sign = await _signing(asked)
@@ -198,13 +200,17 @@ async def query_table(request: Request, wanted: TableQuery = EVERYTHING) -> ASGI
         for error in lost.values():
             raise error
 
+    async def give(size_bytes: int, count: int) -> None:
+        quota_charges.charge_fetched_bytes(request, size_bytes)
+        await note_signatures(request, asked.topic, count)
+
     return LinesResponse(
         pieces,
         headers=asked.headers(files.version),
         pool=engine_of(request).table_pool,
         reservation=reservation,
         check=check,
-        charge=lambda size_bytes: quota_charges.charge_fetched_bytes(request, size_bytes),
+        give=give,
     )
 
 
@@ -223,18 +229,17 @@ async def _snapshot(asked: _Asked, wanted: TableQuery, sign: Sign) -> tuple[Tabl
 
 async def _changes(asked: _Asked, wanted: TableQuery, sign: Sign) -> tuple[TableFiles, Iterator[Piece]]:
     first = wanted.startingVersion
-    if first is None or (wanted.version, wanted.timestamp, wanted.pageToken) != (None, None, None):
-        raise refused(
-            "Give startingVersion alone.", [("/startingVersion", "can't be given with version, timestamp or pageToken")]
-        )
+    if first is None or (wanted.version, wanted.timestamp) != (None, None):
+        raise refused("Give startingVersion alone.", [("/startingVersion", "can't be given with version or timestamp")])
     newest = asked.state.version
     end = newest if wanted.endingVersion is None else min(newest, wanted.endingVersion)
     if end < first <= newest:
         raise refused(
             "endingVersion is below startingVersion.", [("/endingVersion", "must not be below startingVersion")]
         )
+    page = ChangesPage.of(first, end, wanted.maxFiles, wanted.pageToken)
     files = await asked.files(first, are_read=False)
-    return files, changes(engine_of(asked.request).table_store, files, asked.capabilities, sign, end)
+    return files, changes(engine_of(asked.request).table_store, files, asked.capabilities, sign, page)
 
 
 async def _asked(request: Request) -> _Asked:

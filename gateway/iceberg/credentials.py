@@ -28,8 +28,8 @@ def is_asked_for(request: Request, access: str) -> bool:
     return access in [one.strip() for one in request.headers.get(DELEGATION, "").split(",")]
 
 
-async def audit_access(request: Request, topic: str) -> None:
-    """Record that the caller gets access to a topic's files. Raise ``BackOff`` where that is required and fails."""
+async def _audit(request: Request, topic: str) -> None:
+    """Record that the caller gets credentials for a topic's files. Raise ``BackOff`` where that is required and fails."""
     gateway = gateway_of(request)
     event = audit_event(request.scope, "vending", ("Read", "topic", topic), gateway.clock.now_ms())
     if gateway.recording is not None and gateway.recording.is_required:
@@ -50,7 +50,7 @@ async def vended_properties(request: Request, topic: str) -> dict[str, str]:
         gateway.vending.check()
     except RequestRefused:
         return {}
-    await audit_access(request, topic)
+    await _audit(request, topic)
     given = await gateway.vending.vend([topic], "read", duration_s=DURATION_S, principal=caller_of(request).principal)
     found = {
         "s3.access-key-id": given.access_key_id,

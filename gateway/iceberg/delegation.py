@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from gateway.delta_sharing.signed_files import base_url, signs
 from gateway.gateway import engine_of, gateway_of
-from gateway.iceberg.credentials import audit_access, is_asked_for, vended_properties
+from gateway.iceberg.credentials import is_asked_for, vended_properties
 from gateway.iceberg.route import TOPICS
 from gateway.iceberg_problem import PREFIX
 from log_format.errors import BackOff, StoreUnavailable
@@ -53,7 +53,6 @@ async def access_properties(request: Request, topic: str) -> dict[str, str]:
 async def _signing_properties(request: Request, topic: str) -> dict[str, str]:
     if not is_asked_for(request, SIGNING):
         return {}
-    await audit_access(request, topic)
     own = base_url(request)
     found = {
         "s3.remote-signing-enabled": "true",

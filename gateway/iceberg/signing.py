@@ -6,7 +6,7 @@
    gateway's own, as in Delta Sharing, which judges the right again at each use.
 3. The right is judged at each signature. So a right that is taken away ends reading within its 5 s, and ``SIGNED_S``.
 4. A signature counts as fetched what it lets its client read: it is for the range that the client asks for, or for all of the
-   file, or for a HEAD only.
+   file, or for a HEAD only. It is counted in the audit topic, too (``gateway.routes.signatures``).
 
 Source: Iceberg's "REST Catalog API", ``signRequest``, ``RemoteSignRequest``; "S3 Signer API".
 """
@@ -33,6 +33,7 @@ from gateway.problem import refused
 from gateway.quotas.limits import FETCH_BYTES
 from gateway.quotas.spending import spending_of, spends
 from gateway.routes.quota_charges import charge_fetched_bytes
+from gateway.routes.signatures import note_signatures
 from log_format.errors import ErrorCode, ObjectMissing, RequestRefused
 from log_format.layout import ICEBERG_BELOW, topic_root
 
@@ -87,11 +88,13 @@ async def sign_request(request: Request) -> Any:
         secret = await engine_of(request).producer_ids.key_for(PURPOSE)
         only = HEAD_ONLY if asked.method == "HEAD" else span if is_bounded else None
         urls = GatewayUrls(base_url(request), secret, topic, caller_of(request), gateway_of(request).clock, only=only)
+        await note_signatures(request, topic, 1)
         return {"uri": urls.sign(path).url, "headers": {}}
     headers = {name: value for name, value in sent.items() if name.startswith(_OWN_HEADERS)}
     if is_bounded:
         headers["range"] = span
     url = await in_store(request, lambda _: store.read_url(key, SIGNED_S, method=asked.method, headers=headers))
+    await note_signatures(request, topic, 1)
     return {"uri": url, "headers": {}}
 
 

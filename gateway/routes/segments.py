@@ -18,6 +18,7 @@ from gateway.openapi.problems import problems
 from gateway.quotas.limits import FETCH_BYTES
 from gateway.quotas.spending import spends
 from gateway.routes import quota_charges
+from gateway.routes.signatures import note_signatures
 from gateway.routes.typed_route import TypedRoute
 from log_format.errors import ErrorCode
 
@@ -102,6 +103,7 @@ async def plan_history(
     wanted = FetchFrom(topic=topic, partition=partition, offset=query.offset, timestamp_ms=None)
     start = await engine.start_resolver.resolve_one(wanted, engine.clock.monotonic_ms())
     plan = await engine.history_plans.plan(start, query.max_bytes)
+    await note_signatures(request, topic, sum(planned.url is not None for planned in plan.runs))
     quota_charges.charge_fetched_bytes(request, sum(planned.stored_bytes for planned in plan.runs))
     return _describe(topic, partition, plan)
 

@@ -166,6 +166,34 @@ def test_changes_by_version(tables: SharedTables) -> None:
     assert json.loads(delta)["file"]["deltaSingleAction"]["add"]["dataChange"] is True
 
 
+def test_changes_come_in_pages(tables: SharedTables) -> None:
+    """Each change once, up to the version that was newest at the first page; the same lines as in one answer."""
+    topic = tables.topic()
+    for value in ("a", "b", "c"):
+        tables.produce(topic, value)
+    altered = tables.secured.admin.http.patch(f"/v1/topics/{topic}", json={"config": {"retention.bytes": 1 << 40}})
+    assert altered.is_success, altered.text
+    tables.produce(topic, "d")
+    whole = [line["id"] for line in tables.lines(topic, {"startingVersion": 0}, "add")]
+    body: Json | None = {"startingVersion": 0, "maxFiles": 3}
+    found, sizes = list[str](), list[int]()
+    while body is not None:
+        answer = tables.ask(topic, body)
+        assert (answer.status_code, answer.headers["delta-table-version"]) == (200, "0")
+        lines = [json.loads(line) for line in answer.text.splitlines()]
+        added = [line["add"]["id"] for line in lines if "add" in line]
+        sizes.append(len(added))
+        found += added
+        tables.produce(topic, "later")
+        token = lines[-1].get("endStreamAction", {}).get("nextPageToken")
+        body = None if token is None else {"startingVersion": 0, "maxFiles": 3, "pageToken": token}
+    assert (found, sizes) == (whole, [3, 1])
+    page = tables.ask(topic, {"startingVersion": 0, "maxFiles": 1}).text.splitlines()[-1]
+    token = json.loads(page)["endStreamAction"]["nextPageToken"]
+    for wrong in ({}, {"startingVersion": 1}, {"startingVersion": 0, "endingVersion": 1}):
+        assert tables.ask(topic, {**wrong, "pageToken": token}).status_code == 400, wrong
+
+
 def test_times_name_versions(tables: SharedTables) -> None:
     """The version of a time, and the first one from a time on."""
     topic = tables.topic()

@@ -12,9 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
+from gateway.audit.combined import CombinedEvents
+from gateway.audit.event import AuditEvent, foreign_commit_event
 from gateway.delta_sharing.signed_files import VALID_S, GatewayUrls
 from log_format.clock import SystemClock
+from log_format.delta.foreign import ForeignCommit
 from tests.support.rights.world import World
+from tests.support.secured import acl
 
 READ: Final = [("Read", "topic", "{topic}")]
 _TABLE: Final = "/iceberg/v1/namespaces/topics/tables/{topic}"
@@ -114,6 +118,45 @@ def a_caller_in_debt_gets_nothing(world: World) -> None:
     assert world.live.http(world.token, "POST", world.filled(_TABLE) + "/plan", {}).status_code == 429
 
 
+def what_is_signed_is_audited(world: World) -> None:
+    """Who got how many URLs of which topic's files, by each of the calls that give some: one event each, with the number."""
+    own = _file(world, "topic")
+    world.grant(READ)
+    for _ in range(3):
+        _path_of(_signed(world, own))
+    shared = f"/delta-sharing/shares/tidelog/schemas/topics/tables/{world.names['topic']}/query"
+    for body in ({}, {}, {"startingVersion": 0}):
+        assert world.live.http(world.token, "POST", shared, body).status_code == 200
+    assert _audited(world) == {"sign": 3, "query": 3}
+
+
+def _audited(world: World) -> dict[str, int]:
+    """Number of signatures that the audit topic tells of the caller, by the last word of the route. All are of its topic."""
+    recording = world.live.app.gateway.recording
+    assert recording is not None
+
+    async def written() -> None:
+        recording._trail.tell_all()
+        await recording.record_durably(_LAST)
+
+    world.live.run(written())
+    acls = {"acls": [acl("User:bootstrap", "Read", "topic", "__audit")]}
+    world.live.admin("POST", "/v1/access/acls", acls)
+    page = world.live.admin("GET", "/v1/topics/__audit/partitions/0/records?offset=earliest&max_records=10000")
+    events = [json.loads(record["value"]) for record in page["records"]]
+    found: dict[str, int] = {}
+    for event in events:
+        if (event["kind"], event["principal"]) == ("signature", world.principal):
+            assert (event["operation"], event["resource"]) == ("Read", world.names["topic"])
+            name = event["route"].rpartition("/")[2]
+            found[name] = found.get(name, 0) + event["count"]
+    return found
+
+
+_LAST: Final = foreign_commit_event("none", ForeignCommit(version=0, program="", operation="", at_ms=1), 1)
+"""An event that is written after all that came before."""
+
+
 def _path_of(signed: httpx.Response) -> str:
     assert signed.status_code == 200, signed.text
     url: str = signed.json()["uri"]
@@ -151,7 +194,13 @@ def _for_everything(self: GatewayUrls) -> tuple[int, str]:
     return _grant(self)
 
 
-_grant = GatewayUrls._grant
+def _once(self: CombinedEvents, event: AuditEvent) -> None:
+    if self.is_new(event):
+        _note(self, event)
+        self.note_told(event)
+
+
+_grant, _note = GatewayUrls._grant, CombinedEvents.note
 _FILES: Final = "gateway.delta_sharing"
 PLANTED: dict[str, tuple[Callable[[World], None], str, Any]] = {
     "the signer asks for no right": (only_files_of_the_table_are_signed, "gateway.iceberg.tables.require", _nothing),
@@ -172,6 +221,11 @@ PLANTED: dict[str, tuple[Callable[[World], None], str, Any]] = {
         a_signature_is_for_what_it_counts, f"{_FILES}.signed_files.GatewayUrls._grant", _for_everything,
     ),
     "plans count nothing": (a_signature_is_for_what_it_counts, "gateway.iceberg.planning.charge_fetched_bytes", _nothing),
+    "signatures are not audited": (what_is_signed_is_audited, "gateway.iceberg.signing.note_signatures", _nothing_later),
+    "shared files are not audited": (what_is_signed_is_audited, "gateway.delta_sharing.tables.note_signatures", _nothing_later),
+    "only the first of an answer is counted": (
+        what_is_signed_is_audited, "gateway.audit.combined.CombinedEvents.note", _once,
+    ),
     "signatures count nothing": (a_caller_in_debt_gets_nothing, "gateway.iceberg.signing._charge", _nothing_later),
 }  # fmt: skip
 

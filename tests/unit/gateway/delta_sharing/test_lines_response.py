@@ -36,10 +36,10 @@ class Sent:
         return len(self.messages) > 1 and not self.messages[-1].get("more_body", False)
 
 
-async def answered(pieces: Iterator[Piece], allowed: int) -> tuple[Sent, TidelogError | None, int, int]:
-    """What is sent, the error that ends it, the bytes charged, and the bytes of memory still held. The right is there for so many
-    looks."""
-    sent, budget, charged = Sent(), MemoryBudget(1 << 20, "answers"), list[int]()
+async def answered(pieces: Iterator[Piece], allowed: int) -> tuple[Sent, TidelogError | None, tuple[int, int], int]:
+    """What is sent, the error that ends it, the bytes and files that are told, and the bytes of memory still held. The right is
+    there for so many looks."""
+    sent, budget, given = Sent(), MemoryBudget(1 << 20, "answers"), list[tuple[int, int]]()
     looks = itertools.count(1)
 
     async def check() -> None:
@@ -47,22 +47,24 @@ async def answered(pieces: Iterator[Piece], allowed: int) -> tuple[Sent, Tidelog
         if next(looks) > allowed:
             raise RequestRefused("no more")
 
+    async def give(size_bytes: int, count: int) -> None:
+        await asyncio.sleep(0)
+        given.append((size_bytes, count))
+
     reservation = await budget.of("a").reserve_in_turn(100, wait_ms=0, waiting_max=1)
-    response = LinesResponse(
-        pieces, headers={}, pool=Pool("t", 1), reservation=reservation, check=check, charge=charged.append
-    )
+    response = LinesResponse(pieces, headers={}, pool=Pool("t", 1), reservation=reservation, check=check, give=give)
     error: TidelogError | None = None
     try:
         await response({}, sent.receive, sent.send)
     except TidelogError as problem:
         error = problem
-    return sent, error, sum(charged), reservation.size_bytes
+    return sent, error, (sum(each[0] for each in given), sum(each[1] for each in given)), reservation.size_bytes
 
 
 async def test_an_answer_is_sent_as_it_is_made() -> None:
-    """All pieces, their bytes charged, the memory given back."""
-    sent, error, charged, held = await answered(iter([Piece([{}], 5), Piece([{}, {}], 7)]), 100)
-    assert (sent.lines, sent.is_whole, error, charged, held) == (3, True, None, 12, 0)
+    """All pieces, their bytes and files told, the memory given back."""
+    sent, error, given, held = await answered(iter([Piece([{}], 5, 1), Piece([{}, {}], 7, 2)]), 100)
+    assert (sent.lines, sent.is_whole, error, given, held) == (3, True, None, (12, 3), 0)
 
 
 @pytest.mark.parametrize("allowed", range(4))
@@ -73,11 +75,11 @@ async def test_nothing_is_made_for_one_who_lost_the_right(allowed: int) -> None:
     def pieces() -> Iterator[Piece]:
         for _ in range(50):
             next(made)
-            yield Piece([{}], 1)
+            yield Piece([{}], 1, 2)
 
-    sent, error, charged, held = await answered(pieces(), allowed)
+    sent, error, given, held = await answered(pieces(), allowed)
     assert isinstance(error, RequestRefused)
-    assert (sent.lines, charged, held) == (allowed, allowed, 0)
+    assert (sent.lines, given, held) == (allowed, (allowed, 2 * allowed), 0)
     assert next(made) == allowed + 1
     assert not sent.is_whole
 
