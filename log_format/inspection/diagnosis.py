@@ -29,6 +29,7 @@ from log_format.topic.retention import expired_offsets
 from log_format.topic.state import TopicState
 from log_format.transactions.damaged_transactions import ADVICE, find_damaged
 from log_format.transactions.state import transactions_table
+from log_format.words import counted
 
 PROBE: Final = b"tidelog doctor"
 PUTS: Final = 10
@@ -254,7 +255,7 @@ def _topics(store: ObjectStore, clock: Clock) -> Iterator[Finding]:
             yield finding
     shown = f"the first {TOPICS_MAX}" if len(names) > TOPICS_MAX else f"{len(names)}"
     verdict = Verdict.GOOD if not poor_count else Verdict.POOR
-    yield Finding(what="topics", verdict=verdict, said=f"{shown} checked; {poor_count} need attention.")
+    yield Finding(what="topics", verdict=verdict, said=f"{shown} checked, {poor_count} of them poor.")
 
 
 def _topic(store: ObjectStore, clock: Clock, name: str) -> Finding | None:
@@ -289,7 +290,7 @@ def _neglect(state: TopicState, commits: int, now_ms: int) -> str:
     if segments > SEGMENTS_MAX:
         return f"It has {segments:,} segments: maintenance does not merge them."
     if commits > COMMITS_MAX:
-        return f"{commits:,} commits came after its newest checkpoint."
+        return f"{counted(commits, 'commit')} came after its newest checkpoint."
     return f"{overdue} of its partitions keep records that expired more than a day ago." if overdue else ""
 
 
@@ -320,12 +321,12 @@ def _journal(store: ObjectStore, clock: Clock, number: int) -> Finding:
     said = _undrained(state, clock.now_ms())
     commits = state.version - (-1 if checkpoint is None else checkpoint)
     if not said and commits > COMMITS_MAX:
-        said = f"{commits:,} commits came after its newest checkpoint."
+        said = f"{counted(commits, 'commit')} came after its newest checkpoint."
     if said:
         advice = "Run tidelog maintain, and look in the gateways' logs for topics that can't be drained."
         return poor(what, said, advice)
     topics = len(state.topics.by_id)
-    return good(what, f"It serves {topics:,} topics, and their tables keep up.")
+    return good(what, f"It serves {counted(topics, 'topic')}; the tables keep up.")
 
 
 def _undrained(state: JournalState, now_ms: int) -> str:
@@ -341,7 +342,7 @@ def _undrained(state: JournalState, now_ms: int) -> str:
     age_ms, oldest = max(late, key=lambda each: each[0])
     who = "Nothing drains it" if len(late) == len(waiting) else "Some of its topics are not drained"
     return (
-        f"{who}: the tables of {len(late):,} topics are behind their drain.ms, that of {oldest.name!r} "
+        f"{who}: {counted(len(late), 'table')} behind the topic's drain.ms, that of {oldest.name!r} "
         f"by {age_ms // 60_000:,} minutes."
     )
 

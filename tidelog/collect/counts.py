@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from log_format.words import counted
+
 
 class Counts:
     """Counters of one agent. Thread-safe."""
@@ -90,7 +92,8 @@ class Counts:
 
     def summary(self) -> str:
         """Return the current status as one line for the user."""
-        text = f"{self.record_count:,} records, {self.file_bytes / 1e6:,.1f} MB sent, {self.unread_bytes / 1e6:,.1f} MB to go"
+        sent = f"{counted(self.record_count, 'record')}, {self.file_bytes / 1e6:,.1f} MB sent"
+        text = f"{sent}, {self.unread_bytes / 1e6:,.1f} MB to go"
         return f"{text}, no gateway" if self.waiting else text
 
     def _counter(self, name: str, text: str) -> Counter:

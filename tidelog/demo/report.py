@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from log_format.words import counted
 from tidelog.demo.maintenance import Upkeep
 from tidelog.demo.result import ReaderResult, Result
 from tidelog.demo.spark_job import Group
@@ -30,7 +31,7 @@ def report(console: Console, result: Result) -> None:
     megabytes = result.value_bytes / 1e6
     pace = f"paced at {result.records_per_second_asked:,}/s" if result.records_per_second_asked else "not paced"
     console.print(
-        f"In over HTTP: {produced.summary.count:,} records, {megabytes:.0f} MB in {produced.seconds:.1f} s: "
+        f"In over HTTP: {counted(produced.summary.count, 'record')}, {megabytes:.0f} MB in {produced.seconds:.1f} s: "
         f"{produced.summary.count / produced.seconds:,.0f} records/s, {megabytes / produced.seconds:.1f} MB/s ({pace})"
     )
     if result.lag is not None:

@@ -17,6 +17,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from log_format.words import counted
+
 REASONS_MAX: Final = 5
 """Number of reasons reported per micro-batch: the most frequent ones."""
 
@@ -87,11 +89,15 @@ class GoldListener(StreamingQueryListener):
 _LINES: Final = {
     "started": "{topic} -> {silver}; what does not fit -> topic {dead_letter_topic}",
     "advice": "{detail}",
-    "batch": "batch {batch}: {records} records, {silver} rows, {dead_letters} dead letters",
-    "gold": "gold {gold}, batch {batch}: {rows} rows, {late} too late",
+    "batch": "batch {batch}: {records}, {silver}, {dead_letters}",
+    "gold": "gold {gold}, batch {batch}: {rows}, {late} too late",
     "finished": "at the end of what there was",
     "stopped": "stopped; the next run goes on here",
 }
+
+
+_NOUNS: Final = {"records": "record", "silver": "row", "dead_letters": "dead letter", "rows": "row"}
+"""What a field counts."""
 
 
 class _Shown(dict[str, Any]):
@@ -99,4 +105,6 @@ class _Shown(dict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         value = super().__getitem__(name)
-        return f"{value:,}" if isinstance(value, int) else value
+        if not isinstance(value, int):
+            return value
+        return counted(value, _NOUNS[name]) if name in _NOUNS else f"{value:,}"

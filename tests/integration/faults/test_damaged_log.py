@@ -54,11 +54,11 @@ def test_it_is_listed_repaired_and_read(gateway: KafkaGateway, run: Run) -> None
     doctor = run("doctor", "--store", gateway.store)
     assert doctor.exit_code == 1
     assert "--repair damaged" in doctor.stdout
-    declined = run("doctor", "--store", gateway.store, "--repair", "damaged", given="n\n")
-    assert declined.exit_code == 1
+    declined = run("doctor", "--store", gateway.store, "--repair", "damaged")
+    assert declined.exit_code == 2
     assert "partition 0: [1, 2)" in declined.stderr
     assert gateway.http.get("/v1/topics/damaged").status_code == 500
-    repaired = run("doctor", "--store", gateway.store, "--repair", "damaged", given="y\n")
+    repaired = run("doctor", "--store", gateway.store, "--repair", "damaged", "--yes")
     assert (repaired.exit_code, "is repaired as of version" in repaired.stderr) == (0, True)
     read = gateway.http.get("/v1/topics/damaged/partitions/0/records", params={"offset": "earliest"}).json()
     assert [(record["offset"], record["value"]) for record in read["records"]] == [(0, "0"), (2, "2")]

@@ -56,8 +56,8 @@ def test_a_subject_from_its_first_version_to_its_last(run: Run, name: str, tmp_p
         2,
     ]
 
-    assert "version 1." in run("schema", "delete", name, "--version", "1").stderr
-    assert json.loads(run("schema", "delete", name, "--permanent", "--json").stdout) == {"deleted": [1, 2]}
+    assert "version 1." in run("schema", "delete", name, "--version", "1", "--yes").stderr
+    assert json.loads(run("schema", "delete", name, "--permanent", "--yes", "--json").stdout) == {"deleted": [1, 2]}
     gone = run("schema", "show", name)
     assert gone.exit_code == ExitCode.REFUSED
     assert f"Subject '{name}' not found. 'tidelog schema list' shows the subjects" in gone.stderr
@@ -120,7 +120,7 @@ def test_a_schema_refers_to_a_version(run: Run, name: str, tmp_path: Path) -> No
     assert run("schema", "register", name, cart, "--reference", f"Order={name}:o:1").exit_code == 0
     assert f"refers to Order: {name}:o, version 1" in run("schema", "show", name).stderr
     assert run("schema", "register", name, cart, "--reference", "Order").exit_code == ExitCode.USAGE
-    held = run("schema", "delete", f"{name}:o", "--version", "1")
+    held = run("schema", "delete", f"{name}:o", "--version", "1", "--yes")
     assert held.exit_code == ExitCode.REFUSED
     assert "[42206]" in held.stderr
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from tidelog.cli.terminal.admin_call import AdminCall, TableCall, YesOption
-from tidelog.cli.terminal.console import output, print_json
+from log_format.words import counted
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall
+from tidelog.cli.terminal.confirmation import YesOption, confirm
+from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.help_text import Commands
-from tidelog.cli.terminal.tables import counted, table
+from tidelog.cli.terminal.tables import table
 from tidelog.types.access import AccessDecision, Acl, AclMembers, Operation, Pattern, Permission, ResourceType
 
 app = Commands(help="Add, list, remove and test ACLs: what users, groups and roles may do.")
@@ -137,7 +138,7 @@ def remove(
     yes: YesOption = False,
     call: AdminCall,
 ) -> None:
-    """Remove the ACLs that match all given options. Asks for confirmation on a terminal.
+    """Remove the ACLs that match all given options. Asks for confirmation.
 
     \b
     Examples:
@@ -153,13 +154,11 @@ def remove(
         "permission": permission,
     }
     with call.admin() as admin:
-        if not yes and sys.stdin.isatty() and any(named.values()):
+        if not yes and any(named.values()):
             found = admin.list_acls(**named)
-            shown = _table()
             for each in found:
-                shown.add_row(*_row(each))
-            output().print(shown)
-            typer.confirm(f"Remove {counted(len(found), 'ACL')}?", abort=True, err=True)
+                note(_sentence(each))
+            confirm(f"Remove {counted(len(found), 'ACL')}?", yes=yes)
         removed = admin.delete_acls(**named)
         said = [f"Removed: {_sentence(each)}" for each in removed]
         call.report({"acls": removed}, *(said or ["No ACL matches."]))

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from log_format.errors import StoreError
+from log_format.words import counted
 from tidelog.cli.terminal.console import CommandFailed, JsonOption, note, output, print_json, reading_a_store, reporting
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.names import complete_topics
-from tidelog.cli.terminal.tables import counted
 from tidelog.programs import SAFE_PATH, command
 
 TopicOption = Annotated[
@@ -119,7 +119,7 @@ def _copy(
             elif each.deleted:
                 output().print(f"{each.topic}: deleted", markup=False)
             else:
-                counts = f"{each.record_count:,} records in {each.segment_count:,} segments"
+                counts = f"{counted(each.record_count, 'record')} in {counted(each.segment_count, 'segment')}"
                 output().print(f"{each.topic}: {counts}", markup=False)
     except StoreError as error:
         raise CommandFailed(f"The copy was interrupted; run the command again to continue it: {error}") from error

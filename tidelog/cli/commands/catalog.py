@@ -11,6 +11,7 @@ import typer
 from tidelog.cli.terminal.console import note
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.help_text import Commands
+from tidelog.cli.terminal.options import Options
 from tidelog.programs import become
 
 app = Commands(help="Topics as tables in Unity Catalog, AWS Glue or a Hive Metastore.")
@@ -39,15 +40,15 @@ _MODULES = {"glue": ("boto3", "s3"), "hive": ("pymetastore", "hive")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedCatalog:
-    """The options that name a catalog, as a user gave them."""
+class NamedCatalog(Options):
+    """The options that name a catalog."""
 
-    unity: str | None
-    catalog: str | None
-    schema: str | None
-    unity_token_file: str | None
-    glue: str | None
-    hive: str | None
+    unity: UnityOption = None
+    catalog: CatalogOption = None
+    schema: SchemaOption = None
+    unity_token_file: UnityTokenOption = None
+    glue: GlueOption = None
+    hive: HiveOption = None
 
     def arguments(self, *, required: bool) -> list[str]:
         """Return them for the program, or exit with what is wrong."""
@@ -76,12 +77,7 @@ class NamedCatalog:
 def sync(
     store: StoreOption,
     *,
-    unity: UnityOption = None,
-    catalog: CatalogOption = None,
-    schema: SchemaOption = None,
-    unity_token_file: UnityTokenOption = None,
-    glue: GlueOption = None,
-    hive: HiveOption = None,
+    named: NamedCatalog,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -96,9 +92,6 @@ def sync(
       tidelog catalog sync --store s3://bucket/log --glue events --dry-run
       tidelog catalog sync --store s3://bucket/log --hive thrift://metastore:9083/events
     """
-    named = NamedCatalog(
-        unity=unity, catalog=catalog, schema=schema, unity_token_file=unity_token_file, glue=glue, hive=hive
-    )
     _become("sync", store, named, ["--dry-run"] if dry_run else [], as_json=as_json)
 
 
@@ -106,12 +99,7 @@ def sync(
 def status(
     store: StoreOption,
     *,
-    unity: UnityOption = None,
-    catalog: CatalogOption = None,
-    schema: SchemaOption = None,
-    unity_token_file: UnityTokenOption = None,
-    glue: GlueOption = None,
-    hive: HiveOption = None,
+    named: NamedCatalog,
     as_json: JsonOption = False,
 ) -> None:
     """Show each topic's table in a catalog: whether it is current, missing, outdated, or somebody else's.
@@ -123,9 +111,6 @@ def status(
       tidelog catalog status --store s3://bucket/log --unity https://uc.example --catalog main --schema events
       tidelog catalog status --store s3://bucket/log --glue events --json
     """
-    named = NamedCatalog(
-        unity=unity, catalog=catalog, schema=schema, unity_token_file=unity_token_file, glue=glue, hive=hive
-    )
     _become("status", store, named, [], as_json=as_json)
 
 

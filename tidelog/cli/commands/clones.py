@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from log_format.words import counted
 from tidelog.cli.commands.topic_settings import ConfigOption, settings_of
 from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import note
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.cli.terminal.positions import parse_position
-from tidelog.cli.terminal.tables import counted
 from tidelog.types.topic import TopicClone
 
 

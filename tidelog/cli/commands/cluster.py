@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from log_format.words import counted
 from tidelog.cli.terminal.admin_call import TableCall
-from tidelog.cli.terminal.console import output, print_json
-from tidelog.cli.terminal.table_writers import print_tables
+from tidelog.cli.terminal.console import print_json
+from tidelog.cli.terminal.table_writers import print_facts, print_tables
 from tidelog.cli.terminal.tables import table, time_text
 from tidelog.types.topic import Journals
 
@@ -22,10 +23,13 @@ def cluster(call: TableCall) -> None:
         if call.as_json:
             print_json(found)
             return
-        console = output()
-        console.print(f"store    {found.store or 'not shown without the right to Describe the cluster'}", markup=False)
-        console.print(f"version  {found.version}", markup=False)
-        console.print(f"journals {_journals_text(found.journals)}", markup=False)
+        print_facts(
+            [
+                ("store", found.store or "not shown without the right to Describe the cluster"),
+                ("version", found.version),
+                ("journals", _journals_text(found.journals)),
+            ]
+        )
         gateways = table("gateway", "address", "zone", "started", numbers=["topics"])
         for each in found.gateways:
             owned = each.owned_topics if isinstance(each.owned_topics, int) else len(each.owned_topics)
@@ -33,11 +37,10 @@ def cluster(call: TableCall) -> None:
         limits = table("limit", numbers=["value"])
         for name, value in found.limits.items():
             limits.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
-        console.print()
         print_tables(gateways, limits)
 
 
 def _journals_text(journals: Journals) -> str:
     """Describe how many journals are in use, by how many topics, and why there can't be more."""
-    said = f"{journals.in_use:,} in use, with {journals.topics:,} topics" if journals.in_use else "none in use"
+    said = f"{journals.in_use:,} in use, with {counted(journals.topics, 'topic')}" if journals.in_use else "none in use"
     return said if journals.held_back is None else f"{said}; no further topic can use one: {journals.held_back}"

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from log_format.words import counted
 from tidelog.admin import Admin
 from tidelog.cli.sinks.copying import CopyProgress, copy
 from tidelog.cli.sinks.decoded import RawOption, RecordDecoder
@@ -36,7 +37,6 @@ from tidelog.cli.terminal.filter_options import FilterOption, OnlyKeyOption, fil
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicArgument, complete_groups
 from tidelog.cli.terminal.positions import PositionSpec, parse_position, resolve_range
-from tidelog.cli.terminal.tables import counted
 from tidelog.consumer.consumer import Consumer
 from tidelog.types.filter import Filter
 from tidelog.unpacking import compression_of

@@ -18,7 +18,7 @@ from tidelog.cli.security.gateway import check_gateway, check_rights
 from tidelog.cli.security.settings import check_settings
 from tidelog.cli.security.store import check_store
 from tidelog.cli.security.tls import check_address
-from tidelog.cli.terminal.admin_call import YesOption
+from tidelog.cli.terminal.confirmation import YesOption
 from tidelog.cli.terminal.console import (
     ADMIN_TIMEOUT_S,
     JsonOption,
@@ -89,7 +89,7 @@ def doctor(
             if store is None:
                 raise ValueError("no store is given: name it with --store DIRECTORY")
             act = end_transactions_in if repair == TRANSACTIONS else partial(repair_in, topic=repair)
-            act(store, asks=not (yes or as_json), as_json=as_json)
+            act(store, yes=yes, as_json=as_json)
         return
     with reporting(as_json=as_json):
         if security:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
+from log_format.words import counted
 from tidelog.cli.sources.times import Times
-from tidelog.cli.terminal.admin_call import AdminCall, TableCall, YesOption
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall
+from tidelog.cli.terminal.confirmation import YesOption, confirm
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.cli.terminal.positions import past_ms
-from tidelog.cli.terminal.tables import counted, table, time_text
+from tidelog.cli.terminal.tables import table, time_text
 from tidelog.types.erasure import ErasedLetters, Erasure
 
 
@@ -56,9 +57,8 @@ def erase(
     if not (key or pairs or where):
         raise typer.BadParameter("give --key, --header or --where")
     before_ms = None if before is None else (Times().of(before) if before.isdecimal() else past_ms(before))
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Erase these records of topic {topic} for good?", abort=True, err=True)
     with call.admin() as admin:
+        confirm(f"Erase these records of topic {topic} for good?", yes=yes)
         made = admin.erase(topic, key or (), headers=pairs, where=where, before_ms=before_ms)
         call.report(
             made,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from typing import Annotated, Any
 
@@ -12,13 +11,14 @@ from rich.table import Table
 
 from tidelog.admin import Admin
 from tidelog.cli.commands.lag import lag_table
-from tidelog.cli.terminal.admin_call import AdminCall, TableCall, YesOption
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall
 from tidelog.cli.terminal.backlogs import backlogs, lag_cells, look_at_all
-from tidelog.cli.terminal.console import output, print_json
+from tidelog.cli.terminal.confirmation import YesOption, confirm
+from tidelog.cli.terminal.console import print_json
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import GroupArgument, complete_topics
 from tidelog.cli.terminal.positions import parse_position, past_ms
-from tidelog.cli.terminal.table_writers import print_tables
+from tidelog.cli.terminal.table_writers import print_facts, print_tables
 from tidelog.cli.terminal.tables import shortened, table
 from tidelog.errors import UnknownGroup
 from tidelog.types.group import CommittedOffset, Group, GroupMember
@@ -128,15 +128,17 @@ def forget(
         list[str], typer.Argument(help="The topics whose offsets are deleted.", autocompletion=complete_topics)
     ],
     *,
+    yes: YesOption = False,
     call: AdminCall,
 ) -> None:
-    """Delete a group's committed offsets for some topics. No live member may be subscribed to them.
+    """Delete a group's committed offsets for some topics. No live member may be subscribed to them. Asks for confirmation.
 
     \b
     Examples:
-      tidelog group forget billing orders
+      tidelog group forget billing orders --yes
     """
     with call.admin() as admin:
+        confirm(f"Delete the offsets of group {group} for {', '.join(topic)}?", yes=yes)
         left = admin.delete_group_offsets(group, topics=topic)
         call.report(
             {"offsets": [*left.values()]}, f"Group {group} has no committed offsets for {', '.join(topic)} any more."
@@ -151,15 +153,14 @@ def delete(
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if the group does not exist.")] = False,
     call: AdminCall,
 ) -> None:
-    """Delete a group without live members, with its offsets. Asks for confirmation on a terminal.
+    """Delete a group without live members, with its offsets. Asks for confirmation.
 
     \b
     Examples:
       tidelog group delete billing --yes
     """
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete group {group} and its offsets?", abort=True, err=True)
     with call.admin() as admin:
+        confirm(f"Delete group {group} and its offsets?", yes=yes)
         admin.delete_group(group, missing_ok=if_exists)
         call.report({"deleted": group}, f"Group {group} is deleted.")
 
@@ -210,18 +211,13 @@ def _begin(
 
 def _show(group: Group) -> list[Table]:
     """Write what the group is; return a table of its members, if it has any."""
-    console = output()
-    console.print(f"group       {group.group}", markup=False)
-    console.print(f"state       {group.state}", markup=False)
-    console.print(f"generation  {group.generation}", markup=False)
+    facts = [("group", group.group), ("state", group.state), ("generation", str(group.generation))]
+    print_facts([*facts, ("assignor", str(group.assignor))] if group.members else facts)
     if group.members:
-        console.print(f"assignor    {group.assignor}", markup=False)
-        console.print()
         members = table("member", "client", "partitions")
         for member in group.members:
             members.add_row(member.member_id, member.instance_id or member.client_id or "", _reads(member))
         return [members]
-    console.print()
     return []
 
 

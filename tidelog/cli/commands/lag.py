@@ -12,7 +12,7 @@ from rich.table import Table
 from tidelog.admin import Admin
 from tidelog.cli.terminal import watching
 from tidelog.cli.terminal.admin_call import TableCall
-from tidelog.cli.terminal.backlogs import Look, backlogs, look_at_all, table_rows
+from tidelog.cli.terminal.backlogs import Look, backlog_table, backlogs, look_at_all
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.names import complete_groups
 from tidelog.cli.terminal.tables import table
@@ -86,10 +86,7 @@ class _Overview:
         looks = look_at_all(self._admin, time.monotonic())
         found = backlogs(looks, self._before)
         self._before = looks
-        rows = table("group", "state", numbers=["members", "lag", "behind", "in/s", "out/s", "caught up in"])
-        for row in table_rows(found):
-            rows.add_row(*row)
-        return Shown((rows,), {"groups": found})
+        return Shown((backlog_table(found),), {"groups": found})
 
 
 def _of_group(found: GroupLag) -> Shown:

@@ -8,15 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.commands.catalog import (
-    CatalogOption,
-    GlueOption,
-    HiveOption,
-    NamedCatalog,
-    SchemaOption,
-    UnityOption,
-    UnityTokenOption,
-)
+from tidelog.cli.commands.catalog import NamedCatalog
 from tidelog.cli.terminal.console import note
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.exit_code import ExitCode
@@ -64,12 +56,7 @@ def maintain(
     metrics_host: Annotated[
         str, typer.Option(help="Address on which metrics are served.", metavar="ADDRESS")
     ] = "127.0.0.1",
-    unity: UnityOption = None,
-    catalog: CatalogOption = None,
-    schema: SchemaOption = None,
-    unity_token_file: UnityTokenOption = None,
-    glue: GlueOption = None,
-    hive: HiveOption = None,
+    named: NamedCatalog,
 ) -> None:
     """Maintain the topics of a store: merge small segments, apply retention, compact keys, delete what no reader needs.
 
@@ -96,9 +83,6 @@ def maintain(
     arguments += ["--json"] if as_json else []
     if metrics_port is not None:
         arguments += ["--metrics-port", str(metrics_port), "--metrics-host", metrics_host]
-    named = NamedCatalog(
-        unity=unity, catalog=catalog, schema=schema, unity_token_file=unity_token_file, glue=glue, hive=hive
-    )
     become("compaction", [*arguments, *named.arguments(required=False)])
 
 

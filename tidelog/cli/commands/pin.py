@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.terminal.admin_call import AdminCall, TableCall
+from tidelog.cli.terminal.confirmation import YesOption, confirm
 from tidelog.cli.terminal.console import note, print_json
 from tidelog.cli.terminal.durations import time_ms
 from tidelog.cli.terminal.help_text import Commands
@@ -81,14 +82,15 @@ def list_(topic: TopicArgument, *, call: TableCall) -> None:
 
 
 @app.command()
-def delete(topic: TopicArgument, name: PinArgument, *, call: AdminCall) -> None:
-    """Delete a pin. Maintenance then deletes what only its version has.
+def delete(topic: TopicArgument, name: PinArgument, *, yes: YesOption = False, call: AdminCall) -> None:
+    """Delete a pin. Maintenance then deletes what only its version has. Asks for confirmation.
 
     \b
     Examples:
-      tidelog pin delete orders before-migration
+      tidelog pin delete orders before-migration --yes
     """
     with call.admin() as admin:
+        confirm(f"Delete pin {name} of topic {topic}?", yes=yes)
         admin.delete_pin(topic, name)
         call.report({"deleted": name}, f"Pin {name} of {topic} is deleted.")
 

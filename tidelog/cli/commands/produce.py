@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from log_format.topic.config import SETTINGS
+from log_format.words import counted
 from tidelog.admin import Admin
 from tidelog.bodies.encode import Compression
 from tidelog.cli.sources.csv import read_csv
@@ -41,7 +42,6 @@ from tidelog.cli.terminal.console import (
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.names import TopicArgument
-from tidelog.cli.terminal.tables import counted
 from tidelog.errors import UnknownTopic
 from tidelog.unpacking import compression_of
 

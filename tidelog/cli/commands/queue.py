@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 import typer
 
+from log_format.words import counted
 from tidelog.cli.commands.queue_records import receive, settle
-from tidelog.cli.terminal.admin_call import AdminCall, TableCall, YesOption
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall
+from tidelog.cli.terminal.confirmation import YesOption, confirm
 from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.durations import in_milliseconds
 from tidelog.cli.terminal.filter_options import FilterOption, OnlyKeyOption, filter_of
@@ -16,7 +17,7 @@ from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import QueueArgument, TopicsArgument, complete_topics
 from tidelog.cli.terminal.positions import past_ms
 from tidelog.cli.terminal.table_writers import print_tables
-from tidelog.cli.terminal.tables import counted, table, time_text
+from tidelog.cli.terminal.tables import table, time_text
 from tidelog.types.queue import Queue
 
 app = Commands(help="Create, list, describe and delete queues; receive, settle and redrive their records.")
@@ -183,15 +184,14 @@ def delete(
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if the queue does not exist.")] = False,
     call: AdminCall,
 ) -> None:
-    """Delete a queue; its topics are unchanged. Asks for confirmation on a terminal.
+    """Delete a queue; its topics are unchanged. Asks for confirmation.
 
     \b
     Examples:
       tidelog queue delete work --yes
     """
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete queue {queue} and its record of settlements?", abort=True, err=True)
     with call.admin() as admin:
+        confirm(f"Delete queue {queue} and its record of settlements?", yes=yes)
         admin.delete_queue(queue, missing_ok=if_exists)
         call.report({"deleted": queue}, f"Queue {queue} is deleted.")
 

@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from log_format.errors import TidelogError
+from log_format.words import counted
 from tidelog import limits
 from tidelog.bodies.json_record import as_json_record
 from tidelog.calls.queues import QueueCalls, ReceivedRecord, SettledResult, Settlement
@@ -20,7 +21,6 @@ from tidelog.cli.terminal.admin_call import AdminCall
 from tidelog.cli.terminal.console import CommandFailed, note, print_json, reporting
 from tidelog.cli.terminal.durations import in_milliseconds
 from tidelog.cli.terminal.names import QueueArgument
-from tidelog.cli.terminal.tables import counted
 from tidelog.deadline import Deadline
 from tidelog.http.transport import Transport
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import typer
-
+from log_format.words import counted
+from tidelog.cli.terminal.confirmation import confirm
 from tidelog.cli.terminal.console import note, print_json, reading_a_store
-from tidelog.cli.terminal.tables import counted
 
 if TYPE_CHECKING:
     from log_format.checkpoints.repair import Repair
@@ -19,10 +18,10 @@ TRANSACTIONS = "system/transactions"
 """Argument instead of a topic's name, which no topic can have."""
 
 
-def repair_in(store: str, topic: str, *, asks: bool, as_json: bool) -> None:
+def repair_in(store: str, topic: str, *, yes: bool, as_json: bool) -> None:
     """Show what the topic has lost and, unless the user declines, repair it without that.
 
-    Raises as ``repair_topic``, and ``ValueError`` for a missing store.
+    Raises as ``repair_topic`` and ``confirm``, and ``ValueError`` for a missing store.
     """
     with reading_a_store():
         from log_format.checkpoints.repair import repair_topic  # noqa: PLC0415 - needs pyarrow
@@ -31,12 +30,13 @@ def repair_in(store: str, topic: str, *, asks: bool, as_json: bool) -> None:
         from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
     opened, clock = open_store(store, must_exist=True), SystemClock()
     plan = repair_topic(opened, topic, clock, random_id, is_dry_run=True)
-    if asks:
-        if not plan.is_needed:
-            note(f"Topic {topic} has lost nothing: all objects that its log names exist.")
-            return
+    nothing_lost = f"Topic {topic} has lost nothing: all objects that its log names exist."
+    if not plan.is_needed and not as_json:
+        note(nothing_lost)
+        return
+    if plan.is_needed and not yes:
         _show(plan)
-        typer.confirm(f"Repair topic {topic} without the lost data?", abort=True, err=True)
+        confirm(f"Repair topic {topic} without the lost data?", yes=yes)
     wait_ms = plan.producers_from_ms - clock.now_ms()
     if wait_ms > 0:
         note(
@@ -48,10 +48,10 @@ def repair_in(store: str, topic: str, *, asks: bool, as_json: bool) -> None:
     if as_json:
         print_json(made)
         return
-    if not asks:
+    if yes:
         _show(made)
     if made.version is None:
-        note(f"Topic {topic} has lost nothing: all objects that its log names exist.")
+        note(nothing_lost)
     elif made.exists:
         note(
             f"Topic {topic} is repaired as of version {made.version}. Gateways see it when they next read the topic's log."
@@ -60,10 +60,10 @@ def repair_in(store: str, topic: str, *, asks: bool, as_json: bool) -> None:
         note(f"Nothing is left of topic {topic}: its name can be used again.")
 
 
-def end_transactions_in(store: str, *, asks: bool, as_json: bool) -> None:
+def end_transactions_in(store: str, *, yes: bool, as_json: bool) -> None:
     """Show which decided transactions lack staged objects and, unless the user declines, end them without those.
 
-    Raises ``TidelogError``, ``StoreUnavailable``, and ``ValueError`` for a missing store.
+    Raises ``TidelogError``, ``StoreUnavailable``, ``ValueError`` for a missing store, and as ``confirm``.
     """
     with reading_a_store():
         from log_format.checkpoints.topic_log import TopicLog  # noqa: PLC0415 - needs pyarrow
@@ -88,8 +88,8 @@ def end_transactions_in(store: str, *, asks: bool, as_json: bool) -> None:
         if not as_json:
             who = f" of {each.row.transactional_id}" if each.row.transactional_id else ""
             _lines(f"Transaction {each.row.transaction_id}{who} is decided and lacks", each.lost)
-    if found and asks:
-        typer.confirm("Commit these transactions without the lost objects?", abort=True, err=True)
+    if found:
+        confirm("Commit these transactions without the lost objects?", yes=yes)
     ended = []
     for each in found:
         row = finishing.decide(plan_commit_without_lost(opened, each, random_id))

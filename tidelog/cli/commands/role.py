@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.terminal.admin_call import AdminCall, TableCall
+from tidelog.cli.terminal.confirmation import YesOption, confirm
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.tables import table
 
@@ -55,15 +56,17 @@ def list_(call: TableCall) -> None:
 def remove(
     role: RoleArgument,
     *,
+    yes: YesOption = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if the role does not exist.")] = False,
     call: AdminCall,
 ) -> None:
-    """Remove a role. ACLs of Role:NAME remain, without effect until the role is put again.
+    """Remove a role. ACLs of Role:NAME remain, without effect until the role is put again. Asks for confirmation.
 
     \b
     Examples:
-      tidelog role remove admins
+      tidelog role remove admins --yes
     """
     with call.admin() as admin:
+        confirm(f"Remove role {role}?", yes=yes)
         admin.delete_role(role, missing_ok=if_exists)
         call.report({"removed": role}, f"Role {role} is removed.")

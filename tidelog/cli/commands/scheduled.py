@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
+from log_format.words import counted
 from tidelog.bodies.json_record import put_bytes
 from tidelog.cli.terminal.admin_call import AdminCall, TableCall
+from tidelog.cli.terminal.confirmation import YesOption, confirm
 from tidelog.cli.terminal.console import note, print_json
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument
 from tidelog.cli.terminal.table_writers import print_tables
-from tidelog.cli.terminal.tables import counted, table, time_text
+from tidelog.cli.terminal.tables import table, time_text
 
 app = Commands(help="List and cancel delayed records.")
 
@@ -62,15 +64,19 @@ def cancel(
         list[str], typer.Argument(metavar="ID…", help="Ids, as the list and the answers to send show them.")
     ],
     *,
+    yes: YesOption = False,
     call: AdminCall,
 ) -> None:
     """Cancel delayed records, so that they are never delivered. Stops at the first one that can't be cancelled.
 
+    Asks for confirmation.
+
     \b
     Examples:
-      tidelog topic scheduled cancel orders 0f1d2c3b-4a59-4687-9786-a5b4c3d2e1f0-0000000007
+      tidelog topic scheduled cancel orders 0f1d2c3b-4a59-4687-9786-a5b4c3d2e1f0-0000000007 --yes
     """
     with call.admin() as admin:
+        confirm(f"Cancel {counted(len(ids), 'delayed record')} of topic {topic}?", yes=yes)
         for each in ids:
             admin.cancel_scheduled(topic, each)
         call.report({"cancelled": ids}, f"{counted(len(ids), 'delayed record')} of {topic} cancelled.")

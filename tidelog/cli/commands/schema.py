@@ -14,7 +14,8 @@ import typer
 
 from tidelog.cli.commands.schema_import import import_
 from tidelog.cli.sources.lines import STANDARD_STREAM
-from tidelog.cli.terminal.admin_call import AdminCall, TableCall, YesOption
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall
+from tidelog.cli.terminal.confirmation import YesOption, confirm
 from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.help_text import Commands
@@ -229,7 +230,7 @@ def delete(
 ) -> None:
     """Delete a subject, or one version. Values that were written with it stay readable, unless it is --permanent.
 
-    On a terminal it asks first. A version that other schemas refer to is not deleted.
+    Asks for confirmation. A version that other schemas refer to is not deleted.
 
     \b
     Examples:
@@ -237,9 +238,8 @@ def delete(
       tidelog schema delete orders-value --permanent --yes
     """
     what = subject if version is None else f"version {version} of {subject}"
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete {what}{' for ever' if permanent else ''}?", abort=True, err=True)
     with call.admin() as admin:
+        confirm(f"Delete {what}{' for ever' if permanent else ''}?", yes=yes)
         gone = admin.schemas().delete(subject, version, permanent=permanent)
         numbers = ", ".join(map(str, gone))
         call.report(

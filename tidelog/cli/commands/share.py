@@ -12,6 +12,7 @@ import typer
 
 from tidelog.cli.sinks.secret_file import others_may_read, secret_file
 from tidelog.cli.terminal.admin_call import AdminCall, TableCall
+from tidelog.cli.terminal.confirmation import YesOption, confirm
 from tidelog.cli.terminal.console import note, print_json, reporting
 from tidelog.cli.terminal.durations import time_ms
 from tidelog.cli.terminal.help_text import Commands
@@ -100,16 +101,18 @@ def list_(*, call: TableCall) -> None:
 def delete(
     name: NameArgument,
     *,
+    yes: YesOption = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if there is no such share.")] = False,
     call: AdminCall,
 ) -> None:
-    """Delete a share: its tokens and its rights. Every gateway refuses it within 5 seconds.
+    """Delete a share: its tokens and its rights. Every gateway refuses it within 5 seconds. Asks for confirmation.
 
     \b
     Examples:
-      tidelog share delete partners
+      tidelog share delete partners --yes
     """
     with call.admin() as admin:
+        confirm(f"Delete share {name} with its tokens and rights?", yes=yes)
         if not admin.delete_share(name) and not if_exists:
             raise ValueError(f"there is no share {name!r}")
         call.report(

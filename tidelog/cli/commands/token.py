@@ -13,6 +13,7 @@ import typer
 
 from tidelog.cli.sinks.secret_file import others_may_read, secret_file
 from tidelog.cli.terminal.admin_call import AdminCall, TableCall
+from tidelog.cli.terminal.confirmation import YesOption, confirm
 from tidelog.cli.terminal.console import note, print_json, reporting
 from tidelog.cli.terminal.durations import span_ms, time_ms
 from tidelog.cli.terminal.help_text import Commands
@@ -116,16 +117,18 @@ def rotate(
 def revoke(
     token_id: IdArgument,
     *,
+    yes: YesOption = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if the token does not exist.")] = False,
     call: AdminCall,
 ) -> None:
-    """Revoke a token: every gateway refuses it within 5 seconds.
+    """Revoke a token: every gateway refuses it within 5 seconds. Asks for confirmation.
 
     \b
     Examples:
-      tidelog token revoke abcd1234
+      tidelog token revoke abcd1234 --yes
     """
     with call.admin() as admin:
+        confirm(f"Revoke token {token_id}?", yes=yes)
         admin.revoke_token(token_id, missing_ok=if_exists)
         call.report({"revoked": token_id}, f"Token {token_id} is revoked. Every gateway refuses it within 5 seconds.")
 

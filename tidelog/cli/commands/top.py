@@ -10,10 +10,11 @@ import msgspec
 import typer
 from rich.table import Table
 
+from log_format.access.acls import RESERVED
 from tidelog.admin import Admin
 from tidelog.cli.terminal import watching
 from tidelog.cli.terminal.admin_call import TableCall
-from tidelog.cli.terminal.backlogs import GroupBacklog, Look, backlogs, look_at_all, table_rows
+from tidelog.cli.terminal.backlogs import GroupBacklog, Look, backlog_table, backlogs, look_at_all
 from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.tables import table
 from tidelog.cli.terminal.watching import Shown
@@ -46,6 +47,9 @@ def top(
         ),
     ] = 2.0,
     rows: Annotated[int, typer.Option("--rows", metavar="COUNT", min=1, max=1_000, help="Rows of each table.")] = _ROWS,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Also Tidelog's own topics, whose names begin with __.")
+    ] = False,
     call: TableCall,
 ) -> None:
     """Show the busiest topics, and the groups that are farthest behind, until Ctrl-C.
@@ -60,7 +64,7 @@ def top(
       tidelog top --json
     """
     with call.admin() as admin:
-        screen = _Screen(admin, rows)
+        screen = _Screen(admin, rows, with_internal=internal)
         screen()
         time.sleep(every)
         if watching.is_redrawn(as_json=call.as_json):
@@ -72,8 +76,9 @@ def top(
 class _Screen:
     """Looks at all topics and groups. Each look after the first has the rates since the one before."""
 
-    def __init__(self, admin: Admin, row_count: int) -> None:
+    def __init__(self, admin: Admin, row_count: int, *, with_internal: bool) -> None:
         self._admin = admin
+        self._with_internal = with_internal
         self._row_count = row_count
         self._topics: dict[str | None, Topic] = {}
         self._groups: dict[str, Look] = {}
@@ -82,20 +87,18 @@ class _Screen:
     def __call__(self) -> Shown:
         gateways = self._admin.cluster().gateways
         now_s = time.monotonic()
-        listed, looks = self._admin.list_topics(), look_at_all(self._admin, now_s)
+        listed = [one for one in self._admin.list_topics() if self._with_internal or not one.name.startswith(RESERVED)]
+        looks = look_at_all(self._admin, now_s)
         topics = topic_rates(listed, self._topics, now_s - self._at_s, looks.values())
         groups = backlogs(looks, self._groups)
         self._topics, self._groups, self._at_s = {one.topic_id: one for one in listed}, looks, now_s
         tables = (_totals(len(gateways), topics, groups), _of_topics(topics[: self._row_count]))
-        of_groups = table("group", "state", numbers=["members", "lag", "behind", "in/s", "out/s", "caught up in"])
-        for row in table_rows(groups[: self._row_count]):
-            of_groups.add_row(*row)
         value = {
             "gateway_count": len(gateways),
             "topics": topics[: self._row_count],
             "groups": groups[: self._row_count],
         }
-        return Shown((*tables, of_groups), value)
+        return Shown((*tables, backlog_table(groups[: self._row_count])), value)
 
 
 def topic_rates(

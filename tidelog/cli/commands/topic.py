@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Annotated
@@ -11,18 +10,20 @@ from typing import Annotated
 import typer
 
 from log_format.topic.config import SETTINGS
+from log_format.words import counted
 from tidelog.admin import END
 from tidelog.cli.commands import clones, erasures, scheduled
 from tidelog.cli.commands.topic_settings import ConfigOption, settings_of
 from tidelog.cli.commands.typed_topic import schema_lines
-from tidelog.cli.terminal.admin_call import AdminCall, TableCall, YesOption
-from tidelog.cli.terminal.console import CommandFailed, note, note_json, output, print_json
+from tidelog.cli.terminal.admin_call import AdminCall, TableCall
+from tidelog.cli.terminal.confirmation import YesOption, confirm
+from tidelog.cli.terminal.console import note, note_json, print_json
 from tidelog.cli.terminal.error_words import repair_of
 from tidelog.cli.terminal.expiry import expiry_warning
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import TopicArgument, complete_setting_names, complete_subjects
-from tidelog.cli.terminal.table_writers import print_tables
-from tidelog.cli.terminal.tables import counted, table, time_text
+from tidelog.cli.terminal.table_writers import print_facts, print_tables
+from tidelog.cli.terminal.tables import table, time_text
 from tidelog.cli.terminal.units import duration_text, in_words, setting_value, size_text
 from tidelog.errors import TopicAlreadyExists, Unauthorized
 from tidelog.types.topic import DamagedTopic, Topic, TopicCommit
@@ -199,9 +200,7 @@ def alter(
             raise ValueError("there is nothing to change: give --partitions, --config or --reset-config")
         removed = None if yes else expiry_warning(admin, name, changes)
         if removed is not None:
-            if not sys.stdin.isatty():
-                raise CommandFailed(f"{removed}. Nothing was changed. Give --yes to change it all the same")
-            typer.confirm(f"{removed}. Change it?", abort=True, err=True)
+            confirm(f"{removed}. Change it?", yes=yes)
         before = None
         with suppress(Unauthorized):  # A denied Describe leaves the right to Alter.
             before = admin.describe_topic(name)
@@ -221,15 +220,14 @@ def delete(
     force: Annotated[bool, typer.Option("--force", help="Also a topic with pins, which end with it.")] = False,
     call: AdminCall,
 ) -> None:
-    """Delete a topic with all its records. Asks for confirmation on a terminal.
+    """Delete a topic with all its records. Asks for confirmation.
 
     \b
     Examples:
       tidelog topic delete orders --yes
     """
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete topic {name} and all its records?", abort=True, err=True)
     with call.admin() as admin:
+        confirm(f"Delete topic {name} and all its records?", yes=yes)
         admin.delete_topic(name, missing_ok=if_exists, force=force)
         call.report({"deleted": name}, f"Topic {name} is deleted.")
 
@@ -245,16 +243,19 @@ def delete_records(
             help="Delete the partition's records below this offset; 'end': all of them. Repeatable.",
         ),
     ],
+    yes: YesOption = False,
     call: AdminCall,
 ) -> None:
-    """Delete the records below an offset.
+    """Delete the records below an offset. Asks for confirmation.
 
     \b
     Examples:
-      tidelog topic delete-records orders --before 0:1200 --before 1:end
+      tidelog topic delete-records orders --before 0:1200 --before 1:end --yes
     """
     with call.admin() as admin:
-        starts = admin.delete_records(name, dict(_place(text) for text in before))
+        places_before = dict(_place(text) for text in before)
+        confirm(f"Delete the records of topic {name} before {', '.join(before)}?", yes=yes)
+        starts = admin.delete_records(name, places_before)
         places = [{"partition": partition, "log_start_offset": offset} for partition, offset in starts.items()]
         said = [f"Partition {partition} begins at offset {offset}." for partition, offset in starts.items()]
         call.report({"partitions": places}, *said)
@@ -271,27 +272,11 @@ def _row(topic: Topic | DamagedTopic, *, is_typed: bool) -> list[str]:
     return [topic.name, *([subjects] if is_typed else ()), *numbers]
 
 
-def _show(topic: Topic, as_json: bool, schemas: Iterable[str] = ()) -> None:
+def _show(topic: Topic, as_json: bool, schemas: Iterable[tuple[str, str]] = ()) -> None:
     if as_json:
         print_json(topic)
         return
-    console = output()
-    console.print(f"topic    {topic.name}", markup=False)
-    console.print(f"created  {time_text(topic.created_at)}", markup=False)
-    console.print(f"table    {topic.table_uri} (version {topic.table_version})", markup=False)
-    console.print(f"commits  {_commits(topic.commit)}", markup=False)
-    if topic.archive.segments:
-        archive = (
-            f"{counted(topic.archive.segments, 'segment')} below the log starts, {size_text(topic.archive.size_bytes)}"
-        )
-        console.print(f"archive  {archive}", markup=False)
-    if topic.commit.flush_savings_ms is not None:
-        console.print(f"flushes  {_flushes(topic.commit)}", markup=False)
-    for pin in topic.pins:
-        ends = "" if pin.expires_at is None else f" until {time_text(pin.expires_at)}"
-        console.print(f"pin      {pin.name}: version {pin.version}{ends}", markup=False)
-    for line in schemas:
-        console.print(line, markup=False, soft_wrap=True)
+    print_facts([*_facts(topic), *schemas])
     settings = table("setting", "value", "default")
     for name, value in {**{each: SETTINGS[each].default for each in SETTINGS}, **topic.config}.items():
         default = SETTINGS[name].default if name in SETTINGS else None
@@ -307,12 +292,25 @@ def _show(topic: Topic, as_json: bool, schemas: Iterable[str] = ()) -> None:
         for column in topic.columns:
             columns.add_row(column.name, column.type)
         tables.insert(0, columns)
-        if topic.config.get("value.keep") == "false":
-            console.print(
-                "Values are not stored where the columns say them: readers get JSON documents made of the columns."
-            )
-    console.print()
     print_tables(*tables)
+
+
+def _facts(topic: Topic) -> Iterator[tuple[str, str]]:
+    """Yield what stands above the topic's tables."""
+    yield "topic", topic.name
+    yield "created", time_text(topic.created_at)
+    yield "table", f"{topic.table_uri} (version {topic.table_version})"
+    yield "commits", _commits(topic.commit)
+    if topic.archive.segments:
+        segments = counted(topic.archive.segments, "segment")
+        yield "archive", f"{segments} below the log starts, {size_text(topic.archive.size_bytes)}"
+    if topic.commit.flush_savings_ms is not None:
+        yield "flushes", _flushes(topic.commit)
+    for pin in topic.pins:
+        ends = "" if pin.expires_at is None else f" until {time_text(pin.expires_at)}"
+        yield "pin", f"{pin.name}: version {pin.version}{ends}"
+    if topic.columns and topic.config.get("value.keep") == "false":
+        yield "values", "not stored where the columns say them: readers get JSON documents made of the columns"
 
 
 def _show_changes(before: Topic, topic: Topic, call: TableCall) -> None:

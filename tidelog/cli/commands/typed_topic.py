@@ -8,8 +8,8 @@ from typing import Final
 
 from log_format.errors import TidelogError
 from log_format.records.sql import quote_identifier
+from log_format.words import counted
 from tidelog.admin import Admin
-from tidelog.cli.terminal.tables import counted
 from tidelog.types.topic import Topic
 
 _MEMBERS_SHOWN: Final = 3
@@ -17,15 +17,15 @@ _MEMBERS_SHOWN: Final = 3
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 
-def schema_lines(admin: Admin, topic: Topic) -> Iterator[str]:
-    """Yield a line for each schema of the topic; of a topic with columns also its marked records, and a query."""
+def schema_lines(admin: Admin, topic: Topic) -> Iterator[tuple[str, str]]:
+    """Yield a name and a text for each schema of the topic; of a topic with columns also its marked records, and a query."""
     for part, column in (("value", "data"), ("key", "key_data")):
         if subject := topic.config.get(f"{part}.schema"):
             newest = _newest(admin, str(subject))
-            yield f"{part + 's':8} {subject}{newest}, in column {column}; 'tidelog schema show {subject}' shows it"
+            yield f"{part}s", f"{subject}{newest}, in column {column}; 'tidelog schema show {subject}' shows it"
     if topic.columns:
         yield from _marked(admin, topic)
-        yield f'query    tidelog sql "{query(topic)}"'
+        yield "query", f'tidelog sql "{query(topic)}"'
 
 
 def query(topic: Topic) -> str:
@@ -44,14 +44,14 @@ def _newest(admin: Admin, subject: str) -> str:
     return f", version {found.version} (id {found.id}, {found.schema_type})"
 
 
-def _marked(admin: Admin, topic: Topic) -> Iterator[str]:
+def _marked(admin: Admin, topic: Topic) -> Iterator[tuple[str, str]]:
     commits = [one for one in admin.table_commits(topic.name) if one.marked is not None]
     records, marked = sum(one.records for one in commits), sum(one.marked or 0 for one in commits)
     if not records:
         return
     why = "; column data_error says why" if marked else ""
     newest = "newest commit" if len(commits) == 1 else f"{len(commits)} newest commits"
-    yield f"marked   {marked:,} of {counted(records, 'record')} in the {newest}{why}"
+    yield "marked", f"{marked:,} of {counted(records, 'record')} in the {newest}{why}"
 
 
 def _identifier(name: str) -> str:

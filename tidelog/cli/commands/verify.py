@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from log_format.errors import StoreError
+from log_format.words import counted
 from tidelog.cli.commands.verify_erased import verify_what_was_erased
 from tidelog.cli.terminal.console import (
     CommandFailed,
@@ -23,7 +24,7 @@ from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.names import complete_topics
 from tidelog.cli.terminal.table_format import FormatOption, TableFormat, choosing
 from tidelog.cli.terminal.table_writers import print_tables
-from tidelog.cli.terminal.tables import counted, table
+from tidelog.cli.terminal.tables import table
 
 if TYPE_CHECKING:
     from log_format.inspection.journal import JournalReport
@@ -114,8 +115,8 @@ def _show_journal(report: JournalReport, journal: int, as_json: bool) -> None:
         return
     console = output()
     console.print(
-        f"{report.topic_count:,} topics, {report.object_count:,} objects, {report.undrained_count:,} records that are in no "
-        f"topic's table yet, {report.orphan_count:,} orphans"
+        f"{counted(report.topic_count, 'topic')}, {counted(report.object_count, 'object')}, "
+        f"{counted(report.undrained_count, 'record')} in no topic's table yet, {counted(report.orphan_count, 'orphan')}"
     )
     _conclude(f"journal {journal}", report.problems)
 
@@ -150,7 +151,8 @@ def _show(report: VerifyReport, topic: str, as_json: bool) -> None:
     console = output()
     print_tables(rows)
     console.print(
-        f"{report.segment_count:,} segments, {report.record_count:,} records, {report.orphan_count:,} orphans"
+        f"{counted(report.segment_count, 'segment')}, {counted(report.record_count, 'record')}, "
+        f"{counted(report.orphan_count, 'orphan')}"
     )
     _conclude(topic, report.problems)
 

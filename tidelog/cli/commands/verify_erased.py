@@ -7,9 +7,9 @@ from dataclasses import asdict
 import typer
 
 from log_format.errors import StoreError
+from log_format.words import counted
 from tidelog.cli.terminal.console import CommandFailed, output, print_json, reading_a_store
 from tidelog.cli.terminal.exit_code import ExitCode
-from tidelog.cli.terminal.tables import counted
 
 
 def verify_what_was_erased(store: str, topic: str | None, key: str | None, where: str | None, *, as_json: bool) -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from log_format.errors import TidelogError
 from log_format.records.sql import quote_identifier
+from log_format.words import counted
 from tidelog.cli.sql.answers import AnswerFormat, write_answer
 from tidelog.cli.terminal.console import note, said_of
 from tidelog.cli.terminal.error_words import sentence
-from tidelog.cli.terminal.tables import counted
 
 if TYPE_CHECKING:
     from tidelog.cli.sql.topic_database import TopicDatabase

@@ -1,20 +1,15 @@
 """Common options of administrative commands: the gateway's address, the token, the timeout and the output format.
 
-A command takes them as one parameter: ``call: AdminCall``, or ``call: TableCall`` if it prints tables. ``with_options`` replaces
-it by the options for Typer.
+A command takes them as one parameter: ``call: AdminCall``, or ``call: TableCall`` if it prints tables.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TypeVar
 
-import typer
 from rich.table import Table
 
 from tidelog.admin import Admin
@@ -28,22 +23,21 @@ from tidelog.cli.terminal.console import (
     print_json,
     reporting,
 )
+from tidelog.cli.terminal.options import Options
 from tidelog.cli.terminal.table_format import FormatOption, TableFormat, choosing, chosen_format
 from tidelog.cli.terminal.table_writers import print_tables
 
 ItemT = TypeVar("ItemT")
 
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdminCall:
+class AdminCall(Options):
     """Values of the common options."""
 
-    url: str | None
-    token_file: Path | None
-    timeout: float
-    as_json: bool
+    url: UrlOption = None
+    token_file: TokenFileOption = None
+    timeout: TimeoutOption = ADMIN_TIMEOUT_S
+    as_json: JsonOption = False
 
     @contextmanager
     def admin(self) -> Iterator[Admin]:
@@ -82,49 +76,16 @@ class AdminCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCall(AdminCall):
-    """Values of the common options of a command that prints tables: ``--format`` chooses theirs."""
+    """Values of the common options of a command that prints tables: ``--format`` chooses theirs. ``--format json`` and ``--json``
+    are the same."""
 
+    format_: FormatOption = TableFormat.TABLE
 
-def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command with the signature for Typer; unchanged if it has no ``AdminCall``."""
-    signature = inspect.signature(command, eval_str=True)
-    given = list(signature.parameters.values())
-    name = next((each.name for each in given if each.annotation in {AdminCall, TableCall}), None)
-    if name is None:
-        return command
-    with_tables = signature.parameters[name].annotation is TableCall
-    options = inspect.signature(_table_options if with_tables else _options, eval_str=True).parameters
+    def __post_init__(self) -> None:
+        """Make the two options for JSON agree."""
+        if self.format_ is TableFormat.JSON:
+            object.__setattr__(self, "as_json", True)
 
-    @functools.wraps(command)
-    def asked(**arguments: Any) -> Any:
-        common = {option: arguments.pop(option) for option in options}
-        format_ = common.pop("format_", TableFormat.TABLE)
-        if format_ is TableFormat.JSON:
-            common["as_json"] = True
-        with choosing(TableFormat.TABLE if common["as_json"] else format_):
-            return command(**arguments, **{name: (TableCall if with_tables else AdminCall)(**common)})
-
-    shown = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in given if each.name != name]
-    asked.__signature__ = signature.replace(parameters=[*shown, *options.values()])  # type: ignore[attr-defined]
-    return asked
-
-
-def _options(
-    *,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
-) -> None:
-    """Declare the common options, which follow the command's own in its help."""
-
-
-def _table_options(
-    *,
-    format_: FormatOption = TableFormat.TABLE,
-    url: UrlOption = None,
-    token_file: TokenFileOption = None,
-    timeout: TimeoutOption = ADMIN_TIMEOUT_S,
-    as_json: JsonOption = False,
-) -> None:
-    """Declare the common options of a command that prints tables."""
+    def in_force(self) -> AbstractContextManager[None]:
+        """Write the command's tables in the format."""
+        return choosing(TableFormat.TABLE if self.as_json else self.format_)

@@ -7,8 +7,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
+from rich.table import Table
 
 from tidelog.admin import Admin
+from tidelog.cli.terminal.tables import table
 from tidelog.cli.terminal.units import duration_text
 from tidelog.errors import UnknownGroup
 from tidelog.types.group import GroupLag, GroupSummary, PartitionLag
@@ -101,18 +103,23 @@ def _partitions(lag: GroupLag) -> Iterator[tuple[TopicPartition, PartitionLag]]:
             yield TopicPartition(topic.topic, each.partition), each
 
 
-def table_rows(found: Iterable[GroupBacklog]) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of each group's row: group, state, members, lag, behind, in/s, out/s, caught up in."""
-    for each in found:
-        has_rates = each.produced_per_second is not None and each.consumed_per_second is not None
-        yield (
-            each.group,
-            each.state,
-            *lag_cells(each),
-            f"{each.produced_per_second:,.0f}" if has_rates else "",
-            f"{each.consumed_per_second:,.0f}" if has_rates else "",
-            ("never" if each.caught_up_in_ms is None else duration_text(each.caught_up_in_ms)) if has_rates else "",
-        )
+def backlog_table(found: Iterable[GroupBacklog]) -> Table:
+    """Return a table with a row for each group; with its rates, and when it will have caught up, after two looks."""
+    groups = list(found)
+    has_rates = any(each.produced_per_second is not None for each in groups)
+    rates = ["in/s", "out/s", "caught up in"] if has_rates else []
+    rows = table("group", "state", numbers=["members", "lag", "behind", *rates])
+    for each in groups:
+        rows.add_row(each.group, each.state, *lag_cells(each), *(_rate_cells(each) if has_rates else ()))
+    return rows
+
+
+def _rate_cells(found: GroupBacklog) -> tuple[str, str, str]:
+    """Return the cells of a group's rates, and of the time until it has caught up; empty for a group that was looked at once."""
+    if found.produced_per_second is None or found.consumed_per_second is None:
+        return "", "", ""
+    left = "never" if found.caught_up_in_ms is None else duration_text(found.caught_up_in_ms)
+    return f"{found.produced_per_second:,.0f}", f"{found.consumed_per_second:,.0f}", left
 
 
 def lag_cells(found: GroupBacklog) -> tuple[str, str, str]:

@@ -24,7 +24,7 @@ from tidelog.cli.terminal.durations import in_seconds
 from tidelog.cli.terminal.error_words import about_tls, places, sentence
 from tidelog.cli.terminal.exit_code import ExitCode, exit_code_for
 from tidelog.cli.terminal.names import similar_name
-from tidelog.cli.terminal.table_format import TableFormat, chosen_format
+from tidelog.cli.terminal.table_format import chosen_format, is_for_people
 from tidelog.errors import GatewayError
 
 UrlOption = Annotated[
@@ -156,7 +156,7 @@ def note_json(value: object) -> None:
 
 def output() -> Console:
     """Return the console for results that the user reads: standard error where standard output has tables for a program."""
-    console = Console(stderr=chosen_format() is not TableFormat.TABLE, soft_wrap=True, highlight=False)
+    console = Console(stderr=not is_for_people(chosen_format()), soft_wrap=True, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _WIDTH_OF_NO_TERMINAL
     return console

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from log_format.errors import RequestRefused
 from log_format.topic.config import SETTINGS, TopicConfig
+from log_format.words import counted
 from tidelog.admin import Admin
-from tidelog.cli.terminal.tables import counted
 from tidelog.cli.terminal.units import in_words
 from tidelog.types.topic import Topic
 

@@ -17,10 +17,10 @@ from typing import Any, Final, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tidelog.cli.terminal.admin_call import with_options
 from tidelog.cli.terminal.ca_file import with_ca_file
 from tidelog.cli.terminal.exit_code import EPILOG
 from tidelog.cli.terminal.names import RUNNING
+from tidelog.cli.terminal.options import with_options
 from tidelog.programs import SAFE_PATH
 from tidelog.programs import command as program_command
 
@@ -124,7 +124,7 @@ class Commands(typer.Typer):
         super().__init__(cls=Group, no_args_is_help=True, epilog=EPILOG, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[_Function], _Function]:
-        """Register a command, as ``typer.Typer.command``; the function may take an ``AdminCall``, and
+        """Register a command, as ``typer.Typer.command``; the function may take ``Options``, and
         gets ``--ca-file`` if it has ``--url``."""
         register = super().command(name, **{"cls": Command, "epilog": EPILOG, **settings})
 

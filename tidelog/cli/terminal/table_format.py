@@ -38,6 +38,11 @@ def chosen_format() -> TableFormat:
     return _CHOSEN.get()
 
 
+def is_for_people(format_: TableFormat) -> bool:
+    """Return whether people read the format, so that other lines may stand beside the rows."""
+    return format_ in (TableFormat.TABLE, TableFormat.VERTICAL)
+
+
 @contextmanager
 def choosing(format_: TableFormat) -> Iterator[None]:
     """Write the block's tables in this format."""

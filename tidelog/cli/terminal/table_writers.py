@@ -1,7 +1,7 @@
 """Tables on standard output, in the format that the command was asked for.
 
-A format for programs has values instead of texts: numbers without separators, and null for an empty or missing number. What the
-command says beside its tables then goes to standard error (``console.output``).
+A format for programs has values instead of texts: numbers without separators, and null for an empty or missing number. Facts that
+stand above a command's tables are left out then, and a verdict below them goes to standard error (``console.output``).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import csv
 import io
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tidelog.cli.terminal.console import output, reading_a_store
-from tidelog.cli.terminal.table_format import TableFormat, chosen_format
+from tidelog.cli.terminal.table_format import TableFormat, chosen_format, is_for_people
+from tidelog.cli.terminal.tables import fitted
+from tidelog.cli.terminal.visible import visible_text
 
 _NUMBER: Final = re.compile(r"-?([0-9]+|[0-9]{1,3}(,[0-9]{3})+)(\.[0-9]+)?")
 _Rows = list[list[Any]]
@@ -33,10 +36,22 @@ def print_tables(*tables: Table) -> None:
         if index and format_ is not TableFormat.NDJSON:
             sys.stdout.write("\n")
         if format_ is TableFormat.TABLE:
-            output().print(each)
+            console = output()
+            console.print(fitted(each, console.width))
         else:
             names, rows = _values(each)
             sys.stdout.write(_text(format_, names, rows))
+
+
+def print_facts(facts: Iterable[tuple[str, str]]) -> None:
+    """Write what a command says above its tables, name by name; nothing in a format for programs, where ``--json`` has it."""
+    if is_for_people(chosen_format()):
+        listed = list(facts)
+        width = max(len(name) for name, _ in listed)
+        console = output()
+        for name, text in listed:
+            console.print(Text(f"{name:{width}}  {visible_text(text, kept='')}"))
+        console.print()
 
 
 def _text(format_: TableFormat, names: list[str], rows: _Rows) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
@@ -16,6 +16,7 @@ from tidelog.cli.terminal.console import print_json
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.cli.terminal.table_format import TableFormat, chosen_format
 from tidelog.cli.terminal.table_writers import print_tables
+from tidelog.cli.terminal.tables import fitted
 
 
 class Shown(NamedTuple):
@@ -45,8 +46,16 @@ def watch(look: Callable[[], Shown], every_s: float, *, as_json: bool) -> None:
         while True:
             found = look()
             if live is not None:
-                live.update(Group(*found.tables), refresh=True)
+                live.update(Group(*_parted(found.tables, live.console.width)), refresh=True)
             else:
                 show(found, as_json=as_json)
                 sys.stdout.flush()
             time.sleep(every_s)
+
+
+def _parted(tables: Iterable[Table], width: int) -> Iterator[RenderableType]:
+    """Yield the tables for a terminal of so many columns, with an empty line between two."""
+    for index, each in enumerate(tables):
+        if index:
+            yield ""
+        yield fitted(each, width)

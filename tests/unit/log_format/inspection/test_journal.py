@@ -139,16 +139,16 @@ def test_a_journal_that_is_not_drained_is_named(bench: SharedBench) -> None:
         (found,) = [each for each in diagnose(bench.store, bench.clock, new_id) if each.what == "journal 0"]
         return found.verdict, found.said
 
-    assert finding() == (Verdict.GOOD, "It serves 2 topics, and their tables keep up.")
+    assert finding() == (Verdict.GOOD, "It serves 2 topics; the tables keep up.")
     bench.clock.sleep_ms(DRAINS_LATE * 240_000 + 1)
     verdict, said = finding()
-    assert (verdict, said.startswith("Nothing drains it: the tables of 2 topics")) == (Verdict.POOR, True)
+    assert (verdict, said.startswith("Nothing drains it: 2 tables behind")) == (Verdict.POOR, True)
     bench.drain("b")
     bench.append("b", b"2")
     verdict, said = finding()
     assert verdict is Verdict.POOR
     assert said == (
-        "Some of its topics are not drained: the tables of 1 topics are behind their drain.ms, that of 'a' by 12 minutes."
+        "Some of its topics are not drained: 1 table behind the topic's drain.ms, that of 'a' by 12 minutes."
     )
     bench.drain("a")
     bench.drain("b")

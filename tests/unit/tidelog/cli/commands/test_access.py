@@ -120,10 +120,10 @@ def test_tokens_are_listed_and_revoked(gateway: FakeGateway, run: Run) -> None:
     gateway.will_answer("GET /v1/access/tokens", {"tokens": [TOKEN]})
     assert json.loads(run("token", "list", "--json").stdout) == {"tokens": [TOKEN]}
     gateway.will_answer("DELETE /v1/access/tokens/abcd1234", status=204)
-    assert run("token", "revoke", "abcd1234").exit_code == 0
+    assert run("token", "revoke", "abcd1234", "--yes").exit_code == 0
     gateway.misbehave("DELETE", gateway.refuse(404, "UNKNOWN_TOKEN"), gateway.refuse(404, "UNKNOWN_TOKEN"))
-    assert run("token", "revoke", "abcd1234").exit_code == ExitCode.REFUSED
-    assert run("token", "revoke", "abcd1234", "--if-exists", "--json").exit_code == 0
+    assert run("token", "revoke", "abcd1234", "--yes").exit_code == ExitCode.REFUSED
+    assert run("token", "revoke", "abcd1234", "--yes", "--if-exists", "--json").exit_code == 0
 
 
 def test_spans(gateway: FakeGateway, run: Run) -> None:
@@ -187,7 +187,7 @@ def test_roles(gateway: FakeGateway, run: Run) -> None:
     gateway.will_answer("GET /v1/access/roles", {"roles": [role]})
     assert json.loads(run("role", "list", "--json").stdout) == {"roles": [role]}
     gateway.misbehave("DELETE", gateway.refuse(404, "UNKNOWN_ROLE"))
-    assert run("role", "remove", "admins", "--if-exists").exit_code == 0
+    assert run("role", "remove", "admins", "--yes", "--if-exists").exit_code == 0
 
 
 def test_a_quota_changes_in_what_is_named(gateway: FakeGateway, run: Run) -> None:
@@ -263,10 +263,10 @@ def test_every_command_that_asks_a_gateway_takes_a_token_file() -> None:
 
 COMMANDS: Final[list[tuple[str, ...]]] = [
     ("topic", "list"), ("topic", "create", "u"), ("topic", "describe", "t"), ("topic", "alter", "t", "-p", "2"),
-    ("topic", "delete-records", "t", "--before", "0:end"), ("group", "list"), ("lag", "g"), ("cluster",),
+    ("topic", "delete-records", "t", "--before", "0:end", "--yes"), ("group", "list"), ("lag", "g"), ("cluster",),
     ("produce", "t"), ("produce", "t", "--format", "ndjson"), ("produce", "t", "--format", "objects"),
     ("consume", "t"), ("consume", "t", "--group", "g"), ("cat", "t", "0", "0"), ("bench", "produce", "t", "--records", "1"),
-    ("bench", "consume", "t", "--records", "1"), ("topic", "delete", "t"),
+    ("bench", "consume", "t", "--records", "1"), ("topic", "delete", "t", "--yes"),
 ]  # fmt: skip
 GIVEN: Final = b'{"value":"v"}\n'
 
@@ -381,9 +381,9 @@ def test_shares_are_listed_and_deleted(gateway: FakeGateway, run: Run) -> None:
     gateway.will_answer("GET /v1/access/tokens", {"tokens": [{**TOKEN, "principal": "User:share-a"}]})
     gateway.will_answer("DELETE /v1/access/tokens/abcd1234", status=204)
     gateway.will_answer("DELETE /v1/access/acls", {"acls": acls[:2]})
-    assert run("share", "delete", "a").exit_code == 0
+    assert run("share", "delete", "a", "--yes").exit_code == 0
     assert gateway.asked[-1].query == {"principal": "User:share-a"}
     for flags, is_well in (((), False), (("--if-exists",), True)):
         gateway.will_answer("GET /v1/access/tokens", {"tokens": []})
         gateway.will_answer("DELETE /v1/access/acls", {"acls": []})
-        assert (run("share", "delete", "a", *flags).exit_code == 0) is is_well
+        assert (run("share", "delete", "a", "--yes", *flags).exit_code == 0) is is_well

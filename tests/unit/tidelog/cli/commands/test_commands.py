@@ -55,7 +55,7 @@ def test_errors_and_their_exit_codes(run: Run, gateway: FakeGateway, dead_url: s
     assert "tidelog serve" in result.stderr
     gateway.create("t")
     gateway.misbehave("DELETE", gateway.lose(done=True))
-    result = run("topic", "delete", "t")
+    result = run("topic", "delete", "t", "--yes")
     assert result.exit_code == ExitCode.OUTCOME_UNKNOWN
     assert "may have been made nevertheless" in result.stderr
     assert run("topic", "list", "--url", "ftp://x").exit_code == ExitCode.USAGE

@@ -75,11 +75,12 @@ def test_a_decided_transaction_that_lacks_objects_is_found_and_ended(run: Run, t
     assert found.exit_code == ExitCode.FAILED
     assert f"transaction {transaction_id}: It is decided, and lacks 1 of its staged objects" in found.stdout
     assert " ".join((*repair[:2], "STORE", *repair[3:])) in found.stdout
-    declined = run(*repair, given="n\n")
-    assert declined.exit_code == ExitCode.FAILED
+    declined = run(*repair)
+    assert declined.exit_code == ExitCode.USAGE
+    assert "give --yes" in declined.stderr
     assert name in declined.stderr
     assert finishing.log.refresh().transactions[transaction_id].state == "committing"
-    (ended,) = json.loads(run(*repair, "--json").stdout)["transactions"]
+    (ended,) = json.loads(run(*repair, "--yes", "--json").stdout)["transactions"]
     assert (ended["transaction_id"], ended["state"]) == (transaction_id, "committed")
     assert ended["lost"] == [f"system/transactions/staged/{transaction_id}/{name}"]
     assert finishing.log.refresh().transactions[transaction_id].lost == 1

@@ -32,12 +32,12 @@ def test_topics_from_creation_to_deletion(run: Run, gateway: FakeGateway) -> Non
     altered = run("topic", "alter", "orders", "-p", "3", "--reset-config", "retention.ms", "--json")
     assert json.loads(altered.stdout)["config"]["retention.ms"] == 604800000
     assert run("topic", "alter", "orders").exit_code == ExitCode.USAGE
-    cut = run("topic", "delete-records", "orders", "--before", "0:end", "--before", "1:0", "--json")
+    cut = run("topic", "delete-records", "orders", "--before", "0:end", "--before", "1:0", "--yes", "--json")
     assert json.loads(cut.stdout)["partitions"][0] == {"partition": 0, "log_start_offset": 1}
     assert run("topic", "delete-records", "orders", "--before", "0").exit_code == ExitCode.USAGE
-    assert run("topic", "delete", "orders").exit_code == 0
-    assert run("topic", "delete", "orders").exit_code == ExitCode.REFUSED
-    assert run("topic", "delete", "orders", "--if-exists").exit_code == 0
+    assert run("topic", "delete", "orders", "--yes").exit_code == 0
+    assert run("topic", "delete", "orders", "--yes").exit_code == ExitCode.REFUSED
+    assert run("topic", "delete", "orders", "--yes", "--if-exists").exit_code == 0
     assert "no topics" in run("topic", "list").stderr
 
 
@@ -75,13 +75,13 @@ def test_a_gateway_before_journals_is_understood(run: Run, gateway: FakeGateway)
     run("topic", "create", "orders")
     gateway.topics["orders"].commit = {}
     assert "commits  to the table directly\n" in run("topic", "describe", "orders").stdout
-    assert "journals none in use\n" in run("cluster").stdout
+    assert "journals  none in use\n" in run("cluster").stdout
 
 
 def test_the_cluster_says_what_is_at_journals(run: Run, gateway: FakeGateway) -> None:
     """How many, and why there can't be more; programs get the same."""
     gateway.journals = {"in_use": 2, "topics": 10_007, "held_back": None}
-    assert "journals 2 in use, with 10,007 topics\n" in run("cluster").stdout
+    assert "journals  2 in use, with 10,007 topics\n" in run("cluster").stdout
     gateway.journals["held_back"] = "this gateway has the setting journals=off"
     said = run("cluster").stdout.replace("\n", " ")
     assert "10,007 topics; no further topic can use one: this gateway has the setting journals=off " in said

@@ -96,7 +96,7 @@ def test_settings_that_remove_most_of_a_topic_need_a_yes(run: Run, gateway: Fake
     assert run("produce", "t", *AS_OBJECTS, given=given).exit_code == 0
     for setting in ("retention.ms=3", "retention.ms=1d", "retention.bytes=1"):
         refused = run("topic", "alter", "t", "-c", setting)
-        assert refused.exit_code == ExitCode.FAILED, setting
+        assert refused.exit_code == ExitCode.USAGE, setting
         assert "of 4 records of topic t at the next round of maintenance" in refused.stderr
         assert "--yes" in refused.stderr
     assert gateway.topics["t"].config == {}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from rich.table import Table
 
-from tidelog.cli.terminal.backlogs import GroupBacklog, Look, backlog, table_rows
+from tidelog.cli.terminal.backlogs import GroupBacklog, Look, backlog, backlog_table
 from tidelog.types.group import GroupLag, GroupSummary, PartitionLag, TopicLag
 
 
@@ -23,6 +24,11 @@ def look(at_s: float, *partitions: tuple[int | None, int], lag_ms: int | None = 
     total = sum(each.lag or 0 for each in found)
     group = GroupSummary(group="g", state="Empty", generation=1, member_count=0)
     return Look(at_s, group, GroupLag(topics=(TopicLag(topic="t", partitions=found),), total=total))
+
+
+def rows(shown: Table) -> list[tuple[str, ...]]:
+    """The headings, then the cells of each row."""
+    return list(zip(*([str(column.header), *map(str, column.cells)] for column in shown.columns), strict=True))
 
 
 def test_it_has_caught_up_at_the_rates_of_two_looks() -> None:
@@ -56,9 +62,18 @@ def test_partitions_of_one_look_only_have_no_rate() -> None:
 
 
 def test_one_look_has_no_rates() -> None:
-    """The cells are empty then."""
-    found = backlog(look(1, (5, 10), lag_ms=90_000))
-    assert list(table_rows([found])) == [("g", "Empty", "0", "5", "1m30s", "", "", "")]
+    """Nor columns for them; after two looks a group that came meanwhile has empty cells there."""
+    first = backlog(look(1, (5, 10), lag_ms=90_000))
+    assert rows(backlog_table([first])) == [
+        ("group", "state", "members", "lag", "behind"),
+        ("g", "Empty", "0", "5", "1m30s"),
+    ]
+    second = backlog(look(2, (7, 10), lag_ms=90_000), look(1, (5, 10)))
+    assert [row[5:] for row in rows(backlog_table([second, first]))] == [
+        ("in/s", "out/s", "caught up in"),
+        ("0", "2", "1.5s"),
+        ("", "", ""),
+    ]
 
 
 def test_the_farthest_behind_comes_first() -> None:

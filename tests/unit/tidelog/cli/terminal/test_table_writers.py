@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pyarrow.parquet as pq
 import pytest
@@ -55,12 +56,17 @@ def test_parquet(orders: str) -> None:
 
 
 def test_only_tables_are_on_standard_output(orders: str) -> None:
-    """Other lines of the command go to standard error, so that a program reads only rows."""
+    """A program reads only rows, and finds no prose beside them; people's formats have facts above the tables."""
     shown = run(orders, "topic", "describe", "orders", "--format", "ndjson")
     rows = [json.loads(line) for line in shown.stdout.splitlines()]
     assert [row["partition"] for row in rows if "partition" in row] == [0, 1]
     assert sum(row["high watermark"] for row in rows if "partition" in row) == 1200
-    assert "topic    orders" in shown.stderr
+    assert shown.stderr == ""
+    for arguments in (("cluster",), ("topic", "describe", "orders")):
+        for format_ in ("csv", "tsv", "ndjson", "json"):
+            assert run(orders, *arguments, "--format", format_).stderr == "", arguments
+        for format_ in ("table", "vertical"):
+            assert re.match("(store|topic) +", run(orders, *arguments, "--format", format_).stdout), arguments
 
 
 def test_json_is_the_whole_answer(orders: str) -> None:
