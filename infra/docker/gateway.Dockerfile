@@ -13,14 +13,14 @@ RUN apt-get update && apt-get install --yes --no-install-recommends binutils && 
 COPY infra/docker/build.lock infra/docker/gateway.lock ./
 RUN python -m venv /opt/build && /opt/build/bin/pip install --quiet --require-hashes -r build.lock
 RUN python -m venv --without-pip /opt/tidelog && /opt/build/bin/pip --python /opt/tidelog install --quiet --require-hashes --no-compile -r gateway.lock
-COPY pyproject.toml README.md LICENSE infra/docker/slim.sh ./
+COPY pyproject.toml README.md LICENSE infra/docker/slim.sh infra/docker/imports.py ./
 COPY compaction compaction
 COPY gateway gateway
 COPY log_format log_format
 COPY spark_pipeline spark_pipeline
 COPY tidelog tidelog
 RUN /opt/build/bin/python -m hatchling build -t wheel -d dist && /opt/build/bin/pip --python /opt/tidelog install --quiet --no-deps dist/tidelog-*.whl
-RUN /opt/build/bin/pip --python /opt/tidelog check && sh slim.sh /opt/tidelog/lib gateway && /opt/tidelog/bin/python -m compileall -q /opt/tidelog/lib
+RUN /opt/build/bin/pip --python /opt/tidelog check && sh slim.sh /opt/tidelog/lib gateway && LD_BIND_NOW=1 /opt/tidelog/bin/python imports.py
 
 # hadolint ignore=DL3006
 FROM ${BASE}

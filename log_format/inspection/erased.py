@@ -184,7 +184,7 @@ def _of_journal(
         return 0
     names = ["topic_id", "key"] if erasure.where is None else None
     try:
-        table = pq.read_table(pa.BufferReader(data), columns=names, use_threads=False)
+        table = pq.ParquetFile(pa.BufferReader(data)).read(columns=names, use_threads=False)
     except (*PARQUET_ERRORS, pa.ArrowInvalid) as problem:
         raise CorruptData(f"{key} is no object of a journal: {problem}.", object=key) from problem
     own = table.filter(pc.equal(table.column("topic_id"), topic_id))
