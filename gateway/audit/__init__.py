@@ -3,7 +3,6 @@
 ``event``      one event, and its text
 ``combined``   events that may be very many, as fewer events with their number
 ``trail``      events that wait to be written, within bounds
-``topic``      the settings of the topic
 ``recorder``   creates the topic, and appends the events to it
 
 Nothing here decides what is an event: the code that serves the requests does.

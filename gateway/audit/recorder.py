@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from gateway.audit.event import AuditEvent
-from gateway.audit.topic import CONFIG
 from gateway.audit.trail import AuditTrail, QueuedEvent
 from gateway.engine.administration import Administration
 from gateway.engine.open_topics import OpenTopics
@@ -37,6 +38,8 @@ BATCH_BYTES_MAX: Final = 512 * 1024
 BATCH_EVENTS_MAX: Final = 2_000
 LAST_FLUSH_MS_MAX: Final = 3_000
 """Time that a gateway that shuts down tries to write waiting events."""
+_CONFIG: Final[Mapping[str, object]] = MappingProxyType({"retention.ms": 90 * 86_400_000})
+"""Settings with which gateways create the topic."""
 
 _log = logging.getLogger("gateway.audit")
 
@@ -57,7 +60,7 @@ class AuditRecorder:
         back_off_ms: int = BACK_OFF_MS,
     ) -> None:
         self._trail = trail
-        self._topic = OwnTopic(AUDIT_TOPIC, topics, administration, producer_ids, clock=clock, config=CONFIG)
+        self._topic = OwnTopic(AUDIT_TOPIC, topics, administration, producer_ids, clock=clock, config=_CONFIG)
         self.is_required = is_required
         """Whether administration is recorded before it is done."""
         self._back_off_ms = back_off_ms
