@@ -93,8 +93,10 @@ def conforming(table: pa.Table, fields: Sequence[pa.Field] = tuple(SCHEMA)) -> p
 
 def check_required(table: pa.Table) -> None:
     """Raise ``ValueError`` if an action lacks a required field."""
+    names = set(table.column_names)
     for column, name in REQUIRED:
-        if column in table.column_names and pc.struct_field(select_actions(table, column), name).null_count:
+        # Where the action itself is null, so is each of its fields.
+        if column in names and pc.struct_field(table.column(column), name).null_count > table.column(column).null_count:
             raise ValueError(f"{column}.{name} is null")
 
 
@@ -115,12 +117,10 @@ def _conforming(table: pa.Table, field: pa.Field) -> pa.Array:
     if not pa.types.is_struct(column.type):
         raise ValueError(f"{field.name} is no struct")
     names = [child.name for child in column.type]
-    children = [
-        pc.struct_field(column, child.name).cast(child.type)
-        if child.name in names
-        else pa.nulls(len(column), child.type)
-        for child in field.type
-    ]
+    children = []
+    for child in field.type:
+        values = pc.struct_field(column, child.name) if child.name in names else pa.nulls(len(column), child.type)
+        children.append(values if values.type.equals(child.type) else values.cast(child.type))
     return pa.StructArray.from_arrays(children, fields=list(field.type), mask=column.is_null())
 
 

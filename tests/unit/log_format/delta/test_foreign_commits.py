@@ -291,8 +291,8 @@ def test_no_log_is_cleaned_for_a_checkpoint_that_is_not_loaded_from(
         write_checkpoint(bench.store, bench.name, 1, 0)
         place = Path(on_disk, "_delta_log", f"{1:020d}.checkpoint.parquet")
         data = place.read_bytes()
-        middle = len(data) // 4
-        place.write_bytes(data[:-9] if damage == "cut" else data[:middle] + b"\xff" * 40 + data[middle + 40 :])
+        in_page = 64
+        place.write_bytes(data[:-9] if damage == "cut" else data[:in_page] + b"\xff" * 40 + data[in_page + 40 :])
     bench.append(gateway, {0: [b"b"]})
     for place in Path(on_disk, "_delta_log").iterdir():
         os.utime(place, (EPOCH_MS / 1000, EPOCH_MS / 1000))
