@@ -30,6 +30,7 @@ from gateway.network.certificate import Certificate, PeerTrust
 from gateway.quotas.quotas import Quotas
 from gateway.settings.settings import Settings
 from gateway.sql.statements import Statements
+from gateway.stores.write_watch import WriteWatch
 from gateway.telemetry.metrics import Metrics
 from gateway.vending.vending import CredentialVending
 from log_format.access.acls import CLUSTER, Operation, ResourceType
@@ -47,6 +48,8 @@ class Gateway:
 
     settings: Settings
     store_uri: str
+    writes: WriteWatch | None
+    """Outcome of writes to the store; None if nobody watches it."""
     clock: Clock
     metrics: Metrics
     request_memory: MemoryBudget

@@ -25,6 +25,7 @@ from log_format.errors import (
     RequestRefused,
     StoreUnavailable,
     TidelogError,
+    store_reason,
 )
 from log_format.limits import REPORTED_ERRORS_MAX
 
@@ -57,9 +58,11 @@ def as_tidelog_error(error: BaseException) -> TidelogError:
     if isinstance(error, TidelogError):
         return error
     if isinstance(error, StoreUnavailable):
+        known: TidelogError = BackOff(f"The store can't do this now: {error.reason.said}.")
         if error.may_have_happened:
-            return OutcomeUnknown("The store did not answer in time: whether the change was made is unknown.")
-        return BackOff("The store can't do this now.")
+            known = OutcomeUnknown("The store did not answer in time: whether the change was made is unknown.")
+        known.__cause__ = error
+        return known
     return TidelogError("The gateway failed. Its log has the cause under this request's id.")
 
 
@@ -77,6 +80,8 @@ def problem(error: TidelogError, request_id: str | None = None) -> dict[str, Any
     }
     if request_id is not None:
         members["request_id"] = request_id
+    if error.status in (503, 504) and (reason := store_reason(error)) is not None:
+        members["store_reason"] = str(reason)
     for name, value in error.fields.items():
         members.setdefault(name, value)
     if error.status == 400:

@@ -290,13 +290,63 @@ class ObjectExists(StoreError):
         super().__init__(key, "the object exists")
 
 
+class StoreReason(StrEnum):
+    """Why a store failed, as far as every caller may know. Append-only."""
+
+    ACCESS_DENIED = "access_denied"
+    READ_ONLY = "read_only"
+    NO_SPACE = "no_space"
+    CLOCK = "clock"
+    BUSY = "busy"
+    UNREACHABLE = "unreachable"
+    FAILED = "failed"
+
+    @property
+    def said(self) -> str:
+        """What people are told."""
+        return _SAID[self]
+
+
+_SAID: Final[Mapping[StoreReason, str]] = {
+    StoreReason.ACCESS_DENIED: "access to the store is denied",
+    StoreReason.READ_ONLY: "the store is read-only",
+    StoreReason.NO_SPACE: "the store has no space left",
+    StoreReason.CLOCK: "this machine's clock is not the store's",
+    StoreReason.BUSY: "the store asks for fewer requests",
+    StoreReason.UNREACHABLE: "the store can't be reached",
+    StoreReason.FAILED: "the store failed",
+}
+
+
 class StoreUnavailable(StoreError):
     """Error: the operation failed. ``may_have_happened`` false promises that nothing changed: it was refused, or never sent.
 
     ``may_pass`` false: waiting does not help. The store's name, the permissions or the settings must change.
     """
 
-    def __init__(self, key: str, detail: str, *, may_have_happened: bool, may_pass: bool = True) -> None:
+    def __init__(
+        self,
+        key: str,
+        detail: str,
+        *,
+        may_have_happened: bool,
+        may_pass: bool = True,
+        reason: StoreReason = StoreReason.FAILED,
+    ) -> None:
         super().__init__(key, detail)
         self.may_have_happened = may_have_happened
         self.may_pass = may_pass
+        self.reason = reason
+
+
+def store_reason(error: BaseException | None) -> StoreReason | None:
+    """Return why the store failed, of an error that a store's failure caused; None of any other."""
+    for _ in range(_CAUSES_MAX):
+        if error is None or isinstance(error, StoreUnavailable):
+            break
+        error = error.__cause__
+    return error.reason if isinstance(error, StoreUnavailable) else None
+
+
+_CAUSES_MAX: Final = 8
+"""Causes of causes that are looked at: an error that is raised again may be its own."""

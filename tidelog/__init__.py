@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from tidelog.types.topic import (
         Cluster,
         DamagedTopic,
+        FailingWrites,
         Gateway,
         Journals,
         Partition,
@@ -93,6 +94,7 @@ __all__ = [
     "DroppedRange",
     "DroppedRecords",
     "Erasure",
+    "FailingWrites",
     "Filter",
     "Gateway",
     "Group",
@@ -159,7 +161,8 @@ _NAMES: "Final" = {
     "tidelog.types.queue": "DroppedRange DroppedRecords Queue QueuePartition",
     "tidelog.types.record": "PartitionRange ProduceResult Record RecordMetadata SentRecord TopicPartition",
     "tidelog.types.scheduled": "DelayedRecord ScheduledRecord",
-    "tidelog.types.topic": "Cluster DamagedTopic Gateway Journals Partition PartitionOffsets TableCommit Topic TopicColumn"
+    "tidelog.types.topic": "Cluster DamagedTopic FailingWrites Gateway Journals Partition "
+    "PartitionOffsets TableCommit Topic TopicColumn"
     " TopicCommit TopicList",
     "tidelog.types.erasure": "Erasure",
     "tidelog.types.transaction": "TransactionSummary",

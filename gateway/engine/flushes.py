@@ -42,7 +42,8 @@ class Flushes(Generic[FlushT]):
         try:
             yield
         except TidelogError as error:
-            self._log.warning("a flush of %s failed: %s: %s", self._table.label, error.code, error.detail)
+            of_store = f" ({error.__cause__})" if error.__cause__ is not None else ""
+            self._log.warning("a flush of %s failed: %s: %s%s", self._table.label, error.code, error.detail, of_store)
             self._metrics.flush_failures.labels(str(error.code)).inc()
             raise
         finally:

@@ -13,7 +13,7 @@ from gateway.http import fields
 from gateway.openapi.schemas import reference
 from gateway.problem import MEDIA_TYPE, TYPE_PREFIX
 from gateway.quotas.limits import QUOTAS
-from log_format.errors import ANSWERS, ErrorCode
+from log_format.errors import ANSWERS, ErrorCode, StoreReason
 from log_format.limits import REPORTED_ERRORS_MAX
 
 _STATUSES_OF: Final[Mapping[ErrorCode, tuple[int, ...]]] = {ErrorCode.OFFSET_OUT_OF_RANGE: (410, 416)}
@@ -43,6 +43,9 @@ class Problem(TypedDict):
     retryable: Annotated[bool, Field(description="The same request may succeed later, unchanged")]
     may_have_happened: Annotated[bool, Field(description="false promises that the request changed nothing")]
     request_id: NotRequired[str]
+    store_reason: NotRequired[
+        Annotated[str, fields.OneOf(*map(str, StoreReason)), Field(description="Why the store failed, if it did")]
+    ]
     errors: NotRequired[Annotated[list[Fault], Field(max_length=REPORTED_ERRORS_MAX)]]
     limit_bytes: NotRequired[fields.Count]
     limit_of: NotRequired[Annotated[str, fields.OneOf("transaction")]]

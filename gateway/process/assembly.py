@@ -48,7 +48,7 @@ from gateway.network.certificate import Certificate, PeerTrust
 from gateway.process.allocator import configure_allocator
 from gateway.process.metrics_history import make_alarms, make_history
 from gateway.process.sql_offer import make_statements
-from gateway.process.stores import open_counted, open_for_old_records
+from gateway.process.stores import open_counted, open_for_old_records, prove
 from gateway.queues.dropped import audit_event
 from gateway.quotas.principal_limits import PrincipalLimits
 from gateway.quotas.quotas import Quotas
@@ -58,11 +58,10 @@ from gateway.stores.counted import StoreRequests
 from gateway.stores.missing_hints import MissingHints
 from gateway.stores.own_commits import OwnCommits
 from gateway.stores.proven import ProvenStore
+from gateway.stores.write_watch import WriteWatch
 from gateway.telemetry.metrics import Metrics
 from gateway.vending.vending import CredentialVending
 from log_format.clock import Clock, SystemClock
-from log_format.errors import StoreUnavailable
-from log_format.layout import TOPICS
 from log_format.store import ObjectStore
 
 if TYPE_CHECKING:
@@ -99,6 +98,8 @@ class GatewayParts:
     """Keys of the setting ``cluster_key_file``."""
     lane: HistoryLane | None = None
     """Readers of history in processes of their own."""
+    writes: WriteWatch | None = None
+    """Outcome of writes to the store."""
 
 
 def assemble(settings: Settings) -> Gateway:
@@ -115,14 +116,14 @@ def assemble(settings: Settings) -> Gateway:
     metrics.registry.register(requests)
     writers = settings.write_threads + LOOK_THREADS + LOAD_THREADS + HEARTBEAT_THREADS
     try:
-        counted = open_counted(settings.store, requests, threads=writers)
+        writes = WriteWatch(open_counted(settings.store, requests, threads=writers), clock)
         cold_store = open_for_old_records(
             settings.store, requests, threads=settings.read_threads, clock=clock, registry=metrics.registry
         )
     except (ValueError, OSError) as error:
         raise SettingsError(f"TIDELOG_STORE: {error}") from error
-    proven = ProvenStore(counted)
-    _prove(proven)
+    proven = ProvenStore(writes)
+    prove(proven)
     store = MissingHints(OwnCommits(proven), clock)
     ownership = Ownership(settings.gateway_id, Peers(clock, settings.zone), _forwarding(settings))
     hops = Hops(ownership.peers, clock, instance=secrets.token_hex(8), needs_key_file=settings.auth == "on")
@@ -159,6 +160,7 @@ def assemble(settings: Settings) -> Gateway:
         compression_pool=ThreadPoolExecutor(1, thread_name_prefix="compression"),
         key_file=_key_file(settings.cluster_key_file),
         lane=_lane(settings, requests, metrics),
+        writes=writes,
     )
     return assemble_from_parts(settings, parts)
 
@@ -197,6 +199,7 @@ def assemble_from_parts(settings: Settings, parts: GatewayParts) -> Gateway:
         authentication=_authentication(settings, engine, clock),
         settings=settings,
         store_uri=store.uri,
+        writes=parts.writes,
         clock=clock,
         metrics=metrics,
         request_memory=parts.request_memory,
@@ -322,38 +325,6 @@ def _bounds(settings: Settings) -> EngineBounds:
         # The rest is for small requests, which are served however many large ones wait.
         large_bodies_bytes_max=max(settings.request_bytes_max, settings.in_flight_bytes_max * 3 // 4),
     )
-
-
-def _prove(store: ProvenStore) -> None:
-    """Check the store. Raise ``SettingsError``, ``UnsafeStore``; for a store that is down or read-only only warn."""
-    # Each failure is logged once, here, with the store's name.
-    stores_log = logging.getLogger("log_format.stores")
-    stores_log.disabled = True
-    try:
-        store.prove()
-    except StoreUnavailable as problem:
-        said = f"the store {store.uri} takes no objects: {_in_full(problem)}"
-        if problem.may_pass:
-            _log.warning("%s; waiting for it", said)
-        elif _holds_topics(store):
-            _log.warning("%s; what it holds can be read, and nothing can be written", said)
-        else:
-            raise SettingsError(f"TIDELOG_STORE: {said}") from problem
-    finally:
-        stores_log.disabled = False
-
-
-def _holds_topics(store: ObjectStore) -> bool:
-    try:
-        return next(iter(store.list_directories(TOPICS)), None) is not None
-    except StoreUnavailable:
-        return False
-
-
-def _in_full(problem: StoreUnavailable) -> str:
-    """Return the problem with the message of the store's own library, for the operator but not for clients."""
-    cause = getattr(problem.__cause__, "__cause__", None)
-    return problem.detail if cause is None or isinstance(problem.__cause__, OSError) else f"{problem.detail} ({cause})"
 
 
 def _key_file(path: str | None) -> tuple[bytes, ...] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from typing import Annotated, Final
+from typing import Annotated, Final, NotRequired
 
 from fastapi import APIRouter
 from pydantic import Field
@@ -23,7 +23,7 @@ from gateway.telemetry import metrics
 from gateway.telemetry.workers_page import WorkersPage
 from log_format import limits
 from log_format.access.acls import CLUSTER
-from log_format.errors import BackOff, ErrorCode, StoreError, TidelogError
+from log_format.errors import BackOff, ErrorCode, StoreError, StoreReason, TidelogError
 from log_format.version import __version__
 
 probes = APIRouter(route_class=TypedRoute, tags=["operations"])
@@ -53,10 +53,19 @@ _STORE_DIGITS: Final = 16
 _log = logging.getLogger("gateway.readiness")
 
 
+class FailingWrites(TypedDict):
+    """Writes of this gateway to its store have failed since `since`; `detail` says why, for people."""
+
+    since: fields.Timestamp
+    reason: Annotated[str, fields.OneOf(*map(str, StoreReason))]
+    detail: str
+
+
 class Status(TypedDict):
-    """The state of the gateway."""
+    """The state of the gateway. `failing_writes` is present while it can read and can't write."""
 
     status: str
+    failing_writes: NotRequired[FailingWrites]
 
 
 class ClusterGateway(TypedDict):
@@ -94,6 +103,9 @@ class Cluster(TypedDict):
     version: str
     limits: dict[str, fields.Count]
     journals: ClusterJournals
+    failing_writes: Annotated[
+        FailingWrites | None, Field(description="Of the gateway that answers; null: its writes succeed")
+    ]
 
 
 class StoreCheck:
@@ -136,7 +148,8 @@ async def healthz() -> Status:
 async def readyz(request: Request) -> Status:
     """Return whether the gateway can serve: the store answers, and the gateway is not shutting down.
 
-    503 `DRAINING` or `UNAVAILABLE` tells a load balancer to send requests elsewhere.
+    503 `DRAINING` or `UNAVAILABLE` tells a load balancer to send requests elsewhere. A gateway that reads the store and can't
+    write stays ready and says so: most often no other gateway can write either, and then nobody would serve readers.
     """
     gateway = gateway_of(request)
     if gateway.engine.draining:
@@ -144,8 +157,9 @@ async def readyz(request: Request) -> Status:
     check: StoreCheck = request.app.state.store_check
     error = await check.error(gateway)
     if error is not None:
-        raise BackOff(error.detail, code=error.code)
-    return {"status": "ready"}
+        raise BackOff(error.detail, code=error.code) from error
+    failing = _failing_writes(gateway)
+    return {"status": "ready"} if failing is None else {"status": "ready", "failing_writes": failing}
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
@@ -207,7 +221,15 @@ def _cluster(gateway: Gateway, *, store: str | None) -> Cluster:
         "limits": {name: getattr(gateway.settings, name) for name in _LIMITS}
         | {"partition_count_max": limits.PARTITION_COUNT_MAX},
         "journals": {"in_use": in_use, "topics": topics, "held_back": journals.refusal_reason},
+        "failing_writes": _failing_writes(gateway),
     }
+
+
+def _failing_writes(gateway: Gateway) -> FailingWrites | None:
+    failing = None if gateway.writes is None else gateway.writes.failing()
+    if failing is None:
+        return None
+    return {"since": failing.since_ms, "reason": str(failing.reason), "detail": failing.reason.said}
 
 
 def _gateways(gateway: Gateway) -> list[ClusterGateway]:

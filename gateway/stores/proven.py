@@ -73,7 +73,7 @@ class ProvenStore(WrappedStore):
         except UnsafeStore as error:
             raise StoreUnavailable(key, str(error), may_have_happened=False) from error
         except StoreUnavailable as error:
-            raise StoreUnavailable(key, error.detail, may_have_happened=False) from error
+            raise StoreUnavailable(key, error.detail, may_have_happened=False, reason=error.reason) from error
 
     def _probe(self, key: str) -> None:
         is_safe = False

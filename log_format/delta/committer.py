@@ -169,7 +169,7 @@ class Committer(Generic[StateT]):
                 **self._table.fields,
             )
         started_ms = self._clock.monotonic_ms()
-        uncertain = False
+        uncertain, refusal = False, None
         for attempt in range(limits.READ_BACK_ATTEMPTS_MAX):
             if attempt:
                 self._pause(attempt)
@@ -180,7 +180,7 @@ class Committer(Generic[StateT]):
                 holder = self._read_back(key, commit_id)
                 uncertain = True  # it may be ours until it is read: a proxy may have repeated the request
             except StoreUnavailable as problem:
-                uncertain = uncertain or problem.may_have_happened
+                uncertain, refusal = uncertain or problem.may_have_happened, problem
                 holder = self._read_back(key, commit_id) if uncertain else _Holder.UNKNOWN
             if holder is _Holder.FOREIGN:
                 if self._may_be_cleaned(version, started_ms):
@@ -195,7 +195,10 @@ class Committer(Generic[StateT]):
                 return True
         if uncertain:
             raise self._unknown(version)
-        raise BackOff(f"The store accepted no commit for {self._table.label}.", **self._table.fields)
+        assert refusal is not None, "each attempt was refused"
+        raise BackOff(
+            f"The store accepted no commit for {self._table.label}: {refusal.detail}.", **self._table.fields
+        ) from refusal
 
     def _read_back(self, key: str, commit_id: str) -> _Holder:
         try:

@@ -213,7 +213,9 @@ def _gateways(store: ObjectStore, clock: Clock) -> Finding:
         else "None has started here."
     )
     if silent_ms:
-        said += f" {len(silent_ms)} silent for up to {max(silent_ms) // 1000} s: ended, unless heartbeat_ms is above its default."
+        since_s = max(silent_ms) // 1000
+        said += f" {len(silent_ms)} silent for up to {since_s} s:"
+        said += " ended or unable to write, unless heartbeat_ms is above its default."
     if live or not ages_ms:
         return good(what, said)
     advice = "If one should run, look at its log: it writes a heartbeat every few seconds."

@@ -33,7 +33,7 @@ from log_format.store import ObjectInfo
 from log_format.stores.beneath import link_error, open_beneath, open_parent
 from log_format.stores.durable_directory import DurableDirectories
 from log_format.stores.keys import TEMPORARY, check_directory, check_key, check_prefix, check_range
-from log_format.stores.local_errors import FOR_GOOD, OUTCOME_UNKNOWN, describe, reading_failed, refused
+from log_format.stores.local_errors import OUTCOME_UNKNOWN, failed, reading_failed, refused
 from log_format.stores.local_links import Links
 from log_format.stores.local_list import list_directories, list_objects
 from log_format.stores.local_root import LocalRoot
@@ -199,7 +199,7 @@ class LocalStore:
         try:
             self._directories.sync(_above(path))  # even if it was absent: an earlier delete may not be durable yet
         except OSError as error:
-            raise StoreUnavailable(key, describe(error), may_have_happened=True) from error
+            raise failed(key, error, may_have_happened=True) from error
         parent = _above(path)
         with suppress(OSError):
             while parent != self._base:
@@ -312,16 +312,11 @@ class LocalStore:
         except FileExistsError:
             raise
         except OSError as error:
-            raise StoreUnavailable(
-                key,
-                describe(error),
-                may_have_happened=error.errno in OUTCOME_UNKNOWN,
-                may_pass=error.errno not in FOR_GOOD,
-            ) from error
+            raise failed(key, error, may_have_happened=error.errno in OUTCOME_UNKNOWN) from error
         try:
             self._directories.sync(above, parent)
         except OSError as error:
-            raise StoreUnavailable(key, describe(error), may_have_happened=True) from error
+            raise failed(key, error, may_have_happened=True) from error
         finally:
             os.close(parent)
 
@@ -365,7 +360,7 @@ class LocalStore:
         try:
             self._directories.settle(_above(path))
         except OSError as error:
-            return StoreUnavailable(key, describe(error), may_have_happened=True)
+            return failed(key, error, may_have_happened=True)
         return ObjectExists(key)
 
     def _remove_stale(self) -> None:

@@ -5,13 +5,26 @@ from __future__ import annotations
 import errno
 from typing import Final
 
-from log_format.errors import ObjectMissing, StoreUnavailable
+from log_format.errors import ObjectMissing, StoreReason, StoreUnavailable
 
 OUTCOME_UNKNOWN: Final = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT}
 """Errors that ``rename`` and ``link`` may report although they succeeded."""
 
-FOR_GOOD: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
-"""Errors that last until a person corrects the cause."""
+FOR_GOOD: Final = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
+    *(errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.ENOTSUP),
+}
+"""Errors that last until a person corrects the cause. ``ENOENT``: of a directory that can't be made, as below ``/proc``."""
+
+_REASONS: Final = {
+    errno.ENOSPC: StoreReason.NO_SPACE,
+    errno.EDQUOT: StoreReason.NO_SPACE,
+    errno.EROFS: StoreReason.READ_ONLY,
+    errno.EACCES: StoreReason.ACCESS_DENIED,
+    errno.EPERM: StoreReason.ACCESS_DENIED,
+    errno.ESTALE: StoreReason.UNREACHABLE,
+    errno.ETIMEDOUT: StoreReason.UNREACHABLE,
+}
 
 _HINTS: Final = {
     errno.ENOSPC: "the disk is full",
@@ -31,9 +44,20 @@ def describe(error: OSError) -> str:
     return f"{_HINTS.get(error.errno or 0, error.strerror or str(error))} ({name})"
 
 
+def failed(key: str, error: OSError, *, may_have_happened: bool) -> StoreUnavailable:
+    """Return the error of an operation. Its words name no file."""
+    return StoreUnavailable(
+        key,
+        describe(error),
+        may_have_happened=may_have_happened,
+        may_pass=error.errno not in FOR_GOOD,
+        reason=_REASONS.get(error.errno or 0, StoreReason.FAILED),
+    )
+
+
 def refused(key: str, error: OSError) -> StoreUnavailable:
     """Return the error of an operation that changed nothing."""
-    return StoreUnavailable(key, describe(error), may_have_happened=False, may_pass=error.errno not in FOR_GOOD)
+    return failed(key, error, may_have_happened=False)
 
 
 def reading_failed(key: str, error: OSError) -> ObjectMissing | StoreUnavailable:

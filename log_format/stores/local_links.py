@@ -7,8 +7,8 @@ import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from log_format.errors import StoreUnavailable
 from log_format.stores.beneath import open_beneath
+from log_format.stores.local_errors import failed
 
 Names = list[tuple[str, str]]
 """Pairs of a source's name and a target's name, each within its directory."""
@@ -60,7 +60,7 @@ class Links:
             left = [pair for pair in names if not _is_linked(source, parent, *pair)]
             self.sync(path, parent)
         except OSError as error:
-            raise StoreUnavailable(path, str(error), may_have_happened=True) from error
+            raise failed(path, error, may_have_happened=True) from error
         finally:
             os.close(source)
             os.close(parent)

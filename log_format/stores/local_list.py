@@ -12,10 +12,10 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from log_format.errors import StoreUnavailable
 from log_format.store import ObjectInfo
 from log_format.stores.beneath import check_way
 from log_format.stores.keys import check_key
+from log_format.stores.local_errors import refused
 
 
 def list_objects(root: Path, prefix: str, start_after: str, visit: Callable[[Path], None]) -> Iterator[ObjectInfo]:
@@ -41,7 +41,7 @@ def list_objects(root: Path, prefix: str, start_after: str, visit: Callable[[Pat
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise StoreUnavailable(key, error.strerror or "it can't be read", may_have_happened=False) from error
+            raise refused(key, error) from error
         yield ObjectInfo(key=key, size_bytes=status.st_size, modified_at_ms=status.st_mtime_ns // 1_000_000)
 
 
@@ -59,8 +59,7 @@ def _check_way(root: Path, directory: str) -> None:
         check_way(root, directory)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            detail = "a symbolic link is in the way: below the store's directory none is followed (ELOOP)"
-            raise StoreUnavailable(directory, detail, may_have_happened=False) from error
+            raise refused(directory, error) from error
 
 
 def _entries(
@@ -104,9 +103,7 @@ def _unordered(
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise StoreUnavailable(
-            directory or "/", error.strerror or "it can't be read", may_have_happened=False
-        ) from error
+        raise refused(directory or "/", error) from error
 
 
 def _key(directory: str, entry: os.DirEntry[str]) -> str | None:

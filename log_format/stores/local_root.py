@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from log_format.errors import StoreUnavailable
+from log_format.errors import StoreReason, StoreUnavailable
 
 _GONE: Final = (
     "the store's directory is not the one that it was: it was moved, deleted or unmounted. Put it back, or restart"
@@ -49,7 +49,9 @@ class LocalRoot:
         if known is None:
             self._identity = seen
         elif seen != known:
-            raise StoreUnavailable(key, _GONE, may_have_happened=may_have_happened, may_pass=False)
+            raise StoreUnavailable(
+                key, _GONE, may_have_happened=may_have_happened, may_pass=False, reason=StoreReason.UNREACHABLE
+            )
 
     def _seen(self) -> tuple[int, int] | None:
         try:

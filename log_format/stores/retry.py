@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from log_format.clock import Clock, SystemClock
-from log_format.errors import StoreUnavailable
+from log_format.errors import StoreReason, StoreUnavailable
 from log_format.limits import STORE_ATTEMPTS_MAX, STORE_PAUSE_FIRST_MS, STORE_PAUSE_LAST_MS
 
 T = TypeVar("T")
@@ -33,11 +33,14 @@ class RequestFailed(Exception):
     ``detail`` may be shown to anyone; the cause names the store.
     """
 
-    def __init__(self, detail: str, *, may_have_happened: bool, may_pass: bool) -> None:
+    def __init__(
+        self, detail: str, *, may_have_happened: bool, may_pass: bool, reason: StoreReason = StoreReason.FAILED
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.may_have_happened = may_have_happened
         self.may_pass = may_pass
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,5 +84,9 @@ class Retry:
             self.clock.sleep_ms(pause_ms)
         _log.warning("the store failed at %s: %s: %s", key, failure.detail, failure.__cause__)
         raise StoreUnavailable(
-            key, failure.detail, may_have_happened=may_have_happened, may_pass=failure.may_pass
+            key,
+            failure.detail,
+            may_have_happened=may_have_happened,
+            may_pass=failure.may_pass,
+            reason=failure.reason,
         ) from failure

@@ -11,8 +11,7 @@ boto3 reads the settings, and sends rare requests and the first one. All other G
    costs a second pass. Responses have no transport checksum. What the format reads by range has its own CRCs, which S3's checksum
    of a whole object can't replace.
 4. A PUT does not wait for ``100 Continue`` before its body, which would cost one round trip more in every flush.
-5. An error's detail may reach a gateway's clients, so it names no endpoint, bucket, key or account of the store. boto3's own
-   messages do, and are only logged.
+5. boto3's own messages name endpoints, buckets, keys and accounts, and are only logged (``s3_errors``).
 6. A directory bucket (S3 Express One Zone; its name ends with ``--x-s3``) lists only whole directories, in no order. A listing
    there is read to its end, filtered and sorted here. Everything else is the same, and boto3 opens its sessions.
 
@@ -44,6 +43,7 @@ from log_format.stores.keys import check_directory, check_key, check_prefix, che
 from log_format.stores.retry import RequestFailed, Retry
 from log_format.stores.s3_client import new_client
 from log_format.stores.s3_copy import COPIED_HERE_BYTES_MAX, LargeCopy
+from log_format.stores.s3_errors import code_of, status_of, translate_errors
 from log_format.stores.s3_urls import PresignedUrls
 from log_format.stores.s3_wire import ReceivedObject, S3Wire
 
@@ -60,40 +60,6 @@ DIRECTORY_BUCKET_SUFFIX: Final = "--x-s3"
 """End of every directory bucket's name, and of no other bucket's."""
 
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]+)-([0-9]+)/([0-9]+)")
-_NEVER_SENT: Final = (
-    botocore.exceptions.EndpointConnectionError,
-    botocore.exceptions.ConnectTimeoutError,
-    botocore.exceptions.ProxyConnectionError,
-)
-_SENT: Final = (
-    botocore.exceptions.HTTPClientError,  # connection closed, read timeout, broken answer, any other error of urllib3
-    botocore.exceptions.SSLError,
-    botocore.exceptions.IncompleteReadError,
-    botocore.parsers.ResponseParserError,
-)
-_NOTHING_WRITTEN: Final = {
-    "BadDigest",
-    "ConditionalRequestConflict",
-    "IncompleteBody",
-    "OperationAborted",
-    "RequestTimeout",
-    "TooManyRequests",
-    "TooManyRequestsException",
-    "XAmzContentSHA256Mismatch",
-}
-"""Error codes of refused requests that may succeed later, whatever their status."""
-
-_FULL: Final = {"QuotaExceeded", "XMinioAdminBucketQuotaExceeded", "XMinioStorageFull", "InsufficientStorage"}
-_HINTS: Final = {
-    "AccessDenied": "the credentials don't allow this",
-    "ExpiredToken": "the credentials have expired",
-    "InvalidAccessKeyId": "the access key is unknown",
-    "NoSuchBucket": "the bucket does not exist",
-    "NotImplemented": "the server does not offer this",
-    "RequestTimeTooSkewed": "this machine's clock is wrong",
-    "SignatureDoesNotMatch": "the secret key is wrong",
-    **dict.fromkeys(_FULL, "the store is full"),
-}
 
 
 class S3Store:
@@ -168,7 +134,7 @@ class S3Store:
             try:
                 return _in_range(self._get_object(full, {"Range": wanted}), start, end)
             except botocore.exceptions.ClientError as error:
-                if _status(error) == 416:
+                if status_of(error) == 416:
                     return b""
                 raise
 
@@ -212,7 +178,7 @@ class S3Store:
             try:
                 put()
             except botocore.exceptions.ClientError as error:
-                if _status(error) == 412:
+                if status_of(error) == 412:
                     raise ObjectExists(key) from None
                 raise
 
@@ -226,7 +192,7 @@ class S3Store:
             try:
                 self._client.delete_object(Bucket=self._bucket, Key=full)
             except botocore.exceptions.ClientError as error:
-                if _code(error) != "NoSuchKey":
+                if code_of(error) != "NoSuchKey":
                     raise
 
         self._change(key, request, repeatable=True)
@@ -322,17 +288,17 @@ class S3Store:
     def _read(self, key: str, request: Callable[[], T]) -> T:
         def attempt() -> T:
             try:
-                return _translate_errors(request)
+                return translate_errors(request)
             except RequestFailed as failure:
                 cause = failure.__cause__
-                if isinstance(cause, botocore.exceptions.ClientError) and _code(cause) in {"NoSuchKey", "404"}:
+                if isinstance(cause, botocore.exceptions.ClientError) and code_of(cause) in {"NoSuchKey", "404"}:
                     raise ObjectMissing(key) from None
                 raise
 
         return self._retry.run(key, attempt, repeatable=True, changes=False)
 
     def _change(self, key: str, request: Callable[[], object], *, repeatable: bool) -> None:
-        self._retry.run(key, lambda: _translate_errors(request), repeatable=repeatable)
+        self._retry.run(key, lambda: translate_errors(request), repeatable=repeatable)
 
 
 def _in_range(found: ReceivedObject, start: int, end: int) -> bytes:
@@ -352,47 +318,3 @@ def _in_range(found: ReceivedObject, start: int, end: int) -> bytes:
 def _parameters(headers: Mapping[str, str]) -> Any:
     """Return the headers by boto3's names, which have no hyphens."""
     return {name.replace("-", ""): value for name, value in headers.items()}
-
-
-def _translate_errors(request: Callable[[], T]) -> T:
-    """Return the result of ``request``. Turns each of boto3's errors into ``RequestFailed``; other errors pass."""
-    try:
-        return request()
-    except botocore.exceptions.ClientError as error:
-        raise _refusal(error) from error
-    except _NEVER_SENT as error:
-        raise RequestFailed("it can't be reached", may_have_happened=False, may_pass=True) from error
-    except _SENT as error:
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):  # detected before anything is sent
-            raise RequestFailed("its certificate is not trusted", may_have_happened=False, may_pass=False) from error
-        late = isinstance(error, botocore.exceptions.ReadTimeoutError)
-        detail = "it did not answer in time" if late else "the connection to it broke"
-        raise RequestFailed(detail, may_have_happened=True, may_pass=True) from error
-    except (
-        botocore.exceptions.CredentialRetrievalError,
-        botocore.exceptions.MetadataRetrievalError,
-    ) as error:
-        raise RequestFailed("credentials for it can't be obtained", may_have_happened=False, may_pass=True) from error
-    except botocore.exceptions.BotoCoreError as error:  # no credentials, no region, parameters: all before sending
-        detail = f"the credentials or settings for it don't work: {type(error).__name__}"
-        raise RequestFailed(detail, may_have_happened=False, may_pass=False) from error
-
-
-def _refusal(error: botocore.exceptions.ClientError) -> RequestFailed:
-    """Return the meaning of the server's error answer."""
-    status, code = _status(error), _code(error)
-    hint = _HINTS.get(code, "the store is full" if status == 507 else "")
-    detail = f"{hint}: {code} ({status})" if hint else f"{code} ({status})"
-    if code in _NOTHING_WRITTEN or status == 429:
-        return RequestFailed(detail, may_have_happened=False, may_pass=True)
-    if status >= 500 and status not in {501, 507} and code not in _FULL:
-        return RequestFailed(detail, may_have_happened=True, may_pass=True)
-    return RequestFailed(detail, may_have_happened=False, may_pass=False)
-
-
-def _status(error: botocore.exceptions.ClientError) -> int:
-    return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-
-
-def _code(error: botocore.exceptions.ClientError) -> str:
-    return error.response.get("Error", {}).get("Code", "")

@@ -25,6 +25,10 @@ def _fulfill(answer: Any, call: Route) -> None:
     call.fulfill(json=answer)
 
 
+def _answer(status: int, answer: Any, call: Route) -> None:
+    call.fulfill(status=status, json=answer)
+
+
 def answered(console: Console, url: str, **answers: Any) -> Page:
     """A page whose calls of these routes below ``/v1`` (``_`` for ``/``) have these answers."""
     page = console.visits.page(url)
@@ -75,6 +79,32 @@ def test_alarms_stand_first_and_lead_to_what_they_are_about(console: Console, ga
     expect(shown.last).not_to_have_class("bad")
     shown.last.get_by_role("link", name="late").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("late")
+
+
+def test_a_store_that_does_not_answer_or_takes_nothing_stands_first(console: Console, gateway: GatewayProcess) -> None:
+    """Before all alarms, marked as urgent, and not beside a word that the store answers."""
+    console.visits.expect(503)
+    alarm = {"severity": "ticket", "about": [], "since": 1_700_000_000_000, "value": 1.0, "alarm": "StoreErrors"}
+    alarms = {"gateway": "g", "alarms": [alarm | {"said": "Calls to the store fail."}], "pending": []}
+    away = {
+        "status": 503,
+        "title": "no",
+        "detail": "The store did not answer within 5000 ms.",
+        "error_code": "UNAVAILABLE",
+    }
+    told = {"since": 1_700_000_000_000, "reason": "read_only", "detail": "the store is read-only"}
+    for status, answer, said in (
+        (503, away, "The store did not answer within 5000 ms."),
+        (200, {"status": "ready", "failing_writes": told}, "Writes of this gateway fail: the store is read-only."),
+    ):
+        page = answered(console, gateway.url, monitoring_alarms=alarms)
+        page.route("**/readyz", partial(_answer, status, answer))
+        page.goto(gateway.url)
+        shown = page.locator(".alarms li")
+        expect(shown).to_have_count(2)
+        expect(shown.first).to_contain_text(said)
+        expect(shown.first).to_have_class("bad")
+        expect(page.get_by_text("The store answers")).to_have_count(0)
 
 
 def test_the_history_is_of_all_gateways(console: Console, gateway: GatewayProcess) -> None:

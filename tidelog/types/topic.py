@@ -155,11 +155,23 @@ class Journals(msgspec.Struct, frozen=True, kw_only=True):
     held_back: str | None = None
 
 
+class FailingWrites(msgspec.Struct, frozen=True, kw_only=True):
+    """Writes of a gateway to its store have failed since ``since``, in milliseconds since the epoch.
+
+    ``reason``: why, in one of the HTTP API's words; ``detail``: the same for people.
+    """
+
+    since: int
+    reason: str
+    detail: str
+
+
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """The gateways, their store and their limits."""
+    """The gateways, their store and their limits. ``failing_writes``: of the gateway that answered; None if they succeed."""
 
     gateways: tuple[Gateway, ...]
     store: str | None
     version: str
     limits: Mapping[str, int | float | str | None] = msgspec.field(default_factory=dict)
     journals: Journals = msgspec.field(default_factory=Journals)
+    failing_writes: FailingWrites | None = None

@@ -82,9 +82,11 @@ def test_read_only(disk: SmallDisk) -> None:
     assert gateway.http.patch("/v1/topics/log", json={"partition_count": 2}).status_code == 503
     assert gateway.http.delete("/v1/topics/log").status_code == 503
     assert gateway.read("log") == [(0, "a"), (1, "b")]
-    assert gateway.http.get("/readyz").status_code == 200
+    ready = gateway.http.get("/readyz")
+    assert (ready.status_code, ready.json()["failing_writes"]["reason"]) == (200, "read_only")
     disk.remount("rw")
     assert gateway.produce("log", "c").status_code == 200
+    assert gateway.http.get("/readyz").json() == {"status": "ready"}
     assert gateway.read("log") == [(0, "a"), (1, "b"), (2, "c")]
     assert [topic["name"] for topic in gateway.http.get("/v1/topics").json()["topics"]] == ["log"]
     assert gateway.http.get("/v1/topics/log").json()["partition_count"] == 1

@@ -17,10 +17,12 @@ from gateway.problem import (
 )
 from log_format.errors import (
     ANSWERS,
+    BackOff,
     ErrorCode,
     ObjectMissing,
     OffsetOutOfRange,
     RequestRefused,
+    StoreReason,
     StoreUnavailable,
     TidelogError,
 )
@@ -45,6 +47,22 @@ def test_every_code_becomes_a_problem_of_the_contract(code: ErrorCode) -> None:
     )
     assert ("retry-after" in response.headers) == (response.status_code in (429, 503))
     assert int(response.headers.get("retry-after", "1")) >= 1
+
+
+def test_why_the_store_failed_is_for_programs_too() -> None:
+    """From whatever error the store's failure became; neither its key nor its own words are said."""
+    why = StoreUnavailable("system/secret", "host-7 said no", may_have_happened=False, reason=StoreReason.NO_SPACE)
+    wrapped = BackOff("The store accepted no commit.")
+    wrapped.__cause__ = BackOff("The store did not take it.")
+    wrapped.__cause__.__cause__ = why
+    for error in (as_tidelog_error(why), wrapped):
+        members = problem(error)
+        assert (members["status"], members["store_reason"]) == (503, "no_space")
+        assert not any(word in json.dumps(members) for word in ("secret", "host-7"))
+    assert "the store has no space left" in as_tidelog_error(why).detail
+    assert "store_reason" not in problem(overloaded("full"))
+    wrapped.__cause__ = wrapped  # raised again "from" itself
+    assert "store_reason" not in problem(wrapped)
 
 
 def test_fields_of_an_error_are_added_but_replace_nothing() -> None:

@@ -7,7 +7,7 @@ from tidelog.cli.terminal.admin_call import TableCall
 from tidelog.cli.terminal.console import print_json
 from tidelog.cli.terminal.table_writers import print_facts, print_tables
 from tidelog.cli.terminal.tables import table, time_text
-from tidelog.types.topic import Journals
+from tidelog.types.topic import FailingWrites, Journals
 
 
 def cluster(call: TableCall) -> None:
@@ -28,6 +28,7 @@ def cluster(call: TableCall) -> None:
                 ("store", found.store or "not shown without the right to Describe the cluster"),
                 ("version", found.version),
                 ("journals", _journals_text(found.journals)),
+                *(() if found.failing_writes is None else [("writes", failing_text(found.failing_writes))]),
             ]
         )
         gateways = table("gateway", "address", "zone", "started", numbers=["topics"])
@@ -38,6 +39,11 @@ def cluster(call: TableCall) -> None:
         for name, value in found.limits.items():
             limits.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
         print_tables(gateways, limits)
+
+
+def failing_text(failing: FailingWrites) -> str:
+    """Describe that the gateway that answered can't write, and why."""
+    return f"fail since {time_text(failing.since)}: {failing.detail}. What it holds can be read"
 
 
 def _journals_text(journals: Journals) -> str:

@@ -11,8 +11,10 @@ from typing import Annotated
 
 import typer
 
-from log_format.inspection.finding import Finding, Verdict, bad
+from log_format.errors import TidelogError
+from log_format.inspection.finding import Finding, Verdict, bad, good, poor
 from tidelog.admin import Admin
+from tidelog.cli.commands.cluster import failing_text
 from tidelog.cli.commands.repair import TRANSACTIONS, end_transactions_in, repair_in
 from tidelog.cli.security.gateway import check_gateway, check_rights
 from tidelog.cli.security.settings import check_settings
@@ -30,6 +32,7 @@ from tidelog.cli.terminal.console import (
     reading_a_store,
     reporting,
 )
+from tidelog.cli.terminal.error_words import sentence
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.http.credentials import Credentials
 from tidelog.http.endpoints import Endpoints
@@ -68,10 +71,11 @@ def doctor(
     """Check a store: permissions, conditional PUT, clock, latency, gateways, and whether its topics are maintained.
 
     Run it with the credentials, and on the machine, of the gateway that will use the store. It writes only below system/probes/,
-    and deletes that again. A directory must exist already. Exit code 1 if something does not work; warnings do not count.
+    and deletes that again. A directory must exist already. With --url it asks that gateway, too, whether it can write. Exit code
+    1 if something does not work; warnings do not count.
 
-    With --security it reports instead what is open to others, writes nothing, and needs no store. It asks the gateway without a
-    token, and with one that may Alter the cluster for tokens and ACLs. If a gateway's variables are set, it checks them too.
+    With --security it reports what is open to others, writes nothing, and needs no store. It asks the gateway without a token,
+    and with one that may Alter the cluster for tokens and ACLs. If a gateway's variables are set, it checks them too.
 
     With --repair it repairs one topic whose log lacks objects or whose segments are gone: it shows what is lost, asks, and
     commits. Lost records stay lost, so restore the objects from a backup first, if there is one. With --repair
@@ -85,11 +89,7 @@ def doctor(
       tidelog doctor --store ./log --repair orders
     """
     if repair is not None:
-        with reporting(as_json=as_json):
-            if store is None:
-                raise ValueError("no store is given: name it with --store DIRECTORY")
-            act = end_transactions_in if repair == TRANSACTIONS else partial(repair_in, topic=repair)
-            act(store, yes=yes, as_json=as_json)
+        _repair(store, repair, yes=yes, as_json=as_json)
         return
     with reporting(as_json=as_json):
         if security:
@@ -100,13 +100,22 @@ def doctor(
                 "no store is given: name it with --store DIRECTORY, or give --security for the gateway alone"
             )
         else:
-            found = _diagnosed(store, is_reader=is_reader)
+            asked = _of_gateway(None if is_reader else url, token_file, timeout * 1000)
+            found = chain(_diagnosed(store, is_reader=is_reader), asked)
         findings = _shown(found, _quiet if as_json else _show)
         is_well = all(finding.verdict is not Verdict.BAD for finding in findings)
         if as_json:
             print_json({"store": store, "ok": is_well, "findings": findings})
     if not is_well:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _repair(store: str | None, what: str, *, yes: bool, as_json: bool) -> None:
+    with reporting(as_json=as_json):
+        if store is None:
+            raise ValueError("no store is given: name it with --store DIRECTORY")
+        act = end_transactions_in if what == TRANSACTIONS else partial(repair_in, topic=what)
+        act(store, yes=yes, as_json=as_json)
 
 
 def _diagnosed(store: str, *, is_reader: bool) -> Iterator[Finding]:
@@ -117,6 +126,28 @@ def _diagnosed(store: str, *, is_reader: bool) -> Iterator[Finding]:
         from log_format.stores import open_store  # noqa: PLC0415 - only here the store itself is read
     opened = open_store(store, must_exist=True)
     return diagnose(opened, SystemClock(), random_id, is_reader=is_reader)
+
+
+def _of_gateway(url: str | None, token_file: Path | None, timeout_ms: float) -> Iterator[Finding]:
+    """Yield whether the gateway can write: it may have other credentials, and another disk, than this program."""
+    what = "gateway"
+    if url is None:
+        return
+    with Admin(url, token_file=token_file, timeout_ms=timeout_ms) as admin:
+        try:
+            failing = admin.cluster().failing_writes
+        except TidelogError as error:
+            yield poor(
+                what, f"{url} was not asked whether it can write: {sentence(error)}", "Is a gateway running there?"
+            )
+            return
+    if failing is None:
+        yield good(what, f"{url} can write.")
+    else:
+        advice = (
+            "Its log has the store's own words. Compare its credentials, and the room on its disk, with this program's."
+        )
+        yield bad(what, f"Writes of {url} {failing_text(failing)}.", advice)
 
 
 def _security_findings(url: str | None, token_file: Path | None, timeout_ms: float) -> Iterator[Finding]:

@@ -61,6 +61,7 @@ function amiss({ cluster, alarms, ready }) {
   const told = (one) => ({ ...one, [one.severity === "page" ? "bad" : "warn"]: true });
   const found = [...(alarms.alarms || []).map(told), ...(alarms.pending || []).map((one) => ({ ...one, pending: true }))];
   if (ready.problem) found.unshift({ bad: true, said: ready.problem.message });
+  if (ready.failing_writes) found.unshift({ bad: true, said: `Writes of this gateway fail: ${ready.failing_writes.detail}. What the store holds can be read.`, since: ready.failing_writes.since });
   if (cluster.journals.held_back) found.push({ said: `No further topic can use a journal: ${cluster.journals.held_back}` });
   return found;
 }

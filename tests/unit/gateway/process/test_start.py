@@ -61,6 +61,15 @@ def test_a_store_that_can_not_be_used_is_one_line_and_a_status(tmp_path: Path, k
     assert {"directory": b"a file stands where", "credentials": b"credentials"}[kind] in ended.stderr
 
 
+@pytest.mark.parametrize("store", ["/proc/tidelog", "/sys/tidelog", "file:///proc/no/such/directory"])
+def test_a_directory_that_can_not_be_made_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, store: str) -> None:
+    """It will not come: the file system makes no directory there, whoever asks."""
+    monkeypatch.setattr(assembly, "configure_allocator", lambda: None)
+    monkeypatch.setattr("pyarrow.set_memory_pool", lambda _: None)
+    with pytest.raises(SettingsError, match="takes no objects"):
+        assemble(Settings(store=store))
+
+
 def test_a_store_refused_for_good_ends_it_unless_it_can_be_read(
     store: RefusingStore, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 
 import pytest
 
 from gateway.gateway import Gateway
 from gateway.routes.operations import StoreCheck
-from log_format.errors import StoreUnavailable
+from gateway.stores.write_watch import FailingWrites, WriteWatch
+from log_format.errors import StoreReason, StoreUnavailable
+from log_format.stores.memory import MemoryStore
 from tests.support.application import Client, engine_of, gateway_with
 
 
@@ -23,6 +26,19 @@ def test_readiness_follows_the_store(client: Client, application: Gateway) -> No
     assert "retry-after" in answer.headers
     assert "secret" not in answer.text
     assert client.get("/healthz").status_code == 200
+
+
+def test_a_gateway_that_can_not_write_stays_ready_and_says_so(application: Gateway) -> None:
+    """It serves readers; a balancer keeps it, and people and programs are told since when and why, in a class of words."""
+    watch = WriteWatch(MemoryStore("s"), application.clock)
+    client = Client(replace(application, writes=watch))
+    assert client.get("/readyz").json() == {"status": "ready"}
+    assert client.get("/v1/cluster").json()["failing_writes"] is None
+    watch._failing = FailingWrites(since_ms=1_700_000_000_000, reason=StoreReason.READ_ONLY)
+    answer = client.get("/readyz")
+    told = {"since": 1_700_000_000_000, "reason": "read_only", "detail": "the store is read-only"}
+    assert (answer.status_code, answer.json()) == (200, {"status": "ready", "failing_writes": told})
+    assert client.get("/v1/cluster").json()["failing_writes"] == told
 
 
 def test_probes_do_not_load_the_store(client: Client, application: Gateway) -> None:

@@ -16,6 +16,7 @@ from log_format.errors import (
     OutcomeUnknown,
     StoreUnavailable,
     UnknownTopic,
+    store_reason,
 )
 from log_format.topic.append import Append
 from log_format.topic.append_outcome import AppendedRange
@@ -91,8 +92,10 @@ def test_a_store_that_is_down_changes_nothing(bench: TopicBench) -> None:
     """When no request ever reached the store: ``BackOff``, and nothing is there, then or later."""
     gateway = bench.create(1)
     bench.store.script["put_if_absent"] = [REFUSED] * limits.READ_BACK_ATTEMPTS_MAX
-    with pytest.raises(BackOff):
+    with pytest.raises(BackOff) as caught:
         bench.append(gateway, {0: [b"a"]})
+    assert REFUSED.detail in caught.value.detail, "it says why"
+    assert store_reason(caught.value) is REFUSED.reason
     assert len(commits(bench)) == 1
     bench.store.script["put"] = [TIMED_OUT]
     with pytest.raises(BackOff):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from log_format.errors import ObjectExists, ObjectMissing, StoreUnavailable
+from log_format.errors import ObjectExists, ObjectMissing, StoreReason, StoreUnavailable
 from log_format.limits import DIRECTORIES_REMEMBERED_MAX
 from log_format.stores import durable_directory
 from log_format.stores.local import LocalStore
@@ -46,6 +46,39 @@ def _open_files() -> int:
 
 def _error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ENOSPC, StoreReason.NO_SPACE),
+        (errno.EROFS, StoreReason.READ_ONLY),
+        (errno.EACCES, StoreReason.ACCESS_DENIED),
+        (errno.EIO, StoreReason.FAILED),
+    ],
+)
+def test_an_error_says_why_and_names_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, reason: StoreReason
+) -> None:
+    """Whichever call of the system fails: callers of a gateway are told a class of reasons, and not where the store is."""
+    store = LocalStore(tmp_path)
+    store.put("topics/a", b"x")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), str(tmp_path / "secret"))
+
+    for name, write in (
+        ("fsync", lambda: store.put("topics/b", b"x")),
+        ("link", lambda: store.put_if_absent("topics/c", b"x")),
+        ("rename", lambda: store.put("topics/d", b"x")),
+        ("fsync", lambda: store.copy_all_if_absent([("topics/a", "copies/a"), ("topics/a", "copies/b")])),
+        ("scandir", lambda: list(store.list("topics/"))),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, name, fail)
+            with pytest.raises(StoreUnavailable) as caught:
+                write()
+        assert (caught.value.reason, str(tmp_path) in caught.value.detail) == (reason, False), name
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from log_format.errors import StoreUnavailable
+from log_format.errors import StoreReason, StoreUnavailable
 from log_format.stores.s3 import S3Store
 from tests.support.clocks import ManualClock
 from tests.support.fake_s3 import Answer, FakeS3
@@ -53,6 +53,29 @@ def test_another_range_is_no_answer(store: S3Store, server: FakeS3, answer: Answ
     with pytest.raises(StoreUnavailable) as caught:
         store.get_range("a", 2, 5)
     assert not caught.value.may_have_happened
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "reason"),
+    [
+        (403, "AccessDenied", StoreReason.ACCESS_DENIED),
+        (403, "SignatureDoesNotMatch", StoreReason.ACCESS_DENIED),
+        (400, "ExpiredToken", StoreReason.ACCESS_DENIED),
+        (403, "RequestTimeTooSkewed", StoreReason.CLOCK),
+        (507, "XMinioStorageFull", StoreReason.NO_SPACE),
+        (503, "SlowDown", StoreReason.BUSY),
+        (500, "InternalError", StoreReason.FAILED),
+        (500, "host 10.0.0.7 is down", StoreReason.FAILED),
+    ],
+)
+def test_a_refusal_says_why(store: S3Store, server: FakeS3, status: int, code: str, reason: StoreReason) -> None:
+    """In a class that every caller may know; of the server's own words only a plain code goes further."""
+    body = f"<Error><Code>{code}</Code><Message>at host-7</Message></Error>".encode()
+    server.answers = [Answer(status=status, body=body)]
+    with pytest.raises(StoreUnavailable) as caught:
+        store.put_if_absent("a", b"x")
+    assert caught.value.reason is reason
+    assert "host" not in caught.value.detail
 
 
 def test_a_body_of_unknown_length_is_no_answer(store: S3Store, server: FakeS3) -> None:
