@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from gateway.applied_transactions.large_transactions import LargeAppends, LargeTransactionTasks
@@ -105,7 +106,8 @@ class _FinishingOperations:
         clock, bounds, name = self.parts.clock, self.parts.bounds, requests[0].topic
         access = self.parts.access
         if any(request.deliver_at is not None for request in requests):
-            requests = await access.write_pool.run(file_delayed, row, requests, access.store, clock, access.new_id)
+            file = partial(file_delayed, known_version=await self.parts.topics.table_version(name))
+            requests = await access.write_pool.run(file, row, requests, access.store, clock, access.new_id)
         if not requests:
             return ()
         floor = self.parts.table.log.state.floor

@@ -100,6 +100,14 @@ class OpenTopics:
             call.missing_count += 1
         return topic
 
+    async def table_version(self, name: str) -> int:
+        """Return the head of the topic's own log, by a look that begins now. Raises what ``fresh`` raises."""
+        topic = self.get(name)
+        try:
+            return await topic.table_version()
+        finally:
+            self._account(topic)
+
     async def names(self) -> list[str]:
         """Return the names of all topic directories, in order; some topics may exist no more. Raises ``BackOff``."""
         access = self._parts.access

@@ -48,7 +48,7 @@ class DelayedRecordService:
             metrics=self.metrics,
             cache_bytes_max=access.bounds.scheduled_cache_bytes_max,
         )
-        self.filing = Filing(access, calendars, notice=self.publishing.notice)
+        self.filing = Filing(access, topics, calendars, notice=self.publishing.notice)
 
     async def drain(self) -> None:
         """File the records that wait, and stop publishing."""

@@ -18,6 +18,7 @@ from gateway.engine.bounds import FLUSH_BYTES_CAP
 from gateway.engine.early_flush import EarlyFlush
 from gateway.engine.group_commit import IMMEDIATELY, EntryQueue, Group, GroupCommit
 from gateway.engine.open_table import TableAccess
+from gateway.engine.open_topics import OpenTopics
 from gateway.scheduled.calendars import Calendars
 from log_format.errors import BackOff, StoreUnavailable
 from log_format.scheduled.calendar import Calendar
@@ -70,8 +71,11 @@ class _Schedule:
 class Filing:
     """Filing of delayed records. ``notice`` is told when a topic's new records are first due."""
 
-    def __init__(self, access: TableAccess, calendars: Calendars, *, notice: Callable[[int], None]) -> None:
+    def __init__(
+        self, access: TableAccess, topics: OpenTopics, calendars: Calendars, *, notice: Callable[[int], None]
+    ) -> None:
         self._access = access
+        self._topics = topics
         self._calendars = calendars
         self._notice = notice
         self._began_ms = access.clock.monotonic_ms()
@@ -168,8 +172,9 @@ class Filing:
     async def _file(
         self, topic: str, topic_id: str, requests: list[DelayedRecords], name: str | None
     ) -> list[FiledRequest]:
+        known_version = await self._topics.table_version(topic)
         calendar, pool = self._calendars.new_calendar(topic, topic_id), self._access.write_pool
-        put = partial(put_object, is_repeatable=name is not None)
+        put = partial(put_object, is_repeatable=name is not None, known_version=known_version)
         filed = await pool.run(put, calendar, name or self._access.new_id(), requests)
         async with self._calendars.locked(topic, topic_id) as shared:
             filed = await pool.run(find_missed, shared, filed)

@@ -87,7 +87,9 @@ class RestoredErasures:
         committer = Committer(log, new_id=self._new_id, engine=_ENGINE)
         for erasure in missing:
             move = TopicMove(closed=state.attachment, to=state.attachment, topic_id=state.topic_id)
-            change = RequestErasure(topic_id=state.existing_id, erasure=as_requested(erasure), move=move)
+            change = RequestErasure(
+                topic_id=state.existing_id, erasure=as_requested(erasure), move=move, is_restored=True
+            )
             made = committer.commit(change).result
             replace_note(self._target, topic, ErasureNote(erasure=made, topic_id=change.topic_id))
         return self.are_open(topic)

@@ -1,5 +1,9 @@
 """Erasing delayed records that wait: those in objects that were put before a request to erase.
 
+The topic's log orders them, and no clock: an object names the version that its gateway looked up before the put. A request that
+was committed up to that version came first; a later one means the object's records. So a record that was acknowledged before
+a request is meant, and one that was sent after its answer is not.
+
 1. A record that is meant is cancelled, like by its sender. Then the object is put again in its place, with an empty row. Rows
    keep their numbers, and blocks the sizes by which publications are cut.
 2. A record that a window has taken already may just be published. Publishers leave out what those requests mean that they know
@@ -83,7 +87,10 @@ def meant_rows(
 
 
 def _is_before(one: ScheduledObject, erasure: Erasure) -> bool:
-    return one.index.made_ms <= erasure.requested_ms
+    known_version = one.index.known_version
+    if known_version is None or erasure.version is None:  # of an earlier release, or of a restored copy: by the clocks
+        return one.index.made_ms <= erasure.requested_ms
+    return known_version < erasure.version
 
 
 def _may_be_needed(calendar: Calendar, name: str, due_ms: int) -> bool:

@@ -51,16 +51,24 @@ def name_of_request(*parts: object) -> str:
 
 
 def put_object(
-    calendar: Calendar, name: str, requests: Sequence[DelayedRecords], *, is_repeatable: bool
+    calendar: Calendar, name: str, requests: Sequence[DelayedRecords], *, is_repeatable: bool, known_version: int
 ) -> list[FiledRequest]:
     """Store the object of these requests and its notice, and return the requests, none of them counted as missed yet.
 
-    ``is_repeatable``: the object is that of one request that an earlier try may have stored; then the first try's object is
-    returned. An object without records says that this try delays none, so that no other try does. Raises ``BackOff`` (nothing
-    happened), ``OutcomeUnknown``, ``CorruptData``.
+    Args:
+        calendar: windows of the topic.
+        name: name of the object.
+        requests: the requests' delayed records, at least one request.
+        is_repeatable: the object is that of one request that an earlier try may have stored; then the first try's object is
+            returned. An object without records says that this try delays none, so that no other try does.
+        known_version: head of the topic's own log, by a look that began after the requests came. Requests to erase up to it
+            leave these records alone; later ones mean them.
+
+    Raises ``BackOff`` (nothing happened), ``OutcomeUnknown``, ``CorruptData``.
     """
     kept_ms = limits.RETRIED_OBJECTS_KEPT_MS if is_repeatable else limits.WINDOWS_KEPT_MS
-    encoded = encode_object(requests, made_ms=calendar.clock.now_ms(), kept_ms=kept_ms)
+    made_ms = calendar.clock.now_ms()
+    encoded = encode_object(requests, made_ms=made_ms, kept_ms=kept_ms, known_version=known_version)
     key, index = calendar.object_key(name), encoded.index
     filed = [FiledRequest(name, *each) for each in zip(requests, encoded.rows, map(_none, requests), strict=True)]
     try:

@@ -61,12 +61,14 @@ class Block(msgspec.Struct, frozen=True, array_like=True):
 
 class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     """The index of an object. ``made_ms``: when it was put. ``kept_ms``: how long it is kept after its last due time (or
-    ``made_ms``). ``emptied``: lengths of the blocks after an erasure, whose ``size_bytes`` are those of before; else empty."""
+    ``made_ms``). ``emptied``: lengths of the blocks after an erasure, whose ``size_bytes`` are those of before; else empty.
+    ``known_version``: version of the topic's log that was looked up before the object was put; None: by an earlier release."""
 
     kept_ms: int
     made_ms: int
     blocks: tuple[Block, ...]
     emptied: tuple[int, ...] = ()
+    known_version: int | None = None
 
     @property
     def first_due(self) -> int:
@@ -93,9 +95,13 @@ _decode_index: Final = msgspec.json.Decoder(Index).decode
 
 
 def encode_object(
-    requests: Sequence[DelayedRecords], *, made_ms: int, kept_ms: int = limits.WINDOWS_KEPT_MS
+    requests: Sequence[DelayedRecords],
+    *,
+    made_ms: int,
+    kept_ms: int = limits.WINDOWS_KEPT_MS,
+    known_version: int | None = None,
 ) -> Encoded:
-    """Encode the object of these requests, at least one."""
+    """Encode the object of these requests, at least one. The other arguments are members of ``Index``."""
     table = pa.concat_tables([one.records for one in requests])
     lengths = [len(one) for one in requests]
     deliver_at = np.concatenate([one.deliver_at for one in requests])
@@ -120,7 +126,7 @@ def encode_object(
         )
         pieces.append(piece)
         at += len(piece)
-    index = Index(kept_ms, made_ms, tuple(blocks))
+    index = Index(kept_ms, made_ms, tuple(blocks), known_version=known_version)
     text = _encode_index(index)
     data = b"".join((MAGIC, len(text).to_bytes(4, "little"), text, *pieces))
     return Encoded(data, index, np.split(places, np.cumsum(lengths)[:-1]))

@@ -89,7 +89,7 @@ class CloneTopic:
             foreign=NOTHING_FOREIGN,
             pins=(),
             archive=NO_ARCHIVE,
-            erasures=tuple(self._within(as_requested(erasure)) for erasure in self.erasures),
+            erasures=tuple(self._within(as_requested(erasure, version=state.version + 1)) for erasure in self.erasures),
             has_table_feature=state.has_table_feature or bool(self.erasures),
         )
         protocol = protocol_of(cloned.columns, has_table_feature=cloned.has_table_feature)
@@ -125,8 +125,8 @@ def cloned_add(add: Add, path: str) -> Add:
     )
 
 
-def as_requested(erasure: Erasure) -> Erasure:
-    """Return a request to erase without what was done for it in another topic."""
+def as_requested(erasure: Erasure, *, version: int | None = None) -> Erasure:
+    """Return a request to erase without what was done for it in another topic. ``version``: of its commit there."""
     return Erasure(
         erasure_id=erasure.erasure_id,
         requested_ms=erasure.requested_ms,
@@ -137,5 +137,6 @@ def as_requested(erasure: Erasure) -> Erasure:
         where=erasure.where,
         judged_by=erasure.judged_by,
         keep=erasure.keep,
+        version=version,
         hidden_hashes=erasure.hidden_hashes,
     )

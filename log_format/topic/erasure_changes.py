@@ -38,12 +38,17 @@ ERASURES_BYTES_MAX: Final = 1024 * 1024
 class RequestErasure:
     """A change that records a request, in the incarnation ``topic_id``. The result is the request as it is recorded.
 
-    ``erasure``: the request; with ``ends`` only records below these offsets are meant. Made twice, it is recorded once.
+    Args:
+        topic_id: the incarnation.
+        erasure: the request; with ``ends`` only records below these offsets are meant. Made twice, it is recorded once.
+        move: what becomes of the topic's journal.
+        is_restored: the topic is a restored copy, whose delayed records may name versions of the original's log.
     """
 
     topic_id: str
     erasure: Erasure
     move: TopicMove = NO_MOVE
+    is_restored: bool = False
 
     def __post_init__(self) -> None:
         """Raise ``RequestRefused`` for a request about nothing, or about too much."""
@@ -63,7 +68,8 @@ class RequestErasure:
         ends = tuple(state.next_offsets.tolist())
         if self.erasure.ends:
             ends = tuple(map(min, self.erasure.ends, ends))
-        wanted = msgspec.structs.replace(self.erasure, ends=ends, requested_ms=now_ms)
+        version = None if self.is_restored else state.version + 1
+        wanted = msgspec.structs.replace(self.erasure, ends=ends, requested_ms=now_ms, version=version)
         altered = replace(state, erasures=(*state.erasures, wanted), has_table_feature=True)
         if sum(map(len, encode_erasures(altered.erasures).values())) > ERASURES_BYTES_MAX:
             raise BackOff(

@@ -71,6 +71,8 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     judged_by: SubjectPair | None = None
     """In a topic of dead letters: the subjects of the topic that they came from, by which the condition is judged; None: the
     records' own columns."""
+    version: int | None = None
+    """Version of the commit that recorded it; None: recorded by an earlier release, or in a restored copy of the topic."""
     hidden_hashes: tuple[str, ...] = ()
     """Of each key, in the order of ``wanted``, the hash by which filters of segments know it, hidden by the cluster's key
     (``hide_hash``)."""

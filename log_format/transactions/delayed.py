@@ -23,10 +23,16 @@ from log_format.transactions.staged_records import StagedRecords
 
 
 def file_delayed(
-    row: TransactionRow, requests: Sequence[StagedRecords], store: ObjectStore, clock: Clock, new_id: NewId
+    row: TransactionRow,
+    requests: Sequence[StagedRecords],
+    store: ObjectStore,
+    clock: Clock,
+    new_id: NewId,
+    *,
+    known_version: int,
 ) -> Sequence[StagedRecords]:
     """Store the delayed ones of a topic's records, and return the others, which must be appended. ``row``: of state
-    ``committing``.
+    ``committing``. ``known_version`` as for ``put_object``.
 
     Raises ``BackOff``, ``OutcomeUnknown``, ``CorruptData``.
     """
@@ -50,7 +56,7 @@ def file_delayed(
     if len(delayed):
         calendar = Calendar(store, first.topic, first.topic_id, clock, new_id)
         name = name_of_request(row.transaction_id, first.topic)
-        found = put_object(calendar, name, [delayed], is_repeatable=True)
+        found = put_object(calendar, name, [delayed], is_repeatable=True, known_version=known_version)
         try:
             (one,) = find_missed(calendar, found)
         except OutcomeUnknown:

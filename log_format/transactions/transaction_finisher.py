@@ -134,7 +134,7 @@ class TransactionFinisher:
         self, row: TransactionRow, requests: Sequence[StagedRecords]
     ) -> Sequence[AppendedRange] | Duplicate:
         """Append one topic's records, as ``Means.append`` specifies."""
-        requests = self._retry(lambda: file_delayed(row, requests, self._store, self._clock, self._new_id))
+        requests = self._retry(lambda: self._without_delayed(row, requests))
         if not requests:
             return ()
         batch = transaction_batch(row, requests, self.log.state.floor, self._clock.now_ms())
@@ -142,6 +142,16 @@ class TransactionFinisher:
         if isinstance(outcome, TidelogError):
             raise outcome
         return outcome
+
+    def _without_delayed(self, row: TransactionRow, requests: Sequence[StagedRecords]) -> Sequence[StagedRecords]:
+        if all(request.deliver_at is None for request in requests):
+            return requests
+        name = requests[0].topic
+        try:
+            known_version = self._log_of(name).refresh().version
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store did not show topic {name!r}: {problem.detail}.") from problem
+        return file_delayed(row, requests, self._store, self._clock, self._new_id, known_version=known_version)
 
     async def append_indexed(self, row: TransactionRow, name: str) -> Sequence[Place]:
         """Never called, since ``finish`` refuses a transaction with an index."""

@@ -12,12 +12,15 @@ import pytest
 from compaction.collection import Deletion
 from compaction.log_cleanup import plan_log
 from compaction.table_retention import expired_files
+from gateway.engine.open_topics import OpenTopics
 from log_format.checkpoints.advanced_checkpoint import AdvancedCheckpoint
 from log_format.delta.actions import Add
 from log_format.delta.change import Proposal
+from log_format.scheduled.scheduled_object import ScheduledObject
 from log_format.topic.archiving import ArchiveExpired, ArchivingResult
 from log_format.topic.clone import CloneTopic, cloned_add
 from log_format.topic.erasure_changes import FinishErasures
+from log_format.topic.erasures import Erasure
 from log_format.topic.live_segments import LiveSegment, live_segments
 from log_format.topic.pin_changes import DropExpiredPins
 from log_format.topic.retention import ApplyRetention
@@ -126,6 +129,16 @@ def _expires_at_once(pieces: Any, retention: Any, **how: Any) -> Any:
     return expired_files(pieces, retention._replace(retention_ms=limited), **how)
 
 
+def _is_before_by_clocks(one: ScheduledObject, erasure: Erasure) -> bool:
+    """The object's gateway and the request's each had a clock."""
+    return one.index.made_ms <= erasure.requested_ms
+
+
+async def _version_as_known(self: OpenTopics, name: str) -> int:
+    """The topic's log is as this gateway knows it."""
+    return self.get(name).log.state.version
+
+
 @dataclass(frozen=True, slots=True)
 class Planted:
     """A defect, and the histories in which it shows soon: a profile, and where to begin."""
@@ -138,6 +151,12 @@ class Planted:
 _ERASURES, _CLONING = "compaction.erasures", "log_format.checkpoints.cloning"
 
 PLANTED: dict[str, Planted] = {
+    "clocks order delayed records and requests": Planted(
+        CALM, (("log_format.scheduled.erasing._is_before", _is_before_by_clocks),)
+    ),
+    "delayed records are filed without a look": Planted(
+        CALM, (("gateway.engine.open_topics.OpenTopics.table_version", _version_as_known),)
+    ),
     "archives without a tag": Planted(CALM, (("log_format.topic.archiving.archived", _archives_without_a_tag),)),
     "removes what it archives": Planted(
         CALM, (("log_format.topic.archiving.ArchiveExpired.propose", _removes_what_it_archives),)

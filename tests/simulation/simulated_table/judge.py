@@ -16,7 +16,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from log_format import layout
 from log_format.checkpoints.archive_rows import archived_files
@@ -49,6 +49,13 @@ class Clone:
     """Versions of the source that are as it."""
 
 
+class Accepted(NamedTuple):
+    """A request to erase that was acknowledged. ``began_ms``: when its caller asked."""
+
+    topic_id: str
+    began_ms: int
+
+
 class TableJudge:
     """Follows every object. ``upkeep_since_ms``: since when the oldest round of maintenance may be under way."""
 
@@ -65,8 +72,8 @@ class TableJudge:
         self.clones: dict[str, Clone] = {}
         self.pinned: dict[str, tuple[int, int | None, str]] = {}
         """Pins that were acknowledged: version, expiry, incarnation."""
-        self.accepted: dict[str, str] = {}
-        """Requests to erase that were acknowledged, and of which incarnation."""
+        self.accepted: dict[str, Accepted] = {}
+        """Requests to erase that were acknowledged."""
         self._values: dict[Place, bytes] = {}
         self._at_journal: dict[Place, JournalPlace] = {}
         self._in_journals: dict[str, list[Place]] = {}
@@ -154,7 +161,7 @@ class TableJudge:
                 continue
             if name not in names or names[name].version != version:
                 raise Violation(f"pin {name} of version {version} is gone: {names}")
-        for erasure_id, topic_id in self.accepted.items():
+        for erasure_id, (topic_id, _) in self.accepted.items():
             is_over = _says_gone(self._objects.get(note_key(TOPIC, erasure_id)))
             if topic_id == table.head.topic_id and erasure_id not in table.open and not is_over:
                 raise Violation(f"request {erasure_id} is gone, and not over")
@@ -263,6 +270,19 @@ class TableJudge:
                 raise Violation(f"{name}: requests are not over: {table.open}")
         for clone in self.clones.values():
             self._clone_ends(clone)
+        for erasure_id, accepted in self.accepted.items():
+            self._is_not_published(erasure_id, accepted)
+
+    def _is_not_published(self, erasure_id: str, accepted: Accepted) -> None:
+        """A delayed record that waited when a request was made, and is meant, does not come later."""
+        ends = self.table.erasures[erasure_id].ends
+        for at, value in self._values.items():
+            sent = self.sent[value]
+            if not sent.is_promised or sent.is_staged or sent.acknowledged_ms is None:
+                continue
+            is_later = at[0] == accepted.topic_id and at[2] >= ends[at[1]]
+            if is_later and sent.acknowledged_ms < accepted.began_ms and self.table.names(erasure_id, sent.key):
+                raise Violation(f"{sent} waited, and is at {at}, behind request {erasure_id} at {accepted.began_ms}")
 
     def _table_ends(self, name: str, table: Table) -> None:
         state = TopicLog(self._objects, name, self._clock).refresh()

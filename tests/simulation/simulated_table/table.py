@@ -119,8 +119,12 @@ class Table:
             for name in (self.erasures if erasures is None else erasures)
             if (one := self.erasures[name]).concerns(at[1], at[2])
             and self.topic_of[name] == at[0]
-            and any(digest_of(self._secret, row.key or b"") == matcher.digest for matcher in one.wanted)
+            and self.names(name, row.key or b"")
         ]
+
+    def names(self, erasure_id: str, key: bytes) -> bool:
+        """Whether a request names a key."""
+        return any(digest_of(self._secret, key) == one.digest for one in self.erasures[erasure_id].wanted)
 
     def may_be_erased(self, path: str) -> bool:
         """Whether the file has a value that a request means."""

@@ -24,8 +24,8 @@ from tests.simulation.simulated.truth import Violation
 from tests.simulation.simulated_service.gateways_world import Simulation
 from tests.simulation.simulated_service.network import Lost, Reply
 from tests.simulation.simulated_service.service import EVENTFUL, Service
-from tests.simulation.simulated_table.judge import BOUND_MS, TOPIC, Clone, TableJudge
-from tests.simulation.simulated_table.table import CLOCKS_APART_MS, Table
+from tests.simulation.simulated_table.judge import BOUND_MS, TOPIC, Accepted, Clone, TableJudge
+from tests.simulation.simulated_table.table import Table
 from tests.simulation.simulated_typed.values import KEYS, Sent
 from tests.simulation.simulated_typed.world import LARGE, PARTITIONS, TypedWorld
 
@@ -194,12 +194,13 @@ class TableWorld(TypedWorld):
 
     def _erase(self) -> None:
         keys = [key.decode() for key in self.rng.sample(KEYS, self.rng.choice((1, 1, 2)))]
+        began_ms = self.scheduler.now_ms
         reply = self._call("POST", f"/v1/topics/{TOPIC}/erasures", {"keys": keys})
         ended_ms = self.scheduler.now_ms if isinstance(reply, Reply) else None
         self._asked_ms |= {key.encode(): ended_ms for key in keys if self._asked_ms.get(key.encode(), 0) is not None}
         if isinstance(reply, Reply) and reply.status == 202:
             name = reply.body["erasure_id"]
-            self.judge.accepted[name] = self.judge.table.topic_of[name]
+            self.judge.accepted[name] = Accepted(self.judge.table.topic_of[name], began_ms)
             self.told["asked to erase"] += 1
         elif isinstance(reply, Reply):
             self.told[f"erase: {reply.error_code}"] += 1
@@ -290,11 +291,11 @@ class TableWorld(TypedWorld):
     # The end
 
     def at_rest(self) -> None:
-        """As in every world, when whoever stands still goes on. A request to erase cancels delayed records that wait: which of
-        them came before it, the clocks of two gateways say."""
+        """As in every world, when whoever stands still goes on. A request to erase cancels delayed records that wait, and none
+        that was sent after its answer, whatever the clocks of gateways say."""
         for sent in self.values.sent.values():
-            asked_ms = self._asked_ms.get(sent.key, -CLOCKS_APART_MS)
-            may_be_meant = asked_ms is None or sent.began_ms < asked_ms + CLOCKS_APART_MS
+            asked_ms = self._asked_ms.get(sent.key, 0)
+            may_be_meant = asked_ms is None or sent.began_ms < asked_ms
             if sent.is_promised and not sent.is_staged and may_be_meant:
                 sent.at_least = 0
         self.scheduler.sleep_ms(self.profile.pause_ms_max)

@@ -55,6 +55,8 @@ class Sent:
     is_staged: bool = False
     """It is of a transaction: no door's judgement counts."""
     key: bytes = b""
+    acknowledged_ms: int | None = None
+    """When its sender was told that it is stored; None: not yet, or it is not known."""
     committed_ms: list[int] = field(default_factory=list)
     """When it got an offset."""
 

@@ -266,6 +266,7 @@ class TypedWorld(GatewaysWorld):
             for one in sent:
                 one.at_most = 1
                 one.at_least = int(self._is_done(reply))
+                one.acknowledged_ms = self.scheduler.now_ms if one.at_least else None
             self.told["acknowledged" if self._is_done(reply) else "in doubt"] += 1
 
     def _numbered(self) -> None:

@@ -223,12 +223,12 @@ def test_delayed_records_are_in_the_copy() -> None:
     create(source)
     calendar = Calendar(source, TOPIC, f"id-{TOPIC}", CLOCK, new_id)
     due_ms = CLOCK.now_ms() + 3_600_000
-    (filed,) = put_object(calendar, "first", [delayed(b"later", due_ms)], is_repeatable=False)
+    (filed,) = put_object(calendar, "first", [delayed(b"later", due_ms)], is_repeatable=False, known_version=0)
 
     class Busy(FaultyStore):
         def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
             if prefix.startswith(layout.topic_root(TOPIC)) and not any(source.list(calendar.object_key("second"))):
-                put_object(calendar, "second", [delayed(b"late", due_ms)], is_repeatable=False)
+                put_object(calendar, "second", [delayed(b"late", due_ms)], is_repeatable=False, known_version=0)
             return super().list(prefix, start_after=start_after)
 
     assert [each.problems for each in copy_log(Busy(source), target, CLOCK)] == [()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -35,13 +36,21 @@ def calendar() -> Calendar:
     return Calendar(MemoryStore(), "t", "id", ManualClock(), lambda: f"id-{next(numbers)}")
 
 
-def asked(requested_ms: int = EPOCH_MS, *, before_ms: int | None = None) -> Erasure:
+def asked(version: int | None = 1, *, before_ms: int | None = None, requested_ms: int = EPOCH_MS) -> Erasure:
     """A request to erase what ``anna`` has."""
     wanted = (Matcher(digest_of(SECRET, b"anna")),)
-    return Erasure(erasure_id="e1", requested_ms=requested_ms, wanted=wanted, before_ms=before_ms)
+    return Erasure(erasure_id="e1", requested_ms=requested_ms, wanted=wanted, before_ms=before_ms, version=version)
 
 
-def file(calendar: Calendar, name: str, keys: list[bytes], *, due_ms: int = DUE_MS, value_bytes: int = 10) -> None:
+def file(
+    calendar: Calendar,
+    name: str,
+    keys: list[bytes],
+    *,
+    known_version: int = 0,
+    due_ms: int = DUE_MS,
+    value_bytes: int = 10,
+) -> None:
     """One object with a record for each key, all due then, with timestamps 0, 1, …"""
     values = [b"%d-" % number + key * value_bytes for number, key in enumerate(keys)]
     columns = {"timestamp": [1_000 * number for number in range(len(keys))], "key": keys, "value": values}
@@ -52,7 +61,7 @@ def file(calendar: Calendar, name: str, keys: list[bytes], *, due_ms: int = DUE_
         deliver_at=np.full(len(keys), due_ms, np.int64),
         indices=np.arange(len(keys), dtype=np.int64),
     )
-    put_object(calendar, name, [filed], is_repeatable=False)
+    put_object(calendar, name, [filed], is_repeatable=False, known_version=known_version)
 
 
 def opened(calendar: Calendar, name: str) -> ScheduledObject:
@@ -88,8 +97,7 @@ def test_what_waits_is_cancelled_and_emptied(calendar: Calendar) -> None:
     """The others keep their ids and are published; a second round finds nothing; what came later stays."""
     file(calendar, "a", [b"anna", b"bo", b"anna"])
     file(calendar, "b", [b"bo"])
-    calendar.clock.sleep_ms(1)
-    file(calendar, "later", [b"anna"])
+    file(calendar, "later", [b"anna"], known_version=1)
     before = calendar.store.get(calendar.object_key("b"))
     assert erase_delayed(calendar, [asked()], SECRET) == (2, False)
     assert erase_delayed(calendar, [asked()], SECRET) == (0, False)
@@ -101,6 +109,33 @@ def test_what_waits_is_cancelled_and_emptied(calendar: Calendar) -> None:
     assert rows["value"].to_pylist()[1] == b"1-" + b"bo" * 10
     assert calendar.store.get(calendar.object_key("b")) == before
     assert sorted(published(calendar, plan(calendar, DUE_MS))) == [b"anna", b"bo", b"bo"]
+
+
+def test_the_log_orders_objects_and_requests_not_the_clocks(calendar: Calendar) -> None:
+    """A gateway whose clock is an hour ahead, or behind, put the object: what it had looked up counts."""
+    file(calendar, "before", [b"anna"], known_version=6)
+    file(calendar, "after", [b"anna"], known_version=7)
+    for requested_ms in (EPOCH_MS - HOUR_MS, EPOCH_MS + HOUR_MS):
+        request = asked(7, requested_ms=requested_ms)
+        counts = [
+            count_meant(calendar.store, calendar.object_key(name), [request], SECRET) for name in ("before", "after")
+        ]
+        assert counts == [1, 0]
+
+
+def test_clocks_order_what_names_no_version(calendar: Calendar) -> None:
+    """Objects of earlier releases, and requests that were made again in a restored copy."""
+    file(calendar, "a", [b"anna"], known_version=9)
+    key = calendar.object_key("a")
+    for requested_ms, meant in ((EPOCH_MS - 1, 0), (EPOCH_MS, 1)):
+        assert count_meant(calendar.store, key, [asked(None, requested_ms=requested_ms)], SECRET) == meant
+    one = opened(calendar, "a")
+    index = msgspec.structs.replace(one.index, known_version=None)
+    data = calendar.store.get(key)
+    text = msgspec.json.encode(index)
+    calendar.store.put(key, data[:4] + len(text).to_bytes(4, "little") + text + data[one.blocks_start :])
+    for requested_ms, meant in ((EPOCH_MS - 1, 0), (EPOCH_MS, 1)):
+        assert count_meant(calendar.store, key, [asked(requested_ms=requested_ms)], SECRET) == meant
 
 
 def test_only_earlier_timestamps(calendar: Calendar) -> None:
@@ -117,7 +152,7 @@ def test_what_a_window_has_taken_is_left_out_of_it(calendar: Calendar) -> None:
     calendar.clock.sleep_ms(HOUR_MS)
     assert published(calendar, window) == [b"anna", b"bo"]
     assert published(calendar, window, asked()) == [b"bo"]
-    assert published(calendar, window, asked(EPOCH_MS - 1)) == [b"anna", b"bo"]
+    assert published(calendar, window, asked(0)) == [b"anna", b"bo"]
     key = calendar.object_key("a")
     assert erase_delayed(calendar, [asked()], SECRET) == (0, True)
     assert count_meant(calendar.store, key, [asked()], SECRET) == 1
@@ -154,7 +189,7 @@ def test_a_condition_on_columns_means_what_waits(calendar: Calendar) -> None:
 
     file(calendar, "a", [b"anna", b"bo"])
     where = parse_condition("data.who = 'an' or data.who is null")
-    erasure = Erasure(erasure_id="e1", requested_ms=EPOCH_MS, wanted=(), where=hide_condition(SECRET, where))
+    erasure = Erasure(erasure_id="e1", requested_ms=EPOCH_MS, wanted=(), where=hide_condition(SECRET, where), version=1)
     assert count_meant(calendar.store, calendar.object_key("a"), [erasure], SECRET, judge) == 1
     assert erase_delayed(calendar, [erasure], SECRET, judge) == (1, False)
     assert waiting(calendar) == [("a-0000000001", b"bo")]

@@ -46,7 +46,7 @@ def test_an_object_that_was_sent_twice_is_its_requests_own() -> None:
     requests = [request([b"a", b"b"], 9_000_000_000_000), request([b"c"], 8_000_000_000_000)]
     for store in (SentTwice(), MemoryStore()):
         calendar.store = store
-        filed = put_object(calendar, "name", requests, is_repeatable=False)
+        filed = put_object(calendar, "name", requests, is_repeatable=False, known_version=0)
         assert [one.records.records.column("value").to_pylist() for one in filed] == [[b"a", b"b"], [b"c"]]
         assert sorted(row for one in filed for row in one.rows.tolist()) == [0, 1, 2]
         assert [info.key for info in store.list("system/scheduled/")] != []
@@ -56,7 +56,7 @@ def test_a_cancellation_that_was_sent_twice_is_the_callers_own() -> None:
     """The caller is told that the record is cancelled, and the next one that there is none."""
     numbers = count()
     calendar = Calendar(SentTwice(), "t", "id", ManualClock(), lambda: f"id-{next(numbers)}")
-    put_object(calendar, "name", [request([b"a"], 9_000_000_000_000)], is_repeatable=False)
+    put_object(calendar, "name", [request([b"a"], 9_000_000_000_000)], is_repeatable=False, known_version=0)
     wanted = scheduled_id("name", 0)
     cancel(calendar, wanted)
     with pytest.raises(UnknownScheduled):
@@ -67,7 +67,7 @@ def test_a_repeat_names_no_ids_while_the_windows_can_not_be_read() -> None:
     """Records that came too late for their windows were appended: the answer to a repeat must not call them scheduled."""
     store, clock = FaultyStore(), ManualClock()
     calendar = Calendar(store, "t", "id", clock, lambda: "id")
-    put_object(calendar, "name", [request([b"a"], EPOCH_MS + 10)], is_repeatable=True)
+    put_object(calendar, "name", [request([b"a"], EPOCH_MS + 10)], is_repeatable=True, known_version=0)
     store.script["get"] = [StoreUnavailable("windows", "cut", may_have_happened=False)]
     with pytest.raises(BackOff):
         find_earlier_try(calendar, "name")
@@ -91,5 +91,7 @@ def test_nothing_is_left_of_a_refused_request(lost: str) -> None:
         calendar = Calendar(store, "t", "id", ManualClock(), lambda: "id")
         store.script[lost] = [breaks]
         with pytest.raises(BackOff):
-            put_object(calendar, "name", [request([b"a"], 9_000_000_000_000)], is_repeatable=is_repeatable)
+            put_object(
+                calendar, "name", [request([b"a"], 9_000_000_000_000)], is_repeatable=is_repeatable, known_version=0
+            )
         assert len(list(list_waiting(calendar, "", 10))) == is_repeatable
