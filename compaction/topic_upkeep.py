@@ -309,7 +309,7 @@ class TopicUpkeep:
             segments = collection.spare_copies(segments, notes, now_ms=now_ms)
         commits = plan_log(
             self._store.list(layout.log_prefix(self.topic)),
-            retention_ms=self._erasures.log_kept_ms(self._log.state, config.integer("deleted.file.retention.ms")),
+            retention_ms=self._erasures.files.log_kept_ms(self._log.state, config.integer("deleted.file.retention.ms")),
             commits_kept=config.integer("commit.retention.count"),
             kept_ms=config.integer("commit.retention.ms"),
             now_ms=now_ms,
@@ -330,7 +330,7 @@ class TopicUpkeep:
             )
         self._manifests.collect(self._log.state, now_ms, is_dry_run=self._is_dry_run)
         if self._log.state.erasures and not self._is_dry_run:
-            self._erasures.forget(self._look)
+            self._erasures.files.forget(self._look)
 
     def _find_unneeded(self, stored: Sequence[ObjectInfo], store_ms: int | None = None) -> list[Deletion]:
         """Return stored segments that the table does not need at its head. ``store_ms``: the store's time, if known."""
@@ -339,7 +339,7 @@ class TopicUpkeep:
         now_ms = self._clock.now_ms()
         live = {live.segment.path for live in live_segments(reconciled)} | self._retention.archived_paths(state)
         removed = {removed.path: removed.removed_at_ms for removed in removed_segments(reconciled)}
-        pinned = self._erasures.still_pinned(state, self._pins.paths(state) - live, removed)
+        pinned = self._erasures.files.still_pinned(state, self._pins.paths(state) - live, removed)
         removed_at_ms = {path: removed_ms for path, removed_ms in removed.items() if path not in pinned}
         deletable_before_ms = deletable_before(
             removed_at_ms.values(),
@@ -348,7 +348,7 @@ class TopicUpkeep:
             kept_ms=state.config.integer("commit.retention.ms"),
             now_ms=now_ms,
         )
-        deletable_before_ms = max(deletable_before_ms, self._erasures.deletable_before_ms(state))
+        deletable_before_ms = max(deletable_before_ms, self._erasures.files.deletable_before_ms(state))
         if deletable_before_ms > now_ms - retention_ms:
             self._note_deleted(stored, removed_at_ms, deletable_before_ms)
         self._pins.note_held_back(stored, layout.topic_root(self.topic), pinned, live)

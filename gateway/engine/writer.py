@@ -40,7 +40,8 @@ from log_format.delta.committer import Committed, Committer
 from log_format.delta.log import TableLog
 from log_format.topic.append import Append, Batch
 from log_format.topic.append_outcome import AppendedRange, AppendResult, Duplicate
-from log_format.topic.state import Offsets, TopicState
+from log_format.topic.partition_offsets import Offsets
+from log_format.topic.state import TopicState
 
 _log = logging.getLogger("gateway.writer")
 

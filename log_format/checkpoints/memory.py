@@ -26,7 +26,8 @@ from log_format.topic.applied_transactions import (
 )
 from log_format.topic.config import TopicConfig
 from log_format.topic.producers import NO_PRODUCERS, Producers, decode_producers
-from log_format.topic.state import DELETED_PROPERTY, producers_after
+from log_format.topic.stamped_requests import producers_after
+from log_format.topic.state import DELETED_PROPERTY
 
 PRODUCERS_KEY: Final = b"tidelog.producers"
 """Metadata key of ``Producers.encoded``, compressed with zlib and encoded as base64, since other readers need text."""

@@ -21,7 +21,8 @@ from log_format.journal.topics import JournalTopics
 from log_format.topic.archive import is_archived
 from log_format.topic.config import TopicConfig
 from log_format.topic.deleted_files import DELETED_FILES_APP_ID
-from log_format.topic.state import DELETED_PROPERTY, EMPTY_REQUEST_APP_ID, PARTITION_COUNT_PROPERTY
+from log_format.topic.stamped_requests import EMPTY_REQUEST_APP_ID
+from log_format.topic.state import DELETED_PROPERTY, PARTITION_COUNT_PROPERTY
 
 Pieces = Callable[[], Iterable[pa.Table]]
 """Function that returns the rows of the previous checkpoint (``SCHEMA``, or only the column in question) in pieces."""

@@ -43,16 +43,10 @@ from log_format.topic.attachment import NO_MOVE, Attachment, TopicMove, parse_at
 from log_format.topic.changes import moved_metadata
 from log_format.topic.config import TopicConfig
 from log_format.topic.erasures import parse_erasures
+from log_format.topic.partition_offsets import KEYS_COMPACTED_APP_ID, LOG_START_APP_ID
 from log_format.topic.pins import Pin, parse_pins
 from log_format.topic.segment_tags import TAG_FORGOTTEN, remove_segment
-from log_format.topic.state import (
-    DELETED_PROPERTY,
-    KEYS_COMPACTED_APP_ID,
-    LOG_START_APP_ID,
-    PARTITION_COUNT_PROPERTY,
-    TAG_REPAIRED,
-    TopicState,
-)
+from log_format.topic.state import DELETED_PROPERTY, PARTITION_COUNT_PROPERTY, TAG_REPAIRED, TopicState
 from log_format.topic.table_columns import parse_typed_columns, protocol_of
 from log_format.version import __version__
 

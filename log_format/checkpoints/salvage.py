@@ -27,8 +27,10 @@ from log_format.segments.run import Run, SegmentRef
 from log_format.store import ObjectStore, read_bounded
 from log_format.topic.applied_transactions import NO_TRANSACTIONS
 from log_format.topic.archive import is_archived
+from log_format.topic.partition_offsets import KEYS_COMPACTED_APP_ID, LOG_START_APP_ID
 from log_format.topic.segment_tags import decode_segment_add
-from log_format.topic.state import DELETED_PROPERTY, KEYS_COMPACTED_APP_ID, LOG_START_APP_ID, decode_stamped_requests
+from log_format.topic.stamped_requests import decode_stamped_requests
+from log_format.topic.state import DELETED_PROPERTY
 
 _DIGITS_MAX: Final = 10
 _COMMITS_MISSING_MAX: Final = 1_000

@@ -35,7 +35,8 @@ from log_format.journal.topics import JournalTopic, JournalTopics
 from log_format.journal.undrained import UndrainedRun
 from log_format.journal.view import is_current_stay, journal_topic
 from log_format.store import ObjectStore
-from log_format.topic.state import Offsets, TopicState
+from log_format.topic.partition_offsets import Offsets
+from log_format.topic.state import TopicState
 
 _CACHE_BYTES: Final = 16 * 1024 * 1024
 Progress = Callable[[int, int], None]

@@ -35,9 +35,10 @@ from log_format.topic.change import StagedSegment
 from log_format.topic.changes import columns_actions
 from log_format.topic.late_columns import TypeRecords, late_columns
 from log_format.topic.numbered_producers import encode_spent
+from log_format.topic.partition_offsets import Offsets
 from log_format.topic.producers import StampedBatch, encode_stamps
 from log_format.topic.segment_tags import TAG_FORGOTTEN, TAG_PRODUCERS, TAG_SPENT, add_segment
-from log_format.topic.state import Offsets, TopicState
+from log_format.topic.state import TopicState
 
 REGISTRY_WAIT_MS_MAX: Final = 900_000
 """Longest time in ms from the first time that a gateway could not read the registry for a typed topic's records. Then they get

@@ -24,8 +24,8 @@ from log_format.journal.entries import Attach, Close, Drained, EmptyRequest, Ent
 from log_format.journal.object_tags import CommittedObject, TopicRuns
 from log_format.limits import JOURNAL_CLOSED_REMEMBERED
 from log_format.topic.applied_transactions import AppliedTransactions, decode_applied
+from log_format.topic.partition_offsets import Offsets
 from log_format.topic.producers import Producers, ProducerStamp, StampedBatch, decode_producers
-from log_format.topic.state import Offsets
 
 _TOPIC_BYTES: Final = 600
 """Memory in bytes of a topic without its producers and transactions: measured, rounded up."""

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from log_format.manifest.manifest import LocatedRun
 from log_format.segments.run import Run, SegmentRef
-from log_format.topic.state import Offsets
+from log_format.topic.partition_offsets import Offsets
 
 TOPIC_BYTES: Final = 600
 """Memory in bytes of a topic without its runs, and of its state as readers see it (``view``): measured, rounded up."""

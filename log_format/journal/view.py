@@ -12,7 +12,8 @@ from log_format.journal.topics import JournalTopic
 from log_format.journal.undrained import Undrained
 from log_format.manifest.manifest import LocatedRun, Manifest
 from log_format.segments.run import SegmentRef
-from log_format.topic.state import Offsets, TopicState
+from log_format.topic.partition_offsets import Offsets
+from log_format.topic.state import TopicState
 
 
 class AheadOfTable(Exception):

@@ -41,6 +41,7 @@ from log_format.topic.changes import columns_actions
 from log_format.topic.config import Subjects
 from log_format.topic.erasure_changes import erasures_error
 from log_format.topic.late_columns import TypeRecords, late_columns
+from log_format.topic.partition_offsets import Offsets
 from log_format.topic.producers import (
     Counts,
     ProducerStamp,
@@ -50,7 +51,8 @@ from log_format.topic.producers import (
     request_key,
 )
 from log_format.topic.segment_tags import add_segment
-from log_format.topic.state import EMPTY_REQUEST_APP_ID, Offsets, TopicState
+from log_format.topic.stamped_requests import EMPTY_REQUEST_APP_ID
+from log_format.topic.state import TopicState
 
 __all__ = [
     "Append",

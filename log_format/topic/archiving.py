@@ -14,10 +14,11 @@ from log_format.delta.change import Proposal
 from log_format.segments.run import SegmentRef
 from log_format.topic.archive import archived, remove_archived
 from log_format.topic.changes import log_start_actions
+from log_format.topic.partition_offsets import KEYS_COMPACTED_APP_ID
 from log_format.topic.retention import expired_offsets
 from log_format.topic.rewrite import NewSegment, RewriteOutcome, UploadedFile
 from log_format.topic.segment_tags import add_segment, remove_segment
-from log_format.topic.state import KEYS_COMPACTED_APP_ID, TopicState
+from log_format.topic.state import TopicState
 from log_format.topic.table_columns import protocol_of
 
 _ROWS_BYTES_MAX = limits.COMMIT_BYTES_MAX // 4

@@ -16,16 +16,10 @@ from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypeConflict, Typ
 from log_format.topic.attachment import NO_MOVE, Attachment, LastMove, TopicMove
 from log_format.topic.config import ConfigValue, TopicConfig, check_topic_name
 from log_format.topic.erasures import Erasure, encode_erasures
+from log_format.topic.partition_offsets import ERASED_APP_ID, KEYS_COMPACTED_APP_ID, LOG_START_APP_ID
 from log_format.topic.pins import Pin, pin_properties
 from log_format.topic.segment_tags import remove_segment
-from log_format.topic.state import (
-    DELETED_PROPERTY,
-    ERASED_APP_ID,
-    KEYS_COMPACTED_APP_ID,
-    LOG_START_APP_ID,
-    PARTITION_COUNT_PROPERTY,
-    TopicState,
-)
+from log_format.topic.state import DELETED_PROPERTY, PARTITION_COUNT_PROPERTY, TopicState
 from log_format.topic.table_columns import protocol_of, table_schema_string
 
 

@@ -24,8 +24,9 @@ from log_format.topic.attachment import NO_MOVE
 from log_format.topic.changes import moved_metadata
 from log_format.topic.config import ConfigValue, check_topic_name
 from log_format.topic.erasures import Erasure
+from log_format.topic.partition_offsets import ERASED_APP_ID, KEYS_COMPACTED_APP_ID, LOG_START_APP_ID
 from log_format.topic.segment_tags import TAG_PRODUCERS
-from log_format.topic.state import ERASED_APP_ID, KEYS_COMPACTED_APP_ID, LOG_START_APP_ID, TopicState
+from log_format.topic.state import TopicState
 from log_format.topic.table_columns import protocol_of
 
 CLONE_AGE_MS_MAX: Final = 12 * 3_600_000

@@ -23,8 +23,9 @@ from log_format.topic.archiving import RewriteArchived
 from log_format.topic.attachment import NO_MOVE, TopicMove
 from log_format.topic.changes import check_incarnation, moved_metadata
 from log_format.topic.erasures import Erasure, encode_erasures
+from log_format.topic.partition_offsets import ERASED_APP_ID
 from log_format.topic.rewrite import Rewrite, RewriteOutcome
-from log_format.topic.state import ERASED_APP_ID, TopicState
+from log_format.topic.state import TopicState
 from log_format.topic.table_columns import protocol_of
 
 ERASURE_KEYS_MAX: Final = 1_000

@@ -26,8 +26,9 @@ from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistic
 from log_format.segments.key_filters import KeyFilters
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.changes import columns_actions
+from log_format.topic.partition_offsets import KEYS_COMPACTED_APP_ID
 from log_format.topic.segment_tags import Layout, Rewritten, add_segment, remove_segment
-from log_format.topic.state import KEYS_COMPACTED_APP_ID, TopicState
+from log_format.topic.state import TopicState
 
 
 class RewriteOutcome(StrEnum):

@@ -5,14 +5,6 @@ Invariants, checked as each commit is applied (a violation raises ``CorruptData`
 1. A segment of new data (``dataChange``) continues each of its partitions exactly at the next offset.
 2. The ``txn`` of a partition names the next offset that its runs lead to. Next offsets and log starts never go back.
 3. A ``metaData`` with another id begins another incarnation: nothing of the old one remains.
-
-Contents of the ``txn`` actions, by ``appId`` (``applied_transactions`` has others):
-
-* ``<partition>``: the partition's next offset
-* ``log-start-<partition>``: its log start
-* ``keys-compacted-<partition>``: the offset below which key compaction may have left gaps
-* ``erased-<partition>``: the offset below which erasures may have changed records
-* ``empty-request-<producer id>-<epoch>``: the sequence of an idempotent request without records
 """
 
 from __future__ import annotations
@@ -20,12 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from log_format import limits
 from log_format.delta.actions import Commit, MetaData, Protocol, Txn, plain_path
@@ -39,36 +29,18 @@ from log_format.topic.archive import NO_ARCHIVE, Archive, archive_after, is_arch
 from log_format.topic.attachment import Attachment, LastMove, parse_attachment, parse_last_move
 from log_format.topic.config import PROPERTY_PREFIX, TopicConfig
 from log_format.topic.erasures import Erasure, parse_erasures
+from log_format.topic.partition_offsets import KINDS, Offsets, frozen, offsets_after, zeros
 from log_format.topic.pins import Pin, parse_pins
-from log_format.topic.producer_id import is_numbered
-from log_format.topic.producers import NO_PRODUCERS, Producers, ProducerStamp, StampedBatch
-from log_format.topic.segment_tags import (
-    TAG_FORGOTTEN,
-    decode_segment_add,
-    decode_spent_producers,
-    decode_stamped_batches,
-)
+from log_format.topic.producers import NO_PRODUCERS, Producers
+from log_format.topic.segment_tags import decode_segment_add
+from log_format.topic.stamped_requests import producers_after
 from log_format.topic.table_columns import parse_typed_columns
 
 PARTITION_COUNT_PROPERTY: Final = PROPERTY_PREFIX + "partition.count"
 DELETED_PROPERTY: Final = PROPERTY_PREFIX + "deleted"
-LOG_START_APP_ID: Final = "log-start-"
-EMPTY_REQUEST_APP_ID: Final = "empty-request-"
-KEYS_COMPACTED_APP_ID: Final = "keys-compacted-"
-ERASED_APP_ID: Final = "erased-"
 TAG_REPAIRED: Final = "tidelog.repaired"
 """Tag of a commit (``commitInfo.tags``) behind a damaged part of the log: the checkpoint of its version has what is left."""
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
-_TIME: Final = re.compile(r"[0-9]{1,18}")
-_KINDS: Final = {
-    "": "next_offsets",
-    LOG_START_APP_ID: "log_starts",
-    KEYS_COMPACTED_APP_ID: "keys_compacted",
-    ERASED_APP_ID: "erased_ends",
-}
-"""Prefixes of the app ids of ``txn`` with an offset for each partition, and the attributes that have them."""
-
-Offsets = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +103,10 @@ class TopicState:
             config=TopicConfig(MappingProxyType({})),
             created_at_ms=0,
             modification_time_ms=0,
-            next_offsets=_zeros(0),
-            log_starts=_zeros(0),
-            keys_compacted=_zeros(0),
-            erased_ends=_zeros(0),
+            next_offsets=zeros(0),
+            log_starts=zeros(0),
+            keys_compacted=zeros(0),
+            erased_ends=zeros(0),
             manifest=Manifest(),
             producers=NO_PRODUCERS,
         )
@@ -293,7 +265,7 @@ class TopicState:
         changes["columns"] = self._columns_of(metadata.schema_string)
         changes["erasures"] = () if deleted else parse_erasures(self.topic, properties)
         if deleted or metadata.id != self.topic_id:
-            changes |= dict.fromkeys(_KINDS.values(), _zeros(0))
+            changes |= dict.fromkeys(KINDS.values(), zeros(0))
             changes |= {"manifest": Manifest(), "topic_id": None if deleted else metadata.id, "archive": NO_ARCHIVE}
             changes |= {"created_at_ms": metadata.created_time or 0, "segment_count": 0}
             changes |= {"producers": NO_PRODUCERS, "transactions": NO_TRANSACTIONS}
@@ -303,10 +275,10 @@ class TopicState:
         if not deleted and not max(1, old) <= count <= limits.PARTITION_COUNT_MAX:
             raise self._corrupt(f"its {PARTITION_COUNT_PROPERTY} is {count_text!r} after {old}")
         if count > old and not deleted:
-            grown = _zeros(count - old)
-            for name in _KINDS.values():
+            grown = zeros(count - old)
+            for name in KINDS.values():
                 known = changes.get(name, getattr(self, name))
-                changes[name] = _frozen(np.concatenate([known, grown])) if len(known) else grown
+                changes[name] = frozen(np.concatenate([known, grown])) if len(known) else grown
         return replace(self, partition_count=0 if deleted else count, **changes)
 
     def _archive_after(self, commit: Commit, starts: Offsets, touched: frozenset[str]) -> tuple[Archive, list[str]]:
@@ -322,28 +294,11 @@ class TopicState:
             raise self._corrupt(f"its schema can't be read: {problem}") from problem
 
     def _offsets_after(self, txns: tuple[Txn, ...]) -> dict[str, Any]:
-        """Return what these ``txn`` make of the offsets of each kind, by attribute."""
-        found: dict[str, Offsets] = {name: getattr(self, name) for name in _KINDS.values()}
-        for txn in txns:
-            kind = next((kind for kind in _KINDS if kind and txn.app_id.startswith(kind)), "")
-            number = txn.app_id.removeprefix(kind)
-            if not _NUMBER.fullmatch(number):
-                continue  # of another program
-            offsets = found[_KINDS[kind]]
-            partition = int(number)
-            if partition >= self.partition_count and txn.version == 0:
-                continue  # left over from an earlier incarnation with more partitions
-            self._check_partition(partition, f"txn {txn.app_id}")
-            if txn.version < offsets[partition]:
-                raise self._corrupt(f"txn {txn.app_id} goes back from {offsets[partition]} to {txn.version}")
-            if not offsets.flags.writeable:
-                offsets = found[_KINDS[kind]] = offsets.copy()
-            offsets[partition] = txn.version
-        next_offsets, *limited = found.values()
-        are_limits_old = all(found[name] is getattr(self, name) for name in _KINDS.values() if name != "next_offsets")
-        if not are_limits_old and any((offsets > next_offsets).any() for offsets in limited):
-            raise self._corrupt("a log start, or where compaction or erasure came to, is beyond the next offset")
-        return {name: _frozen(offsets) for name, offsets in found.items()}
+        known = {name: getattr(self, name) for name in KINDS.values()}
+        try:
+            return offsets_after(known, txns, self.partition_count)
+        except ValueError as problem:
+            raise self._corrupt(str(problem)) from problem
 
     def _check_follows(self, commit: Commit, version: int) -> None:
         if version != self.version + 1:
@@ -361,40 +316,3 @@ class TopicState:
             topic=self.topic,
             table_version=self.version,
         )
-
-
-def producers_after(commit: Commit, producers: Producers, config: TopicConfig) -> Producers:
-    """Return the memory of producers after a commit to a topic with this ``config``. Raises ``CorruptData``."""
-    stamped, spent = decode_stamped_requests(commit), decode_spent_producers(commit.tags)
-    producers = producers.with_spent(spent) if spent else producers
-    if stamped:
-        times = [*(add.modification_time for add in commit.adds), *(txn.last_updated for txn in commit.txns)]
-        used_ms = max([time for time in times if time is not None], default=commit.timestamp or 0)
-        producers = producers.with_batches(stamped, used_ms, config.integer("producer.id.expiration.ms"))
-    forgotten = commit.tags.get(TAG_FORGOTTEN, "")
-    return producers.with_forgotten(int(forgotten)) if _TIME.fullmatch(forgotten) else producers
-
-
-def decode_stamped_requests(commit: Commit) -> list[StampedBatch]:
-    """Return the idempotent requests in a commit, with and without records. Raises ``CorruptData``."""
-    stamped = decode_stamped_batches("", commit.tags)
-    stamped += [
-        batch for add in commit.adds if add.data_change for batch in decode_stamped_batches(add.path, add.tags or {})
-    ]
-    for txn in commit.txns:
-        if txn.app_id.startswith(EMPTY_REQUEST_APP_ID):
-            producer_id, _, epoch = txn.app_id.removeprefix(EMPTY_REQUEST_APP_ID).rpartition("-")
-            if _NUMBER.fullmatch(epoch) and not is_numbered(producer_id):
-                stamped.append(StampedBatch(ProducerStamp(producer_id, int(epoch), txn.version), ()))
-    return stamped
-
-
-@lru_cache(maxsize=100)
-def _zeros(count: int) -> Offsets:
-    """Return an array of zeros that all topics with ``count`` partitions share, since most offsets are 0 and stay 0."""
-    return _frozen(np.zeros(count, np.int64))
-
-
-def _frozen(offsets: Offsets) -> Offsets:
-    offsets.flags.writeable = False
-    return offsets

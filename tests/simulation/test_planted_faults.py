@@ -21,7 +21,8 @@ from log_format.errors import BackOff, OutcomeUnknown, StoreUnavailable
 from log_format.store import ObjectStore
 from log_format.topic.append import Append
 from log_format.topic.change import Change, StagedSegment
-from log_format.topic.state import Offsets, TopicState
+from log_format.topic.partition_offsets import Offsets
+from log_format.topic.state import TopicState
 from tests.simulation.simulated.faults import (
     CALM,
     CROWDED,

@@ -154,7 +154,7 @@ PLANTED: dict[str, Planted] = {
         "G5", "log_format.checkpoints.memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=336
     ),
     "forgets producers at a takeover": Planted(
-        "G5", "log_format.topic.state.decode_stamped_requests", lambda _commit: [], FAULTY
+        "G5", "log_format.topic.stamped_requests.decode_stamped_requests", lambda _commit: [], FAULTY
     ),
     "appends duplicates": Planted(
         "G5", "log_format.topic.producers.SequenceCheck.judge", _appends_duplicates, FAULTY, first_seed=4

@@ -40,7 +40,8 @@ from log_format.topic.append import Append, Batch
 from log_format.topic.append_outcome import AppendOutcome
 from log_format.topic.attachment import NO_MOVE, Attachment, TopicMove, TopicMoved
 from log_format.topic.changes import MoveTopic
-from log_format.topic.state import Offsets, TopicState
+from log_format.topic.partition_offsets import Offsets
+from log_format.topic.state import TopicState
 from tests.simulation.simulated.scheduler import Lock, Machine, MachineClock, Scheduler
 
 ResultT = TypeVar("ResultT")
