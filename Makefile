@@ -55,7 +55,7 @@ simulate: $(STAMP) ## Run SEEDS (default 10000) histories of the log's core and 
 		TIDELOG_JOURNAL_SEEDS=$(or $(SEEDS),10000) \
 		TIDELOG_MODES_SEEDS=$(or $(SEEDS),10000) TIDELOG_QUEUE_SEEDS=$(or $(SEEDS),10000) TIDELOG_OFFERS_SEEDS=$(or $(SEEDS),10000) \
 		TIDELOG_DELAYS_SEEDS=$(or $(SEEDS),10000) TIDELOG_KAFKA_SEEDS=$(or $(SEEDS),10000) TIDELOG_TYPED_SEEDS=$(or $(SEEDS),10000) \
-		TIDELOG_RESTLESS_SEEDS=$(or $(SEEDS),10000) TIDELOG_TABLE_SEEDS=$(or $(SEEDS),10000) .venv/bin/pytest -n 2 \
+		TIDELOG_RESTLESS_SEEDS=$(or $(SEEDS),10000) TIDELOG_TABLE_SEEDS=$(or $(SEEDS),10000) TIDELOG_WIDER_TABLE_SEEDS=$(or $(SEEDS),10000) .venv/bin/pytest -n 2 \
 		tests/simulation/test_*_simulation.py tests/simulation/test_simulation.py \
 		-k "guarantees or every_answer or nothing_changed or what_they_promise or come_once or some_order_gives" $(ARGS)
 

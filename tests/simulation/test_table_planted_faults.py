@@ -12,7 +12,6 @@ import pytest
 from compaction.collection import Deletion
 from compaction.log_cleanup import plan_log
 from compaction.table_retention import expired_files
-from gateway.engine.open_topics import OpenTopics
 from log_format.checkpoints.advanced_checkpoint import AdvancedCheckpoint
 from log_format.delta.actions import Add
 from log_format.delta.change import Proposal
@@ -134,11 +133,6 @@ def _is_before_by_clocks(one: ScheduledObject, erasure: Erasure) -> bool:
     return one.index.made_ms <= erasure.requested_ms
 
 
-async def _version_as_known(self: OpenTopics, name: str) -> int:
-    """The topic's log is as this gateway knows it."""
-    return self.get(name).log.state.version
-
-
 @dataclass(frozen=True, slots=True)
 class Planted:
     """A defect, and the histories in which it shows soon: a profile, and where to begin."""
@@ -148,14 +142,12 @@ class Planted:
     first_seed: int = 0
 
 
-_ERASURES, _CLONING = "compaction.erasures", "log_format.checkpoints.cloning"
+_ERASURES, _FILES = "compaction.erasures", "compaction.erased_files"
+_CLONING = "log_format.checkpoints.cloning"
 
 PLANTED: dict[str, Planted] = {
     "clocks order delayed records and requests": Planted(
-        CALM, (("log_format.scheduled.erasing._is_before", _is_before_by_clocks),)
-    ),
-    "delayed records are filed without a look": Planted(
-        CALM, (("gateway.engine.open_topics.OpenTopics.table_version", _version_as_known),)
+        CALM, (("log_format.scheduled.erasing._is_before", _is_before_by_clocks),), first_seed=1
     ),
     "archives without a tag": Planted(CALM, (("log_format.topic.archiving.archived", _archives_without_a_tag),)),
     "removes what it archives": Planted(
@@ -200,12 +192,10 @@ PLANTED: dict[str, Planted] = {
     ),
     "a request is over, and pins keep its files": Planted(
         CALM,
-        ((f"{_ERASURES}._may_hold", _never), (f"{_ERASURES}.ErasureUpkeep.still_pinned", _keeps_all_pinned)),
+        ((f"{_FILES}._may_hold", _never), (f"{_FILES}.ErasedFiles.still_pinned", _keeps_all_pinned)),
         first_seed=3,
     ),
-    "a request forgets the journals": Planted(
-        CALM, ((f"{_ERASURES}.ErasureUpkeep._undrained", _nothing),), first_seed=4
-    ),
+    "a request forgets the journals": Planted(CALM, ((f"{_FILES}.ErasedFiles._undrained", _nothing),), first_seed=4),
     "a clone forgets requests": Planted(CALM, ((f"{_CLONING}._still_there", _nothing),)),
     "a clone's requests reach beyond its end": Planted(
         CALM, (("log_format.topic.clone.CloneTopic._within", _keeps_ends),), first_seed=3

@@ -281,11 +281,12 @@ class TableJudge:
             if not sent.is_promised or sent.is_staged or sent.acknowledged_ms is None:
                 continue
             is_later = at[0] == accepted.topic_id and at[2] >= ends[at[1]]
-            if is_later and sent.acknowledged_ms < accepted.began_ms and self.table.names(erasure_id, sent.key):
+            if is_later and sent.acknowledged_ms < accepted.began_ms and self.table.names(erasure_id, sent.key, value):
                 raise Violation(f"{sent} waited, and is at {at}, behind request {erasure_id} at {accepted.began_ms}")
 
     def _table_ends(self, name: str, table: Table) -> None:
         state = TopicLog(self._objects, name, self._clock).refresh()
+        table.foreign.end(name, table.head.files)
         in_log = {segment.path for segment in state.manifest.segments()}
         files = archived_files(self._objects, state, self._clock.now_ms())
         archived = {plain_path(path) for path in files.column("path").to_pylist()}

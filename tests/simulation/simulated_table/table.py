@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 
 from log_format import layout
 from log_format.cluster.identity import load_cluster
-from log_format.records.erasing import digest_of
+from log_format.records.condition import parse_condition
+from log_format.records.erasing import digest_of, hide_condition
 from log_format.stores.memory import MemoryStore
 from log_format.topic.config import TopicConfig
 from log_format.topic.erasures import Erasure, parse_erasures
@@ -29,6 +30,8 @@ from log_format.topic.pins import Pin, parse_pins
 from tests.simulation.simulated.faults import SECOND_MS
 from tests.simulation.simulated.scheduler import EPOCH_MS
 from tests.simulation.simulated.truth import Place, Violation
+from tests.simulation.simulated_table.foreign import ForeignCommits
+from tests.simulation.simulated_table.people import condition_of
 from tests.simulation.simulated_typed.judge import Timeline
 
 ARCHIVE = "tidelog.archive"
@@ -92,6 +95,7 @@ class Table:
         self.erased_ms: dict[Place, int] = {}
         """When a row lost its value, or left, because of a request."""
         self.config: Timeline[TopicConfig] = Timeline()
+        self.foreign = ForeignCommits()
         self._objects = objects
         self._now = now
         self._since = since
@@ -119,12 +123,16 @@ class Table:
             for name in (self.erasures if erasures is None else erasures)
             if (one := self.erasures[name]).concerns(at[1], at[2])
             and self.topic_of[name] == at[0]
-            and self.names(name, row.key or b"")
+            and self.names(name, row.key, row.value)
         ]
 
-    def names(self, erasure_id: str, key: bytes) -> bool:
-        """Whether a request names a key."""
-        return any(digest_of(self._secret, key) == one.digest for one in self.erasures[erasure_id].wanted)
+    def names(self, erasure_id: str, key: bytes | None, value: bytes | None) -> bool:
+        """Whether a request names a key, or has the condition that a value fulfils."""
+        one, secret = self.erasures[erasure_id], self._secret
+        if any(digest_of(secret, key or b"") == matcher.digest for matcher in one.wanted):
+            return True
+        text = None if one.where is None or value is None else condition_of(value)
+        return text is not None and hide_condition(secret, parse_condition(text)) == one.where
 
     def may_be_erased(self, path: str) -> bool:
         """Whether the file has a value that a request means."""
@@ -138,6 +146,11 @@ class Table:
         """A commit stands. Raises ``Violation``."""
         actions = [json.loads(line) for line in data.splitlines()]
         before, landed = self.head, Landed()
+        if self.foreign.takes(actions):
+            self.versions.append(before)
+            landed.events.append("foreign commit")
+            return landed
+        actions = self.foreign.without_what_is_put_back(actions, before.files)
         topic_id, next_offsets, log_starts = self._says(actions, before)
         removed = self._removed(actions, before)
         files = {path: kind for path, kind in before.files.items() if path not in removed}
@@ -163,6 +176,7 @@ class Table:
         self._is_once(landed)
         if topic_id is not None:
             self._erasures_are_done(landed)
+        landed.events += self.foreign.events(files)
         return landed
 
     def _says(

@@ -78,7 +78,7 @@ class TableWorld(TypedWorld):
         self._pins = 0
         self._looks_due = False
         self._asked_ms: dict[bytes, int | None] = {}
-        """Until when requests to erase a key were under way; None: for ever."""
+        """Until when requests to erase by a key, or another name, were under way; None: for ever."""
 
     def written(self, key: str, data: bytes) -> None:
         """An object stands. A minute after an erasure somebody asks each gateway."""
@@ -194,16 +194,24 @@ class TableWorld(TypedWorld):
 
     def _erase(self) -> None:
         keys = [key.decode() for key in self.rng.sample(KEYS, self.rng.choice((1, 1, 2)))]
+        self._ask_to_erase({"keys": keys}, [key.encode() for key in keys])
+
+    def _ask_to_erase(self, body: dict[str, Any], names: Sequence[bytes]) -> None:
+        """Ask. ``names``: those of ``_names`` that the request means."""
         began_ms = self.scheduler.now_ms
-        reply = self._call("POST", f"/v1/topics/{TOPIC}/erasures", {"keys": keys})
+        reply = self._call("POST", f"/v1/topics/{TOPIC}/erasures", body)
         ended_ms = self.scheduler.now_ms if isinstance(reply, Reply) else None
-        self._asked_ms |= {key.encode(): ended_ms for key in keys if self._asked_ms.get(key.encode(), 0) is not None}
+        self._asked_ms |= {name: ended_ms for name in names if self._asked_ms.get(name, 0) is not None}
         if isinstance(reply, Reply) and reply.status == 202:
             name = reply.body["erasure_id"]
             self.judge.accepted[name] = Accepted(self.judge.table.topic_of[name], began_ms)
             self.told["asked to erase"] += 1
         elif isinstance(reply, Reply):
             self.told[f"erase: {reply.error_code}"] += 1
+
+    def _names(self, sent: Sent) -> Sequence[bytes]:
+        """By what requests to erase may mean a value."""
+        return (sent.key,)
 
     def _clone_some(self) -> None:
         for number in range(CLONES_MAX):
@@ -294,8 +302,8 @@ class TableWorld(TypedWorld):
         """As in every world, when whoever stands still goes on. A request to erase cancels delayed records that wait, and none
         that was sent after its answer, whatever the clocks of gateways say."""
         for sent in self.values.sent.values():
-            asked_ms = self._asked_ms.get(sent.key, 0)
-            may_be_meant = asked_ms is None or sent.began_ms < asked_ms
+            asked = [self._asked_ms.get(name, 0) for name in self._names(sent)]
+            may_be_meant = any(asked_ms is None or sent.began_ms < asked_ms for asked_ms in asked)
             if sent.is_promised and not sent.is_staged and may_be_meant:
                 sent.at_least = 0
         self.scheduler.sleep_ms(self.profile.pause_ms_max)

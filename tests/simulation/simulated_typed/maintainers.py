@@ -79,3 +79,5 @@ class Maintainer:
         self._scheduler.note(f"{self.machine.name}: {event} {fields}")
         if event == "rewrite" and fields["outcome"] == "committed":
             self._told[f"rewritten: {fields['reason']}"] += 1
+        elif event == "lay out" and fields["outcome"] == "committed":
+            self._told["laid out"] += 1

@@ -56,7 +56,7 @@ def test_what_has_no_notice_goes_a_day_behind_its_time(
     """Not before; a dry run deletes nothing, and what has a notice stays, however late its gateways are. A program that slept
     between object and notice then sees that its records were missed, and appends them itself."""
     filed(calendar, bench, "noticed")
-    slept = filed(calendar, bench, "lost", is_repeatable=is_repeatable, known_version=0)
+    slept = filed(calendar, bench, "lost", is_repeatable=is_repeatable)
     forget_notice(bench, "lost")
     bench.clock.pass_ms(DUE_IN_MS + kept_ms + 24 * HOUR)
     assert bench.job().run_round(collect=True).failed_topics == 0

@@ -18,10 +18,12 @@ from gateway.app import create_app
 from gateway.settings.settings import Settings
 from log_format.clock import SystemClock
 from log_format.inspection.erased import verify_erased
+from log_format.layout import scheduled_root
 from log_format.records.condition import Condition, parse_condition
 from log_format.scheduled.publication import publication_batch
+from log_format.scheduled.scheduled_object import open_object
 from tests.support.collected_events import CollectedEvents
-from tests.support.engine import Gateway, values_of
+from tests.support.engine import Gateway, make_gateway, values_of
 from tests.support.lone_gateway import lone_gateway
 from tests.support.registry import record
 from tests.support.typed_topic import register_in
@@ -113,3 +115,24 @@ async def test_maintenance_cancels_what_waits(gateway: Gateway, *, is_typed: boo
         codes = [(await http.get(f"/v1/topics/t/scheduled/{one}")).status_code for one in (mine, other, later)]
         assert codes == [404, 200, 200]
         assert (await asyncio.to_thread(verify_erased, objects, "t", named)).ok
+
+
+async def test_another_gateway_has_not_seen_the_request(gateway: Gateway) -> None:
+    """What it stores after the answer came later, though it knew the topic as it was before; what it stored before is meant."""
+    await make_topic(gateway)
+    objects = gateway.store.objects
+    other = make_gateway(objects=objects)
+    async with client(other) as http:
+        (before,) = await delay(http, 3_600_000, "anna")
+        await ask(gateway, is_typed=False)
+        (after,) = await delay(http, 3_600_000, "anna")
+    state = (await gateway.engine.open_topic("t")).state
+    (erasure,) = state.erasures
+    found = [
+        open_object(objects, f"{scheduled_root('t', state.existing_id)}objects/{one.rpartition('-')[0]}")
+        for one in (before, after)
+    ]
+    assert erasure.version is not None
+    known = [None if one is None else one.index.known_version for one in found]
+    assert known == [erasure.version - 1, erasure.version]
+    await other.engine.drain()
