@@ -187,11 +187,6 @@ class OpenTopic(OpenTable[TopicState]):
             self._view = _View(own, known, overlay_journal(own, at))
         return self._view.state
 
-    async def table_version(self) -> int:
-        """Return the head of the topic's own log, by a look that begins now. Raises what ``fresh`` raises."""
-        await super().fresh(self._access.clock.monotonic_ms())
-        return self.log.state.version
-
     async def fresh_with_table(self) -> TopicState:
         """Return a fresh state after a look at the table, whatever the journal says. Raises what ``fresh`` raises."""
         since_ms = self._access.clock.monotonic_ms()

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 from gateway.call import Call, current_call
+from gateway.engine.open_table import OpenTable
 from gateway.engine.open_topic import OpenTopic, TopicParts
 from gateway.problem import overloaded
 from log_format import layout
@@ -104,7 +105,8 @@ class OpenTopics:
         """Return the head of the topic's own log, by a look that begins now. Raises what ``fresh`` raises."""
         topic = self.get(name)
         try:
-            return await topic.table_version()
+            own = await OpenTable.fresh(topic, self._parts.access.clock.monotonic_ms())
+            return own.version
         finally:
             self._account(topic)
 

@@ -51,7 +51,7 @@ from log_format.topic.producers import (
     request_key,
 )
 from log_format.topic.segment_tags import add_segment
-from log_format.topic.stamped_requests import EMPTY_REQUEST_APP_ID
+from log_format.topic.stamped_requests import empty_request
 from log_format.topic.state import TopicState
 
 __all__ = [
@@ -165,12 +165,7 @@ class Append:
                 if batch.stamp is not None and offset_ranges:
                     stamped.append(StampedBatch(batch.stamp, offset_ranges))
                 elif batch.stamp is not None:
-                    producer_id, epoch, sequence = batch.stamp
-                    txns.append(
-                        Txn(
-                            app_id=f"{EMPTY_REQUEST_APP_ID}{producer_id}-{epoch}", version=sequence, last_updated=now_ms
-                        )
-                    )
+                    txns.append(empty_request(batch.stamp, now_ms))
         standing = [index for index, verdict in enumerate(verdicts) if verdict is None and self.batches[index].counts]
         if not standing:
             return Proposal(operation="WRITE", actions=txns, result=result)

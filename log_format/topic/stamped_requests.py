@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from log_format.delta.actions import Commit
+from log_format.delta.actions import Commit, Txn
 from log_format.topic.config import TopicConfig
 from log_format.topic.producer_id import is_numbered
 from log_format.topic.producers import Producers, ProducerStamp, StampedBatch
@@ -18,6 +18,12 @@ from log_format.topic.segment_tags import TAG_FORGOTTEN, decode_spent_producers,
 EMPTY_REQUEST_APP_ID: Final = "empty-request-"
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _TIME: Final = re.compile(r"[0-9]{1,18}")
+
+
+def empty_request(stamp: ProducerStamp, now_ms: int) -> Txn:
+    """Return the ``txn`` of a request without records."""
+    app_id = f"{EMPTY_REQUEST_APP_ID}{stamp.producer_id}-{stamp.epoch}"
+    return Txn(app_id=app_id, version=stamp.sequence, last_updated=now_ms)
 
 
 def producers_after(commit: Commit, producers: Producers, config: TopicConfig) -> Producers:

@@ -1,7 +1,6 @@
 """A gateway as far as logs and journals are concerned: it appends, changes, drains and looks by the rules of decision 035.
 
-The real logs, committers and readers; blocking calls on the virtual clock. What it does between them is the shortest that the
-rules allow, so that it is theirs and the core's mistakes that show.
+The logs, committers and readers are real. What it does between them is the shortest that the rules allow, so their faults show.
 """
 
 from __future__ import annotations
