@@ -69,6 +69,7 @@ from gateway.routes import (
     segments,
     sql,
     topic_clones,
+    topic_summaries,
     topics,
     transactions,
 )
@@ -93,6 +94,7 @@ ROUTERS: Sequence[APIRouter] = (
     queues.router,
     scheduled.router,
     erasures.router,
+    topic_summaries.router,
     topics.router,
     topic_clones.router,
     access.router,

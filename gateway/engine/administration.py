@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from gateway.call import detached_from_call
 from gateway.engine.bounds import PARALLEL_LIST_LOADS_MAX
@@ -18,6 +18,7 @@ from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.open_topics import OpenTopics
 from gateway.engine.pool import Pool
+from gateway.engine.topic_survey import LISTED_NAMES_MAX, TopicSurvey
 from log_format import layout
 from log_format.checkpoints.archive_rows import archived_files
 from log_format.checkpoints.repair import repair_topic
@@ -48,9 +49,6 @@ from log_format.topic.config import ConfigValue, Subjects, TopicConfig, names_sc
 from log_format.topic.state import TopicState
 
 _log = logging.getLogger("gateway.administration")
-
-LISTED_NAMES_MAX: Final = 50_000
-"""Number of topic names up to which a listing is kept (about 5 MB); longer listings are repeated for each page."""
 
 _MADE_MS = 60_000
 _MADE_OWN_MAX = 200
@@ -95,6 +93,7 @@ class Administration:
     ) -> None:
         self._columns_of = columns_of
         self._registry = registry
+        self.survey = TopicSurvey(registry, access.clock)
         self._cold_store = cold_store
         self._clock = access.clock
         self._new_id = access.new_id
@@ -243,7 +242,7 @@ class Administration:
         Raises what ``OpenTopic.fresh`` raises.
         """
         arrival_ms = self._clock.monotonic_ms() - age_ms_max
-        listed = await self.names() if age_ms_max == 0 else await self._recent_names(age_ms_max)
+        listed = await self.recent_names(age_ms_max)
         names = filter(shown, (name for name in listed if name.startswith(prefix) and name > after))
         found: list[TopicState | DamagedTopic] = []
         while len(found) <= limit:
@@ -259,11 +258,11 @@ class Administration:
         """Return the names of all topics (``OpenTopics.names``)."""
         return await self._registry.names()
 
-    async def _recent_names(self, age_ms_max: int) -> Sequence[str]:
+    async def recent_names(self, age_ms_max: int) -> Sequence[str]:
         """Return the topics' names by a listing at most ``age_ms_max`` old. Creating a topic in this gateway discards the
         listing."""
         now_ms = self._clock.monotonic_ms()
-        if self._listed is None or now_ms - self._listed[0] > age_ms_max:
+        if self._listed is None or now_ms - self._listed[0] > age_ms_max or age_ms_max == 0:
             names = await self.names()
             if len(names) > LISTED_NAMES_MAX:
                 return names
@@ -275,7 +274,8 @@ class Administration:
         self._listed = None
 
     async def drain(self) -> None:
-        """Stop deleting segments; maintenance deletes the rest."""
+        """Stop looking at topics and deleting segments; maintenance deletes the rest."""
+        await self.survey.drain()
         for task in list(self._sweeps):
             task.cancel()
         if self._sweeps:

@@ -182,6 +182,20 @@ class Manifest:
             index = 0 if runs is None else runs.index_of(offset)
             return None if runs is None or index == len(runs) else runs.max_timestamps[index]
 
+    def ends_at(self, partition: int, times_ms: npt.NDArray[np.int64], start_offset: int) -> npt.NDArray[np.float64]:
+        """Return about which end offset the partition had at each of these times, which ascend; ``start_offset`` without runs.
+
+        Between the largest timestamps of two runs, offsets count as spread evenly. O(log n), plus the runs since the first time.
+        """
+        with self._lock:
+            runs = self._partitions.get(partition)
+            if runs is None or not len(runs):
+                return np.full(len(times_ms), float(start_offset))
+            first = max(0, runs.index_of_timestamp(int(times_ms[0])) - 1)
+            late = np.maximum.accumulate(np.asarray(runs.max_timestamps)[first:])
+            ends = np.asarray(runs.ends)[first:].astype(np.float64)
+            return np.interp(times_ms, late, ends, left=float(runs.base(first)))
+
     def size_bytes(self, partition: int) -> int:
         """Return the stored bytes of the partition's runs."""
         with self._lock:

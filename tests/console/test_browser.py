@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page
 
-from tests.support.accessibility import faults, focus_walk, overflow, unnamed
+from tests.support.accessibility import faults, focus_walk, overflow, sideways, unnamed
 from tests.support.browser import Visits
 from tests.support.visitors import Visitors
 
@@ -118,6 +118,8 @@ def test_a_wide_page_is_found(loose: Visits) -> None:
     """What scrolls sideways is named; what scrolls within a box of its own is not."""
     wide = "<div style='width: 500px' id={}>x</div>"
     assert "wide" in overflow(shown(loose, wide.format("wide"), policy="", width=320))[1]
+    inner = shown(loose, f"<div style='overflow: auto'>{wide.format('inner')}</div>", policy="", width=320)
+    assert "overflow: auto" in sideways(inner)[0]
     assert (
         overflow(shown(loose, f"<div style='overflow: auto'>{wide.format('inner')}</div>", policy="", width=320)) == []
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.accessibility import faults, focus_walk, overflow
+from tests.support.accessibility import faults, focus_walk, overflow, sideways
 from tests.support.browser import Visits
 from tests.support.console import Console, Tab, settled
 from tests.support.gateway_process import GatewayProcess, running_gateway
@@ -72,8 +72,21 @@ def test_a_page_is_for_everyone(console: Console, route: str) -> None:
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         assert faults(page) + overflow(page) == [], (width, scheme)
+    for width in (320, 380):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert overflow(page) + sideways(page) == [], width
+        assert tables_are_tables(page)
     page.set_viewport_size({"width": 1280, "height": 800})
     is_walked(page)
+
+
+def tables_are_tables(page: Page) -> bool:
+    """Whether readers of cards hear rows with a head, and each cell that has no label of its own can be told by its column's."""
+    rows = page.locator("main tbody tr")
+    heads, labels = rows.get_by_role("rowheader"), rows.locator("td:not(.pick):not([data-label])")
+    return (
+        rows.count() == heads.count() == page.locator("main tbody").get_by_role("row").count() and labels.count() == 0
+    )
 
 
 def is_walked(page: Page) -> None:

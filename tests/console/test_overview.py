@@ -73,7 +73,10 @@ def test_alarms_stand_first_and_lead_to_what_they_are_about(console: Console, ga
     page.goto(gateway.url)
     shown = page.locator(".alarms li")
     expect(shown).to_have_text(
-        [re.compile("<i>UNAVAILABLE</i>. firing since"), re.compile("old. late, orders pending since")]
+        [
+            re.compile("<i>UNAVAILABLE</i>. Commit of the last hour firing since"),
+            re.compile("old. late, orders pending since"),
+        ]
     )
     expect(shown.first).to_have_class("bad")
     expect(shown.last).not_to_have_class("bad")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,64 @@ def test_values_are_text_with_all_their_digits(tab: Tab) -> None:
     nested = '{"a":12345678901234567890}'
     assert cells(page) == [[MARKUP, "null", "null", "9007199254740993", "1e300", "[1,2]", nested, ""]]
     assert page.locator("main td .tag").count() == 1
+
+
+def test_tables_and_columns_are_beside_the_editor(tab: Tab) -> None:
+    """A click puts a name where the cursor is, quoted where SQL needs that."""
+    page = tab.open("/sql")
+    editor = page.get_by_label("Statement")
+    editor.fill("select  from ")
+    page.get_by_role("button", name="odd.name", exact=True).click()
+    page.get_by_role("button", name="Columns of odd.name").click()
+    editor.evaluate("area => area.setSelectionRange(7, 7)")
+    page.get_by_role("button", name='"offset"').click()
+    expect(editor).to_have_value('select "offset" from "odd.name"')
+    expect(editor).to_be_focused()
+    page.keyboard.press("Control+Enter")
+    assert cells(page) == [["0"]]
+    assert faults(page) + overflow(page) == []
+    page.get_by_label("Search").fill("ORD")
+    expect(page.get_by_role("button", name=re.compile("^Columns of"))).to_have_count(1)
+
+
+def test_statements_are_remembered_here_until_they_are_cleared(console: Console) -> None:
+    """The newest first, each once, also those that failed; another visit has them, and only this browser."""
+    console.visits.expect(400)
+    page = console.open("/sql")
+    for sql in ("select 1 as one from orders limit 1", MARKUP, "select 1 as one from orders limit 1"):
+        run(page, sql)
+        expect(page.get_by_role("button", name="Run")).to_be_enabled()
+        expect(page.get_by_role("alert" if sql == MARKUP else "table")).to_be_visible()
+    page.reload()
+    page.get_by_text("History", exact=True).click()
+    past = page.locator("details li")
+    expect(past).to_have_text(["select 1 as one from orders limit 1", MARKUP])
+    past.last.get_by_role("button").click()
+    expect(page.get_by_label("Statement")).to_have_value(MARKUP)
+    page.get_by_role("button", name="Clear the history").click()
+    expect(past).to_have_count(0)
+    assert page.evaluate("localStorage['tidelog.sql']") == "[]"
+
+
+def test_a_statement_is_cancelled(console: Console, gateway: GatewayProcess) -> None:
+    """At the gateway, too: the next one does not wait for it."""
+    page = console.open("/sql")
+    run(page, "select count(*) from range(10000000) a, range(10000000) b, orders")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator(".toasts")).to_contain_text("cancelled")
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+    run(page, "select count(*) from orders")
+    assert cells(page) == [["300"]]
+
+
+def test_rows_are_saved_as_csv(tab: Tab) -> None:
+    """Quoted where they must be; null is told from an empty text."""
+    page = tab.open("/sql")
+    run(page, """select 'a,"b"' as x, null as y, '' as z, 9007199254740993 as n from "odd.name\"""")
+    with page.expect_download() as saving:
+        page.get_by_role("button", name="Save as CSV").click()
+    assert saving.value.suggested_filename == "result.csv"
+    assert Path(saving.value.path()).read_bytes() == b'x,y,z,n\r\n"a,""b""",,"",9007199254740993'
 
 
 def test_many_rows_come_in_parts_and_long_values_are_cut(tab: Tab) -> None:

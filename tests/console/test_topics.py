@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from log_format.topic.config import SETTINGS, ChoiceSetting
 from tests.support.accessibility import faults_on_screens
@@ -38,10 +38,14 @@ def topics(gateway: GatewayProcess) -> None:
 def test_topics_are_listed_with_their_readers(tab: Tab) -> None:
     """Records, lag and readers stand beside each; a search and the choice of the unread ones narrow the list."""
     page = tab.open("/topics")
-    name, mode, partitions, records, *_, lag, readers = row(page, "orders")
-    assert (name, mode, partitions, records, lag) == ("orders", "own", "3", "30", "6")
+    _, name, partitions, records, *_, lag, readers, retention, _, mode = row(page, "orders")
+    assert (name, partitions, records, lag, retention, mode) == ("orders", "3", "30", "6", "7 d", "own")
     assert readers == "billing, audit"
-    assert row(page, "unread")[-1] == "none"
+    assert row(page, "unread")[7] == "none"
+    orders = page.get_by_role("row", name="orders")
+    expect(orders.get_by_role("img", name="30 records in the last hour")).to_be_visible()
+    page.get_by_label("Activity").select_option("day")
+    expect(orders.get_by_role("img", name="30 records in the last day")).to_be_visible()
     page.get_by_label("Filter").select_option("none")
     expect(page.get_by_role("rowheader", name="orders")).to_have_count(0)
     expect(page.get_by_role("rowheader", name="unread", exact=True)).to_be_visible()
@@ -256,18 +260,67 @@ def test_rights_decide_what_is_offered(visits: Visits, secured: Secured) -> None
 
 
 def test_ten_thousand_topics(visits: Visits, tmp_path: Path) -> None:
-    """The list is paged and searched by the gateway, and stays quick."""
+    """The list is sorted, summed up, paged and searched by the gateway, and stays quick."""
     with running_gateway(tmp_path / "store", tmp_path / "log") as gateway:
         gateway.topic("like")
         put_topics(tmp_path / "store", "like", 10_000)
         page = Console(visits, gateway.url).open("/topics")
-        expect(page.get_by_text("100 topics on this page")).to_be_visible()
+        expect(page.get_by_role("rowheader")).to_have_count(100)
         page.get_by_role("button", name="Next").click()
         expect(page.get_by_role("rowheader", name="sensor-00150")).to_be_visible()
         page.get_by_role("button", name="Back").click()
         expect(page.get_by_role("rowheader", name="sensor-00050")).to_be_visible()
+        page.get_by_label("Page", exact=False).last.fill("101")
+        page.get_by_label("Page", exact=False).last.press("Enter")
+        expect(page.get_by_role("rowheader")).to_have_text(["sensor-09999"])
+        expect(page.locator("main").get_by_role("status")).to_contain_text("10,001 topics:")
+        page.get_by_role("button", name="Partitions").click()
+        expect(page).to_have_url(re.compile("sort=partitions&order=desc"))
+        expect(page.get_by_role("rowheader")).to_have_count(100)
         page.get_by_role("searchbox").fill("R-0999")
         expect(page.get_by_role("rowheader")).to_have_count(10)
+        page.goto("about:blank")
+
+
+def chosen(page: Page, *names: str) -> Locator:
+    """The bar of what is done to these topics."""
+    for name in names:
+        page.get_by_role("checkbox", name=f"Choose {name}", exact=True).check()
+    bar = page.get_by_role("group", name="Chosen topics")
+    expect(bar).to_contain_text(f"{len(names)} topics chosen")
+    return bar
+
+
+def test_several_topics_are_changed_and_deleted(console: Console, gateway: GatewayProcess) -> None:
+    """What is lost is said before; what fails is told with its reason and stays chosen, and the others are done."""
+    console.visits.expect(404)
+    names = [f"many-{number}" for number in range(3)]
+    for name in names:
+        gateway.topic(name)
+        gateway.produce(name, "v", "w", partition=0)
+    page = console.open("/topics?search=many-")
+    chosen(page, *names[:2]).get_by_role("button", name="Change a setting…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Value").fill("1h")
+    dialog.get_by_role("button", name="Change", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("many-1: Records older than 1 h are deleted.")
+    configs = [gateway.http.get(f"/v1/topics/{name}").json()["config"] for name in names]
+    assert {config["retention.ms"] for config in configs} == {604_800_000}
+    dialog.get_by_role("button", name="Change all the same").click()
+    done(page, "retention.ms is changed in 2 topics")
+    configs = [gateway.http.get(f"/v1/topics/{name}").json()["config"] for name in names]
+    assert [config["retention.ms"] for config in configs] == [3_600_000, 3_600_000, 604_800_000]
+    chosen(page, *names).get_by_role("button", name="Delete…").click()
+    expect(dialog).to_contain_text("All of their 6 records")
+    expect(dialog).to_contain_text("many-2: 2 records")
+    expect(dialog.get_by_role("button", name="Delete")).to_be_disabled()
+    gateway.http.delete("/v1/topics/many-1")
+    dialog.get_by_label("Confirmation").fill("3 topics")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("2 of 3 topics are done. many-1:")
+    assert [gateway.http.get(f"/v1/topics/{name}").status_code for name in names] == [404] * 3
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("1 topic chosen")).to_be_visible()
 
 
 def test_a_topic_names_its_queues(tab: Tab, gateway: GatewayProcess) -> None:

@@ -93,6 +93,12 @@
     return [`${document.documentElement.scrollWidth} of ${width}`, ...wide.slice(0, 8).map(each => each.outerHTML.slice(0, 120))];
   },
 
+  // Boxes that scroll sideways; text that is as it is may.
+  sideways: () => [...document.querySelectorAll("*")]
+    .filter(each => /auto|scroll/.test(getComputedStyle(each).overflowX) && each.scrollWidth > each.clientWidth + 1)
+    .filter(each => !each.matches("pre, textarea, input, select"))
+    .map(each => `scrolls sideways: ${each.outerHTML.slice(0, 100)}`),
+
   // Smaller than 24 by 24, and so near to another target that a finger may hit that one.
   small: () => {
     const isTarget = each => each.checkVisibility({visibilityProperty: true}) && each.getClientRects().length && !each.closest("[aria-hidden=true]");

@@ -62,6 +62,12 @@ def overflow(page: Page) -> list[str]:
     return found
 
 
+def sideways(page: Page) -> list[str]:
+    """What scrolls sideways within the page, which nobody finds on a phone."""
+    found: list[str] = _ask(page, "sideways")
+    return found
+
+
 def faults_on_screens(page: Page, *widths: int) -> list[str]:
     """What is wrong on screens of these widths, light and dark, and where."""
     found: list[str] = []

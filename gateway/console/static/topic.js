@@ -1,3 +1,5 @@
+import { bytes, duration } from "./format.js";
+
 export const records = (topic) => topic.partitions.reduce((sum, one) => sum + one.high_watermark - one.log_start_offset, 0);
 export const size = (topic) => topic.partitions.reduce((sum, one) => sum + one.size_bytes, 0);
 export const produced = (topic) => topic.partitions.reduce((sum, one) => sum + one.high_watermark, 0);
@@ -39,3 +41,14 @@ export const DEFAULTS = {
   "compression.type": "zstd", "message.timestamp.type": "CreateTime", "commit.mode": "auto", "drain.ms": 240000,
   "delay.max.ms": 2592000000,
 };
+
+// What a change loses, to be confirmed.
+export function losses(topic, { config, partition_count: partitions }) {
+  const after = (name) => Number(config[name] ?? DEFAULTS[name]);
+  const shrinks = (name) => name in config && after(name) >= 0 && (topic.config[name] < 0 || after(name) < topic.config[name]);
+  return [
+    shrinks("retention.ms") && `Records older than ${duration(after("retention.ms"))} are deleted.`,
+    shrinks("retention.bytes") && `Of each partition only the newest ${bytes(after("retention.bytes"))} stay.`,
+    partitions && "Most keys move to another partition: their new records are in no order with those that are there.",
+  ].filter(Boolean);
+}

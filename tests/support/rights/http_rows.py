@@ -185,6 +185,7 @@ _SCHEMA: Final = {"value.schema": "{topic}-value"}
 _ONE: Final = [{"topic": "{topic}", "partition": 0, "offset": 0}, {"topic": "{other}", "partition": 0, "offset": 0}]
 IN_EFFECT: Final = (
     _row("GET /v1/topics", shows=((DESCRIBE, "{topic}"),)),
+    _row("GET /v1/topics:summary", shows=((DESCRIBE, "{topic}"), (DESCRIBE_GROUP, "{group}")), prepare=_offsets),
     _row("GET /v1/groups", shows=((DESCRIBE_GROUP, "{group}"),), prepare=_offsets),
     _row("GET /v1/queues", shows=((DESCRIBE_QUEUE, "{queue}"),), prepare=_queue),
     _row("GET /v1/lag", shows=((DESCRIBE, "{topic}"), (DESCRIBE_GROUP, "{group}")), prepare=_offsets),

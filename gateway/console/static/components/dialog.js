@@ -22,11 +22,11 @@ export const FormDialog = ({ title, wide, onClose, children, ...form }) => html`
   <${Form} ...${form} onCancel=${onClose}>${children}<//><//>`;
 
 // Asks for the name of what goes for good. `what`: "topic", "group"; onDelete(values) may throw a Problem, which is shown here.
-export function DeleteDialog({ what, name, onDelete, onClose, children, action = "Delete", title = `${action} ${what}` }) {
+export function DeleteDialog({ what, name, onDelete, onClose, children, action = "Delete", title = `${action} ${what}`, label = `Name of the ${what}` }) {
   const [typed, type] = useState("");
   return html`<${FormDialog} title=${title} onClose=${onClose} action=${action} danger disabled=${typed !== name && typed !== escaped(name)} onSend=${async (values) => { await onDelete(values); onClose(); }}>
     ${children}
     <p>This can't be undone. Type <bdi><strong class="value"><${Escaped} of=${name} /></strong></bdi> to confirm.</p>
-    <${Field} label=${`Name of the ${what}`} name="name" value=${typed} onInput=${(event) => type(event.target.value)} />
+    <${Field} label=${label} name="name" value=${typed} onInput=${(event) => type(event.target.value)} />
   <//>`;
 }

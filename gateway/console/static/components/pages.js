@@ -10,6 +10,6 @@ export function PagedTable({ rows, what, note = "", each = 100, ...table }) {
   const last = Math.max(0, Math.ceil(rows.length / each) - 1), page = Math.min(turned, last);
   const told = plural(rows.length, what) + note;
   return html`<${Table} ...${table} rows=${rows} part=${[page * each, (page + 1) * each]} onSort=${() => turn(0)} />
-    ${last > 0 ? html`<${Pager} text=${told} onBack=${page > 0 && (() => turn(page - 1))} onNext=${page < last && (() => turn(page + 1))} />`
+    ${last > 0 ? html`<${Pager} text=${told} page=${page} pages=${last + 1} onPage=${turn} />`
       : rows.length > 0 && html`<p class="muted small">${told}</p>`}`;
 }

@@ -78,4 +78,10 @@ function nearest(times, { x }, at) {
   return at - x(times[found - 1]) < x(times[found]) - at ? found - 1 : found;
 }
 
+// A few numbers as bars in a line of text; `label` tells them.
+export function Spark({ values, label }) {
+  const most = Math.max(1, ...values);
+  return html`<svg class="spark" role="img" aria-label=${label} viewBox=${`0 0 ${values.length * 4} 16`} preserveAspectRatio="none"><title>${label}</title><path d=${values.map((value, i) => `M${i * 4 + 2} 16v${-(value && Math.max(1, value / most * 16)).toFixed(1)}`).join("")} /></svg>`;
+}
+
 const beside = (x, width) => x > width / 2 ? { insetInlineEnd: `${width - x + 12}px` } : { insetInlineStart: `${x + 12}px` };

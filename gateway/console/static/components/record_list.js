@@ -5,7 +5,7 @@ import { timeExact } from "../format.js";
 import { fieldOf, objectOf } from "../record.js";
 import { replaceQuery } from "../router.js";
 import { Blank, Member, minor, Null, text, unsorted } from "./columns.js";
-import { Escaped } from "./escaped.js";
+import { Escaped, escaped } from "./escaped.js";
 import { Field } from "./form.js";
 import { RecordDrawer } from "./record_view.js";
 import { Table } from "./table.js";
@@ -26,7 +26,7 @@ function FieldCell({ of, name }) {
   if (shown === undefined) return html`<span class="muted">–</span>`;
   return shown === "null" ? html`<${Null} />` : shown === "" ? html`<${Blank} />` : html`<${Escaped} of=${shown.slice(0, CELL_MAX)} />`;
 }
-const fieldColumn = (name) => text(`field ${name}`, html`<${Escaped} of=${name} />`, { ...unsorted, cell: (row) => html`<span class="value cut short"><${FieldCell} of=${row} name=${name} /></span>` });
+const fieldColumn = (name) => text(`field ${name}`, html`<${Escaped} of=${name} />`, { ...unsorted, short: escaped(name), cell: (row) => html`<span class="value cut short"><${FieldCell} of=${row} name=${name} /></span>` });
 
 // Which members of the values are columns. `chosen`: their names.
 function Choice({ rows, chosen }) {

@@ -1,6 +1,6 @@
 import {
   Copied, count, Dialog, Empty, Field, FormDialog, get, html, Loaded, Pager, path, plural, post, Problem, ProblemBox, replaceQuery,
-  request, toast, token, TopicLink, useChanges, useEffect, useLoad, useRef, useSettled, useState,
+  request, saved, toast, token, TopicLink, useChanges, useEffect, useLoad, useRef, useSettled, useState,
 } from "../parts.js";
 import { RecordList } from "../components/record_list.js";
 import { code } from "../record.js";
@@ -143,9 +143,7 @@ async function download(topic, query, [[partition, offset]], until, accept, endi
     if (!lines.length) throw none;
     answer = await records(accept, lines.length);
   }
-  const target = URL.createObjectURL(await answer.blob());
-  Object.assign(document.createElement("a"), { href: target, download: `${topic}-${partition}-${offset}.${ending}` }).click();
-  setTimeout(() => URL.revokeObjectURL(target), 60000);
+  saved(await answer.blob(), `${topic}-${partition}-${offset}.${ending}`);
   toast(`Partition ${partition}, offsets ${offset} to ${Math.min(next, end) - 1}.`);
 }
 

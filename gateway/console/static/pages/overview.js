@@ -1,6 +1,6 @@
 import {
-  bytes, bytesPerSecond, count, duration, Empty, Figures, get, GroupLink, html, Loaded, minor, money, number, perSecond, Plot, plural, replaceQuery, since,
-  Table, text, time, TopicLink, useLoad, useState,
+  bytes, bytesPerSecond, count, duration, Empty, Escaped, Figures, get, GroupLink, html, link, Loaded, minor, money, number, perSecond, Plot, plural,
+  replaceQuery, since, Table, text, time, TopicLink, useLoad, useRoute, useState, withQuery,
 } from "../parts.js";
 import { clusterCost } from "../cost.js";
 
@@ -55,22 +55,39 @@ async function furthest(signal) {
   return found[0]?.lag ? found[0] : undefined;
 }
 
-const lasting = async (signal) => tried(Promise.all([history(DAY_MS, 15 * MINUTE_MS, signal), furthest(signal)]).then(([day, behind]) => ({ day, behind })));
+async function lasting(signal) {
+  const [past, topics] = await Promise.all([
+    tried(Promise.all([history(DAY_MS, 15 * MINUTE_MS, signal), furthest(signal)]).then(([day, behind]) => ({ day, behind }))),
+    tried(get("/v1/topics:summary", { query: { limit: 0 }, signal })),
+  ]);
+  return { ...past, topics };
+}
 
-function amiss({ cluster, alarms, ready }) {
+function amiss({ cluster, alarms, ready }, damaged = []) {
   const told = (one) => ({ ...one, [one.severity === "page" ? "bad" : "warn"]: true });
   const found = [...(alarms.alarms || []).map(told), ...(alarms.pending || []).map((one) => ({ ...one, pending: true }))];
   if (ready.problem) found.unshift({ bad: true, said: ready.problem.message });
   if (ready.failing_writes) found.unshift({ bad: true, said: `Writes of this gateway fail: ${ready.failing_writes.detail}. What the store holds can be read.`, since: ready.failing_writes.since });
+  for (const one of damaged) found.unshift({ bad: true, said: `Topic ${one.name} is damaged: ${one.detail}`, alarm: "TopicDamaged", about: [one.name] });
   if (cluster.journals.held_back) found.push({ said: `No further topic can use a journal: ${cluster.journals.held_back}` });
   return found;
 }
 
 // What an alarm is about leads there.
-function About({ alarm, about }) {
-  const links = { ConsumerBehind: () => html`<${GroupLink} of=${about[0]} />, <${TopicLink} of=${about[1]} />` };
-  return links[alarm] ? html` ${links[alarm]()}` : "";
-}
+const plot = (name) => () => html`<a href=${withQuery("#/", { plot: name })}>${name} of the last hour</a>`;
+const page = (path, name) => () => html`<a href=${`#/${path}`}>${name}</a>`;
+const unmerged = page("topics?sort=segments&order=desc", "topics with the most segments"), shared = page("topics", "topics");
+const states = { groups: "groups", queues: "queues", transactions: "transactions", transactional_ids: "transactions", schemas: "schemas", access: "access" };
+const ABOUT = {
+  AcknowledgementSlow: plot("Acknowledgement"), Refusals: plot("Records"), FlushesFail: plot("Commit"), StoreErrors: plot("Commit"), CommitsConflict: plot("Commit"),
+  MaintenanceBehind: unmerged, TopicsUnmaintained: unmerged, JournalNotDrained: shared, DrainsFail: shared,
+  StateNearItsBound: ([of]) => states[of] && page(states[of], states[of])(),
+  ConsumerBehind: ([group, topic]) => html`<${GroupLink} of=${group} />, <${TopicLink} of=${topic} />`,
+  QueueBlocked: ([queue, topic]) => html`<a class="value" href=${link`/queues/${queue}`}><${Escaped} of=${queue} /></a>, <${TopicLink} of=${topic} />`,
+  RecordsDropped: page("queues", "queues"), DelayedRecordsLate: page("?part=gateways", "gateways"), CertificateExpires: page("?part=gateways", "gateways"),
+  TopicDamaged: ([topic]) => html`<a class="value" href=${withQuery("#/topics", { search: topic })}>what to do</a>`,
+};
+const About = ({ alarm, about }) => ABOUT[alarm] ? html` ${ABOUT[alarm](about)}` : "";
 
 function Alarms({ of, quiet }) {
   return html`<ul class="alarms" aria-live="polite">${of.length
@@ -78,9 +95,12 @@ function Alarms({ of, quiet }) {
     : html`<li class="ok">${quiet}</li>`}</ul>`;
 }
 
+// A link may lead to a part of the page: it is brought into sight.
+const there = (element) => element?.scrollIntoView({ block: "center" });
+
 function Plots({ of, times, values }) {
-  const shared = useState(null);
-  return html`<div class="cards">${of.map((plot) => html`<div class="card" key=${plot.title}>
+  const shared = useState(null), { query } = useRoute();
+  return html`<div class="cards">${of.map((plot) => html`<div class=${query.plot === plot.title ? "card marked" : "card"} ref=${query.plot === plot.title ? there : null} key=${plot.title}>
     <${Plot} title=${plot.title} format=${plot.format} binary=${plot.binary} times=${times} shared=${shared} series=${plot.series.map(([label, name]) => ({ label, values: values[name] }))} />
   </div>`)}</div>`;
 }
@@ -112,6 +132,7 @@ function Numbers({ cluster, hour, known }) {
     ["Records in", html`${perSecond(now("produced_records"))} <small>${perSecond(now("fetched_records"))} out</small>`],
     ["Bytes in", html`${bytesPerSecond(now("produced_bytes"))} <small>${bytesPerSecond(now("sent_bytes"))} out</small>`],
     ["Largest lag", known?.behind ? html`${count(known.behind.lag)} <small><${GroupLink} of=${known.behind.group} /></small>` : known?.day?.times.length ? "0" : "–"],
+    ["Topics", html`${count(known?.topics.total?.topics)} ${known?.topics.total && html`<small>${plural(known.topics.total.records, "record")}</small>`}`],
     ["Stored", bytes(last(day.stored_bytes))],
     ["Cost per month", html`${money(clusterCost(day))} <small>storage and requests, at the rate of the last day</small>`],
     ["Gateways", html`${count(cluster.gateways.length)} <small>${zones.size > 0 ? `in ${plural(zones.size, "zone")}, ` : ""}version ${cluster.version}</small>`],
@@ -128,7 +149,7 @@ export default function Overview({ query }) {
       const { cluster, hour } = data;
       return html`
         <section class="page" aria-label="State">
-          <${Alarms} of=${amiss(data)} quiet=${data.alarms.problem ? "The store answers." : "The store answers, and there are no alarms."} />
+          <${Alarms} of=${amiss(data, known.data?.topics.damaged)} quiet=${data.alarms.problem ? "The store answers." : "The store answers, and there are no alarms."} />
           <${Numbers} cluster=${cluster} hour=${hour} known=${known.data} />
         </section>
         <section class="page" aria-labelledby="activity">
@@ -136,7 +157,7 @@ export default function Overview({ query }) {
             <div class="tabs" role="group" aria-label="Time">${Object.entries(RANGES).map(([name, [label]]) => html`<button key=${name} aria-pressed=${String(name === range)} onClick=${() => replaceQuery({ range: name === "hour" ? undefined : name })}>${label}</button>`)}</div></div>
           ${range === "hour" ? html`<${Hour} hour=${hour} />` : html`<${History} key=${range} range=${RANGES[range]} />`}
         </section>
-        <section class="page" aria-labelledby="gateways">
+        <section class="page" aria-labelledby="gateways" ref=${query.part === "gateways" ? there : null}>
           <h2 id="gateways">Gateways</h2>
           <${Table} label="Gateways" columns=${GATEWAYS.filter(({ name }) => !["zone", "kafka"].includes(name) || cluster.gateways.some((one) => one[name]))} rows=${cluster.gateways} rowKey=${(row) => row.id} sort=${["id", 1]} />
         </section>`;

@@ -1,18 +1,7 @@
 import { bytes, duration, Field, Form, FormDialog, html, patch, path, toast, useState } from "../parts.js";
 import { SubjectField } from "../components/subject_field.js";
 import { SUBJECT_OF } from "../schemas.js";
-import { CHOICES, DEFAULTS, plain, UNSET } from "../topic.js";
-
-// What a change loses, to be confirmed.
-function losses(topic, { config, partition_count: partitions }) {
-  const after = (name) => Number(config[name] ?? DEFAULTS[name]);
-  const shrinks = (name) => name in config && after(name) >= 0 && (topic.config[name] < 0 || after(name) < topic.config[name]);
-  return [
-    shrinks("retention.ms") && `Records older than ${duration(after("retention.ms"))} are deleted.`,
-    shrinks("retention.bytes") && `Of each partition only the newest ${bytes(after("retention.bytes"))} stay.`,
-    partitions && "Most keys move to another partition: their new records are in no order with those that are there.",
-  ].filter(Boolean);
-}
+import { CHOICES, DEFAULTS, losses, plain, UNSET } from "../topic.js";
 
 export function Settings({ topic, mayAlter, onChange }) {
   const [doubtful, doubt] = useState(null);

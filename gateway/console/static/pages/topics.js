@@ -1,33 +1,34 @@
 import {
-  all, bytes, count, Empty, Field, FormDialog, get, go, GroupLink, html, link, Loaded, minor, number, Pager,
-  perSecond, plural, post, readonly, replaceQuery, Table, text, toast, TopicLink, useLoad, useRef, useSettled,
+  bytes, count, duration, Empty, Field, FormDialog, get, go, GroupLink, html, link, Loaded, minor, number, Pager,
+  perSecond, plural, post, readonly, replaceQuery, Spark, Table, text, toast, TopicLink, unsorted, useLoad, useSettled,
   useState,
 } from "../parts.js";
+import { Bulk } from "../components/bulk.js";
 import { SubjectField } from "../components/subject_field.js";
-import { rates, records, size } from "../topic.js";
 
-const PAGE = 100, LOOKED = 1000;
-const schemaOf = (row) => row.config["value.schema"] || row.config["key.schema"];
-const lagOf = (readers) => readers?.groups.reduce((sum, one) => sum + (one.lag || 0), 0);
+const PAGE = 100;
+const SPANS = [["hour", "last hour"], ["day", "last day"]];
+const records = (row) => row.activity.reduce((sum, one) => sum + one, 0);
 
-const COLUMNS = [
+const columns = (span) => [
   text("name", "Topic", { cell: (row) => html`<${TopicLink} of=${row.name} />` }),
-  text("mode", "Commits", { ...minor, value: (row) => row.commit.mode, cell: (row) => html`<span class="tag">${row.commit.mode}</span>` }),
-  number("partition_count", "Partitions", minor),
-  number("records", "Records", { value: records }),
-  text("schema", "Schema", { ...minor, value: (row) => schemaOf(row) || "", cell: (row) => schemaOf(row) ? html`<a class="value" href=${link`/schemas/${schemaOf(row)}`}>${schemaOf(row)}</a>` : "" }),
-  number("size", "Size", { value: size, cell: (row) => bytes(size(row)) }),
-  number("rate", "Rate", { cell: (row) => perSecond(row.rate) }),
-  number("lag", "Lag", { value: (row) => lagOf(row.readers) }),
-  text("readers", "Groups", { ...minor, value: (row) => row.readers?.group_count || 0, cell: (row) => html`<${Groups} readers=${row.readers} />` }),
+  number("partitions", "Partitions", { ...minor, value: (row) => row.partition_count }),
+  number("records", "Records"),
+  number("size", "Size", { value: (row) => row.size_bytes, cell: (row) => bytes(row.size_bytes) }),
+  number("rate", "Rate", { cell: (row) => html`<${Spark} values=${row.activity} label=${`${plural(records(row), "record")} in the ${span}`} /> ${perSecond(row.rate)}` }),
+  number("lag", "Lag"),
+  text("readers", "Groups", { ...minor, ...unsorted, cell: (row) => html`<${Groups} of=${row} />` }),
+  text("retention", "Retention", { ...minor, ...unsorted, cell: (row) => duration(row.retention_ms) }),
+  number("segments", "Segments", minor),
+  text("schema", "Schema", { ...minor, ...unsorted, cell: (row) => row.schema ? html`<a class="value" href=${link`/schemas/${row.schema}`}>${row.schema}</a>` : "" }),
+  text("mode", "Commits", { ...minor, ...unsorted, cell: (row) => html`<span class="tag">${row.mode}</span>` }),
 ];
 
-function Groups({ readers }) {
-  if (!readers) return html`<span class="muted">none</span>`;
-  const [first, second, ...others] = readers.groups;
-  const more = readers.group_count - 2;
-  return html`${[first, second].filter(Boolean).map((one, i) => html`${i > 0 && ", "}<${GroupLink} of=${one.group} />`)}
-    ${others.length > 0 && html` <span class="muted">and ${count(more)} more</span>`}`;
+function Groups({ of: { groups, group_count: all } }) {
+  if (!all) return html`<span class="muted">none</span>`;
+  const shown = groups.slice(0, 2);
+  return html`${shown.map((one, i) => html`${i > 0 && ", "}<${GroupLink} of=${one.group} />`)}
+    ${all > shown.length && html` <span class="muted">and ${count(all - shown.length)} more</span>`}`;
 }
 
 function Create({ onClose }) {
@@ -49,57 +50,45 @@ function Create({ onClose }) {
   <//>`;
 }
 
-// `read`: "" all; "none": no group reads it; "by" and "not": a group does, or does not. Then page after page is looked at.
-function wanted(row, { read, group }) {
-  if (read === "none") return !row.readers;
-  if (!group || !read) return true;
-  return Boolean(row.readers?.groups.some((one) => one.group === group)) === (read === "by");
+// A column that chooses rows, on all pages: `chosen` is a Set of names.
+function choice(rows, chosen, choose) {
+  const turn = (names, on) => choose(new Set(on ? [...chosen, ...names] : [...chosen].filter((one) => !names.includes(one))));
+  const box = (label, names) => html`<input type="checkbox" aria-label=${label} checked=${names.every((one) => chosen.has(one))} onChange=${(event) => turn(names, event.target.checked)} />`;
+  return { name: "chosen", pick: true, label: box("Choose all topics of this page", rows.map((row) => row.name)), cell: (row) => box(`Choose ${row.name}`, [row.name]) };
 }
+
+const Damaged = ({ of }) => of.map((one) => html`<p class="warn" role="alert" key=${one.name}>${one.name} is damaged: ${one.detail}
+  ${one.error_code === "CORRUPT_SEGMENT" && html`Restore the object from a backup, or repair the topic without the lost data: <code>tidelog doctor --store STORE --repair ${one.name}</code>`}</p>`);
+
+const Totals = ({ of }) => html`<p class="muted" role="status">${plural(of.topics, "topic")}: ${plural(of.records, "record")}, ${bytes(of.size_bytes)}, ${plural(of.partitions, "partition")}, ${plural(of.segments, "segment")}${of.looked_at < of.topics && ` in the ${count(of.looked_at)} looked at so far`}</p>`;
 
 export default function Topics({ query }) {
   const [creating, create] = useState(false);
-  const [back, setBack] = useState([]);
-  const looks = useRef(new Map());
-  const search = useSettled(query.search || "");
-  const chosen = Boolean(query.read && (query.read === "none" || query.group));
-  const topics = useLoad(async (signal) => {
-    const limit = chosen ? LOOKED : PAGE;
-    const found = { rows: [], damaged: [], next: query.after };
-    do {
-      const asked = { search, after: found.next };
-      const [page, lag] = await Promise.all([
-        get("/v1/topics", { query: { ...asked, limit, max_age_ms: 10000 }, signal }), all("/v1/lag", "topics", { query: asked, most: limit, signal }),
-      ]);
-      looks.current = rates(looks.current, page.topics);
-      const readers = new Map(lag.entries.map((one) => [one.topic, one]));
-      const rows = page.topics.map((one) => ({ ...one, rate: looks.current.get(one.name).rate, readers: readers.get(one.name) }));
-      found.damaged.push(...(page.damaged || []));
-      found.rows.push(...rows.filter((row) => wanted(row, query)));
-      found.next = page.next;
-    } while (chosen && found.next && found.rows.length < PAGE);
-    return found;
-  }, [search, query.after, query.read, query.group], chosen ? 0 : 5000);
-  const turn = (after, before) => { setBack(before); replaceQuery({ after }); };
+  const [chosen, choose] = useState(new Set());
+  const search = useSettled(query.search || ""), page = Math.max(0, Number(query.page || 1) - 1) || 0, span = query.span === "day" ? "day" : "hour";
+  const { read = "", group = "", sort = "name", order = "asc" } = query;
+  const asked = { search, sort, order, skip: page * PAGE, limit: PAGE, activity: span, ...read === "none" ? { read } : read && group ? { read, group } : {} };
+  const topics = useLoad((signal) => get("/v1/topics:summary", { query: asked, signal }), [JSON.stringify(asked)], 5000);
+  const turn = (more) => replaceQuery({ page: undefined, ...more });
   return html`<div class="page">
     <div class="head"><h1>Topics</h1>${!readonly && html`<button class="primary" onClick=${() => create(true)}>Create topic</button>`}</div>
     <div class="bar" role="search">
-      <${Field} class="grow" label="Search" type="search" placeholder="Part of the name" value=${query.search || ""}
-        onInput=${(event) => { setBack([]); replaceQuery({ search: event.target.value, after: undefined }); }} />
-      <${Field} label="Filter" value=${query.read || ""} onChange=${(event) => replaceQuery({ read: event.target.value })}
+      <${Field} class="grow" label="Search" type="search" placeholder="Part of the name" value=${query.search || ""} onInput=${(event) => turn({ search: event.target.value })} />
+      <${Field} label="Filter" value=${read} onChange=${(event) => turn({ read: event.target.value })}
         options=${[["", "all"], ["none", "unread: by no group"], ["by", "read by group"], ["not", "not read by group"]]} />
-      ${["by", "not"].includes(query.read) && html`<${Field} label="Group" value=${query.group || ""} onInput=${(event) => replaceQuery({ group: event.target.value })} />`}
+      ${["by", "not"].includes(read) && html`<${Field} label="Group" value=${group} onInput=${(event) => turn({ group: event.target.value })} />`}
+      <${Field} label="Activity" value=${span} onChange=${(event) => turn({ span: event.target.value })} options=${SPANS} />
     </div>
-    <${Loaded} from=${topics} lines=${12}>${({ rows, damaged, next }) => {
-      const empty = search || query.read || query.after
+    <${Loaded} from=${topics} lines=${12}>${({ topics: rows, damaged, total }) => {
+      const empty = search || read
         ? html`<${Empty} title="No matching topics"><p>Change the search or the filter.</p><//>`
         : html`<${Empty} title="No topics yet"><p>Create one here, or with <code>tidelog topic create orders</code>.</p><//>`;
-      return html`
-        ${damaged.map((one) => html`<p class="warn" role="alert">${one.name} is damaged: ${one.detail}
-          ${one.error_code === "CORRUPT_SEGMENT" && html`Restore the object from a backup, or repair the topic without the lost data: <code>tidelog doctor --store STORE --repair ${one.name}</code>`}</p>`)}
-        <${Table} label="Topics" columns=${rows.some(schemaOf) ? COLUMNS : COLUMNS.filter((column) => column.name !== "schema")} rows=${rows} rowKey=${(row) => row.name} sort=${["name", 1]} empty=${empty} />
-        <${Pager} text=${`${plural(rows.length, "topic")} on this page`}
-          onBack=${query.after && (() => turn(back[back.length - 1], back.slice(0, -1)))}
-          onNext=${next && (() => turn(next, [...back, query.after]))} />`;
+      const shown = columns(SPANS.find(([name]) => name === span)[1]).filter(({ name }) => name !== "schema" || rows.some((row) => row.schema));
+      return html`<${Damaged} of=${damaged} /><${Totals} of=${total} />
+        ${!readonly && chosen.size > 0 && html`<${Bulk} names=${[...chosen]} onChoose=${(names) => choose(new Set(names))} onDone=${topics.reload} />`}
+        <${Table} label="Topics" columns=${readonly ? shown : [choice(rows, chosen, choose), ...shown]} rows=${rows} rowKey=${(row) => row.name} empty=${empty}
+          sort=${[sort, order === "desc" ? -1 : 1]} onOrder=${(name, way) => turn({ sort: name, order: way < 0 ? "desc" : undefined })} />
+        ${total.topics > PAGE && html`<${Pager} text="" page=${page} pages=${Math.ceil(total.topics / PAGE)} onPage=${(at) => replaceQuery({ page: at ? at + 1 : undefined })} />`}`;
     }}<//>
     ${creating && html`<${Create} onClose=${() => create(false)} />`}
   </div>`;
