@@ -1,4 +1,4 @@
-"""Committed offsets of consumer groups: commit, read, reset, delete, and lag."""
+"""Committed offsets of consumer groups: commit, read, reset and delete."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from typing_extensions import TypedDict
 
 from gateway.access.caller import caller_of
 from gateway.access.needs import Need, needs
-from gateway.gateway import allowing, check_member, engine_of, gateway_of, require
+from gateway.gateway import check_member, engine_of, gateway_of, require
 from gateway.groups.bounds import METADATA_BYTES_MAX, OFFSETS_PER_REQUEST_MAX
 from gateway.groups.offsets.committed import NextOffset, offsets_after
 from gateway.groups.offsets.incarnations import known_ids
-from gateway.groups.offsets.lag import PartitionLag
 from gateway.groups.offsets.reset import ResetTo
 from gateway.http import fields
 from gateway.http.disconnect import check_connected
@@ -36,7 +35,6 @@ router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
 _OFFSET_TEXT_BYTES: Final = 400
 """Estimated memory of an offset as an object and as JSON, without its metadata."""
-_LAG_TEXT_BYTES: Final = 400
 OFFSET_ERRORS: Final = (
     ErrorCode.UNKNOWN_TOPIC,
     ErrorCode.UNKNOWN_PARTITION,
@@ -237,30 +235,6 @@ class CommittedOffsets(TypedDict):
     offsets: list[CommittedOffset]
 
 
-class LagOfPartition(TypedDict):
-    """The lag of a partition. Null: no offset is committed."""
-
-    partition: fields.Partition
-    committed_offset: fields.Count | None
-    high_watermark: fields.Count
-    lag: fields.Count | None
-    lag_ms: fields.Count | None
-
-
-class LagOfTopic(TypedDict):
-    """The lag of a topic's partitions."""
-
-    topic: fields.TopicName
-    partitions: list[LagOfPartition]
-
-
-class Lag(TypedDict):
-    """The lag of every partition that the group subscribes to or has offsets for."""
-
-    topics: list[LagOfTopic]
-    total: fields.Count
-
-
 @router.put(
     "/v1/groups/{group}/offsets",
     response_model=CommittedOffsets,
@@ -340,32 +314,6 @@ async def delete_offsets(request: Request, group: fields.GroupPath, wanted: Forg
         left = await groups.erase(group, meant)
         shown = _describable_rows(request, offsets_after(left, ids, ()))
         return await room.json(lambda: _offsets(shown))
-
-
-@router.get(
-    "/v1/groups/{group}/lag", response_model=Lag, responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN)
-)
-@needs(Need("Describe", "group", path="group"))
-async def group_lag(request: Request, group: fields.GroupPath) -> ASGIApp:
-    """Return a group's lag: records and time between its committed offsets and the high watermarks."""
-    found = await engine_of(request).groups.lag.of_group(group, allowing(request, "Describe", "topic"))
-    return await reserved_json(request, lambda: _lag(found), size_bytes=_LAG_TEXT_BYTES * len(found))
-
-
-def _lag(found: Sequence[PartitionLag]) -> Lag:
-    topics: dict[str, list[LagOfPartition]] = {}
-    for one in found:
-        topics.setdefault(one.topic, []).append(
-            {
-                "partition": one.partition,
-                "committed_offset": one.committed_offset,
-                "high_watermark": one.high_watermark,
-                "lag": one.lag,
-                "lag_ms": one.lag_ms,
-            }
-        )
-    listed: list[LagOfTopic] = [{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()]
-    return {"topics": listed, "total": sum(one.lag or 0 for one in found)}
 
 
 def _text_bytes(offsets: Iterable[OffsetRow | NextOffset]) -> int:

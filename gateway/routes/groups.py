@@ -184,13 +184,18 @@ class GroupPage(TypedDict):
 
 
 class GroupMember(TypedDict):
-    """A member of a group, and the partitions that it may read now."""
+    """A member of a group, and the partitions that it may read now.
+
+    `heard_at`: its last call, such as a heartbeat; null: not known. `committed_at`: its last commit; null: none, or not known.
+    """
 
     member_id: fields.Opaque
     client_id: str | None
     instance_id: str | None
     assignment: list[AssignedPartition]
     topics: list[fields.TopicName]
+    heard_at: fields.Timestamp | None
+    committed_at: fields.Timestamp | None
 
 
 class Group(TypedDict):
@@ -325,6 +330,8 @@ def _describe(name: str, found: GroupDescription, shown: Callable[[str], bool]) 
                 "instance_id": member.instance_id,
                 "assignment": [one for one in assignment_of(readable) if shown(one["topic"])],
                 "topics": list(filter(shown, member.topics if member.pattern is None else sorted(member.target))),
+                "heard_at": found.heard_ms.get(member.member_id),
+                "committed_at": found.committed_ms.get(member.member_id),
             }
             for member, readable in found.members
         ],

@@ -1,7 +1,8 @@
-"""A list of topics with the groups that read them, and each group's lag."""
+"""The lag of a group, and a list of topics with the groups that read them and their lag."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final, NotRequired
 
 from fastapi import APIRouter, Query
@@ -9,26 +10,32 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
-from gateway.access.needs import needs
+from gateway.access.needs import Need, needs
 from gateway.gateway import allowing, engine_of
+from gateway.groups.offsets.lag import PartitionLag
 from gateway.groups.offsets.readers import TopicReaders
 from gateway.http import fields
+from gateway.openapi.problems import problems
 from gateway.routes.reserved_response import reserved_json
 from gateway.routes.topics import TopicsQuery, topic_filter
 from gateway.routes.typed_route import TypedRoute
+from log_format.errors import ErrorCode
 
 router = APIRouter(route_class=TypedRoute, tags=["groups"])
 
+_LAG_TEXT_BYTES: Final = 400
+"""Estimated memory of a partition's lag as an object and as JSON."""
 _GROUP_TEXT_BYTES: Final = 1_024
 """Estimated size of a group's longest JSON, and of making it."""
 
 
 class LagOfGroup(TypedDict):
-    """A group's lag. `member_count`: members that subscribe to the topic. `lag` is null if nothing is committed for it."""
+    """A group's lag. `member_count`: members that subscribe to the topic. `lag`: unread records; from the log start on where
+    nothing is committed."""
 
     group: str
     member_count: fields.Count
-    lag: fields.Count | None
+    lag: fields.Count
 
 
 class TopicLag(TypedDict):
@@ -44,6 +51,62 @@ class TopicLags(TypedDict):
 
     topics: list[TopicLag]
     next: NotRequired[str]
+
+
+class LagOfPartition(TypedDict):
+    """The lag of a partition. Null: no offset is committed; `unread` and `unread_ms` count from the log start then."""
+
+    partition: fields.Partition
+    committed_offset: fields.Count | None
+    high_watermark: fields.Count
+    lag: fields.Count | None
+    lag_ms: fields.Count | None
+    unread: fields.Count
+    unread_ms: fields.Count
+
+
+class LagOfTopic(TypedDict):
+    """The lag of a topic's partitions."""
+
+    topic: fields.TopicName
+    partitions: list[LagOfPartition]
+
+
+class Lag(TypedDict):
+    """The lag of every partition that the group subscribes to or has offsets for. `total`: of partitions with a committed offset;
+    `unread`: of all."""
+
+    topics: list[LagOfTopic]
+    total: fields.Count
+    unread: fields.Count
+
+
+@router.get(
+    "/v1/groups/{group}/lag", response_model=Lag, responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN)
+)
+@needs(Need("Describe", "group", path="group"))
+async def group_lag(request: Request, group: fields.GroupPath) -> ASGIApp:
+    """Return a group's lag: records and time between its committed offsets and the high watermarks."""
+    found = await engine_of(request).groups.lag.of_group(group, allowing(request, "Describe", "topic"))
+    return await reserved_json(request, lambda: _lag(found), size_bytes=_LAG_TEXT_BYTES * len(found))
+
+
+def _lag(found: Sequence[PartitionLag]) -> Lag:
+    topics: dict[str, list[LagOfPartition]] = {}
+    for one in found:
+        topics.setdefault(one.topic, []).append(
+            {
+                "partition": one.partition,
+                "committed_offset": one.committed_offset,
+                "high_watermark": one.high_watermark,
+                "lag": one.lag,
+                "lag_ms": one.lag_ms,
+                "unread": one.unread,
+                "unread_ms": one.unread_ms,
+            }
+        )
+    listed: list[LagOfTopic] = [{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()]
+    return {"topics": listed, "total": sum(one.lag or 0 for one in found), "unread": sum(one.unread for one in found)}
 
 
 @router.get("/v1/lag", response_model=TopicLags)

@@ -92,6 +92,8 @@ class FakeLog:
         self.topics: dict[str, FakeTopic] = {}
         self.request_bytes_max = 16 * 1024 * 1024
         self.auto_create_topics = 0
+        self.failing_writes: dict[str, Any] | None = None
+        """What it says of writes that fail."""
         self.journals: dict[str, Any] | None = None
         """What it says of journals; None: nothing, as a release before them."""
         self.busy_produces: dict[str, int] = {}
@@ -114,7 +116,8 @@ class FakeLog:
                     {"id": one.id, "url": one.url, "started_at": 1, "owned_topics": sorted(one.topics)}
                     for one in (self, *self.peers)
                 ]
-                told = {"gateways": gateways, "store": "memory://", "version": "1", "limits": limits}
+                told: dict[str, Any] = {"gateways": gateways, "store": "memory://", "version": "1", "limits": limits}
+                told["failing_writes"] = self.failing_writes
                 return answer_json(200, told | ({} if self.journals is None else {"journals": self.journals}))
             case "POST", ["producers"]:
                 with self.changed:

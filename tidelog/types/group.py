@@ -57,13 +57,19 @@ class GroupSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A live member; ``assignment``: the partitions that it may read now."""
+    """A live member; ``assignment``: the partitions that it may read now.
+
+    ``heard_at``: when it called its coordinator last; ``committed_at``: when it committed last; in milliseconds since the epoch,
+    None if not known. A member that calls and does not commit while there is lag is stuck.
+    """
 
     member_id: str
     client_id: str | None = None
     instance_id: str | None = None
     assignment: tuple[TopicPartition, ...] = ()
     topics: tuple[str, ...] = ()
+    heard_at: int | None = None
+    committed_at: int | None = None
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,13 +83,29 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
-    """A group's lag in a partition, in records and in milliseconds; None if the group has committed nothing there."""
+    """A group's lag in a partition, in records and in milliseconds; None if the group has committed nothing there.
+
+    ``unread``, ``unread_ms``: the same, but from the log start on where nothing is committed; None from a gateway that does not
+    know it.
+    """
 
     partition: int
     high_watermark: int
     committed_offset: int | None = None
     lag: int | None = None
     lag_ms: int | None = None
+    unread: int | None = None
+    unread_ms: int | None = None
+
+    @property
+    def records_behind(self) -> int:
+        """Number of records that the group has not read, as far as the gateway knows it."""
+        return (self.lag or 0) if self.unread is None else self.unread
+
+    @property
+    def ms_behind(self) -> int | None:
+        """Age of the first of them in milliseconds, as far as the gateway knows it."""
+        return self.lag_ms if self.unread_ms is None else self.unread_ms
 
 
 class TopicLag(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +116,12 @@ class TopicLag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
-    """Lag in all topics that a group reads. ``total`` sums the partitions with a committed offset."""
+    """Lag in all topics that a group reads. ``total`` sums the partitions with a committed offset, ``records_behind`` all."""
 
     topics: tuple[TopicLag, ...]
     total: int
+
+    @property
+    def records_behind(self) -> int:
+        """Number of records that the group has not read."""
+        return sum(each.records_behind for topic in self.topics for each in topic.partitions)

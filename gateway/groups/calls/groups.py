@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry
@@ -75,11 +75,17 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """A group, its members in order of id, and the partitions that each may read."""
+    """A group, its members in order of id, and the partitions that each may read.
+
+    ``heard_ms``, ``committed_ms``: when a member was heard of last, by any call, and when it committed last, by its id; without
+    members of which that is not known. Times are milliseconds since the epoch.
+    """
 
     row: GroupRow | None
     state: str
     members: Sequence[tuple[MemberRow, Partitions]]
+    heard_ms: Mapping[str, int] = field(default_factory=dict)
+    committed_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 class Groups:
@@ -102,7 +108,7 @@ class Groups:
     ) -> None:
         metrics = GroupMetrics(registry)
         self.ownership = ownership
-        clock = access.clock
+        clock = self._clock = access.clock
         self.table = table = finishing.groups
         self.member_ids = MemberIds(ids, table, clock=clock, new_id=access.new_id)
         self._subscribed = SubscribedTopics(topics, administration, rights=rights, clock=clock, pool=access.look_pool)
@@ -221,12 +227,26 @@ class Groups:
         if found.row is None or not found.row.members:
             return GroupDescription(row=found.row, state="Empty", members=())
         known = self.coordinator.known(name) if found.row.is_classic else await self.coordinator.claimed(name)
-        if isinstance(known, LiveGroup):
-            members = [(one, known.holdings.readable(one.member_id)) for one in known.row.members]
-            return GroupDescription(row=known.row, state=known.state, members=members)
         is_mine = known is not None and known.row.epoch == found.epoch
-        state = known.state if is_mine and known is not None else _state_by_the_log(found.row)
-        return GroupDescription(row=found.row, state=state, members=[(one, one.target) for one in found.row.members])
+        row, state, members = found.row, _state_by_the_log(found.row), [(one, one.target) for one in found.row.members]
+        if isinstance(known, LiveGroup):
+            row, state = known.row, known.state
+            members = [(one, known.holdings.readable(one.member_id)) for one in row.members]
+        elif is_mine and known is not None:
+            state = known.state
+        return GroupDescription(
+            row=row,
+            state=state,
+            members=members,
+            heard_ms=self._heard_ms(known) if known is not None and (is_mine or isinstance(known, LiveGroup)) else {},
+            committed_ms=_committed_ms(found),
+        )
+
+    def _heard_ms(self, known: Coordinated) -> dict[str, int]:
+        """Return when each member was heard of last; a member of an earlier coordinator has a time to come until it calls."""
+        now_ms, epoch_ms = self._clock.monotonic_ms(), self._clock.now_ms()
+        seen = known.members.seen_ms() if isinstance(known, ClassicGroup) else known.seen_ms(now_ms)
+        return {name: epoch_ms - (now_ms - seen_ms) for name, seen_ms in seen.items() if seen_ms <= now_ms}
 
     async def delete(self, name: str) -> None:
         """Delete a group with its offsets. Raises ``RequestRefused`` (``UNKNOWN_GROUP``, ``GROUP_NOT_EMPTY``), and what ``join``
@@ -264,6 +284,15 @@ class Groups:
                 )
             )
         return found, len(names) > limit
+
+
+def _committed_ms(group: Group) -> dict[str, int]:
+    """Return when each member committed last, as far as its commits are the newest of their partitions."""
+    found: dict[str, int] = {}
+    for row in group.offsets.values():
+        if row.member is not None:
+            found[row.member] = max(found.get(row.member, 0), row.committed_at_ms)
+    return found
 
 
 def heartbeat_interval_ms(session_timeout_ms: int) -> int:

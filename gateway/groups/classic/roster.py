@@ -123,6 +123,10 @@ class Roster:
             members=[(one.member_id, one.wish.instance_id, one.metadata_by_protocol[protocol]) for one in listed],
         )
 
+    def seen_ms(self) -> dict[str, int]:
+        """Return when each member was heard of last (monotonic clock), by its id; later than now if that is not known."""
+        return {member.member_id: member.seen_ms for member in self}
+
     def postpone(self, duration_ms: int) -> None:
         """Extend all sessions by the time for which this process was suspended."""
         for member in self._by_id.values():

@@ -281,6 +281,14 @@ class LiveGroup:
             await self.leave(over)
         return over
 
+    def seen_ms(self, now_ms: int) -> dict[str, int]:
+        """Return when each member was heard of last (monotonic clock), by its id. A member whose poll waits is heard of now."""
+        return {
+            name: now_ms if session.polls else session.seen_ms
+            for name, session in self.sessions.items()
+            if not session.is_inherited
+        }
+
     def expect_end(self) -> None:
         """Let the upkeep look at the sessions when the first may end, whether or not its member's calls go on."""
         now_ms = self._clock.monotonic_ms()

@@ -21,14 +21,27 @@ from log_format.topic.state import TopicState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """A group's lag in a partition, in records and in milliseconds; None if nothing is committed."""
+    """A group's lag in a partition: records that it has not read, and the age of the first of them in milliseconds.
+
+    Where nothing is committed they count from the log start (``backlog``).
+    """
 
     topic: str
     partition: int
     committed_offset: int | None
     high_watermark: int
-    lag: int | None
-    lag_ms: int | None
+    unread: int
+    unread_ms: int
+
+    @property
+    def lag(self) -> int | None:
+        """Number of records after the committed offset; None without one."""
+        return None if self.committed_offset is None else self.unread
+
+    @property
+    def lag_ms(self) -> int | None:
+        """Age of the first of them in milliseconds; None without a committed offset."""
+        return None if self.committed_offset is None else self.unread_ms
 
 
 class Lag:
@@ -78,23 +91,19 @@ class Lag:
     async def _partition_lag(
         self, topic: OpenTopic, state: TopicState, partition: int, committed: int | None
     ) -> PartitionLag:
-        end = state.high_watermark(partition)
-        lag, lag_ms = None, None
-        if committed is not None:
-            lag = max(0, end - committed)
-            first = max(committed, state.log_start(partition))
-            lag_ms = 0
-            if first < end:
-                time_ms = await written_ms(self._reading, topic, state, partition, first)
-                if time_ms is not None:
-                    lag_ms = max(0, self._clock.now_ms() - time_ms)
+        end, log_start = state.high_watermark(partition), state.log_start(partition)
+        begin = log_start if committed is None else committed
+        first, age_ms = max(begin, log_start), 0
+        if first < end:
+            time_ms = await written_ms(self._reading, topic, state, partition, first)
+            age_ms = 0 if time_ms is None else max(0, self._clock.now_ms() - time_ms)
         return PartitionLag(
             topic=topic.name,
             partition=partition,
             committed_offset=committed,
             high_watermark=end,
-            lag=lag,
-            lag_ms=lag_ms,
+            unread=max(0, end - begin),
+            unread_ms=age_ms,
         )
 
 

@@ -3,7 +3,7 @@
 1. A group's owner reports it, with or without members: a group whose consumers all died is behind, too. While gateways come
    and go two may report one group, so take the maximum.
 2. It is cheap. At most once in ``LAG_REFRESH_MS``, or in the age that a caller accepts, it looks at the head of the table and
-   of each topic with committed offsets, however many groups read it; heads seen recently are not asked for. The age takes one
+   of each topic that groups read, however many groups read it; heads seen recently are not asked for. The age takes one
    read for each group and topic, of the partition whose unread records seem oldest, ``lag_reads_max`` a look. A group whose
    position has not changed takes none.
 3. The ``lag_series_max`` groups and topics with the largest lag have series. Those left out, or that could not be looked at,
@@ -18,7 +18,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -27,7 +27,7 @@ from prometheus_client.registry import Collector
 
 from gateway.cluster.ownership import Ownership
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.open_topics import OpenTopics
+from gateway.engine.open_topics import OpenTopics, is_topic_name
 from gateway.engine.partition_reader import PartitionReader
 from gateway.groups.bounds import (
     LAG_GROUPS_PER_STEP,
@@ -37,6 +37,7 @@ from gateway.groups.bounds import (
     PARALLEL_LOOKUPS_MAX,
     GroupBounds,
 )
+from gateway.groups.offsets.backlog import TopicBacklog
 from gateway.groups.offsets.lag import written_ms
 from gateway.system_tables.groups import GroupsTable
 from gateway.tasks.parallel import run_parallel
@@ -63,6 +64,14 @@ class GroupLag:
     topic: str
     record_count: int
     age_seconds: float | None
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A group's committed offsets in a topic, and whether a member subscribes to it."""
+
+    rows: list[OffsetRow] = field(default_factory=list)
+    has_member: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +117,9 @@ class LagWatch(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the last look."""
         records = GaugeMetricFamily(
-            "tidelog_group_lag_records", "Records of a topic after a group's committed offsets.", labels=_LABELS
+            "tidelog_group_lag_records",
+            "Records of a topic that a group has not read.",
+            labels=_LABELS,
         )
         seconds = GaugeMetricFamily(
             "tidelog_group_lag_seconds",
@@ -155,9 +166,9 @@ class LagWatch(Collector):
             self._found = found
 
     async def _lags(self) -> list[GroupLag]:
-        wanted = await self._offsets_by_topic()
-        pair_count = sum(map(len, wanted.values()))
+        wanted = await self._readings_by_topic()
         names = sorted(wanted)[:LAG_TOPICS_MAX]
+        unknown = {name: len(groups) for name, groups in wanted.items()}
         seen_ms = self._clock.monotonic_ms() - self._bounds.lag_fresh_ms
 
         async def look(name: str) -> list[_TopicLag]:
@@ -166,34 +177,37 @@ class LagWatch(Collector):
             except TidelogError as problem:
                 _log.warning("the lag of groups in topic %s is not known: %s", name, problem.detail)
                 return []
-            return [found for group, rows in wanted[name] if (found := _topic_lag(group, topic, rows)) is not None]
+            del unknown[name]
+            backlog = TopicBacklog(topic.state)
+            found = [_topic_lag(group, topic, backlog, reading) for group, reading in wanted[name].items()]
+            return [one for one in found if topic.state.exists and one is not None]
 
         looked = await run_parallel(look, names, limit=PARALLEL_LOOKUPS_MAX)
         behind = [one for some in looked for one in some]
         shown = heapq.nlargest(self._bounds.lag_series_max, behind, key=lambda one: one.record_count)
         ages = await self._ages(shown)
-        self._left_out = pair_count - len(shown)
+        self._left_out = sum(unknown.values()) + len(behind) - len(shown)
         return [
             GroupLag(group=one.group, topic=one.topic.name, record_count=one.record_count, age_seconds=age)
             for one, age in zip(shown, ages, strict=True)
         ]
 
-    async def _offsets_by_topic(self) -> dict[str, list[tuple[str, list[OffsetRow]]]]:
-        """Return the committed offsets of the groups that this gateway reports, by topic and then by group. Raises
-        ``BackOff``."""
+    async def _readings_by_topic(self) -> dict[str, dict[str, _Reading]]:
+        """Return the topics that groups which this gateway reports have committed for or subscribe to, by topic and then by
+        group. Raises ``BackOff``."""
         state = await self._table.recent(self._bounds.lag_fresh_ms)
-        wanted: dict[str, list[tuple[str, list[OffsetRow]]]] = {}
+        wanted: dict[str, dict[str, _Reading]] = {}
         for number, (name, group) in enumerate(state.groups.items()):
             if number % LAG_GROUPS_PER_STEP == 0:
                 await asyncio.sleep(0)
-            if not group.offsets or not self._ownership.coordinates(name):
+            members = () if group.row is None else group.row.members
+            if not (group.offsets or members) or not self._ownership.coordinates(name):
                 continue
-            by_topic: dict[str, list[OffsetRow]] = {}
             for row in group.offsets.values():
-                by_topic.setdefault(row.topic, []).append(row)
-            for topic, rows in by_topic.items():
-                wanted.setdefault(topic, []).append((name, rows))
-        return wanted
+                wanted.setdefault(row.topic, {}).setdefault(name, _Reading()).rows.append(row)
+            for topic in {topic for member in members for topic in (*member.topics, *member.target)}:
+                wanted.setdefault(topic, {}).setdefault(name, _Reading()).has_member = True
+        return {topic: groups for topic, groups in wanted.items() if is_topic_name(topic)}
 
     async def _ages(self, shown: Sequence[_TopicLag]) -> list[float | None]:
         """Return the age of each oldest unread record, in seconds. A timestamp is remembered while its record is the oldest."""
@@ -227,22 +241,15 @@ def _offset_key(one: _TopicLag) -> OffsetKey | None:
     return None if one.oldest is None else (one.state.topic_id or "", *one.oldest)
 
 
-def _topic_lag(group: str, topic: OpenTopic, rows: Sequence[OffsetRow]) -> _TopicLag | None:
-    """Return the group's lag; None when it has no offset for this incarnation of the topic."""
-    state = topic.state
-    record_count, counted = 0, 0
-    oldest: tuple[int, int] | None = None
-    oldest_ms = 0
-    for row in rows:
-        position = row.position
-        if position is None or row.topic_id != state.topic_id or not 0 <= row.partition < state.partition_count:
-            continue
-        counted += 1
-        record_count += max(0, state.high_watermark(row.partition) - position)
-        first = max(position, state.log_start(row.partition))
-        newest_ms = state.manifest.newest_timestamp_ms(row.partition, first)
-        if newest_ms is not None and (oldest is None or newest_ms < oldest_ms):
-            oldest, oldest_ms = (row.partition, first), newest_ms
-    if not counted:
+def _topic_lag(group: str, topic: OpenTopic, backlog: TopicBacklog, reading: _Reading) -> _TopicLag | None:
+    """Return the group's lag; None when it does not read this incarnation of the topic."""
+    positions = backlog.positions(reading.rows)
+    if not positions and not reading.has_member:
         return None
-    return _TopicLag(group=group, topic=topic, state=state, record_count=record_count, oldest=oldest)
+    return _TopicLag(
+        group=group,
+        topic=topic,
+        state=topic.state,
+        record_count=backlog.record_count(positions),
+        oldest=backlog.oldest(positions),
+    )

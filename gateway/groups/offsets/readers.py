@@ -13,6 +13,7 @@ from typing import Final
 
 from gateway.engine.open_topics import OpenTopics, is_topic_name
 from gateway.groups.bounds import LAG_GROUPS_PER_STEP, PARALLEL_LOOKUPS_MAX, GroupBounds
+from gateway.groups.offsets.backlog import TopicBacklog
 from gateway.system_tables.groups import GroupsTable
 from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
@@ -28,11 +29,11 @@ Shown = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOfTopic:
-    """A group that reads a topic. ``member_count``: members that subscribe to it. ``lag`` None: nothing is committed for it."""
+    """A group that reads a topic. ``member_count``: members that subscribe to it. ``lag``: see ``backlog``."""
 
     group: str
     member_count: int
-    lag: int | None
+    lag: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,19 +107,13 @@ def _readers(state: TopicState, groups: dict[str, _ReadingGroup]) -> TopicReader
     """Return the groups that read the topic; None if it does not exist, or if they only read a deleted topic of that name."""
     if not state.exists:
         return None
-    found = []
+    backlog, found = TopicBacklog(state), []
     for name, reader in groups.items():
-        valid = [
-            max(0, state.high_watermark(row.partition) - position)
-            for row in reader.rows
-            if (position := row.position) is not None
-            and row.topic_id == state.topic_id
-            and row.partition < state.partition_count
-        ]
-        if valid or reader.member_count:
-            lag = sum(valid) if valid else None
+        positions = backlog.positions(reader.rows)
+        if positions or reader.member_count:
+            lag = backlog.record_count(positions)
             found.append(GroupOfTopic(group=name, member_count=reader.member_count, lag=lag))
     if not found:
         return None
-    most = heapq.nsmallest(GROUPS_OF_TOPIC_MAX, found, key=lambda one: (-1 if one.lag is None else -one.lag, one.group))
+    most = heapq.nsmallest(GROUPS_OF_TOPIC_MAX, found, key=lambda one: (-one.lag, one.group))
     return TopicReaders(topic=state.topic, groups=most, group_count=len(found))

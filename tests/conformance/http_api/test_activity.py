@@ -50,13 +50,17 @@ def test_topics_are_found_by_a_part_of_their_name(api: Api) -> None:
 
 
 def test_topics_with_the_groups_that_read_them(api: Api) -> None:
-    """Those with commits or members, the furthest behind first; topics without are left out; a new topic has no old readers."""
+    """Those with commits or members, the furthest behind first; topics without are left out; a new topic has no old readers.
+
+    A partition without a committed offset counts from the log start, in the list as in the group's own lag.
+    """
     topic, other, unread = (api.topic(2) for _ in range(3))
     ahead, behind, waiting = (fresh_name() for _ in range(3))
-    api.produce(topic, *[{"value": str(number)} for number in range(10)], partition=0)
-    for group, offset in ((ahead, 9), (behind, 2)):
-        offsets = [{"topic": topic, "partition": 0, "offset": offset}, {"topic": topic, "partition": 1, "offset": 5}]
-        assert api.http.put(f"/v1/groups/{group}/offsets", json={"offsets": offsets}).status_code == 200
+    for partition, of in ((0, topic), (1, topic), (1, other)):
+        api.produce(of, *[{"value": str(number)} for number in range(10)], partition=partition)
+    for group, offsets in ((ahead, (9, 15)), (behind, (2,))):
+        body = [{"topic": topic, "partition": number, "offset": offset} for number, offset in enumerate(offsets)]
+        assert api.http.put(f"/v1/groups/{group}/offsets", json={"offsets": body}).status_code == 200
     assert api.http.post(f"/v1/groups/{waiting}/members", json={"topics": [other]}).status_code == 201
 
     def readers(name: str) -> list[dict[str, object]] | None:
@@ -70,11 +74,13 @@ def test_topics_with_the_groups_that_read_them(api: Api) -> None:
         return groups
 
     of_topic = [
-        {"group": behind, "member_count": 0, "lag": 8},
+        {"group": behind, "member_count": 0, "lag": 18},
         {"group": ahead, "member_count": 0, "lag": 1},
     ]
     until(lambda: readers(topic) == of_topic)  # a gateway shows what another one committed within a moment
-    until(lambda: readers(other) == [{"group": waiting, "member_count": 1, "lag": None}])
+    until(lambda: readers(other) == [{"group": waiting, "member_count": 1, "lag": 10}])
+    for group, lag in ((ahead, 1), (behind, 18), (waiting, 10)):
+        assert api.http.get(f"/v1/groups/{group}/lag").json()["unread"] == lag
     assert readers(unread) is None
     first = api.http.get("/v1/lag", params={"limit": 1}).json()
     assert len(first["topics"]) <= 1

@@ -20,6 +20,7 @@ from tidelog.cli.terminal.names import GroupArgument, complete_topics
 from tidelog.cli.terminal.positions import parse_position, past_ms
 from tidelog.cli.terminal.table_writers import print_facts, print_tables
 from tidelog.cli.terminal.tables import shortened, table
+from tidelog.cli.terminal.units import duration_text
 from tidelog.errors import UnknownGroup
 from tidelog.types.group import CommittedOffset, Group, GroupMember
 from tidelog.types.record import TopicPartition
@@ -51,6 +52,9 @@ def list_(call: TableCall) -> None:
 @app.command()
 def describe(group: GroupArgument, call: TableCall) -> None:
     """Show a group: its members, their partitions, the committed offsets, and the lag.
+
+    Of each member it shows how long ago it was heard of and committed: a member that is heard of, and has not committed for long
+    while there is lag, is stuck.
 
     \b
     Examples:
@@ -214,11 +218,17 @@ def _show(group: Group) -> list[Table]:
     facts = [("group", group.group), ("state", group.state), ("generation", str(group.generation))]
     print_facts([*facts, ("assignor", str(group.assignor))] if group.members else facts)
     if group.members:
-        members = table("member", "client", "partitions")
+        members = table("member", "client", "partitions", numbers=["heard", "committed"])
         for member in group.members:
-            members.add_row(member.member_id, member.instance_id or member.client_id or "", _reads(member))
+            since = (_since(member.heard_at), _since(member.committed_at))
+            members.add_row(member.member_id, member.instance_id or member.client_id or "", _reads(member), *since)
         return [members]
     return []
+
+
+def _since(at_ms: int | None) -> str:
+    """Return how long ago that was."""
+    return "-" if at_ms is None else duration_text(max(0, round(time.time() * 1000) - at_ms))
 
 
 def _reads(member: GroupMember) -> str:

@@ -49,6 +49,7 @@ def lag(
 ) -> None:
     """Show a group's lag: in records, and as the age of the first uncommitted record. Without a group: who is behind.
 
+    A partition without a committed offset counts from its log start.
     Of all groups, the one that is farthest behind comes first. --over and --watch add records a second, in and out, and when each
     group will have caught up at these rates. On a terminal --watch redraws the table; elsewhere, and with --json, it writes one
     result after another.
@@ -98,8 +99,8 @@ def lag_table(found: GroupLag) -> Table:
     rows = table("topic", numbers=["partition", "committed", "high watermark", "lag", "behind"])
     for topic in found.topics:
         for each in topic.partitions:
-            behind = "-" if each.lag_ms is None else duration_text(each.lag_ms)
-            numbers = (each.partition, each.committed_offset, each.high_watermark, each.lag)
+            behind = "-" if each.ms_behind is None else duration_text(each.ms_behind)
+            numbers = (each.partition, each.committed_offset, each.high_watermark, each.records_behind)
             rows.add_row(topic.topic, *("-" if number is None else f"{number:,}" for number in numbers), behind)
-    rows.add_row("total", "", "", "", f"{found.total:,}", "")
+    rows.add_row("total", "", "", "", f"{found.records_behind:,}", "")
     return rows

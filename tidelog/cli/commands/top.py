@@ -115,7 +115,7 @@ def topic_rates(
     lags: dict[str, list[int]] = {}
     for look in looks:
         for of_topic in look.lag.topics:
-            lags.setdefault(of_topic.topic, []).append(sum(each.lag or 0 for each in of_topic.partitions))
+            lags.setdefault(of_topic.topic, []).append(sum(each.records_behind for each in of_topic.partitions))
     found = [
         TopicRate(
             topic=topic.name,

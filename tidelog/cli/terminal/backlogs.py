@@ -28,8 +28,8 @@ class Look(NamedTuple):
 class GroupBacklog(msgspec.Struct, frozen=True, kw_only=True):
     """A group's backlog.
 
-    ``topics``: those with committed offsets. ``lag``: records.
-    ``lag_ms``: age of the oldest record that is not committed; None if there is none. Rates are records a
+    ``topics``: those that it subscribes to or has committed for. ``lag``: records; from the log start on where nothing is
+    committed. ``lag_ms``: age of the oldest of them; None if it is not known. Rates are records a
     second between two looks, in partitions that both have; None after one look. ``caught_up_in_ms``: None if the group is no
     faster than its producers.
     """
@@ -68,7 +68,8 @@ def backlogs(looks: Mapping[str, Look], before: Mapping[str, Look]) -> list[Grou
 
 def backlog(look: Look, before: Look | None = None) -> GroupBacklog:
     """Return a group's backlog at a look; with rates since the look before."""
-    lag_ms = max((each.lag_ms for _, each in _partitions(look.lag) if each.lag_ms is not None), default=None)
+    ages_ms = (each.ms_behind for _, each in _partitions(look.lag))
+    lag_ms = max((age_ms for age_ms in ages_ms if age_ms is not None), default=None)
     group = look.group
     found = GroupBacklog(
         group=group.group,
@@ -76,7 +77,7 @@ def backlog(look: Look, before: Look | None = None) -> GroupBacklog:
         generation=group.generation,
         member_count=group.member_count,
         topics=tuple(topic.topic for topic in look.lag.topics),
-        lag=look.lag.total,
+        lag=look.lag.records_behind,
         lag_ms=lag_ms,
     )
     if before is None or look.at_s <= before.at_s:

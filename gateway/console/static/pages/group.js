@@ -18,7 +18,7 @@ function useHistory(lag, rows, drawn) {
   if (lag !== kept.last) {
     kept.last = lag;
     kept.times.push(Date.now());
-    kept.seen.push(Object.fromEntries([[ALL, lag.total], ...rows.filter((row) => drawn.includes(keyOf(row))).map((row) => [keyOf(row), row.lag])]));
+    kept.seen.push(Object.fromEntries([[ALL, lag.unread], ...rows.filter((row) => drawn.includes(keyOf(row))).map((row) => [keyOf(row), row.unread])]));
     if (kept.times.length > KEPT) { kept.times.shift(); kept.seen.shift(); }
   }
   return { times: kept.times, series: [ALL, ...drawn].map((label) => ({ label, values: kept.seen.map((one) => one[label] ?? null) })) };
@@ -26,14 +26,14 @@ function useHistory(lag, rows, drawn) {
 
 function Lag({ lag, members }) {
   const rows = lag.topics.flatMap(({ topic, partitions }) => partitions.map((one) => ({ topic, ...one })));
-  const [drawn, draw] = useState(() => rows.length > 1 ? [...rows].sort((a, b) => b.lag - a.lag).slice(0, DRAWN).map(keyOf) : []);
+  const [drawn, draw] = useState(() => rows.length > 1 ? [...rows].sort((a, b) => b.unread - a.unread).slice(0, DRAWN).map(keyOf) : []);
   const { times, series } = useHistory(lag, rows, drawn);
   const readers = new Map(members.flatMap((one) => one.assignment.map((each) => [keyOf(each), one.client_id || one.member_id])));
   const toggle = (key) => draw(drawn.includes(key) ? drawn.filter((one) => one !== key) : [...drawn, key].slice(-DRAWN));
   const columns = [
     text("partition", "Partition", { value: keyOf, cell: (row) => html`<a class="value" href=${withQuery(link`/topics/${row.topic}/messages`, { partition: row.partition, from: "offset", offset: row.committed_offset })}>${keyOf(row)}</a>` }),
-    number("lag", "Lag"),
-    number("lag_ms", "Time lag", { cell: (row) => duration(row.lag_ms) }),
+    number("unread", "Lag"),
+    number("unread_ms", "Time lag", { cell: (row) => duration(row.unread_ms) }),
     number("committed_offset", "Next offset"),
     number("high_watermark", "End", minor),
     text("member", "Member", { ...minor, value: (row) => readers.get(keyOf(row)) }),
@@ -55,6 +55,7 @@ function Past({ group }) {
     series=${series.map((one) => ({ ...one, values: one.values.slice(0, written) }))} format=${count} /></section>`;
 }
 
+const ago = (at) => at === null ? "–" : `${duration(Math.max(0, Date.now() - at))} ago`;
 const MEMBERS = [
   text("client_id", "Client", { value: (row) => row.client_id ?? row.member_id }),
   text("member_id", "Member", minor),
@@ -62,6 +63,8 @@ const MEMBERS = [
   text("topics", "Topics", { ...minor, value: (row) => row.topics.join(", ").slice(0, 200) }),
   text("assignment", "Assignment", { value: (row) => row.assignment.map(keyOf).join(", ").slice(0, 200) }),
   number("partitions", "Partitions", { value: (row) => row.assignment.length }),
+  number("heard_at", "Heard", { cell: (row) => ago(row.heard_at) }),
+  number("committed_at", "Committed", { cell: (row) => ago(row.committed_at) }),
 ];
 
 export default function ({ params: { group: name } }) {
@@ -87,7 +90,7 @@ export default function ({ params: { group: name } }) {
     <${Loaded} from=${found} lines=${8}>${() => html`
       <${Figures} of=${[
         ["State", html`<${State} of=${group.state} />`],
-        ["Lag", html`${count(lag.total)}<small>records</small>`],
+        ["Lag", html`${count(lag.unread)}<small>records</small>`],
         ["Members", html`${count(group.members.length)}<small>${group.assignor || "no assignor"}</small>`],
         ["Generation", count(group.generation)],
       ]} />

@@ -13,9 +13,9 @@ export const State = ({ of }) => html`<span class=${`tag ${STATES[of] || ""}`}>$
 async function readers(signal) {
   const read = new Map();
   for (const { topic, groups } of (await all("/v1/lag", "topics", { most: TOPICS_MAX, signal })).entries) for (const { group, lag } of groups) {
-    const known = read.get(group) || { topics: [], lag: null };
+    const known = read.get(group) || { topics: [], lag: 0 };
     known.topics.push(topic);
-    if (lag !== null) known.lag += lag;
+    known.lag += lag;
     read.set(group, known);
   }
   return read;
@@ -23,8 +23,8 @@ async function readers(signal) {
 
 // A lag at this moment. `ms`: time of the partition that is furthest behind; `skew`: the largest lag of a partition, as a multiple of the mean.
 function judged(lag) {
-  const each = lag.topics.flatMap((one) => one.partitions).filter((one) => one.lag !== null), most = Math.max(0, ...each.map((one) => one.lag));
-  return { at: performance.now(), total: lag.total, ms: Math.max(0, ...each.map((one) => one.lag_ms || 0)), skew: lag.total ? most * each.length / lag.total : null };
+  const each = lag.topics.flatMap((one) => one.partitions), most = Math.max(0, ...each.map((one) => one.unread));
+  return { at: performance.now(), total: lag.unread, ms: Math.max(0, ...each.map((one) => one.unread_ms)), skew: lag.unread ? most * each.length / lag.unread : null };
 }
 
 // Lags of these groups, one group after the other: each costs the gateway a look at all partitions of its topics.

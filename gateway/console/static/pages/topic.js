@@ -16,7 +16,7 @@ const messages = (topic, query) => withQuery(link`/topics/${topic}/messages`, qu
 const READERS = [
   text("group", "Group", { cell: (row) => html`<${GroupLink} of=${row.group} />` }),
   number("member_count", "Members"),
-  number("lag", "Lag", { cell: (row) => row.lag === null ? html`<span class="muted">no committed offset</span>` : count(row.lag) }),
+  number("lag", "Lag"),
 ];
 const partitions = (topic) => [
   number("partition", "Partition", { number: false, cell: (row) => html`<a href=${messages(topic, { partition: row.partition })}>${row.partition}</a>` }),

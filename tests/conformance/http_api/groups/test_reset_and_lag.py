@@ -145,7 +145,8 @@ def test_resets_of_what_is_not_there(api: Api, group: GroupCalls) -> None:
 
 
 def test_lag_counts_records_and_time(api: Api, group: GroupCalls) -> None:
-    """All partitions of what is subscribed to or committed for; null where nothing is committed, and not in the total."""
+    """All partitions of what is subscribed to or committed for; null where nothing is committed, and not in the total. What is
+    unread counts from the log start there."""
     topic, other = sorted((_topic(api, partition_count=2), _topic(api, partition_count=2)))
     member = group.join(topic)
     group.commit((topic, 0, 4), member=member)
@@ -153,12 +154,14 @@ def test_lag_counts_records_and_time(api: Api, group: GroupCalls) -> None:
     lag = group.lag()
     assert lag["total"] == 6
     assert [one["topic"] for one in lag["topics"]] == [topic]
+    assert lag["unread"] == 16
     first, second = lag["topics"][0]["partitions"]
-    age_ms = first.pop("lag_ms") - (before_ms - _FIRST_MS - 4000)
-    assert -60_000 <= age_ms <= 60_000
-    assert first == {"partition": 0, "committed_offset": 4, "high_watermark": 10, "lag": 6}
+    assert first["lag_ms"] == first["unread_ms"]
+    for age_ms, offset in ((first.pop("lag_ms"), 4), (first.pop("unread_ms"), 4), (second.pop("unread_ms"), 0)):
+        assert -60_000 <= age_ms - (before_ms - _FIRST_MS - 1000 * offset) <= 60_000
+    assert first == {"partition": 0, "committed_offset": 4, "high_watermark": 10, "lag": 6, "unread": 6}
     nothing = {"committed_offset": None, "lag": None, "lag_ms": None}
-    assert second == nothing | {"partition": 1, "high_watermark": 10}
+    assert second == nothing | {"partition": 1, "high_watermark": 10, "unread": 10}
 
     group.leave_answer(member)
     group.commit((other, 1, 10), (topic, 0, 10))
@@ -171,8 +174,13 @@ def test_lag_counts_records_and_time(api: Api, group: GroupCalls) -> None:
         "high_watermark": 10,
         "lag": 0,
         "lag_ms": 0,
+        "unread": 0,
+        "unread_ms": 0,
     }
     assert (found[other, 0]["lag"], lag["total"]) == (None, 0)
+    assert (found[other, 0]["unread"], lag["unread"]) == (10, 20)
+    _delete_before(api, other, 7)
+    assert group.lag()["unread"] == 13, "what left the log is not unread"
     api.refused(group.http.get(f"{group.url}/lag?topic=x"), 400, "INVALID_REQUEST")
 
 
@@ -180,7 +188,7 @@ def test_lag_of_a_topic_that_is_not_there_yet(api: Api, group: GroupCalls) -> No
     """It may be subscribed to, and is not in the answer."""
     api.refused(group.http.get(f"{group.url}/lag"), 404, "UNKNOWN_GROUP")
     group.join(f"not-{group.name}")
-    assert group.lag() == {"topics": [], "total": 0}
+    assert group.lag() == {"topics": [], "total": 0, "unread": 0}
 
 
 def test_offsets_are_forgotten(api: Api, group: GroupCalls) -> None:

@@ -12,8 +12,10 @@ from gateway.cluster.peers import Peers
 from gateway.engine.open_topic import OpenTopic
 from gateway.engine.read_ahead import ReadAhead
 from gateway.groups.bounds import GroupBounds
+from gateway.groups.calls.groups import JoinRequest
 from gateway.groups.offsets.committed import NextOffset
 from log_format.clock import SystemClock
+from log_format.groups.row import MemberRow
 from tests.support.engine import Gateway, batch_of, make_gateway
 
 
@@ -62,6 +64,20 @@ async def commit(gateway: Gateway, group: str, offset: int, partition: int = 0, 
     await gateway.engine.groups.committed.commit(group, [where], None, None)
 
 
+async def join(gateway: Gateway, group: str, *topics: str) -> MemberRow:
+    """A member that subscribes to the topics."""
+    joining = JoinRequest(
+        topics=topics,
+        pattern=None,
+        assignor="range",
+        session_timeout_ms=30_000,
+        client_id=None,
+        instance_id=None,
+    )
+    _, joined = await gateway.engine.groups.join(group, joining)
+    return joined.member
+
+
 async def append_at(gateway: Gateway, topic: OpenTopic, timestamps_ms: Sequence[int], partition: int = 0) -> None:
     """One record, and one flush, for each timestamp."""
     for timestamp_ms in timestamps_ms:
@@ -85,7 +101,9 @@ async def test_a_group_without_members_is_told_of() -> None:
     await gateway.append(topic, [b"a", b"b", b"c"], [0, 0, 1])
     assert (await scrape(gateway)).pairs == []
     await commit(gateway, "g", 1)
-    assert (await scrape(gateway)).records("g") == 1, "a partition without an offset has no lag"
+    assert (await scrape(gateway)).records("g") == 2, "a partition without an offset counts from its start"
+    await commit(gateway, "g", 1, partition=1)
+    assert (await scrape(gateway)).records("g") == 1
     await commit(gateway, "g", 0, partition=1)
     assert (await scrape(gateway)).records("g") == 2
     await gateway.append(topic, [b"d"])
@@ -97,13 +115,32 @@ async def test_a_group_without_members_is_told_of() -> None:
 
 
 async def test_an_offset_below_0_has_no_lag() -> None:
-    """A Kafka client commits -2 or -1 to begin at either end: the group has read nothing, and is not behind by one more."""
+    """A Kafka client commits -2 or -1 to begin at either end: no position, so the partition counts from its start, and not
+    by one more."""
     gateway = make_gateway(group_bounds=LOOKS)
     await gateway.append(await gateway.topic(partition_count=2, flush_ms=0), [b"a", b"b"], [0, 1])
     await commit(gateway, "g", -2)
     assert (await scrape(gateway)).pairs == []
     await commit(gateway, "g", 0, partition=1)
-    assert (await scrape(gateway)).records("g") == 1
+    assert (await scrape(gateway)).records("g") == 2
+
+
+async def test_a_member_that_never_committed_is_behind() -> None:
+    """From the log start on, by the age of its first record; a topic that is not there yet is neither lag nor left out."""
+    gateway = make_gateway(group_bounds=LOOKS)
+    topic = await gateway.topic(partition_count=2, flush_ms=0)
+    now_ms = int(time.time() * 1000)
+    await append_at(gateway, topic, [now_ms - 900_000, now_ms - 800_000])
+    await append_at(gateway, topic, [now_ms - 300_000], partition=1)
+    member = await join(gateway, "g", "t", "not-there")
+    found = await scrape(gateway)
+    assert (found.pairs, found.records("g"), found.left_out) == ([("g", "t")], 3, 0)
+    assert 900 <= (found.seconds("g") or 0) < 1_000
+    where = NextOffset(topic="t", partition=0, offset=2)
+    await gateway.engine.groups.committed.commit("g", [where], member.member_id, member.acknowledged)
+    found = await scrape(gateway)
+    assert found.records("g") == 1
+    assert 300 <= (found.seconds("g") or 0) < 400
 
 
 async def test_what_another_gateway_committed_counts() -> None:

@@ -20,6 +20,7 @@ from log_format.transactions.staged_records import staged_name
 from log_format.transactions.transaction_finisher import TransactionFinisher
 from tests.support.clocks import LaterClock, ManualClock
 from tests.support.command_runs import Run
+from tests.support.fake_gateway import FakeGateway
 from tests.support.records import batch_of
 from tidelog.cli.terminal.exit_code import ExitCode
 
@@ -28,7 +29,26 @@ def test_a_directory_that_can_be_used_is_well(run: Run, tmp_path: Path) -> None:
     """Every check is a line that says what is good, and the code is 0."""
     ended = run("doctor", "--store", str(tmp_path))
     assert ended.exit_code == ExitCode.OK
-    assert [line[:6] for line in ended.stdout.splitlines()] == ["good  "] * 9
+    assert [line[:6] for line in ended.stdout.splitlines()] == ["good  "] * 10
+
+
+def test_a_gateway_that_can_not_write_is_told_from_this_program(
+    run: Run, gateway: FakeGateway, tmp_path: Path, dead_url: str
+) -> None:
+    """It may have other credentials: it is asked itself where it is named, and so are ``cluster`` and ``top``."""
+    told = {"since": 1_700_000_000_000, "reason": "access_denied", "detail": "access to the store is denied"}
+    gateway.failing_writes = told
+    said = "fail since 2023-11-14T22:13:20Z: access to the store is denied. What it holds can be read"
+    ended = run("doctor", "--store", str(tmp_path))
+    assert ended.exit_code == ExitCode.FAILED
+    assert f"bad   gateway: Writes of {gateway.url} {said}." in ended.stdout
+    assert f"writes    {said}\n" in run("cluster").stdout
+    for _ in range(4):
+        gateway.will_answer("GET /v1/groups", {"groups": []})
+    assert f"Writes {said}." in run("top", "--every", "100ms").stdout
+    assert json.loads(run("top", "--every", "100ms", "--json").stdout)["failing_writes"] == told
+    away = run("doctor", "--store", str(tmp_path), "--url", dead_url, "--timeout", "100ms")
+    assert (away.exit_code, "poor  gateway: " in away.stdout) == (ExitCode.OK, True)
 
 
 def test_programs_get_all_findings_at_once(run: Run, tmp_path: Path) -> None:
