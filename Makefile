@@ -46,8 +46,9 @@ kafka-clients: $(STAMP) ## Run programs written for Kafka, unchanged, against a 
 kafka-suites: $(STAMP) ## Run Kafka clients' own tests against a gateway (needs Go), more with ARGS="--kafkajs CHECKOUT --librdkafka CHECKOUT …"
 	.venv/bin/python -m tests.kafka_clients.suites $(ARGS)
 
-catalogs: $(STAMP) ## Run the tests of catalog sync against a real Hive Metastore, and read by its names in Spark
-	.venv/bin/python -m tests.catalogs
+catalogs: minio-server $(STAMP) ## Read a topic by name with DuckDB, Spark, Trino, Flink and others, Iceberg's own kit, a real Hive Metastore (needs Maven, a JDK; Trino Java 24)
+	@sh scripts/catalogs.sh install
+	.venv/bin/python -m tests.catalogs $(ARGS)
 
 simulate: $(STAMP) ## Run SEEDS (default 10000) histories of the log's core and of whole gateways under misfortune, and without any
 	TIDELOG_SIMULATION_SEEDS=$(or $(SEEDS),10000) TIDELOG_SERVICE_SEEDS=$(or $(SEEDS),10000) TIDELOG_GROUP_SEEDS=$(or $(SEEDS),10000) \

@@ -69,10 +69,16 @@ def query_of(request: Request) -> dict[str, str]:
 
 def namespace_asked(request: Request) -> str:
     """Return the namespace in the path. Raise ``RequestRefused`` (404) for an unknown one."""
-    namespace = path_text(request, "namespace")
+    return known_namespace(path_text(request, "namespace"), f". Topics are in the namespace {TOPICS!r}.")
+
+
+def known_namespace(namespace: str, advice: str = "") -> str:
+    """Return the namespace. Raise ``RequestRefused`` (404) for an unknown one, in words that Iceberg's clients compare."""
     if namespace not in NAMESPACES:
-        raise RequestRefused(
-            f"There is no namespace {namespace[:100]!r}: topics are in the namespace {TOPICS!r}.",
-            code=ErrorCode.NOT_FOUND,
-        )
+        raise RequestRefused(f"Namespace does not exist: {dotted(namespace)}{advice}", code=ErrorCode.NOT_FOUND)
     return namespace
+
+
+def dotted(namespace: str) -> str:
+    """Return a namespace as people write it: Iceberg's clients send a mark between its parts."""
+    return namespace[:100].replace("\x1f", ".")

@@ -18,7 +18,16 @@ from gateway.engine.iceberg_tables import LoadedTable
 from gateway.gateway import allowing, engine_of, gateway_of, require
 from gateway.http.parameters import parse_topic, path_text
 from gateway.iceberg.delegation import access_properties, root_for
-from gateway.iceberg.route import NAMESPACES, TOPICS, IcebergRoute, Large, namespace_asked, query_of
+from gateway.iceberg.route import (
+    NAMESPACES,
+    TOPICS,
+    IcebergRoute,
+    Large,
+    dotted,
+    known_namespace,
+    namespace_asked,
+    query_of,
+)
 from gateway.iceberg_problem import PREFIX
 from gateway.problem import refused
 from log_format.errors import ErrorCode, RequestRefused
@@ -48,7 +57,7 @@ AS_OF: Final = "tidelog.complete-until-ms"
 async def list_namespaces(request: Request) -> Any:
     """List the namespaces: none is below another."""
     parent = query_of(request).get("parent", "")
-    return {"namespaces": [] if parent else [[name] for name in NAMESPACES]}
+    return {"namespaces": [] if parent and known_namespace(parent) else [[name] for name in NAMESPACES]}
 
 
 @router.head(_NAMESPACE)
@@ -139,9 +148,8 @@ def topic_asked(request: Request, operation: Any) -> str:
     """
     namespace, topic = path_text(request, "namespace"), path_text(request, "table")
     if namespace not in NAMESPACES:
-        asked = namespace[:100].replace("\x1f", ".")  # Iceberg's mark between the parts of a namespace
         raise RequestRefused(
-            f"There is no table {topic[:100]!r} in a namespace {asked!r}: topics are in the namespace {TOPICS!r}, "
+            f"Table does not exist: {dotted(namespace)}.{topic[:100]}. Topics are in the namespace {TOPICS!r}, "
             "and a topic's name with dots is one name.",
             code=ErrorCode.UNKNOWN_TOPIC,
         )

@@ -59,6 +59,8 @@ def table_metadata(
     tags = {
         name: {"snapshot-id": snapshot_id(pin.version), "type": "tag"} for name, pin in pins.items() if name != "main"
     }
+    for document in documents:  # polars reads no snapshot without one
+        document["schema-id"] = schema.schema_id
     return {
         "format-version": 2,
         "table-uuid": table_uuid(state.existing_id),

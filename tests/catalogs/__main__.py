@@ -1,101 +1,47 @@
-"""Run the tests of ``catalog sync`` against a real Hive Metastore, and read a topic by its table's name in Spark.
+"""Catalogs of others, and engines that read by ours: ``python -m tests.catalogs [PART …]``, all parts unless some are named.
 
-The Metastore is that of Hive 2.3, whose classes Spark brings with PySpark; its database is Derby, in a temporary directory.
+``metastore``   the tests of ``catalog sync`` against a real Hive Metastore, and Spark by its names
+``engines``     programs that read one topic by name while it is written, compared at equal versions
+``kit``         Iceberg's REST compatibility kit against a gateway
+
+``scripts/catalogs.sh install`` fetches what the last two need.
 """
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
+import argparse
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
+from tests.catalogs import engines, kit, metastore
+from tests.catalogs.lake import lake
 
-from log_format.stores import open_store
-from log_format.topic.table_name import table_name
-from spark_pipeline import session
-from tests.support.catalog_bench import CatalogBench
-from tests.support.served_catalogs import METASTORE, real_hive
-from tests.support.server_process import START_SECONDS_MAX, free_port
-from tests.support.topic_writer import TopicWriter
-from tests.support.waiting import until
-
-TESTS = Path("tests/unit/compaction/catalogs/test_catalogs.py")
-NOT_REAL = "without_a_right or is_away or connection_that_failed"
-"""Tests of what nobody can do to a real Metastore."""
-TOPIC = "Orders.v2"
-AT_MS = 1_763_683_200_123
+PARTS = ("metastore", "engines", "kit")
 
 
-@contextmanager
-def metastore(directory: Path) -> Iterator[str]:
-    """Yield the address of a Metastore whose database is in the directory."""
-    port = free_port()
-    settings = {
-        "hive.async.log.enabled": "false",  # else it needs a library that Spark does not bring
-        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={directory / 'metastore'};create=true",
-        "datanucleus.schema.autoCreateAll": "true",
-        "hive.metastore.schema.verification": "false",
-        "hive.metastore.warehouse.dir": str(directory / "warehouse"),
-    }
-    command = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", f"{Path(pyspark.__file__).parent}/jars/*"]
-    command += [f"-D{name}={value}" for name, value in settings.items()]
-    command += ["org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port)]
-    with (directory / "metastore.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=directory, stdout=log, stderr=subprocess.STDOUT)
-        try:
-            url = f"thrift://127.0.0.1:{port}"
-            until(lambda: process.poll() is not None or _listens(port), START_SECONDS_MAX, what="no Metastore")
-            assert process.poll() is None, (directory / "metastore.log").read_text()[-3_000:]
-            yield url
-        finally:
-            process.kill()
-            process.wait()
+def main() -> None:
+    """Run the parts. Raise ``AssertionError`` where one fails."""
+    parser = argparse.ArgumentParser(prog="python -m tests.catalogs", description=__doc__.partition(":")[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(PARTS)}; none: all")
+    wanted = parser.parse_args().parts or list(PARTS)
+    if unknown := [part for part in wanted if part not in PARTS]:
+        parser.error(f"there is no part {unknown[0]!r}: choose from {', '.join(PARTS)}")
+    with tempfile.TemporaryDirectory(prefix="catalogs-") as made:
+        if "metastore" in wanted:
+            metastore.run(Path(made))
+        if "engines" in wanted:
+            with lake(_below(made, "engines")) as found:
+                engines.compare(found, Path(made, "engines"))
+        if "kit" in wanted:
+            with lake(_below(made, "kit")) as found:
+                kit.run(found, Path(made, "kit"))
 
 
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def spark_reads(url: str, directory: Path) -> None:
-    """Sync a topic whose directory has a space in its name, and read it by its table's name; then write, and read again."""
-    with real_hive(url, directory) as served:
-        store = str(directory / "a log")
-        topic = TopicWriter(store, TOPIC)
-        topic.append([(0, AT_MS, b"k", b"1"), (1, AT_MS, b"k", b"2")])
-        assert CatalogBench(store=open_store(store)).sync_to(served.catalog).run().done["create"] == 1
-        database = served.catalog.label.split(" at ")[0].rpartition(" ")[2]
-        config = {
-            "spark.sql.catalogImplementation": "hive",
-            "spark.hadoop.hive.metastore.uris": url,
-            "spark.driver.memory": "1g",
-            "spark.sql.warehouse.dir": (directory / "warehouse").as_uri(),
-        }
-        spark = session(store, master="local[1]", config=config)
-        name = f"{database}.{table_name(TOPIC)}"
-        for values in ({b"1", b"2"}, {b"1", b"2", b"3"}):
-            assert {bytes(row["value"]) for row in spark.table(name).select("value").collect()} == values
-            topic.append([(0, AT_MS, b"k", b"3")])
-        spark.stop()
-
-
-def main() -> int:
-    """Return 0 if all tests passed."""
-    with tempfile.TemporaryDirectory(prefix="catalogs-") as made, metastore(Path(made)) as url:
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", str(TESTS), "-k", f"hive and not ({NOT_REAL})"]
-        failed = subprocess.run(command, env={**os.environ, METASTORE: url}, check=False).returncode
-        if failed:
-            return failed
-        spark_reads(url, Path(made))
-        print("Spark reads a topic by its table's name in the Metastore, and what is committed later, too.")
-    return 0
+def _below(directory: str, name: str) -> Path:
+    found = Path(directory, name)
+    found.mkdir()
+    return found
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
