@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
+Uint64s = npt.NDArray[np.uint64]
 
 
 class Malformed(Exception):
@@ -29,21 +30,56 @@ def read(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
     byte = data[at]
     if byte.max(initial=0) < _ONE_BYTE:
         return _ONE_BYTE_VALUES.take(byte), at + 1
-    second = data[at + 1]
-    if (byte & second).max() < _ONE_BYTE:
-        both = second.astype(np.uint16) << 8 | byte
+    if (both := two_bytes(data, at, byte)) is not None:
         return _TWO_BYTE_VALUES.take(both), at + 1 + (byte >> 7)
-    words = np.ndarray((len(data) - _WORD_BYTES + 1,), "<u8", data, strides=(1,))[at]
-    ends = ~words & _CONTINUATION_BITS
+    words = words_of(data)[at]
+    ends = ~words
+    ends &= _CONTINUATION_BITS
     if not ends.all():
         return _read_by_bytes(data, at)
-    # The bits below the lowest end are all of the number, since its last byte has no 8th bit.
-    below_end = (ends & -ends) - 1
-    raw = words & below_end & _DATA_BITS
-    raw = raw & 0x007F007F007F007F | (raw & 0x7F007F007F007F00) >> 1
-    raw = raw & 0x00003FFF00003FFF | (raw & 0x3FFF00003FFF0000) >> 2
-    raw = raw & 0x000000000FFFFFFF | (raw & 0x0FFFFFFF00000000) >> 4
-    return _unzigzag(raw), at + (np.bitwise_count(below_end) + 1 >> 3)
+    raw, sizes = closed_gaps(words, ends)
+    return _unzigzag(raw), at + sizes
+
+
+def words_of(data: Bytes) -> Uint64s:
+    """Return a view with the 8 bytes from each position on as a number, little-endian."""
+    return np.ndarray((len(data) - _WORD_BYTES + 1,), "<u8", data, strides=(1,))
+
+
+def two_bytes(data: Bytes, at: Int64s, first: Bytes) -> npt.NDArray[np.uint16] | None:
+    """Return the first two bytes at the positions, the first one low; None if a number has more. ``first``: the first bytes."""
+    second = data[at + 1]
+    if (first & second).max() >= _ONE_BYTE:
+        return None
+    both = second.astype(np.uint16)
+    both <<= 8
+    both |= first
+    return both
+
+
+def closed_gaps(words: Uint64s, ends: Uint64s) -> tuple[Uint64s, Bytes]:
+    """Return the numbers of up to 8 bytes without their continuation bits, and the size of each.
+
+    Args:
+        words: 8 bytes from each number's start on; overwritten.
+        ends: the 8th bits of those bytes that end a number, or are behind its end; 0: all 8 bytes are of the number.
+    """
+    # The bits below the lowest end are all of the number, since its last byte has no 8th bit. In place: memory takes the time.
+    part = -ends
+    part &= ends
+    part -= np.uint64(1)
+    words &= part
+    words &= _DATA_BITS
+    sizes = np.bitwise_count(part)
+    sizes += 1
+    sizes >>= 3
+    for high, gap in _HALVES:
+        # Moves the high half down by the gap: high * 2^gap becomes high.
+        np.bitwise_and(words, high, out=part)
+        part >>= gap
+        part *= (np.uint64(1) << gap) - np.uint64(1)
+        words -= part
+    return words, sizes
 
 
 def _read_by_bytes(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
@@ -102,13 +138,19 @@ def encode(values: Int64s) -> tuple[Bytes, Int64s | int]:
 
 
 _WORD_BYTES: Final = 8
-_CONTINUATION_BITS: Final = 0x8080_8080_8080_8080
-_DATA_BITS: Final = 0x7F7F_7F7F_7F7F_7F7F
+_CONTINUATION_BITS: Final = np.uint64(0x8080_8080_8080_8080)
+_DATA_BITS: Final = np.uint64(0x7F7F_7F7F_7F7F_7F7F)
+_HALVES: Final = tuple(
+    (np.uint64(high), np.uint64(gap))
+    for high, gap in ((0x7F00_7F00_7F00_7F00, 1), (0x3FFF_0000_3FFF_0000, 2), (0x0FFF_FFFF_0000_0000, 4))
+)
+"""High halves of 2, 4 and 8 bytes, and the bits between them and the low ones."""
 _ONE_BYTE: Final = 128
 _ONE_BYTE_VALUES: Final = np.array([(raw >> 1) ^ -(raw & 1) for raw in range(_ONE_BYTE)], np.int64)
-_TWO_BYTE_VALUES: Final = _unzigzag(
-    np.array([low & 0x7F | (high << 7 if low & 0x80 else 0) for high in range(256) for low in range(256)], np.uint64)
+TWO_BYTE_NUMBERS: Final = np.array(
+    [low & 0x7F | (high << 7 if low & 0x80 else 0) for high in range(256) for low in range(256)], np.uint64
 )
-"""Values by two bytes, the first byte low. The second byte counts only if the first one has its continuation bit; it is then
+"""Numbers by two bytes, the first byte low. The second byte counts only if the first one has its continuation bit; it is then
 the last byte."""
+_TWO_BYTE_VALUES: Final = _unzigzag(TWO_BYTE_NUMBERS)
 _UINT64_MAX: Final = 2**64 - 1

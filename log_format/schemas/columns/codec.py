@@ -110,8 +110,8 @@ class SchemaReader:
     def given(self, values: pa.StructArray, bytes_max: int) -> tuple[pa.Array, dict[int, Fault]]:
         """Return the column of values that came as columns, as ``SubjectReader.given``; none is null."""
         if not isinstance(self._documents, Documents) and not self._documents.takes_columns:
-            what = "has a oneof, a Duration, a FieldMask or an Any, whose columns say no document: send values of the message"
-            raise UnfitType("", what)
+            parts = "a oneof, a Duration, a FieldMask, an Any, or a required message without fields"
+            raise UnfitType("", f"has {parts}, whose columns say no document: send values of the message")
         column, faults = fitted(self.shape, values)
         if isinstance(self._documents, Documents) and self._documents.has_check:
             rows = np.setdiff1d(np.arange(len(values)), list(faults))
@@ -292,8 +292,11 @@ def _schema_ids(values: pa.BinaryArray) -> npt.NDArray[np.int64]:
         return np.full(len(values), _DOCUMENT)
     is_whole = has_header.all()
     at = starts if is_whole else starts[has_header]
-    words = np.ndarray((len(data) - 3,), ">u4", data, strides=(1,))
-    found = np.where(data[at] == 0, words[at + 1].astype(np.int64), _DOCUMENT)
+    words = np.ndarray((len(data) - 3,), "<u4", data, strides=(1,))[at + 1]
+    are_framed = data[at] == 0
+    if is_whole and (words == words[0]).all() and are_framed.all():
+        return np.full(len(values), int(words[0].byteswap()))
+    found = np.where(are_framed, words.byteswap().astype(np.int64), _DOCUMENT)
     if is_whole:
         return found
     ids = np.full(len(values), _DOCUMENT)

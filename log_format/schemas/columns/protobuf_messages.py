@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from google.protobuf.unknown_fields import UnknownFieldSet
 
@@ -36,6 +37,10 @@ from log_format.schemas.columns.shape import (
     Shape,
     arrow_type,
 )
+
+_SECONDS: Final = (TIMESTAMP_US_MIN // 10**6, TIMESTAMP_US_MAX // 10**6)
+_NANOS: Final = (0, 10**9 - 1)
+"""Least and largest number in a timestamp."""
 
 
 class Form(Enum):
@@ -184,13 +189,13 @@ class Message(Sized):
 
     def _single(self, view: View, field: Field, has: Flags, tag_bytes: int) -> pa.Array | None:
         node = field.node
-        every, some = bool(has.all()), bool(has.any())
+        every = len(view) > 0 and bool(has.all())
         if field.form is Form.REQUIRED and not every:
             view.doubt(ALL, ~has)
         if node.wire == GROUP or not node.leaves:
             self._skip(view, node, has, tag_bytes)
             return pa.nulls(len(view), node.type) if node.leaves else None
-        if not some:
+        if not every and not has.any():
             return _absent(field, len(view))
         rows: Rows = ALL if every else np.flatnonzero(has)
         values, behind, bad = node.found(view, view.at[rows] + tag_bytes, view.ends[rows])
@@ -286,9 +291,8 @@ class Moment(Message):
         columns, _ = self._columns(view)
         view.doubt_unfinished()
         seconds, nanos = (columns[number].to_numpy(zero_copy_only=False) for number in (1, 2))
-        bad = (seconds < TIMESTAMP_US_MIN // 10**6) | (seconds > TIMESTAMP_US_MAX // 10**6)
-        bad |= (nanos < 0) | (nanos >= 10**9)
-        if bad.any():
+        if not (_are_within(seconds, *_SECONDS) and _are_within(nanos, *_NANOS)):
+            bad = (seconds < _SECONDS[0]) | (seconds > _SECONDS[1]) | (nanos < _NANOS[0]) | (nanos > _NANOS[1])
             view.doubt(ALL, bad)
             seconds, nanos = np.where(bad, 0, seconds), np.where(bad, 0, nanos)
         return pa.array(seconds * 10**6 + nanos // 1000).view(TIMESTAMP)
@@ -297,7 +301,7 @@ class Moment(Message):
         """Return the timestamp."""
         parts = super().value(raw, path, budget)
         seconds, nanos = parts["seconds"], parts["nanos"]
-        if not (TIMESTAMP_US_MIN // 10**6 <= seconds <= TIMESTAMP_US_MAX // 10**6 and 0 <= nanos < 10**9):
+        if not (_SECONDS[0] <= seconds <= _SECONDS[1] and _NANOS[0] <= nanos <= _NANOS[1]):
             raise Refused(path, "it must be from 0001-01-01 to 9999-12-31, with 0 to 999,999,999 nanoseconds")
         return seconds * 10**6 + nanos // 1000
 
@@ -318,6 +322,10 @@ class Wrapper(Message):
     def value(self, raw: Any, path: str, budget: Budget) -> Any:
         """Return the value."""
         return super().value(raw, path, budget)["value"]
+
+
+def _are_within(numbers: npt.NDArray[Any], low: int, high: int) -> bool:
+    return not len(numbers) or bool(numbers.min() >= low and numbers.max() <= high)
 
 
 def _joined(path: str, field: Field) -> str:

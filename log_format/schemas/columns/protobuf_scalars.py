@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from log_format.records.varints import Int64s
+from log_format.records.varints import Int64s, Uint64s
 from log_format.schemas.columns.document_values import Refused
-from log_format.schemas.columns.protobuf_view import Flags, Uint64s, View
+from log_format.schemas.columns.protobuf_view import Flags, View
 from log_format.schemas.columns.shape import Scalar, Shape, arrow_type
 
 VARINT, FIXED64, LENGTH, GROUP, FIXED32 = 0, 1, 2, 3, 5
@@ -109,7 +109,7 @@ class Varint(Node):
             values = (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64)
         else:
             values = raw.view(np.int64)
-        if self._high < 2**63 - 1:
+        if self._high < 2**63 - 1 and (self._is_zigzag or int(raw.max(initial=0)) > self._high):
             beyond = (values < self._low) | (values > self._high)
             bad = beyond if bad is None else bad | beyond
         return values.astype(self._dtype(), copy=False), behind, bad

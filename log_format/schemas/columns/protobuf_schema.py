@@ -126,7 +126,8 @@ def takes_columns(node: Node) -> bool:
     if not isinstance(node, Message) or isinstance(node, Moment | Wrapper):
         return True
     return node.name not in DOCUMENTS_OF_THEIR_OWN and all(
-        field.oneof is None and takes_columns(field.node) for field in node.fields if field.has_column
+        field.oneof is None and takes_columns(field.node) if field.has_column else field.form is not Form.REQUIRED
+        for field in node.fields
     )
 
 

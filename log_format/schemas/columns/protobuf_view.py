@@ -14,23 +14,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from log_format.records.varints import Int64s
+from log_format.records import varints
+from log_format.records.varints import Int64s, Uint64s
 from log_format.schemas.columns.cursor import ALL, Cursor, Rows
 
 Flags = npt.NDArray[np.bool_]
-Uint64s = npt.NDArray[np.uint64]
 
 _NO_MORE: Final = np.uint64(0x8080808080808080)
-_DIGITS: Final = np.uint64(0x7F7F7F7F7F7F7F7F)
-_HALVES: Final = tuple(
-    (np.uint64(low), np.uint64(high), np.uint64(shift))
-    for low, high, shift in (
-        (0x007F007F007F007F, 0x7F007F007F007F00, 1),
-        (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
-        (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
-    )
-)
-"""Steps that close the gap of one bit between the 7 bits of each byte."""
 
 
 class View:
@@ -57,7 +47,7 @@ class View:
     ) -> None:
         self.cursor = cursor
         self.data = cursor.data
-        self.words = np.ndarray((len(self.data) - 7,), "<u8", self.data, strides=(1,))
+        self.words = varints.words_of(self.data)
         self.at, self.ends, self.roots = at, ends, roots
         self.doubtful = doubtful
         self.budget = budget
@@ -68,7 +58,7 @@ class View:
     def within(self, spans: Int64s, roots: npt.NDArray[np.intp]) -> View:
         """Return a view of parts: start and length of each, and the value that it is in."""
         at = spans[:, 0].copy()
-        return View(self.cursor, at, spans.sum(axis=1), roots=roots, doubtful=self.doubtful, budget=self.budget)
+        return View(self.cursor, at, at + spans[:, 1], roots=roots, doubtful=self.doubtful, budget=self.budget)
 
     def has(self, rows: Rows, tag: int, tag_bytes: int) -> Flags:
         """Return which messages have the tag next."""
@@ -105,13 +95,13 @@ class View:
         first = self.data[at]
         if first.max(initial=0) < 0x80:
             return first.astype(np.uint64), at + 1, None
+        if (both := varints.two_bytes(self.data, at, first)) is not None:
+            return varints.TWO_BYTE_NUMBERS.take(both), at + 1 + (first >> 7), None
         words = self.words[at]
-        stops = ~words & _NO_MORE
-        kept = stops ^ (stops - np.uint64(1))  # bits up to the first stop; all of them without a stop
-        behind = at + (np.bitwise_count(kept) >> 3)
-        raw = words & kept & _DIGITS
-        for low, high, shift in _HALVES:
-            raw = (raw & low) | ((raw & high) >> shift)
+        stops = ~words
+        stops &= _NO_MORE
+        raw, sizes = varints.closed_gaps(words, stops)
+        behind = at + sizes
         if stops.all():
             return raw, behind, None
         rows = np.flatnonzero(stops == 0)
@@ -137,4 +127,4 @@ class View:
             return found, starts + found[:, 1], None
         found[:, 0] = np.minimum(starts, ends)
         found[:, 1] = np.where(beyond, 0, raw).view(np.int64)
-        return found, found.sum(axis=1), beyond
+        return found, found[:, 0] + found[:, 1], beyond

@@ -185,6 +185,14 @@ def test_a_missing_required_field_and_an_unknown_number_of_a_closed_enum_are_nam
     assert _one(reader, b"\x08\x01\x1b\x08\x04\x1c") == ({"a": 1, "b": None, "g": {"x": 4}}, None)
 
 
+def test_columns_that_lack_a_required_message_say_no_document() -> None:
+    """A message without fields has no column, so the document that is made of the columns would lack what it must have."""
+    body = "message Order { %s Mark mark = 1; %s int64 id = 2; } message Mark {}"
+    for label, takes_columns in (("optional", True), ("required", False)):
+        text = f'syntax = "proto2"; {body % (label, "optional")}'
+        assert protobuf_values(text, []).takes_columns is takes_columns
+
+
 def test_a_value_names_its_message_by_indexes() -> None:
     """The topic's is the first one that no other has; both forms of the first message's are taken; others are refused by name."""
     nested = _reader("message Space { message In { int32 x = 1; } message Order { In a = 1; } }")
