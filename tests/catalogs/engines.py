@@ -164,6 +164,7 @@ def _trino(lake: Lake, directory: Path) -> Iterator[ServerProcess]:
         "coordinator": "true",
         "node-scheduler.include-coordinator": "true",
         "http-server.http.port": str(port),
+        "http-server.log.enabled": "false",
         "discovery.uri": f"http://127.0.0.1:{port}",
         "catalog.config-dir": str(place / "catalog"),
         "plugin.dir": str(TRINO / "plugin"),
