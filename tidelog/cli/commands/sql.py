@@ -11,8 +11,8 @@ import typer
 
 from tidelog.admin import Admin
 from tidelog.cli.commands.consume import FromOption, UntilOption
-from tidelog.cli.sql.answers import AnswerFormat, write_answer
-from tidelog.cli.sql.shell import Shell, line_editing, run_all
+from tidelog.cli.sql.answers import AnswerFormat
+from tidelog.cli.sql.shell import Shell, line_editing
 from tidelog.cli.sql.topic_database import TopicDatabase, memory_database
 from tidelog.cli.terminal.console import (
     STREAM_TIMEOUT_S,
@@ -38,7 +38,8 @@ def sql(
     ] = None,
     *,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", metavar="FILE", help="Run the statements of this file.")
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", help="Run the statements and dot commands of this file."),
     ] = None,
     from_: FromOption = None,
     until: UntilOption = None,
@@ -88,4 +89,4 @@ def sql(
                     shell.run()
                 return
             text = query if query is not None else sys.stdin.read() if file is None else file.read_text()
-            run_all(topics, text, lambda statement: write_answer(topics.execute(statement), chosen))
+            Shell(topics, format_=chosen).run_script(text)

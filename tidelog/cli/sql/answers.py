@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from log_format.records.sql import to_json_value
+from tidelog.cli.sql import duckbox
 from tidelog.cli.sql.interruptible import interruptible
 from tidelog.cli.terminal.console import note, output, print_json
-from tidelog.cli.terminal.tables import TextTable, text_cell
+from tidelog.cli.terminal.tables import TextTable, fitted, text_cell
 from tidelog.cli.terminal.visible import visible_text
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class AnswerFormat(StrEnum):
     """Format of an answer's rows."""
 
     TABLE = "table"
+    DUCKBOX = "duckbox"
+    """As DuckDB's own shell draws it."""
     LINE = "line"
     """A line for each column, and an empty one after each row: for wide rows."""
     CSV = "csv"
@@ -39,11 +42,16 @@ class AnswerFormat(StrEnum):
     """A JSON object a line."""
 
 
-def write_answer(answer: duckdb.DuckDBPyConnection, format_: AnswerFormat) -> int:
-    """Write the rows; return their number. A table has at most ``ROWS_SHOWN_MAX`` of them, and a note says so."""
+def write_answer(answer: duckdb.DuckDBPyConnection, format_: AnswerFormat, *, rows_max: int | None = None) -> int:
+    """Write the rows; return their number.
+
+    ``rows_max``: how many a table or a box shows, which says that there are more; None: as many as is usual.
+    """
     names = [column[0] for column in answer.description or ()]
     if format_ is AnswerFormat.TABLE:
-        return _write_table(answer)
+        return _write_table(answer, rows_max or ROWS_SHOWN_MAX)
+    if format_ is AnswerFormat.DUCKBOX:
+        return _write_box(answer, rows_max or duckbox.ROWS_SHOWN_MAX)
     write = _WRITERS[format_](names)
     count = 0
     while found := _next_rows(answer, _ROWS_AT_ONCE):
@@ -57,17 +65,36 @@ def _next_rows(answer: duckdb.DuckDBPyConnection, count: int) -> list[Any]:
     return interruptible(answer, lambda: answer.fetchmany(count))
 
 
-def _write_table(answer: duckdb.DuckDBPyConnection) -> int:
+def _write_table(answer: duckdb.DuckDBPyConnection, rows_max: int) -> int:
     table = TextTable(box=None, pad_edge=False)
     for name, type_, *_ in answer.description or ():
-        table.add_column(text_cell(name), justify="right" if _NUMBER.match(str(type_)) else "left")
-    found = _next_rows(answer, ROWS_SHOWN_MAX + 1)
-    for row in found[:ROWS_SHOWN_MAX]:
+        is_number = _NUMBER.match(str(type_)) is not None
+        table.add_column(text_cell(name), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
+    found = _next_rows(answer, rows_max + 1)
+    for row in found[:rows_max]:
         table.add_row(*(Text(_shown(value)) for value in row))
-    output().print(table)
-    if len(found) > ROWS_SHOWN_MAX:
-        note(f"There are more than {ROWS_SHOWN_MAX:,} rows: --json or --format csv writes all of them.")
-    return len(found[:ROWS_SHOWN_MAX])
+    console = output()
+    console.print(fitted(table, console.width))
+    if len(found) > rows_max:
+        note(f"There are more than {rows_max:,} rows: .maxrows shows more, --json or --format csv writes all of them.")
+    return len(found[:rows_max])
+
+
+def _write_box(answer: duckdb.DuckDBPyConnection, rows_max: int) -> int:
+    columns = [
+        duckbox.BoxColumn(
+            name=visible_text(name, kept=""), type=str(type_), is_number=_NUMBER.match(str(type_)) is not None
+        )
+        for name, type_, *_ in answer.description or ()
+    ]
+    box = duckbox.Box(columns, rows_max=rows_max)
+    while found := _next_rows(answer, _ROWS_AT_ONCE):
+        for row in found:
+            box.add(["NULL" if value is None else visible_text(str(to_json_value(value)), kept="") for value in row])
+    console = output()
+    for line in box.lines(console.width if console.is_terminal else None):
+        sys.stdout.write(line + "\n")
+    return box.row_count
 
 
 def _json_writer(names: list[str]) -> _RowWriter:

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from tests.support.fake_gateway import FakeGateway
 from tidelog import Record
 from tidelog.admin import Admin
+from tidelog.cli.sql import shell
 from tidelog.cli.sql.answers import AnswerFormat
+from tidelog.cli.sql.duckbox import Box, BoxColumn
 from tidelog.cli.sql.shell import CONTINUED, PROMPT, Shell, history_file, is_complete, line_editing
 from tidelog.cli.sql.topic_database import TopicDatabase, memory_database
 from tidelog.cli.terminal.positions import parse_position
@@ -176,7 +179,7 @@ def test_no_error_ends_the_shell(
         "syntax error",
         "'nope' does not exist",
         "no command .nothing",
-        ".mode is one of table, line, csv, markdown, json",
+        ".mode is one of table, duckbox, line, csv, markdown, json",
         ".timer is on or off",
         "\n/nowhere/x.sql: No such file or directory\n",
         'the column is "offset", in double quotes',
@@ -184,6 +187,104 @@ def test_no_error_ends_the_shell(
         'There is no topic sales. A name with dots stands in double quotes: "shop.eu.sales".',
     ):
         assert words in said.err
+
+
+def test_answers_go_into_files(topics: TopicDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All of them, or the next one only, in the mode of each; a file that can't be opened changes nothing."""
+    all_, one = tmp_path / "all of them.csv", tmp_path / "one.json"
+    typed(
+        topics,
+        f'.output "{all_}"',
+        "select 1 as a; select 2 as a;",
+        ".mode json",
+        f".once {one}",
+        "select 3 as a;",
+        "select 4 as a;",
+        ".output",
+        "select 5 as a;",
+        ".once",
+        f".once {tmp_path}/no/such/file",
+        "select 6 as a;",
+    )
+    said = capsys.readouterr()
+    assert said.out == '{"a":5}\n{"a":6}\n'
+    assert all_.read_text() == 'a\n1\na\n2\n{"a":4}\n'
+    assert one.read_text() == '{"a":3}\n'
+    assert ".once takes the name of a file." in said.err
+    assert "No such file or directory" in said.err
+
+
+def test_a_script_has_commands(topics: TopicDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the shell has them, also in files that it reads; a dot within a statement is none, and the last needs no semicolon."""
+    part = tmp_path / "part.sql"
+    part.write_text(".mode json\nselect 2 as two\n")
+    Shell(topics, format_=AnswerFormat.CSV).run_script(
+        f"-- a comment\n.tables\n\nselect '\n.mode line' as text,\n1\n*.5 as half;\n.read {part}\nselect 3 as three\n"
+    )
+    said = capsys.readouterr()
+    assert said.out == 'name,partitions\norders,2\ntext,half\n"\n.mode line",0.5\n{"two":2}\n{"three":3}\n'
+    assert said.err == "", "no timing: that is for people"
+    Shell(topics).run_script("/* one\ntwo */\n.quit\nselect 1 as never;")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("wrong", [".nothing", ".mode xml", "selec;", ".read itself.sql", ".maxrows few", ".maxrows 0"])
+def test_a_script_ends_at_its_first_error(
+    topics: TopicDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    """What comes after it does not run; a file that reads itself is one."""
+    monkeypatch.chdir(tmp_path)
+    Path("itself.sql").write_text(".read itself.sql\n")
+    out = tmp_path / "out.csv"
+    with pytest.raises(ValueError):
+        Shell(topics, format_=AnswerFormat.CSV).run_script(f".output {out}\nselect 1 as a;\n{wrong}\nselect 2 as a;")
+    assert out.read_text() == "a\n1\n"
+
+
+def test_a_long_statement_is_not_read_anew_with_each_line(
+    topics: TopicDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a script of one statement would take time by the square of its length."""
+    asked: list[str] = []
+    monkeypatch.setattr(shell, "is_complete", lambda text: asked.append(text) or is_complete(text))
+    values = ",\n".join(f"({number})" for number in range(2_000))
+    Shell(topics, format_=AnswerFormat.CSV).run_script(f"create table numbers as from (values\n{values});")
+    assert len(asked) < 5
+
+
+def test_as_duckdb_draws_it(topics: TopicDatabase, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names and types above the rows; of a long answer the first and the last rows, as many as the user asks for."""
+    typed(topics, ".mode duckbox", ".maxrows 3", "select range as n, 'x' || range as text from range(7);")
+    assert capsys.readouterr().out.splitlines() == [
+        "┌───────┬─────────┐",
+        "│   n   │  text   │",
+        "│ int64 │ varchar │",
+        "├───────┼─────────┤",
+        "│     0 │ x0      │",
+        "│     1 │ x1      │",
+        *["│   ·   │    ·    │"] * 3,
+        "│     6 │ x6      │",
+        "└───────┴─────────┘",
+        "7 rows (3 shown)",
+    ]
+    typed(topics, ".mode duckbox", "select null as a, 1.5 as b from range(2);")
+    assert "│ NULL │          1.5 │" in capsys.readouterr().out
+    typed(topics, ".mode table", ".maxrows 2", "from range(5);")
+    said = capsys.readouterr()
+    assert (said.out.split(), "There are more than 2 rows" in said.err) == (["range", "0", "1"], True)
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_a_box_fits_into_the_terminal(width: int) -> None:
+    """Text is cut first, then columns in the middle are left out, and that is said; every line is as long as the others."""
+    columns = [BoxColumn(name=f"name{number}", type="VARCHAR", is_number=False) for number in range(5)]
+    box = Box(columns)
+    box.add(["a" * 30, "ü" * 5, "字" * 20, "d", "e"])
+    *lines, last = box.lines(width)
+    assert {cell_len(line) for line in lines} == {cell_len(lines[0])}
+    assert cell_len(lines[0]) <= width
+    assert ("columns" in last) is (width < 80)
+    assert max(map(cell_len, box.lines(None))) > 80, "elsewhere nothing is cut"
 
 
 def test_ctrl_c_ends_a_statement_only(topics: TopicDatabase, capsys: pytest.CaptureFixture[str]) -> None:
