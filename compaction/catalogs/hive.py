@@ -31,6 +31,7 @@ from compaction.catalogs.hive_parameters import (
     hive_parameters,
     serde_parameters,
 )
+from compaction.catalogs.network_words import network_words
 from log_format.catalogs.table import DIGEST, ListedTable, TopicTable
 from log_format.records.schema import RECORD_SCHEMA
 
@@ -147,7 +148,7 @@ class HiveCatalog:
             answer = ask(connection.client)
         except (TTransportException, TProtocolException, OSError) as problem:
             connection.transport.close()
-            raise CatalogUnavailable(f"{self.label} gives no answer: {problem}") from problem
+            raise CatalogUnavailable(f"{self.label} gives no answer: {network_words(problem)}") from problem
         except TException as problem:
             self._idle.append(connection)
             return self._refusal(problem)
@@ -161,7 +162,7 @@ class HiveCatalog:
         try:
             return _Connection(*self._address)
         except (TTransportException, OSError) as problem:
-            raise CatalogUnavailable(f"{self.label} can't be reached: {problem}") from problem
+            raise CatalogUnavailable(f"{self.label} can't be reached: {network_words(problem)}") from problem
 
     def _refusal(self, problem: TException) -> None:
         """Return if there is no such thing; otherwise raise what the Metastore says."""

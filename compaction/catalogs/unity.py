@@ -17,6 +17,7 @@ import msgspec
 import urllib3
 
 from compaction.catalogs.catalog import CatalogUnavailable, TableRefused, TableTaken
+from compaction.catalogs.network_words import network_words
 from log_format.catalogs.columns import Column
 from log_format.catalogs.table import ListedTable, TopicTable, altered_properties
 
@@ -156,8 +157,8 @@ class UnityCatalog:
             )
         except urllib3.exceptions.HTTPError as problem:
             # Not chained, nor is the token said: a traceback of urllib3 may have the request's headers.
-            reason = getattr(problem, "reason", None) or problem
-            raise CatalogUnavailable(self._without_token(f"{self.label} gives no answer: {reason}")) from None
+            why = f"{self.label} gives no answer: {network_words(problem)}"
+            raise CatalogUnavailable(self._without_token(why)) from None
         if answer.status in ignored or (answer.status == 404 and method != "POST"):
             return None
         said = _document(answer.data)

@@ -11,6 +11,7 @@ import pytest
 from compaction.__main__ import main as maintain
 from compaction.catalogs.__main__ import main
 from compaction.catalogs.catalog import CatalogUnavailable
+from compaction.catalogs.network_words import network_words
 from compaction.catalogs.unity import UnityCatalog
 from compaction.catalogs.watch import LOOK_EVERY_MS, SYNC_EVERY_MS, CatalogWatch
 from log_format.stores import open_store
@@ -104,22 +105,47 @@ def test_what_is_no_token_is_refused_before_a_request(
 
 
 @pytest.mark.parametrize(
-    "catalog",
+    ("catalog", "why"),
     [
-        ["--unity", "http://127.0.0.1:1", "--catalog", "main", "--schema", "events"],
-        ["--hive", "thrift://127.0.0.1:1/events"],
+        (["--unity", "http://127.0.0.1:1", "--catalog", "main", "--schema", "events"], "Connection refused"),
+        (["--unity", "http://no-host.invalid", "--catalog", "main", "--schema", "events"], "Name or service not known"),
+        (["--hive", "thrift://127.0.0.1:1/events"], "Connection refused"),
     ],
+    ids=["unity", "no such host", "hive"],
 )
 def test_a_catalog_that_cannot_be_reached_is_said_in_one_line(
-    bench: CatalogBench, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, catalog: list[str]
+    bench: CatalogBench,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    catalog: list[str],
+    why: str,
 ) -> None:
-    """Without the messages of libraries, which say it several times, with tracebacks."""
+    """In the system's words, without those of libraries, which name their objects, say it several times, with tracebacks."""
     assert main(["status", "--store", bench.store.uri, *catalog]) == 1
     said = capsys.readouterr()
     assert said.out == ""
     (line,) = said.err.splitlines()
     assert "events" in line
+    assert line.endswith(f": {why}")
+    assert not any(word in line for word in ("Connection(", "Errno", "[("))
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            "HTTPConnectionPool(host='h', port=1): Read timed out. (read timeout=30.0)",
+            "Read timed out. (read timeout=30.0)",
+        ),
+        ("<urllib3.connection.HTTPSConnection(host='h', port=1)>: no route", "no route"),
+        ("[Errno 113] No route to host", "No route to host"),
+        ("Could not connect to any of the hosts", "Could not connect to any of the hosts"),
+    ],
+)
+def test_objects_of_libraries_are_not_named(said: str, words: str) -> None:
+    """Whatever the library says before its words."""
+    assert network_words(Exception(said)) == words
 
 
 @pytest.mark.parametrize("url", ["uc.example", "ftp://uc.example", f"https://user:{SECRET}@uc.example"])

@@ -246,7 +246,12 @@ def test_a_long_statement_is_not_read_anew_with_each_line(
 ) -> None:
     """Else a script of one statement would take time by the square of its length."""
     asked: list[str] = []
-    monkeypatch.setattr(shell, "is_complete", lambda text: asked.append(text) or is_complete(text))
+
+    def noted(text: str) -> bool:
+        asked.append(text)
+        return is_complete(text)
+
+    monkeypatch.setattr(shell, "is_complete", noted)
     values = ",\n".join(f"({number})" for number in range(2_000))
     Shell(topics, format_=AnswerFormat.CSV).run_script(f"create table numbers as from (values\n{values});")
     assert len(asked) < 5
