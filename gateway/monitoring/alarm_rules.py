@@ -10,7 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from gateway.monitoring.quantities import Quantity, increase, level, p99_seconds, rate, ratio, used_share
+from gateway.monitoring.quantities import (
+    Quantity,
+    increase,
+    level,
+    p99_seconds,
+    rate,
+    ratio,
+    seconds_since,
+    used_share,
+)
 
 Severity = Literal["page", "ticket"]
 
@@ -132,6 +141,11 @@ RULES: Final = (
         *("DelayedRecordsLate", "ticket", 10),
         "Delayed records are published {value:.1f} s after their time.",
         _above(p99_seconds("tidelog_publication_late_seconds", 10), 2),
+    ),
+    _rule(
+        *("CertificateExpires", "ticket", 0),
+        "The certificate that this gateway shows to clients expires within 14 days, or has expired.",
+        _above(seconds_since("tidelog_certificate_expiry_timestamp_seconds"), -14 * 86_400),
     ),
 )
 """The rules, the most urgent first."""

@@ -47,6 +47,15 @@ def level(name: str, by: Sequence[str] = (), *, largest: bool = True, where: str
     return Quantity(promql=promql, names=(name,), measure=lambda window: _largest(window.now, name, by))
 
 
+def seconds_since(name: str) -> Quantity:
+    """Return how many seconds ago the time is that a gauge has; negative: it is to come."""
+
+    def measure(window: Window) -> Measured:
+        return {key: window.now.at_ms / 1000 - value for key, value in _largest(window.now, name, ()).items()}
+
+    return Quantity(promql=f"time() - {name}", names=(name,), measure=measure)
+
+
 def used_share(name: str, limit_name: str, by: Sequence[str] = (), *, without: Collection[str] = ()) -> Quantity:
     """Return how much of its limit a gauge takes; PromQL has the gauge itself, to be compared with a part of the limit. Values
     of the label ``by`` that are in ``without`` are left out."""

@@ -49,6 +49,8 @@ class Certificate:
         self._verify = ssl.CERT_REQUIRED if is_needed_of_clients else ssl.CERT_OPTIONAL
         self._files = _Files(cert_path, key_path, client_ca)
         self.context = self._made()
+        self.expires_at_s = _expires_at_s(cert_path)
+        """When the first of the certificates of the chain expires, in seconds since the epoch; None: it does not say."""
 
     def look(self) -> None:
         """Read the files again if they have changed. Blocks: for a thread."""
@@ -56,6 +58,7 @@ class Certificate:
             return
         try:
             self.context = self._made()
+            self.expires_at_s = _expires_at_s(self._pair[0])
         except ValueError as error:
             _log.error("the changed certificate is not used, the one before stays: %s", error)
         else:
@@ -148,6 +151,16 @@ def _load_pair(context: ssl.SSLContext, cert_path: str, key_path: str) -> None:
             f"TIDELOG_TLS_CERT, TIDELOG_TLS_KEY: {cert_path} and {key_path} must be a certificate, its chain behind it, and"
             f" its private key without a password, in PEM: {getattr(error, 'reason', None) or error}"
         ) from error
+
+
+def _expires_at_s(path: str) -> float | None:
+    from cryptography import x509  # noqa: PLC0415 - large, and only gateways with TLS need it
+
+    try:
+        chain = x509.load_pem_x509_certificates(Path(path).read_bytes())
+    except (OSError, ValueError):  # OpenSSL has taken the file, and is more tolerant
+        return None
+    return min(one.not_valid_after_utc.timestamp() for one in chain)
 
 
 def _load_client_authorities(context: ssl.SSLContext, path: str) -> None:

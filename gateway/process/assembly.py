@@ -11,6 +11,7 @@ wait for each other.
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from prometheus_client import Gauge
 
 from gateway.access.authentication import Authentication
 from gateway.access.bootstrap import read_bootstrap_token
@@ -216,7 +218,7 @@ def assemble_from_parts(settings: Settings, parts: GatewayParts) -> Gateway:
         forwarding=forwarding,
         queue_peers=PeerQueues(ownership, PeerMessages(ownership.peers, connections, parts.breaker, hops)),
         hops=hops,
-        certificate=_certificate(settings),
+        certificate=_certificate(settings, metrics),
         peer_trust=connections.trust,
     )
 
@@ -345,11 +347,11 @@ def _forwarding(settings: Settings) -> Mode:
     return settings.forwarding
 
 
-def _certificate(settings: Settings) -> Certificate | None:
+def _certificate(settings: Settings, metrics: Metrics) -> Certificate | None:
     if settings.tls_cert is None or settings.tls_key is None:
         return None
     try:
-        return Certificate(
+        certificate = Certificate(
             settings.tls_cert,
             settings.tls_key,
             settings.tls_client_ca,
@@ -358,6 +360,13 @@ def _certificate(settings: Settings) -> Certificate | None:
         )
     except ValueError as error:
         raise SettingsError(str(error)) from error
+    expiry = Gauge(
+        "tidelog_certificate_expiry_timestamp_seconds",
+        "When the certificate that clients are shown, or one of its chain, expires.",
+        registry=metrics.registry,
+    )
+    expiry.set_function(lambda: math.inf if certificate.expires_at_s is None else certificate.expires_at_s)
+    return certificate
 
 
 def _trust(settings: Settings) -> PeerTrust:

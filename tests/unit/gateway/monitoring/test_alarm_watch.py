@@ -18,7 +18,8 @@ class Watched:
     """A watch over metrics that a test sets."""
 
     def __init__(self) -> None:
-        self.clock, registry = ManualClock(), CollectorRegistry()
+        self.clock, self.registry = ManualClock(), CollectorRegistry()
+        registry = self.registry
         self.metrics = EngineMetrics(registry)
         self.lag = Gauge("tidelog_group_lag_seconds", "Lag.", ("group", "topic"), registry=registry)
         self.watch = AlarmWatch(registry, self.clock, no_lag)
@@ -70,6 +71,16 @@ def test_failed_flushes_and_slow_acknowledgements_fire_while_they_last(watched: 
         fired = watched.minutes(1)
     assert fired == [("AcknowledgementSlow", ()), ("FlushesFail", ("UNAVAILABLE",))]
     assert watched.minutes(5 + CLEAR_MINUTES) == []
+
+
+def test_a_certificate_fires_fourteen_days_before_its_end(watched: Watched) -> None:
+    """At once, since nothing is gained by waiting; none is known without TLS."""
+    assert watched.minutes(1) == []
+    expiry = Gauge("tidelog_certificate_expiry_timestamp_seconds", "End.", registry=watched.registry)
+    expiry.set(watched.clock.now_ms() / 1000 + 15 * 86_400)
+    assert watched.minutes(1) == []
+    watched.clock.pass_ms(86_400_000)
+    assert watched.minutes(1) == [("CertificateExpires", ())]
 
 
 def test_a_passed_threshold_is_pending_within_a_minute(watched: Watched) -> None:

@@ -6,6 +6,7 @@ import logging
 import shutil
 import ssl
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,8 @@ def test_a_changed_pair_is_used_when_it_is_whole(
         replace(index, source)
     certificate = Certificate(paths[0], paths[1])
     first = certificate.context
+    assert certificate.expires_at_s is not None
+    assert abs(certificate.expires_at_s - time.time() - 2 * 86_400) < 3_600
     assert first.minimum_version == ssl.TLSVersion.TLSv1_2
     certificate.look()
     new_cert, new_key = authority.issue()

@@ -1,0 +1,103 @@
+"""An operator's bad day: each trouble is on the overview, and one link leads to what says where it is and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.accessibility import faults_on_screens
+from tests.support.browser import Visits
+from tests.support.console import Console, settled
+from tests.support.gateway_process import GatewayProcess, running_gateway
+
+ALARM: dict[str, Any] = {"severity": "ticket", "about": [], "since": 1_700_000_000_000, "value": 1.0}
+ALARMS = [
+    ALARM | {"alarm": "AcknowledgementSlow", "severity": "page", "said": "One in a hundred takes 9.0 s."},
+    ALARM | {"alarm": "TopicsUnmaintained", "said": "1 topic has more segments than maintenance would leave."},
+    ALARM | {"alarm": "ConsumerBehind", "about": ["stuck", "orders"], "said": "stuck/orders: 3600 s old."},
+    ALARM | {"alarm": "CertificateExpires", "said": "The certificate expires within 14 days."},
+    ALARM | {"alarm": "QueueBlocked", "about": ["emails", "orders"], "said": "Queue emails/orders: 50000 s."},
+    ALARM | {"alarm": "StateNearItsBound", "about": ["transactional_ids"], "said": "transactional_ids takes 90%."},
+]
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """A damaged topic, one with three segments, a group that has read one record of three."""
+    directory = tmp_path_factory.mktemp("incident")
+    with running_gateway(directory / "store", directory / "1.log") as first:
+        for name in ("aaa", "hurt", "orders"):
+            first.topic(name)
+        for value in "abc":
+            first.produce("orders", value, partition=0)
+        body = {"offsets": [{"topic": "orders", "partition": 0, "offset": 1}]}
+        assert first.http.put("/v1/groups/stuck/offsets", json=body).status_code == 200
+        assert first.http.put("/v1/queues/emails", json={"topics": ["orders"]}).status_code == 201
+        assert first.http.patch("/v1/topics/hurt", json={"partition_count": 2}).status_code == 200
+    (directory / "store" / "topics" / "hurt" / "_delta_log" / f"{0:020d}.json").unlink()
+    with running_gateway(directory / "store", directory / "2.log") as second:
+        yield second
+
+
+@pytest.fixture
+def overview(visits: Visits, gateway: GatewayProcess) -> Page:
+    """The first page, with these alarms."""
+    page = visits.page(gateway.url)
+    answer = {"gateway": "g", "alarms": ALARMS, "pending": []}
+    page.route("**/v1/monitoring/alarms", lambda call: call.fulfill(json=answer))
+    Console(visits, gateway.url).go(page, "/")
+    return page
+
+
+def follow(page: Page, alarm: str, link: str) -> None:
+    """From the overview, by the link in the alarm with this text."""
+    page.locator(".alarms li", has_text=alarm).get_by_role("link", name=link).click()
+    settled(page)
+
+
+def test_a_damaged_topic_is_found_with_what_to_type(overview: Page) -> None:
+    """Before any client asks for it: the gateway has looked at all topics."""
+    expect(overview.locator(".alarms li").first).to_contain_text("Topic hurt is damaged")
+    follow(overview, "hurt is damaged", "what to do")
+    expect(overview.get_by_role("alert").get_by_role("code")).to_have_text("tidelog doctor --store STORE --repair hurt")
+
+
+def test_a_stuck_group_is_found_at_the_record_that_it_waits_at(overview: Page) -> None:
+    """The group's page shows the lag by partition, and a partition leads to the record."""
+    follow(overview, "stuck/orders", "stuck")
+    overview.get_by_role("link", name="orders/0").click()
+    expect(overview.get_by_role("rowheader").first).to_have_text("0:1")
+
+
+def test_a_slow_store_is_seen_in_its_plot(overview: Page) -> None:
+    """The plot of the last hour is marked and in sight."""
+    overview.set_viewport_size({"width": 380, "height": 700})
+    follow(overview, "9.0 s", "Acknowledgement of the last hour")
+    plot = overview.locator(".card.marked")
+    expect(plot).to_contain_text("Acknowledgement")
+    expect(plot).to_be_in_viewport()
+
+
+def test_dead_maintenance_is_seen_at_the_topics_that_wait_for_it(overview: Page) -> None:
+    """Those with the most segments come first."""
+    follow(overview, "more segments", "topics with the most segments")
+    expect(overview.get_by_role("rowheader").first).to_have_text("orders")
+
+
+def test_a_certificate_a_queue_and_a_bound_lead_to_their_places(overview: Page) -> None:
+    """The gateways are in sight, and the other pages open."""
+    follow(overview, "certificate", "gateways")
+    expect(overview.get_by_role("heading", name="Gateways")).to_be_in_viewport()
+    follow(overview, "Queue emails", "emails")
+    expect(overview.get_by_role("heading", level=1)).to_have_text("emails")
+    overview.go_back()
+    follow(overview, "transactional_ids", "transactions")
+    expect(overview.get_by_role("heading", level=1)).to_have_text("Transactions")
+
+
+def test_the_bad_day_is_for_everyone(overview: Page) -> None:
+    """Names, contrast and sizes are right, and nothing scrolls sideways."""
+    assert faults_on_screens(overview, 320, 1280) == []
