@@ -23,6 +23,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from gateway.codec.media_type import PARQUET
 from gateway.process.priority import lower_priority
 from gateway.sql.task import CPU_S_MAX, LENGTH, LIFE_S_MAX, StatementAnswer, frame
 from log_format.without_pandas import hide_pandas
@@ -76,8 +77,9 @@ def main() -> None:
         while name := _frame(source):
             with pa.ipc.open_stream(_frame(source)) as stream:
                 blocks[name.decode()].append(stream.read_all())
+        as_file = _frame(source).decode() == PARQUET
         error = statement.load(blocks)
-        _say(sink, statement.run() if error is None else StatementAnswer(error=error))
+        _say(sink, statement.run(as_file=as_file) if error is None else StatementAnswer(error=error))
     # The gateway has the answer, and kills this process: nothing is left to clean up.
     os._exit(0)
 

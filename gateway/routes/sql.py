@@ -16,13 +16,14 @@ from typing_extensions import TypedDict
 
 from gateway.access.needs import Need, needs
 from gateway.codec.arrow_answer import END_OF_STREAM
-from gateway.codec.media_type import JSON, negotiate
+from gateway.codec.media_type import JSON, PARQUET, negotiate
 from gateway.gateway import answer_memory, engine_of, gateway_of, require, standing_of
 from gateway.http import fields
 from gateway.http.disconnect import cancel_on_disconnect
 from gateway.http.fetch_response import RecordsResponse
 from gateway.http.parameters import accept_header
 from gateway.openapi.problems import BODY_ERRORS, problems
+from gateway.openapi.schemas import binary, text
 from gateway.problem import refused
 from gateway.quotas.limits import FETCH_BYTES
 from gateway.quotas.spending import spends
@@ -105,7 +106,13 @@ class SqlAnswer(TypedDict):
         ErrorCode.CORRUPT_SEGMENT,
         ErrorCode.UNSUPPORTED_TABLE,
         *BODY_ERRORS,
-    ),
+    )
+    | {
+        200: {
+            "content": {PARQUET: binary("A file with the rows")},
+            "headers": {"Tidelog-More": {"schema": text("`true`: the file lacks further rows")["schema"]}},
+        }
+    },
 )
 @needs(Need("Read", "topic"))
 @spends(FETCH_BYTES)
@@ -114,11 +121,11 @@ async def ask(request: Request, question: Question) -> ASGIApp:
     statements = gateway_of(request).sql
     if statements is None:
         raise RequestRefused("SQL is off at this gateway: see its setting sql.", code=ErrorCode.NOT_FOUND)
-    negotiate(accept_header(request), (JSON,))
-    return await cancel_on_disconnect(request, _answer(request, statements, question))
+    media_type = negotiate(accept_header(request), (JSON, PARQUET))
+    return await cancel_on_disconnect(request, _answer(request, statements, question, media_type))
 
 
-async def _answer(request: Request, statements: Statements, question: Question) -> ASGIApp:
+async def _answer(request: Request, statements: Statements, question: Question, media_type: str) -> ASGIApp:
     async with statements.process() as process:
         names = await process.parse(question.sql)
         if not names:
@@ -144,13 +151,14 @@ async def _answer(request: Request, statements: Statements, question: Question) 
             _ANSWER_COPIES * FRAME_BYTES_MAX, wait_ms=_ANSWER_WAIT_MS_MAX, waiting_max=WAITING_MAX
         )
         with held:
-            body = _body(await process.read_answer(), read)
+            found = await process.read_answer(media_type)
+            body = found.file if media_type == PARQUET else _body(found, read)
             await _recheck_rights(request, names)
             return RecordsResponse(
                 lambda: iter((body,)),
                 size_bytes=len(body),
-                media_type=JSON,
-                headers={},
+                media_type=media_type,
+                headers={"tidelog-more": str(found.more).lower()} if media_type == PARQUET else {},
                 reservation=held.split(len(body)),
                 pool=pool,
             )

@@ -9,13 +9,23 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any, Final
 
 import duckdb
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from gateway.sql.task import ANSWER_BYTES_MAX, FRAME_BYTES_MAX, ROWS_MAX, Column, ParsedStatement, StatementAnswer
+from gateway.sql.task import (
+    ANSWER_BYTES_MAX,
+    FILE_ROWS_MAX,
+    FRAME_BYTES_MAX,
+    ROWS_MAX,
+    Column,
+    ParsedStatement,
+    StatementAnswer,
+)
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.sql import (
     parse_statement,
@@ -59,6 +69,7 @@ class Statement:
         self._load("warm", [])
         self._database.execute(_WARM_UP_QUERY + " from warm").fetchall()
         self._database.execute(_WARM_UP_QUERY).fetchall()
+        _build_file(self._database.sql("select 1 as one, 'a' as text, now() as now"))
         self._database.execute("set lock_configuration = true")
         self._text = ""
 
@@ -90,9 +101,11 @@ class Statement:
             return _error_text(error)
         return None
 
-    def run(self) -> StatementAnswer:
-        """Run the statement."""
+    def run(self, *, as_file: bool = False) -> StatementAnswer:
+        """Run the statement. ``as_file``: the answer is a Parquet file."""
         try:
+            if as_file:
+                return _build_file(self._database.sql(self._text))
             answer = self._database.execute(self._text)
             columns = tuple(Column(column[0], str(column[1])) for column in answer.description or ())
             return _build_answer(answer, columns)
@@ -100,7 +113,7 @@ class Statement:
             return StatementAnswer(error="It exceeds its memory limit.")
         except RecursionError:
             return StatementAnswer(error="Its answer is nested too deeply.")
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException) as error:
             return StatementAnswer(error=_error_text(error))
 
     def _load(self, topic: str, tables: list[pa.Table]) -> None:
@@ -150,6 +163,15 @@ def _build_answer(answer: duckdb.DuckDBPyConnection, columns: tuple[Column, ...]
                 return _truncate(columns, kept, more=True)
             kept.append(data)
     return _truncate(columns, kept, more=False)
+
+
+def _build_file(rows: duckdb.DuckDBPyRelation) -> StatementAnswer:
+    table = pa.RecordBatchReader.from_stream(rows.limit(FILE_ROWS_MAX + 1)).read_all()
+    sink = io.BytesIO()
+    pq.write_table(table.slice(0, FILE_ROWS_MAX), sink)
+    if sink.tell() > ANSWER_BYTES_MAX:
+        return StatementAnswer(error=f"Its file exceeds {ANSWER_BYTES_MAX} bytes: select fewer rows or columns.")
+    return StatementAnswer(file=sink.getvalue(), more=table.num_rows > FILE_ROWS_MAX)
 
 
 def _truncate(columns: tuple[Column, ...], rows: list[bytes], *, more: bool) -> StatementAnswer:

@@ -114,11 +114,12 @@ class StatementProcess:
         except TimeoutError:
             raise BackOff("The process for the statement does not take its records in time.") from None
 
-    async def read_answer(self) -> StatementAnswer:
-        """Return the answer. Raise as ``parse`` does."""
+    async def read_answer(self, media_type: str) -> StatementAnswer:
+        """Return the answer, for JSON or as a Parquet file. Raise as ``parse`` does."""
         try:
             async with asyncio.timeout(ANSWER_MS_MAX / 1000):
                 await self._send(b"")
+                await self._send(media_type.encode())
                 found = _decode(_ANSWER_DECODER, await self._frame())
         except TimeoutError:
             raise _refuse(f"It takes longer than {ANSWER_MS_MAX // 1000} s.") from None

@@ -1,7 +1,7 @@
 """Messages between a gateway and a statement's process: frames over its standard input and output.
 
 The gateway sends the statement, the process ``ParsedStatement``. For each block of records the gateway sends the topic's
-name and an Arrow stream, then an empty frame. The process sends ``StatementAnswer``.
+name and an Arrow stream, then an empty frame and the media type of the answer. The process sends ``StatementAnswer``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ STATEMENT_CHARACTERS_MAX: Final = 20_000
 ANSWER_BYTES_MAX: Final = 1024 * 1024
 """Most bytes of all rows, as JSON."""
 ROWS_MAX: Final = 1_000
+FILE_ROWS_MAX: Final = 50_000
+"""Most rows of a Parquet file, which takes ``ANSWER_BYTES_MAX`` at most, too."""
 CPU_S_MAX: Final = 10
 """Seconds of CPU time for everything that the process does with a statement."""
 LIFE_S_MAX: Final = 120
@@ -40,11 +42,13 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class StatementAnswer(msgspec.Struct, frozen=True):
-    """The answer, or why there is none. ``more``: further rows were left out."""
+    """The answer, or why there is none. ``more``: further rows were left out; ``file``: the rows as Parquet, if that was asked
+    for."""
 
     columns: tuple[Column, ...] = ()
     rows: msgspec.Raw = msgspec.Raw(b"[]")
     more: bool = False
+    file: bytes = b""
     error: str | None = None
 
 

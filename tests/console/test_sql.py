@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -116,13 +117,17 @@ def test_a_statement_is_cancelled(console: Console, gateway: GatewayProcess) -> 
     assert cells(page) == [["300"]]
 
 
-def test_rows_are_saved_as_csv(tab: Tab) -> None:
+def test_rows_are_saved_as_csv_and_parquet(tab: Tab) -> None:
     """Quoted where they must be; null is told from an empty text."""
     page = tab.open("/sql")
     run(page, """select 'a,"b"' as x, null as y, '' as z, 9007199254740993 as n from "odd.name\"""")
     with page.expect_download() as saving:
         page.get_by_role("button", name="Save as CSV").click()
     assert saving.value.suggested_filename == "result.csv"
+    with page.expect_download() as file:
+        page.get_by_role("button", name="Save as Parquet").click()
+    table = pq.read_table(file.value.path())
+    assert table.to_pylist() == [{"x": 'a,"b"', "y": None, "z": "", "n": 9007199254740993}]
     assert Path(saving.value.path()).read_bytes() == b'x,y,z,n\r\n"a,""b""",,"",9007199254740993'
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
+import httpx
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.http_api import Api, Json
@@ -116,3 +119,26 @@ def test_a_topic_has_to_be_there(api: Api) -> None:
         answer = api.http.post("/v1/sql", json={"sql": f'select * from "{name}"'})
         assert answer.status_code in (403, 404), answer.text
         assert answer.json()["error_code"] in ("UNKNOWN_TOPIC", "UNAUTHORIZED")
+
+
+def test_rows_as_a_parquet_file(api: Api, filled: str) -> None:
+    """With their own types, and more of them than JSON has; what was left out is told, and what does not fit is refused."""
+    headers = {"accept": "application/vnd.apache.parquet"}
+
+    def file(sql: str, status: int = 200) -> httpx.Response:
+        answer = api.http.post("/v1/sql", json={"sql": sql}, headers=headers)
+        assert answer.status_code == status
+        return answer
+
+    answer = file(f"""select partition, "offset", 1.25::decimal(9, 2) as amount from "{filled}" order by 1, 2""")
+    assert answer.headers["content-type"] == headers["accept"]
+    assert answer.headers["tidelog-more"] == "false"
+    table = pq.read_table(io.BytesIO(answer.content))
+    assert (table.num_rows, str(table.schema.field("amount").type)) == (50, "decimal128(9, 2)")
+    assert table["offset"].to_pylist() == [*range(20), *range(30)]
+    many = file(f"""select 1 as one from "{filled}" a, "{filled}" b, range(30)""")
+    assert many.headers["tidelog-more"] == "true"
+    assert pq.read_table(io.BytesIO(many.content)).num_rows == 50_000
+    names = 'concat(a.partition, a."offset", b.partition, b."offset", r.range)'
+    large = f"""select sha256({names}) as x from "{filled}" a, "{filled}" b, range(20) r"""
+    assert "fewer rows" in file(large, 400).json()["detail"]

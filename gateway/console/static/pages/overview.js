@@ -96,7 +96,7 @@ function Alarms({ of, quiet }) {
 }
 
 // A link may lead to a part of the page: it is brought into sight.
-const there = (element) => element?.scrollIntoView({ block: "center" });
+const there = (element) => element && requestAnimationFrame(() => element.scrollIntoView({ block: "center" }));
 
 function Plots({ of, times, values }) {
   const shared = useState(null), { query } = useRoute();

@@ -31,12 +31,22 @@ function Cell({ of }) {
   return html`<span class="value">${text.length > CUT ? `${text.slice(0, CUT)}…` : text}</span>`;
 }
 
-function Answer({ of: { columns, rows, more, topics, ms } }) {
+// The gateway answers anew: in a file values have their own types, and there may be more rows.
+async function parquet(body) {
+  const answer = await request("/v1/sql", { method: "POST", body, accept: "application/vnd.apache.parquet" });
+  saved(await answer.blob(), "result.parquet");
+  if (answer.headers.get("tidelog-more") === "true") toast("The file has the first 50,000 rows.");
+}
+
+function Answer({ of: { columns, rows, more, topics, ms, body } }) {
   const heads = columns.map(({ name, type }, i) => ({
     name: i, short: name, label: html`${name} <small>${type}</small>`, number: NUMBERS.test(type), cell: ({ cells }) => html`<${Cell} of=${cells[i]} />`,
   }));
-  return html`<section class="page" aria-labelledby="answer"><div class="head"><h2 id="answer">Result</h2>
-      <button onClick=${() => saved(new Blob([csv({ columns, rows })], { type: "text/csv" }), "result.csv")}>Save as CSV</button></div>
+  const [failed, fail] = useState("");
+  return html`<section class="page" aria-labelledby="answer"><div class="head"><h2 id="answer">Result</h2><div class="actions">
+      <button onClick=${() => saved(new Blob([csv({ columns, rows })], { type: "text/csv" }), "result.csv")}>Save as CSV</button>
+      <button onClick=${() => parquet(body).then(() => fail(""), (problem) => fail(problem.message))}>Save as Parquet</button></div></div>
+    ${failed && html`<p class="warn" role="alert">${failed}</p>`}
     <ul class="muted" role="status">${topics.map((one) => html`<li><span class="value">${one.topic}</span>: ${one.whole ? "all of its" : "the newest"} ${plural(one.records, "record")} read, ${bytes(one.bytes)}</li>`)}</ul><p class="muted">${duration(ms)}</p>
     <${PagedTable} label="Rows" what="row" note=${more ? ", and more not sent" : ""} columns=${heads} rows=${rows.map((cells, i) => ({ cells, i }))} rowKey=${(row) => row.i} empty="No rows" />
   </section>`;
@@ -66,13 +76,13 @@ export default function ({ query: { topic } }) {
   const editor = useRef();
   useEffect(() => () => running?.abort(), [running]);
   const ask = async ({ most }) => {
-    const over = new AbortController(), begun = performance.now();
+    const body = { sql, max_records: Number(most) }, over = new AbortController(), begun = performance.now();
     show(null);
     run(over);
     keep((old) => remember([sql, ...old.filter((one) => one !== sql)].slice(0, KEPT)));
     try {
-      const found = await request("/v1/sql", { method: "POST", body: { sql, max_records: Number(most) }, signal: over.signal });
-      show({ ...read(await found.text()), ms: performance.now() - begun });
+      const found = await request("/v1/sql", { method: "POST", body, signal: over.signal });
+      show({ ...read(await found.text()), ms: performance.now() - begun, body });
     } catch (problem) {
       if (problem.name !== "AbortError") throw problem;
       toast("The statement was cancelled.");

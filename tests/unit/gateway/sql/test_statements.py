@@ -28,7 +28,7 @@ async def asked(process: StatementProcess, *, after_naming: bool) -> None:
     await process.parse("x")
     assert after_naming
     await process.send_block("t", [bytes(1 << 20)])
-    await process.read_answer()
+    await process.read_answer("application/json")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ async def test_a_caller_that_goes_away_ends_its_process() -> None:
         async with desk.process() as process:
             await process.parse("x")
             began.set()
-            await process.read_answer()
+            await process.read_answer("application/json")
 
     running, waiting = asyncio.create_task(ask()), asyncio.create_task(ask())
     await began.wait()
