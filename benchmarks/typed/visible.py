@@ -10,6 +10,7 @@ import json
 import statistics
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
@@ -22,6 +23,8 @@ from benchmarks.harness.stores import directory
 from benchmarks.typed.orders import FIELDS, order
 
 PAIRS: Final = 200
+FILES: Final = (50, 200)
+LOOKS: Final = 20
 SHARE_MAX: Final = 0.10
 """Largest share of the untyped median that the difference may be."""
 _SUBJECT: Final = "orders-value"
@@ -34,7 +37,7 @@ _SEEN_SECONDS_MAX: Final = 60
 
 
 def measure(_options: Options) -> Iterator[Table]:
-    """Yield the table."""
+    """Yield two tables."""
     table = Table(
         f"From acknowledgement to row by deltalake, {PAIRS} pairs, directory store",
         ["topic with", "untyped p50 ms", "typed p50 ms", "median difference ms (95 %)", "bound"],
@@ -57,7 +60,56 @@ def measure(_options: Options) -> Iterator[Table]:
                 f"{middle:+.1f} ({low:+.1f} to {high:+.1f}; {low / untyped:+.0%} to {high / untyped:+.0%})",
                 held(high <= SHARE_MAX * untyped),
             )
-    yield table
+        yield table
+        yield _looks(Path(store))
+
+
+def _looks(store: Path) -> Table:
+    """Return what a look at the log costs the reader, of the topics with own commits."""
+    table = Table(
+        f"CPU of deltalake's look at one more version, {LOOKS} looks at the end of the log",
+        ["topic", *(f"{count} files, ms" for count in FILES)],
+        notes=["The third log is the typed topic's, from which the statistics of typed columns are taken out."],
+    )
+    logs = {"untyped": "untyped-0", "typed": "typed-0", "typed, without its statistics": "typed-0"}
+    for name, topic in logs.items():
+        commits = sorted((store / "topics" / topic / "_delta_log").glob("*.json"))
+        copy = store / f"copy of {name}"
+        has_statistics = name in _COLUMNS
+        table.add(name, *(f"{_look_cpu_ms(commits[:count], copy / str(count), has_statistics):.1f}" for count in FILES))
+    return table
+
+
+def _look_cpu_ms(commits: Sequence[Path], copy: Path, has_statistics: bool) -> float:
+    """Return the median of looks at a copy of a log, each after one more of the last commits.
+
+    ``has_statistics``: whether the copy has the statistics of typed columns.
+    """
+    log = copy / "_delta_log"
+    log.mkdir(parents=True)
+    for commit in commits[:-LOOKS]:
+        (log / commit.name).write_text(_copied(commit, has_statistics))
+    reader, found = DeltaTable(str(copy)), []
+    for commit in commits[-LOOKS:]:
+        (log / commit.name).write_text(_copied(commit, has_statistics))
+        began = time.process_time()
+        reader.update_incremental()
+        found.append((time.process_time() - began) * 1000)
+    return statistics.median(found)
+
+
+def _copied(commit: Path, has_statistics: bool) -> str:
+    """Return the text of a commit, with the statistics of all columns, or only of those that every topic has."""
+    if has_statistics:
+        return commit.read_text()
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        if "add" in action:
+            read = json.loads(action["add"]["stats"])
+            for part in ("minValues", "maxValues", "nullCount"):
+                read[part] = {name: read[part][name] for name in ("partition", "offset", "timestamp")}
+            action["add"]["stats"] = json.dumps(read)
+    return "\n".join(map(json.dumps, actions))
 
 
 def _pairs(store: str, server: Server, topics: dict[str, str], config: dict[str, Any]) -> dict[str, list[float]]:
