@@ -37,6 +37,7 @@ class TypeName(StrEnum):
     ARROW = "arrow"
 
 
+_REASON: Final = re.compile(r"\{errorType:'(\w+)', description:'(.*)', additionalInfo:'.*'\}", re.DOTALL)
 _TYPES: Final = {".avsc": TypeName.AVRO, ".json": TypeName.JSON, ".proto": TypeName.PROTOBUF, ".arrow": TypeName.ARROW}
 """Types by the endings of files."""
 _LEVELS: Final = get_args(CompatibilityLevel)
@@ -280,9 +281,15 @@ def check(
             against = subject if version is None else f"version {version} of {subject}"
             note(f"{file} is {'' if checked.is_compatible else 'not '}compatible with {against}.")
             for message in checked.messages:
-                note(f"  {message}")
+                note(f"  {_reason(message)}")
     if not checked.is_compatible:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _reason(message: str) -> str:
+    """Return a reason of Confluent's form as its kind and its sentence; others without their braces."""
+    found = _REASON.fullmatch(message)
+    return message.strip("{}") if found is None else f"{found[1]}: {found[2]}"
 
 
 @app.command()
