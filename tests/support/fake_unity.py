@@ -49,6 +49,8 @@ class FakeUnity:
     page_max: int = 2
     delay_s: float = 0.0
     can_alter: bool = True
+    fails_to_drop: bool | None = None
+    """Each drop is answered by an error. False: another caller dropped the table at the same time; True: it is still there."""
     page: bytes = b""
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
@@ -78,7 +80,10 @@ class FakeUnity:
         if method == "GET":
             return self.tables[name]
         self._judge(name)
-        del self.tables[name]
+        if not self.fails_to_drop:
+            del self.tables[name]
+        if self.fails_to_drop is not None:
+            raise Refused(500, "INTERNAL", "Row was updated or deleted by another transaction")
         return {}
 
     def _page(self, asked: dict[str, list[str]]) -> Any:

@@ -37,6 +37,9 @@ STORE_URI: Final = "s3://bucket/log"
 METASTORE: Final = "TIDELOG_TEST_METASTORE"
 """Variable with the address of a real Metastore (``make catalogs``), without a database."""
 
+UNITY: Final = "TIDELOG_TEST_UNITY"
+"""Variable with the address of a real server of Unity Catalog, in which there is the catalog ``main``."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedCatalog:
@@ -61,7 +64,10 @@ class ServedCatalog:
 
 @contextmanager
 def served_unity(*, page_max: int = 2, delay_s: float = 0.0, can_alter: bool = True) -> Iterator[ServedCatalog]:
-    """Unity Catalog by HTTP."""
+    """Unity Catalog by HTTP: the server that ``UNITY`` names, or a fake one."""
+    if (real := os.environ.get(UNITY)) is not None and can_alter:
+        yield real_unity(real)
+        return
     with fake_unity() as unity:
         unity.page_max, unity.delay_s, unity.can_alter = page_max, delay_s, can_alter
 
@@ -76,6 +82,30 @@ def served_unity(*, page_max: int = 2, delay_s: float = 0.0, can_alter: bool = T
             deny=unity.denied.add,
             set_away=lambda is_away: setattr(unity, "is_away", is_away),
         )
+
+
+def real_unity(url: str) -> ServedCatalog:
+    """A new schema of a server. Nobody can take away a right there, or the server."""
+    catalog = UnityCatalog(url, "main", f"events_{uuid.uuid4().hex[:8]}")
+    api = "/api/2.1/unity-catalog"
+    catalog._call("POST", f"{api}/schemas", {"name": catalog._schema, "catalog_name": "main"})
+
+    def put(table: ListedTable) -> None:
+        if catalog.get_table(table.name) is not None:
+            catalog.drop(table.name)
+        said = {"name": table.name, "storage_location": table.location, "properties": dict(table.properties)}
+        kind = {"table_type": "EXTERNAL", "data_source_format": "DELTA", "columns": []}
+        catalog._call("POST", f"{api}/tables", {"catalog_name": "main", "schema_name": catalog._schema, **said, **kind})
+
+    def types(name: str) -> dict[str, str]:
+        found = catalog._call("GET", catalog._path(name))
+        return {one["name"]: one["type_text"] for one in found["columns"]}
+
+    return ServedCatalog(catalog=catalog, put=put, types=types, deny=_cannot, set_away=_cannot)
+
+
+def _cannot(_: object) -> None:
+    raise NotImplementedError
 
 
 @contextmanager
@@ -135,16 +165,12 @@ def served_hive() -> Iterator[ServedCatalog]:
 @contextmanager
 def real_hive(url: str, directory: Path) -> Iterator[ServedCatalog]:
     """A new database of a Metastore, for a store in the directory. Nobody can take away a right, or the Metastore."""
-
-    def cannot(_: object) -> None:
-        raise NotImplementedError
-
     name = f"events_{uuid.uuid4().hex[:8]}"
     catalog = HiveCatalog.at(f"{url}/{name}")
     place = (directory / "databases" / name).as_uri()
     database = ttypes.Database(name=name, description="", locationUri=unquote(place), parameters={})
     catalog._call(lambda client: client.create_database(database))
-    yield _hive(catalog, (directory / "a log").as_uri(), cannot, cannot)
+    yield _hive(catalog, (directory / "a log").as_uri(), _cannot, _cannot)
     catalog.close()
 
 

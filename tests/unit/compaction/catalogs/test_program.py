@@ -219,3 +219,15 @@ def test_a_new_topic_is_shown_within_a_minute_and_other_news_within_minutes() ->
     bench.clock.pass_ms(SYNC_EVERY_MS)
     watch.step()
     assert catalog.tables.keys() == {"clicks"}
+
+
+def test_a_table_that_another_run_drops_at_the_same_time(unity: FakeUnity, bench: CatalogBench) -> None:
+    """A server that then answers by an error does not end the run, as long as the table is gone."""
+    catalog = UnityCatalog(unity.url, "main", "events", token=SECRET)
+    assert bench.sync_to(catalog).run().done["create"] == 1
+    unity.fails_to_drop = True
+    with pytest.raises(CatalogUnavailable, match="another transaction"):
+        catalog.drop("orders")
+    unity.fails_to_drop = False
+    catalog.drop("orders")
+    assert list(catalog.list_tables()) == []
