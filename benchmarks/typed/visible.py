@@ -61,7 +61,7 @@ def measure(_options: Options) -> Iterator[Table]:
                 held(high <= SHARE_MAX * untyped),
             )
         yield table
-        yield _looks(Path(store))
+        yield _looks(Path(store.removeprefix("file://")))
 
 
 def _looks(store: Path) -> Table:
