@@ -14,6 +14,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple
 
+from log_format.topic_name import NAME_RULE, create_command
+
 
 class ErrorCode(StrEnum):
     """The HTTP API's ``error_code`` values. Append-only."""
@@ -193,7 +195,10 @@ class UnknownTopic(RequestRefused, code=ErrorCode.UNKNOWN_TOPIC):
     """Error: the topic does not exist, or no longer does."""
 
     def __init__(self, topic: str) -> None:
-        advice = f"Create it with 'tidelog topic create {topic}' (over HTTP: POST /v1/topics)."
+        command = create_command(topic)
+        advice = f"No topic can: a name {NAME_RULE}."
+        if command is not None:
+            advice = f"Create it with '{command}' (over HTTP: POST /v1/topics)."
         super().__init__(f"Topic {topic!r} does not exist. {advice}", topic=topic)
 
 

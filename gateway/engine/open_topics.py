@@ -20,8 +20,8 @@ from gateway.engine.open_table import OpenTable
 from gateway.engine.open_topic import OpenTopic, TopicParts
 from gateway.problem import overloaded
 from log_format import layout
-from log_format.errors import BackOff, RequestRefused, StoreUnavailable, UnknownTopic
-from log_format.topic.config import check_topic_name
+from log_format.errors import BackOff, StoreUnavailable, UnknownTopic
+from log_format.topic_name import is_topic_name
 
 MISSING_LOOKS_MAX = 200
 """Number of looks of one call at names that turn out to be of no topic. After so many the call lists the names once, and looks
@@ -212,12 +212,3 @@ class OpenTopics:
     async def drain(self) -> None:
         """Drain all topics in parallel."""
         await asyncio.gather(*(topic.drain() for topic in self))
-
-
-def is_topic_name(name: str) -> bool:
-    """Return whether a topic may have this name."""
-    try:
-        check_topic_name(name)
-    except RequestRefused:
-        return False
-    return True

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from gateway.engine.bounds import PARALLEL_TOPIC_LOOKS_MAX, PARTITIONS_PER_STEP
 from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.open_topics import OpenTopics, is_topic_name
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.partition_reader import PartitionReader
 from log_format import limits
 from log_format.errors import OffsetOutOfRange, TidelogError, UnknownTopic
 from log_format.records.filter import RecordFilter
 from log_format.topic.state import TopicState
+from log_format.topic_name import is_topic_name
 
 TopicsByName = Mapping[str, OpenTopic | TidelogError]
 

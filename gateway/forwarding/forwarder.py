@@ -42,7 +42,7 @@ from gateway.asgi.auditing import client_address
 from gateway.asgi.compression import NO_COMPRESSION
 from gateway.cluster.ownership import Ownership
 from gateway.cluster.peers import Peer
-from gateway.engine.open_topics import OpenTopics, is_topic_name
+from gateway.engine.open_topics import OpenTopics
 from gateway.forwarding.arrival import hop_of, is_refusal, sealed
 from gateway.forwarding.breaker import Breaker
 from gateway.forwarding.connections import (
@@ -66,6 +66,7 @@ from gateway.problem import overloaded
 from gateway.quotas.spending import SPENT_HEADER, charge_reported, spending_of
 from log_format.clock import Clock
 from log_format.errors import OutcomeUnknown, StoreError, TidelogError
+from log_format.topic_name import is_topic_name
 
 _log = logging.getLogger("gateway.forwarding")
 

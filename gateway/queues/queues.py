@@ -14,7 +14,7 @@ from gateway.cluster.ownership import Ownership
 from gateway.engine.fetch_answer import FetchFrom
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.open_topics import OpenTopics, is_topic_name
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.producer_ids import ProducerIds
 from gateway.engine.start_resolver import ReadPosition, StartResolver
@@ -44,6 +44,7 @@ from log_format.errors import UnknownTopic
 from log_format.queues.changes import AlterQueue, DeleteQueue, PutQueue, SubscribeQueue, unknown_queue_error
 from log_format.queues.moves import MoveStarts
 from log_format.queues.row import EARLIEST, LATEST, PartitionChange, QueueRow, QueueSettings, RedrivePosition
+from log_format.topic_name import is_topic_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from gateway.call import second_part
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.open_topics import OpenTopics, is_topic_name
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
 from gateway.queues.bounds import PUBLISHED_BYTES_MAX, PUBLISHED_RECORDS_MAX
@@ -33,6 +33,7 @@ from log_format.access.acls import RESERVED
 from log_format.errors import BackOff, ErrorCode, RequestRefused, TidelogError, UnknownTopic
 from log_format.queues.row import RedrivePosition
 from log_format.records.filter import HeaderCondition, RecordFilter
+from log_format.topic_name import is_topic_name
 from log_format.transactions.staged_records import StagedRecords
 
 STOP: Final = "stop"

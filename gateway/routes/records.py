@@ -18,7 +18,6 @@ from gateway.codec.json_body import check_utf8, decode_json, object_members
 from gateway.codec.json_structure import elements, elements_exceed
 from gateway.codec.media_type import JSON, content_type
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.open_topics import is_topic_name
 from gateway.engine.single_journal_append import RangesByTopic
 from gateway.gateway import check_member, engine_of, gateway_of, owner_of, request_memory, require
 from gateway.http import fields
@@ -38,6 +37,7 @@ from gateway.routes.transactions import AppendedTopic, Committed, GroupOffsets, 
 from gateway.routes.typed_route import TypedRoute
 from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused, UnknownTopic
+from log_format.topic_name import is_topic_name
 from log_format.transactions.row import Place
 from log_format.transactions.staged_offsets import StagedOffsets
 from log_format.transactions.staged_records import StagedRecords

@@ -18,13 +18,13 @@ from log_format import limits
 from log_format.errors import ErrorCode, RequestRefused
 from log_format.topic.cluster_columns import ColumnsSetting
 from log_format.topic.setting_rules import contradictions
+from log_format.topic_name import NAME_RULE, is_topic_name
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 PROPERTY_PREFIX: Final = "tidelog."
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _INT64_MAX: Final = 2**63 - 1
 TABLE_AS_LOG: Final = "log"
@@ -226,18 +226,12 @@ def dead_letter_topics_named(topic: str, config: Mapping[str, object]) -> list[s
 
 def check_topic_name(name: object) -> str:
     """Return the name if a topic may have it. Raises ``RequestRefused`` (``INVALID_TOPIC_NAME``)."""
-    if (
-        isinstance(name, str)
-        and len(name) <= limits.TOPIC_NAME_CHARACTERS_MAX
-        and name not in {".", ".."}
-        and _NAME.fullmatch(name)
-    ):
+    if isinstance(name, str) and is_topic_name(name):
         return name
-    what = f"must be 1 to {limits.TOPIC_NAME_CHARACTERS_MAX} characters of A-Z a-z 0-9 . _ - and not . or .."
     raise RequestRefused(
-        f"{str(name)[:80]!r} can't name a topic: it {what}.",
+        f"{str(name)[:80]!r} can't name a topic: it {NAME_RULE}.",
         code=ErrorCode.INVALID_TOPIC_NAME,
-        errors=[{"where": "/name", "what": what}],
+        errors=[{"where": "/name", "what": NAME_RULE}],
     )
 
 

@@ -14,8 +14,8 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.engine.open_topics import is_topic_name
 from log_format.groups.row import Partitions
+from log_format.topic_name import is_topic_name
 
 PROTOCOL_TYPE: Final = "consumer"
 _SHORT: Final = struct.Struct(">h")

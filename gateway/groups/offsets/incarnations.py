@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.open_topics import OpenTopics, is_topic_name
+from gateway.engine.open_topics import OpenTopics
 from gateway.groups.bounds import PARALLEL_LOOKUPS_MAX
 from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
@@ -13,6 +13,7 @@ from log_format.errors import TidelogError, UnknownTopic
 from log_format.groups.row import OffsetRow
 from log_format.groups.state import Group
 from log_format.topic.state import TopicState
+from log_format.topic_name import is_topic_name
 
 Key = tuple[str, int]
 """Topic and partition."""

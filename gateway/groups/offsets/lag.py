@@ -8,7 +8,7 @@ from functools import partial
 
 from gateway.engine.bounds import PARTITIONS_PER_STEP
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.open_topics import OpenTopics, is_topic_name
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
 from gateway.groups.bounds import PARALLEL_LOOKUPS_MAX
@@ -17,6 +17,7 @@ from gateway.groups.offsets.incarnations import Incarnations
 from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
 from log_format.topic.state import TopicState
+from log_format.topic_name import is_topic_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

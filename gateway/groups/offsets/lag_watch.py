@@ -27,7 +27,7 @@ from prometheus_client.registry import Collector
 
 from gateway.cluster.ownership import Ownership
 from gateway.engine.open_topic import OpenTopic
-from gateway.engine.open_topics import OpenTopics, is_topic_name
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.partition_reader import PartitionReader
 from gateway.groups.bounds import (
     LAG_GROUPS_PER_STEP,
@@ -45,6 +45,7 @@ from log_format.clock import Clock
 from log_format.errors import TidelogError
 from log_format.groups.row import OffsetRow
 from log_format.topic.state import TopicState
+from log_format.topic_name import is_topic_name
 
 _LABELS: Final = ("group", "topic")
 _log = logging.getLogger("gateway.groups")

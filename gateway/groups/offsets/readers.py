@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.engine.open_topics import OpenTopics, is_topic_name
+from gateway.engine.open_topics import OpenTopics
 from gateway.groups.bounds import LAG_GROUPS_PER_STEP, PARALLEL_LOOKUPS_MAX, GroupBounds
 from gateway.groups.offsets.backlog import TopicBacklog
 from gateway.system_tables.groups import GroupsTable
@@ -21,6 +21,7 @@ from log_format.errors import CorruptData
 from log_format.groups.row import OffsetRow
 from log_format.groups.state import Group
 from log_format.topic.state import TopicState
+from log_format.topic_name import is_topic_name
 
 GROUPS_OF_TOPIC_MAX: Final = 100
 """Number of groups listed for one topic, those with the largest lag; the others are counted."""

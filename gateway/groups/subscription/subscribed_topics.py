@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gateway.access.caller import ANONYMOUS, Caller
 from gateway.access.rights import Rights
 from gateway.engine.administration import Administration
-from gateway.engine.open_topics import OpenTopics, is_topic_name
+from gateway.engine.open_topics import OpenTopics
 from gateway.engine.pool import Pool
 from gateway.groups.assignment.next_row import Subscriptions
 from gateway.groups.bounds import CACHED_MATCHES_MAX, PARALLEL_LOOKUPS_MAX
@@ -23,6 +23,7 @@ from gateway.tasks.parallel import run_parallel
 from log_format.clock import Clock
 from log_format.errors import CorruptData
 from log_format.groups.row import MemberRow
+from log_format.topic_name import is_topic_name
 
 _log = logging.getLogger("gateway.groups")
 

@@ -193,6 +193,11 @@ def progress(what: str, *, shown: bool = True) -> Iterator[Progress]:
         yield bar
 
 
+def report_usage(said: str, *, as_json: bool) -> None:
+    """Write an error of usage to standard error."""
+    _report(said, as_json, {"error": {"detail": said}})
+
+
 def _report_error(error: TidelogError, as_json: bool) -> None:
     problem: dict[str, Any] = {
         "error_code": str(error.code),

@@ -6,6 +6,7 @@ import re
 from typing import Any, Final
 
 from log_format.errors import ErrorCode, TidelogError
+from log_format.topic_name import NAME_RULE, create_command
 from tidelog.cli.terminal.names import RUNNING
 from tidelog.errors import Unauthorized, UnknownSchema
 
@@ -25,7 +26,9 @@ def sentence(error: TidelogError) -> str:
     """Return what is wrong, and what to type about it."""
     topic = error.fields.get("topic")
     if error.code is ErrorCode.UNKNOWN_TOPIC and topic is not None:
-        return f"Topic {topic!r} does not exist. 'tidelog topic create {topic}' creates it, 'tidelog topic list' lists all."
+        command = create_command(topic)
+        made = f"No topic can: a name {NAME_RULE}." if command is None else f"{command!r} creates it,"
+        return f"Topic {topic!r} does not exist. {made} 'tidelog topic list' lists all."
     if error.code is ErrorCode.CORRUPT_SEGMENT:
         return f"{error.detail} {repair_of(topic or 'TOPIC')}"
     if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:

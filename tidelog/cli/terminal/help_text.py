@@ -11,16 +11,20 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tidelog.cli.terminal.ca_file import with_ca_file
-from tidelog.cli.terminal.exit_code import EPILOG
+from tidelog.cli.terminal.console import note, report_usage
+from tidelog.cli.terminal.exit_code import EPILOG, ExitCode
 from tidelog.cli.terminal.names import RUNNING
 from tidelog.cli.terminal.options import with_options
+from tidelog.cli.terminal.usage_errors import ClickError, usage_text
 from tidelog.programs import SAFE_PATH
 from tidelog.programs import command as program_command
 
@@ -98,6 +102,30 @@ class Pipeline(Program):
 
 class Group(TyperGroup):
     """A group of commands with readable help."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the program, as Typer does; errors of usage are said in the commands' own words."""
+        run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
+        if not standalone_mode:
+            return run()
+        try:
+            code = run()
+        except ClickError as error:
+            if type(error).__name__ != "NoArgsIsHelpError":  # its help is shown already
+                report_usage(usage_text(error), as_json="--json" in (sys.argv if args is None else args))
+            sys.exit(error.exit_code)
+        except typer.Abort:
+            note("Nothing was changed.")
+            sys.exit(ExitCode.FAILED)
+        sys.exit(code if isinstance(code, int) else ExitCode.OK)
 
     def get_params(self, ctx: Any) -> Any:
         """Return all parameters, including ``--help``."""

@@ -53,7 +53,8 @@ def load(context: typer.Context, path: Path | None, environment: Mapping[str, st
         try:
             settings = tomllib.loads(chosen.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise typer.BadParameter(f"the settings file {chosen}: {error}") from None
+            why = error.strerror if isinstance(error, OSError) else error
+            raise typer.BadParameter(f"the settings file {chosen}: {why}") from None
     found = [name for name in settings if name.replace("_", "-") in SHARED]
     shared: dict[str, Any] = {name.replace("_", "-"): settings.pop(name) for name in found}
     if environment.get("TIDELOG_TOKEN") or environment.get("TIDELOG_TOKEN_FILE"):

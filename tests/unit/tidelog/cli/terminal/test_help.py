@@ -25,7 +25,7 @@ def test_a_switch_that_is_given_a_value_is_named(run: Run, given: tuple[str, ...
     ended = run(*given)
     assert ended.exit_code == ExitCode.USAGE
     assert "--json takes no value" in ended.stderr
-    assert "unexpected extra argument" in run("topic", "list", "all").stderr
+    assert "There are too many arguments: all." in run("topic", "list", "all").stderr
 
 
 def test_paragraphs_are_as_wide_as_the_terminal(run: Run) -> None:
@@ -72,7 +72,7 @@ def test_help_can_be_asked_by_its_name(run: Run) -> None:
     assert run("help").stdout == run("--help").stdout
     unknown = run("help", "topic", "nope")
     assert unknown.exit_code == ExitCode.USAGE
-    assert "No such command 'nope'" in unknown.output
+    assert "There is no command 'nope'" in unknown.output
 
 
 def test_the_address_may_stand_before_the_command(run: Run, dead_url: str) -> None:
