@@ -29,9 +29,11 @@ PROGRAMS: Final = {
     "cluster": "./cluster",
     "coredns": "./coredns",
     "pause": "./pause",
+    "policies": "sigs.k8s.io/kube-network-policies/cmd",
     "helm": "helm.sh/helm/v3/cmd/helm",
 }
-SYSTEM: Final = ("pause", "coredns", "metrics-server")
+SYSTEM: Final = ("pause", "coredns", "metrics-server", "policies")
+PLAIN: Final = ("build", "--isolation", "chroot", "--format", "docker", "--pull-never", "--layers=false")
 IMAGES: Final = (*SYSTEM, "minio-stand-in", "tidelog-gateway", "tidelog-spark")
 
 
@@ -58,25 +60,31 @@ def programs(directory: Path) -> Path:
     return kept
 
 
-def archives(directory: Path, built: Path) -> list[Path]:
-    """Build all images anew, and return their archives."""
+def images(directory: Path) -> Storage:
+    """Build the images that need none of the programs, anew: the store's stand-in, the gateway's and Spark's."""
     storage = Storage(directory)
     storage.call("rm", "--all")
     storage.call("rmi", "--prune", "--force")
-    context = directory / "stand-ins"
+    context = _context(directory)
     shutil.copytree(ROOT / "infra/docker/stand-ins", context, dirs_exist_ok=True)
-    for program in (CACHE / "bin/minio", built / "pause", built / "coredns", built / "cluster"):
-        shutil.copy(program, context)
+    shutil.copy(CACHE / "bin/minio", context)
     storage.stand_in(base_of("gateway"))
-    plain = ("build", "--isolation", "chroot", "--format", "docker", "--pull-never", "--layers=false")
     base = ("--build-arg", f"BASE={base_of('gateway')}")
-    for name in SYSTEM:
-        file = str(HERE / "system/system.Dockerfile")
-        storage.call(*plain, "--file", file, "--target", name, "--tag", name, str(context))
     file = str(context / "stand-ins.Dockerfile")
-    storage.call(*plain, *base, "--file", file, "--target", "minio", "--tag", "minio-stand-in", str(context))
+    storage.call(*PLAIN, *base, "--file", file, "--target", "minio", "--tag", "minio-stand-in", str(context))
     for name in ("gateway", "spark"):
         storage.build(name)
+    return storage
+
+
+def archives(directory: Path, built: Path, storage: Storage) -> list[Path]:
+    """Build the images of the programs, and return the archives of all images."""
+    context = _context(directory)
+    for program in ("pause", "coredns", "cluster", "policies"):
+        shutil.copy(built / program, context)
+    for name in SYSTEM:
+        file = str(HERE / "system/system.Dockerfile")
+        storage.call(*PLAIN, "--file", file, "--target", name, "--tag", name, str(context))
     kept = directory / "archives"
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir()
@@ -84,6 +92,10 @@ def archives(directory: Path, built: Path) -> list[Path]:
         storage.call("push", name, f"docker-archive:{kept / name}.tar:docker.io/library/{name}:line")
     storage.call("rmi", "--all", "--force")
     return packed(directory)
+
+
+def _context(directory: Path) -> Path:
+    return directory / "stand-ins"
 
 
 def packed(directory: Path) -> list[Path]:

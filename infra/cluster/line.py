@@ -5,9 +5,10 @@ program, even if it fails, and are invisible to other programs of the machine. N
 runc buildah debootstrap containernetworking-plugins iptables conntrack``. No image registry is used.
 
 Then: ``kubectl apply -k`` (``overlays/`` has the differences from ``infra/kubernetes``), secrets by openssl, three gateways,
-records through the Service. Under load: a rolling update, a drain, a kill, a pod deleted by force, one out of memory, a renewed
-certificate, the component for Kafka's clients, the autoscaler. No record may fail, be lost or duplicated. Then maintenance, and
-a Spark job as a pod. ``--built`` uses the programs and images of an earlier run in DIRECTORY.
+records through the Service, and connections that the policies of the network forbid or allow. Under load: a rolling update, a
+drain, a kill, a pod deleted by force, one out of memory, a renewed certificate, the component for Kafka's clients, the
+autoscaler. No record may fail, be lost or duplicated. Then maintenance, and a Spark job as a pod. ``--built`` uses the programs
+and images of an earlier run in DIRECTORY.
 """
 # ruff: noqa: INP001, S603, S607, T201 - a program of its own that runs programs of the system
 
@@ -22,12 +23,13 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 import disturbances
 import stages
-from build import archives, packed, programs
+from build import archives, images, packed, programs
 from node import DNS, Node, remove_groups
 from run import HERE, Run
 
@@ -70,11 +72,13 @@ def hide(state: Path) -> None:
 
 
 def deploy(run: Run) -> None:
-    """Deploy DNS, a source of metrics and a store; then Tidelog as documented: secrets, and ``kubectl apply -k``."""
-    for name in ("coredns", "metrics-server", "minio"):
+    """Deploy what enforces policies, DNS, a source of metrics and a store; then Tidelog as documented: secrets, and
+    ``kubectl apply -k``."""
+    for name in ("policies", "coredns", "metrics-server", "minio"):
         run.node.kubectl("apply", "--filename", str(HERE / f"system/{name}.yaml"))
     for name, of in (("coredns", "kube-system"), ("metrics-server", "kube-system")):
         run.node.kubectl("rollout", "status", f"deployment/{name}", "--namespace", of, "--timeout=240s")
+    run.node.kubectl("rollout", "status", "daemonset/policies", "--namespace", "kube-system", "--timeout=240s")
     run.node.kubectl("wait", "pod/minio", "--namespace", "store", "--for=condition=Ready", "--timeout=240s")
     run.say("DNS, metrics and the store are well")
     alias = "mc alias set s http://127.0.0.1:9000 minioadmin minioadmin && mc mb --ignore-existing s/tidelog"
@@ -113,9 +117,13 @@ def outside(directory: Path, arguments: list[str], *, built: bool) -> int:
         print(f"needed: root, and {' '.join(missing or NEEDED)}", file=sys.stderr)
         return 2
     began = time.monotonic()
-    kept = programs(directory)
-    if not built:
-        archives(directory, kept)
+    directory.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(1) as pool:
+        # Most of an image's time is the network's, and most of a program's the processor's.
+        ours = None if built else pool.submit(images, directory)
+        kept = programs(directory)
+        if ours is not None:
+            archives(directory, kept, ours.result())
     minutes = (time.monotonic() - began) / 60
     state = directory / f"state-{os.getpid()}"
     state.mkdir()
@@ -130,8 +138,8 @@ def outside(directory: Path, arguments: list[str], *, built: bool) -> int:
         if code == 0:
             shutil.rmtree(state)
         else:
-            for images in state.glob("containerd*/"):
-                shutil.rmtree(images)
+            for stored in state.glob("containerd*/"):
+                shutil.rmtree(stored)
             print(f"what it wrote is in {state}, but for the images", file=sys.stderr)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(

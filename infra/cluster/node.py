@@ -25,6 +25,8 @@ ADDRESS: Final = "10.99.0.1"
 SERVER: Final = "https://127.0.0.1:6443"
 DNS: Final = "10.96.0.10"
 GROUP: Final = "tidelog-cluster"
+POLICIES_QUEUE: Final = 100
+"""Queue of packets that wait for a verdict, as in ``system/policies.yaml``."""
 GROUPS: Final = Path("/sys/fs/cgroup")
 START_SECONDS_MAX: Final = 300
 CALL_SECONDS_MAX: Final = 600
@@ -196,6 +198,9 @@ class Node:
         run("ip", "route", "add", "default", "dev", "node")
         for name in ("ipv4/ip_forward", "bridge/bridge-nf-call-iptables"):
             Path(f"/proc/sys/net/{name}").write_text("1")
+        # What pods begin is judged by system/policies.yaml, if it runs; its own rule for nftables needs a kernel with nft_queue.
+        queue = ("-j", "NFQUEUE", "--queue-num", str(POLICIES_QUEUE), "--queue-bypass")
+        run("iptables", "-t", "mangle", "-A", "FORWARD", "-m", "conntrack", "--ctstate", "NEW", *queue)
         bridge = {"type": "bridge", "bridge": "pods", "isGateway": True, "hairpinMode": True, "ipam": {
             "type": "host-local", "dataDir": str(self.state / "ipam"), "ranges": [[{"subnet": "10.98.0.0/24"}]],
             "routes": [{"dst": "0.0.0.0/0"}]}}  # fmt: skip

@@ -8,8 +8,9 @@ import re
 from typing import Any, Final
 
 import yaml
+from node import DNS
 from node import run as call
-from run import HERE, NAMESPACE, URL, Run
+from run import HERE, HOST, NAMESPACE, URL, Run
 from traffic import maintenance_rounds, send_and_read
 
 from tidelog import Admin, Producer
@@ -17,6 +18,7 @@ from tidelog import Admin, Producer
 CHART: Final = HERE.parent / "helm/tidelog"
 CHARTED: Final = "charted"
 FLIGHTS: Final = 400
+CONNECT_SECONDS_MAX: Final = 4
 
 
 def walk(run: Run, url: str = URL, topic: str = "orders") -> None:
@@ -67,11 +69,51 @@ def job(run: Run) -> None:
 
 
 def policies(run: Run) -> None:
-    """Report the policies that the API accepted. A bridge enforces no network policy, so enforcement is not tested."""
+    """Check that the policies of the network shut out a namespace, let it in by its labels, and bound a gateway."""
     taken = [each["metadata"]["name"] for each in run.node.get("networkpolicy", "--namespace", NAMESPACE)["items"]]
     budget = run.node.get("pdb", "tidelog-gateway", "--namespace", NAMESPACE)["status"]
     run.say(f"policies of the network: {taken}; disruptions allowed: {budget['disruptionsAllowed']}", policies=taken)
     assert sorted(taken) == ["tidelog-gateway", "tidelog-maintenance"]
+    run.node.kubectl("apply", "--filename", str(HERE / "system/stranger.yaml"))
+    run.node.kubectl("wait", "pod/stranger", "--namespace", "strangers", "--for=condition=Ready", "--timeout=240s")
+    gateway = run.gateways()[0]
+    at = {"gateway": (gateway["status"]["podIP"], 8080), "operations": (gateway["status"]["podIP"], 8081)}
+    at["maintenance"] = (run.pods("tidelog-maintenance")[0]["status"]["podIP"], 9102)
+    at |= {"service": (HOST, 8080), "store": ("minio.store.svc", 9000), "DNS": (DNS, 53)}
+    stranger, own = ("strangers", "stranger"), (NAMESPACE, gateway["metadata"]["name"])
+
+    def open_to(pod: tuple[str, str]) -> set[str]:
+        return {name for name, address in at.items() if _reaches(run, pod, *address)}
+
+    run.until("a stranger reaches DNS alone", lambda: open_to(stranger) == {"DNS"})
+    run.node.kubectl("label", "namespace", "strangers", "tidelog-client=allowed")
+    run.until("a client reaches gateways, too", lambda: open_to(stranger) == {"DNS", "gateway", "service"})
+    run.node.kubectl("label", "namespace", "strangers", "tidelog-client-", "tidelog-metrics=allowed")
+    run.until("who collects metrics reaches them", lambda: open_to(stranger) == {"DNS", "operations", "maintenance"})
+    # Its own pod's ports are not judged; nor is what the node itself asks, such as probes.
+    at |= {"health of DNS": (_address(run, "kube-system", "k8s-app=kube-dns"), 8080)}
+    reached = open_to(own) - {"gateway", "operations"}
+    run.say(f"a gateway reaches {sorted(reached)}", gateway_reaches=sorted(reached))
+    if reached != {"DNS", "service", "store"}:
+        raise SystemExit("the policies of the network do not hold for a gateway")
+    run.node.kubectl("delete", "--filename", str(HERE / "system/stranger.yaml"))
+
+
+def _address(run: Run, namespace: str, selector: str) -> str:
+    pods = run.node.get("pods", "--namespace", namespace, "--selector", selector)["items"]
+    return str(pods[0]["status"]["podIP"])
+
+
+def _reaches(run: Run, pod: tuple[str, str], host: str, port: int) -> bool:
+    """Return whether a connection from the pod of that namespace and name is accepted within a few seconds."""
+    program = (
+        "import socket\n"
+        f"try: socket.create_connection(({host!r}, {port}), {CONNECT_SECONDS_MAX}).close()\n"
+        "except TimeoutError: print('shut')\n"
+        "else: print('open')"
+    )
+    said = run.node.kubectl("exec", pod[1], "--namespace", pod[0], "--", "python", "-c", program).strip()
+    return said == "open"
 
 
 def _objects(text: str) -> dict[tuple[str, str], Any]:

@@ -10,3 +10,7 @@ ENTRYPOINT ["/coredns"]
 FROM scratch AS metrics-server
 COPY cluster /cluster
 ENTRYPOINT ["/cluster", "metrics-server"]
+
+FROM scratch AS policies
+COPY policies /policies
+ENTRYPOINT ["/policies"]
