@@ -165,6 +165,7 @@ PLANTED: dict[str, Planted] = {
     "a checkpoint lacks its archive": Planted(
         CALM,
         (("log_format.checkpoints.advanced_checkpoint.AdvancedCheckpoint.put_archive", _copies_no_part),),
+        first_seed=6,
     ),
     "rows leave the archive early": Planted(
         LONG, (("compaction.retention_upkeep.expired_files", _expires_at_once),), first_seed=3

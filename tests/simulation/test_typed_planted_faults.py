@@ -96,7 +96,7 @@ PLANTED: dict[str, Planted] = {
     "keeps readers when versions come and go": Planted(CALM, ((f"{_CACHE}._key", _knows_no_versions),), first_seed=1),
     "never reads the registry again": Planted(CALM, ((f"{_CACHE}.ReaderCache.of", _judges_by_old_readers),)),
     "loses the marks": Planted(CALM, (("log_format.schemas.columns.codec._errors", _loses_marks),)),
-    "refuses by what it knew": Planted(CALM, ((f"{_CACHE}.ReaderCache.newer", _does_not_look),), first_seed=3),
+    "refuses by what it knew": Planted(CALM, ((f"{_CACHE}.ReaderCache.newer", _does_not_look),), first_seed=22),
     "registers what columns can't take": Planted(
         CALM, (("gateway.schemas.schema_registry.check_columns", _checks_nothing),), first_seed=2
     ),
