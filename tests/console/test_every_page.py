@@ -76,6 +76,7 @@ def test_a_page_is_for_everyone(console: Console, route: str) -> None:
         page.set_viewport_size({"width": width, "height": 800})
         assert overflow(page) + sideways(page) == [], width
         assert tables_are_tables(page)
+        expect(page.locator("main tbody .minor:visible")).to_have_count(page.locator("main tbody .minor").count())
     page.set_viewport_size({"width": 1280, "height": 800})
     is_walked(page)
 
