@@ -63,6 +63,7 @@ def test_an_error_says_why_and_names_no_file(
     """Whichever call of the system fails: callers of a gateway are told a class of reasons, and not where the store is."""
     store = LocalStore(tmp_path)
     store.put("topics/a", b"x")
+    store.put("copies/there", b"x")
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number), str(tmp_path / "secret"))
