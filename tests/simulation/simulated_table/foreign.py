@@ -1,4 +1,4 @@
-"""Commits by other programs to a topic's table: who makes them, and what has to become of them (docs/decisions/080).
+"""Commits by other programs to a topic's table: who makes them, and what has to become of them (decision 080).
 
 What Delta readers see is replayed here beside what the topic has. They may differ from a foreign commit on until a commit of
 Tidelog has named all that it touched again; at the end they are the same.

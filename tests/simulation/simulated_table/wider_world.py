@@ -1,9 +1,9 @@
 """One history of a typed topic that is used as a table, from one seed: what ``world`` has, and further
 
-* people are erased by conditions on typed columns (docs/decisions/120),
-* the archive is laid out by columns that change (docs/decisions/113),
-* a program that does not look at the protocol commits to the table (docs/decisions/080),
-* everything is copied, and at the end each copy is restored by the requests that came since (docs/decisions/112).
+* people are erased by conditions on typed columns (decision 120),
+* the archive is laid out by columns that change (decision 113),
+* a program that does not look at the protocol commits to the table (decision 080),
+* everything is copied, and at the end each copy is restored by the requests that came since (decision 112).
 
 ``simulate_wider_table(seed)`` returns what happened or raises ``Violation``.
 """
