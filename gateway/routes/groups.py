@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Final, NotRequired, Self
+from typing import Annotated, Final, Literal, NotRequired, Self
 
 import msgspec
 from fastapi import APIRouter, Query
@@ -146,6 +146,15 @@ class GroupsQuery(fields.Parameters):
     after: Annotated[str, Field(max_length=255, description="Only names after this one")] = ""
 
 
+class GroupQuery(fields.Parameters):
+    """Additional parts of a group's description."""
+
+    include: Annotated[
+        Literal["activity"] | None,
+        Field(description="`activity`: also when each member was heard of and committed"),
+    ] = None
+
+
 class AssignedPartition(TypedDict):
     """A partition that a member may read now."""
 
@@ -186,7 +195,8 @@ class GroupPage(TypedDict):
 class GroupMember(TypedDict):
     """A member of a group, and the partitions that it may read now.
 
-    `heard_at`: its last call, such as a heartbeat; null: not known. `committed_at`: its last commit; null: none, or not known.
+    If they are included: `heard_at`, its last call, such as a heartbeat; null: not known. `committed_at`, its last commit; null:
+    none, or not known.
     """
 
     member_id: fields.Opaque
@@ -194,8 +204,8 @@ class GroupMember(TypedDict):
     instance_id: str | None
     assignment: list[AssignedPartition]
     topics: list[fields.TopicName]
-    heard_at: fields.Timestamp | None
-    committed_at: fields.Timestamp | None
+    heard_at: NotRequired[fields.Timestamp | None]
+    committed_at: NotRequired[fields.Timestamp | None]
 
 
 class Group(TypedDict):
@@ -287,11 +297,14 @@ async def list_groups(request: Request, query: Annotated[GroupsQuery, Query()]) 
     "/v1/groups/{group}", response_model=Group, responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN)
 )
 @needs(Need("Describe", "group", path="group"))
-async def describe_group(request: Request, group: fields.GroupPath) -> ASGIApp:
+async def describe_group(request: Request, group: fields.GroupPath, query: Annotated[GroupQuery, Query()]) -> ASGIApp:
     """Describe a group: its members, and the partitions that each may read now, of topics that the caller may describe."""
     found = await engine_of(request).groups.describe(group)
     shown = allowing(request, "Describe", "topic")
-    return await reserved_json(request, lambda: _describe(group, found, shown), size_bytes=row_bytes(found.row))
+    with_activity = query.include == "activity"
+    return await reserved_json(
+        request, lambda: _describe(group, found, shown, with_activity=with_activity), size_bytes=row_bytes(found.row)
+    )
 
 
 @router.delete(
@@ -317,22 +330,24 @@ def _check_topic(topic: str) -> None:
         raise refused(refusal.detail, [("/topics", refusal.detail)], code=ErrorCode.INVALID_TOPIC_NAME) from None
 
 
-def _describe(name: str, found: GroupDescription, shown: Callable[[str], bool]) -> Group:
+def _describe(name: str, found: GroupDescription, shown: Callable[[str], bool], *, with_activity: bool) -> Group:
+    members: list[GroupMember] = []
+    for member, readable in found.members:
+        described: GroupMember = {
+            "member_id": member.member_id,
+            "client_id": member.client_id,
+            "instance_id": member.instance_id,
+            "assignment": [one for one in assignment_of(readable) if shown(one["topic"])],
+            "topics": list(filter(shown, member.topics if member.pattern is None else sorted(member.target))),
+        }
+        if with_activity:
+            described["heard_at"] = found.heard_ms.get(member.member_id)
+            described["committed_at"] = found.committed_ms.get(member.member_id)
+        members.append(described)
     return {
         "group": name,
         "state": found.state,
         "generation": 0 if found.row is None else found.row.generation,
         "assignor": None if found.row is None else found.row.assignor,
-        "members": [
-            {
-                "member_id": member.member_id,
-                "client_id": member.client_id,
-                "instance_id": member.instance_id,
-                "assignment": [one for one in assignment_of(readable) if shown(one["topic"])],
-                "topics": list(filter(shown, member.topics if member.pattern is None else sorted(member.target))),
-                "heard_at": found.heard_ms.get(member.member_id),
-                "committed_at": found.committed_ms.get(member.member_id),
-            }
-            for member, readable in found.members
-        ],
+        "members": members,
     }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final, NotRequired
+from typing import Annotated, Final, Literal, NotRequired
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 from starlette.requests import Request
 from starlette.types import ASGIApp
 from typing_extensions import TypedDict
@@ -53,16 +54,26 @@ class TopicLags(TypedDict):
     next: NotRequired[str]
 
 
+class LagQuery(fields.Parameters):
+    """Additional parts of a group's lag."""
+
+    include: Annotated[
+        Literal["unread"] | None,
+        Field(description="`unread`: also what is unread, counted from the log start where nothing is committed"),
+    ] = None
+
+
 class LagOfPartition(TypedDict):
-    """The lag of a partition. Null: no offset is committed; `unread` and `unread_ms` count from the log start then."""
+    """The lag of a partition. Null: no offset is committed; `unread` and `unread_ms`, if they are included, count from the log
+    start then."""
 
     partition: fields.Partition
     committed_offset: fields.Count | None
     high_watermark: fields.Count
     lag: fields.Count | None
     lag_ms: fields.Count | None
-    unread: fields.Count
-    unread_ms: fields.Count
+    unread: NotRequired[fields.Count]
+    unread_ms: NotRequired[fields.Count]
 
 
 class LagOfTopic(TypedDict):
@@ -74,39 +85,43 @@ class LagOfTopic(TypedDict):
 
 class Lag(TypedDict):
     """The lag of every partition that the group subscribes to or has offsets for. `total`: of partitions with a committed offset;
-    `unread`: of all."""
+    `unread`, if it is included: of all."""
 
     topics: list[LagOfTopic]
     total: fields.Count
-    unread: fields.Count
+    unread: NotRequired[fields.Count]
 
 
 @router.get(
     "/v1/groups/{group}/lag", response_model=Lag, responses=problems(ErrorCode.UNKNOWN_GROUP, ErrorCode.OUTCOME_UNKNOWN)
 )
 @needs(Need("Describe", "group", path="group"))
-async def group_lag(request: Request, group: fields.GroupPath) -> ASGIApp:
+async def group_lag(request: Request, group: fields.GroupPath, query: Annotated[LagQuery, Query()]) -> ASGIApp:
     """Return a group's lag: records and time between its committed offsets and the high watermarks."""
     found = await engine_of(request).groups.lag.of_group(group, allowing(request, "Describe", "topic"))
-    return await reserved_json(request, lambda: _lag(found), size_bytes=_LAG_TEXT_BYTES * len(found))
+    return await reserved_json(
+        request, lambda: _lag(found, with_unread=query.include == "unread"), size_bytes=_LAG_TEXT_BYTES * len(found)
+    )
 
 
-def _lag(found: Sequence[PartitionLag]) -> Lag:
+def _lag(found: Sequence[PartitionLag], *, with_unread: bool) -> Lag:
     topics: dict[str, list[LagOfPartition]] = {}
     for one in found:
-        topics.setdefault(one.topic, []).append(
-            {
-                "partition": one.partition,
-                "committed_offset": one.committed_offset,
-                "high_watermark": one.high_watermark,
-                "lag": one.lag,
-                "lag_ms": one.lag_ms,
-                "unread": one.unread,
-                "unread_ms": one.unread_ms,
-            }
-        )
+        described: LagOfPartition = {
+            "partition": one.partition,
+            "committed_offset": one.committed_offset,
+            "high_watermark": one.high_watermark,
+            "lag": one.lag,
+            "lag_ms": one.lag_ms,
+        }
+        if with_unread:
+            described |= {"unread": one.unread, "unread_ms": one.unread_ms}
+        topics.setdefault(one.topic, []).append(described)
     listed: list[LagOfTopic] = [{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()]
-    return {"topics": listed, "total": sum(one.lag or 0 for one in found), "unread": sum(one.unread for one in found)}
+    lag: Lag = {"topics": listed, "total": sum(one.lag or 0 for one in found)}
+    if with_unread:
+        lag["unread"] = sum(one.unread for one in found)
+    return lag
 
 
 @router.get("/v1/lag", response_model=TopicLags)

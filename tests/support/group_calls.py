@@ -92,9 +92,9 @@ class GroupCalls:
         """All offsets of the group then."""
         return self._offsets(self.reset_answer(to, **where))
 
-    def describe(self) -> Json:
+    def describe(self, include: str = "") -> Json:
         """The group."""
-        answer = self.http.get(self.url)
+        answer = self.http.get(self.url + (f"?include={include}" if include else ""))
         assert answer.status_code == 200, answer.text
         found: Json = answer.json()
         assert found["group"] == self.name
@@ -106,9 +106,9 @@ class GroupCalls:
         assert sum(map(len, found.values())) == len(set().union(*found.values())), found
         return found
 
-    def lag(self) -> Json:
+    def lag(self, include: str = "") -> Json:
         """How far behind the group is."""
-        answer = self.http.get(f"{self.url}/lag")
+        answer = self.http.get(f"{self.url}/lag" + (f"?include={include}" if include else ""))
         assert answer.status_code == 200, answer.text
         found: Json = answer.json()
         return found

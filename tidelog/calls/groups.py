@@ -119,11 +119,11 @@ class GroupCalls:
 
     def describe(self, deadline: Deadline) -> Group:
         """Return the group and its members."""
-        return self._call("GET", deadline).decode(Group)
+        return self._call("GET", deadline, include="activity").decode(Group)
 
     def lag(self, deadline: Deadline) -> GroupLag:
         """Return the group's lag."""
-        return self._call("GET", deadline, "lag").decode(GroupLag)
+        return self._call("GET", deadline, "lag", include="unread").decode(GroupLag)
 
     def delete(self, deadline: Deadline) -> None:
         """Delete the group and its offsets. Not retried: a retry could delete a new group of the same name."""
@@ -135,12 +135,13 @@ class GroupCalls:
         deadline: Deadline,
         *names: str,
         action: str = "",
+        include: str | None = None,
         body: object = None,
         changes: bool = False,
         repeatable: bool = True,
         patient: bool = True,
     ) -> Reply:
-        where = target("groups", self.group, *names, action=action)
+        where = target("groups", self.group, *names, action=action, include=include)
         request = json_request(
             method, where, body, repeatable=repeatable, reads=not changes, routing_key=self._routing_key
         )

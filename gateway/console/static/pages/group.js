@@ -72,7 +72,7 @@ export default function ({ params: { group: name } }) {
   const [mayReset, mayDelete] = useChanges(["Alter", "group", name], ["Delete", "group", name]);
   const [mayLook] = useRights(["Describe", "cluster", "cluster"]);
   const route = path`/v1/groups/${name}`;
-  const found = useLoad((signal) => Promise.all([get(route, { signal }), get(`${route}/lag`, { signal })]), [name], EVERY_MS);
+  const found = useLoad((signal) => Promise.all([get(route, { query: { include: "activity" }, signal }), get(`${route}/lag`, { query: { include: "unread" }, signal })]), [name], EVERY_MS);
   const [group, lag] = found.data || [];
   const drop = async () => {
     await remove(route);

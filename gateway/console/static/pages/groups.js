@@ -36,7 +36,7 @@ function useLags(names) {
     const over = new AbortController();
     (async () => {
       for (;; await new Promise((wake) => setTimeout(wake, AGAIN_MS))) for (const name of wanted.current) {
-        const now = await get(path`/v1/groups/${name}/lag`, { signal: over.signal }).then(judged, () => null);
+        const now = await get(path`/v1/groups/${name}/lag`, { query: { include: "unread" }, signal: over.signal }).then(judged, () => null);
         if (over.signal.aborted) return;
         show((old) => ({ ...old, [name]: now && gained(old[name], now) }));
       }
