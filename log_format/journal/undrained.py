@@ -150,6 +150,10 @@ class Undrained:
         """Return the runs that end after ``offset``, in order."""
         return (LocatedRun(ref, run.base_offset, run.end_offset) for run, ref in self._from(partition, offset))
 
+    def ends(self, partition: int, offset: int) -> Iterator[tuple[int, int]]:
+        """Return the largest timestamp (ms) and end offset of each run that ends after ``offset``, in order of offsets."""
+        return ((run.max_timestamp_ms, run.end_offset) for run, _ in self._from(partition, offset))
+
     def stored_bytes(self, partition: int, offset: int) -> int:
         """Return the stored bytes of the runs that end after ``offset``."""
         return sum(run.size_bytes for run, _ in self._from(partition, offset))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from log_format.journal.state import JournalState
 from log_format.journal.topics import JournalTopic
@@ -127,6 +128,18 @@ class OverlaidManifest(Manifest):
         """Return the timestamp, as ``Manifest.newest_timestamp_ms`` does."""
         own = self._own.newest_timestamp_ms(partition, offset)
         return self._over.newest_timestamp_ms(partition, self._past(partition, offset)) if own is None else own
+
+    def ends_at(self, partition: int, times_ms: npt.NDArray[np.int64], start_offset: int) -> npt.NDArray[np.float64]:
+        """Return about the end offsets, as ``Manifest.ends_at`` does."""
+        found = self._own.ends_at(partition, times_ms, start_offset)
+        own_end = self._past(partition, 0)
+        over = list(self._over.ends(partition, own_end))
+        if not over:
+            return found
+        newest_ms = self._own.newest_timestamp_ms(partition, own_end - 1)
+        late, ends = zip(*([] if newest_ms is None else [(newest_ms, own_end)]), *over, strict=True)
+        np.maximum(found, np.interp(times_ms, np.maximum.accumulate(late), ends, left=0.0), out=found)
+        return found
 
     def size_bytes(self, partition: int) -> int:
         """Return the stored bytes, as ``Manifest.size_bytes`` does."""

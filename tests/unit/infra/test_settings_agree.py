@@ -25,6 +25,7 @@ from log_format import limits
 from log_format.clock import SystemClock
 from log_format.version import __version__
 from tests.support.access import bootstrap_file
+from tests.support.certificate_authority import Authority
 from tests.support.gateway_process import running_gateway
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,12 +39,13 @@ def _texts(*suffixes: str) -> Iterator[tuple[Path, str]]:
 
 
 @pytest.fixture(scope="module")
-def metrics(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+def metrics(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> set[str]:
     """The names of all series that a gateway can have, by what it says in /metrics; and those of maintenance."""
     directory = tmp_path_factory.mktemp("gateway")
     path, token = bootstrap_file(directory)
-    access = ("--auth", "on", "--bootstrap-token-file", str(path))
-    with running_gateway("memory://metrics", directory / "log", *access) as gateway:
+    cert, key = authority.issue()
+    settings = ("--auth", "on", "--bootstrap-token-file", str(path), "--tls-cert", cert, "--tls-key", key)
+    with running_gateway("memory://metrics", directory / "log", *settings, trust=authority.trust()) as gateway:
         text = gateway.http.get("/metrics", headers={"authorization": f"Bearer {token}"}).text
     names = set()
     text += generate_latest(Metrics(SystemClock()).registry).decode()
@@ -168,7 +170,10 @@ def _images() -> dict[str, set[str]]:
 
 
 OWN_IMAGES = {"tidelog-gateway", "tidelog-spark"}
-BUILT_FOR_THE_CLUSTER = {f"docker.io/library/{name}:line" for name in ("coredns", "metrics-server", "minio-stand-in")}
+BUILT_FOR_THE_CLUSTER = {
+    f"docker.io/library/{name}:line"
+    for name in ("coredns", "metrics-server", "minio-stand-in", "policies", "tidelog-gateway")
+}
 """By ``infra/cluster/build.py``, from versions that its module pins."""
 PINNED = re.compile(r"[a-z0-9./-]+:[A-Za-z.]*v?[0-9]+[.-][0-9][\w.-]*@sha256:[0-9a-f]{64}")
 

@@ -19,6 +19,7 @@ FREE = {
     ("POST", "/v1/transactions:check"),
     ("GET", "/v1/groups"),
     ("GET", "/v1/lag"),
+    ("GET", "/v1/topics:summary"),
     ("POST", "/v1/fetch"),
     ("GET", "/v1/cluster"),
     ("GET", "/v1/whoami"),
