@@ -21,13 +21,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from log_format import layout, limits
 from log_format.store import ObjectInfo
-
-STRAYS: Final = "part-"
-"""Prefix of files that Spark and delta-rs write into a table's directory before they commit. A refused commit leaves them."""
 
 
 class DeletionReason(StrEnum):

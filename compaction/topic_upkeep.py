@@ -117,7 +117,7 @@ class TopicUpkeep:
             self._layout.run(totals, is_dry_run=self._is_dry_run)
             self._manifests.run(self._log.state, self._clock.now_ms(), is_dry_run=self._is_dry_run)
         if collect:
-            self._collect(totals, [collection.STRAYS] if strays else [])
+            self._collect(totals, [layout.STRAYS] if strays else [])
 
     def erase(self, totals: Totals) -> None:
         """Carry out requests to erase, and nothing else."""

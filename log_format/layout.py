@@ -59,6 +59,8 @@ CHECKPOINT_PARTS = 2
 """Number of parts of a checkpoint of a topic with an archive."""
 SEGMENTS = "segments/"
 COMPACTED = "compacted/"
+STRAYS = "part-"
+"""Prefix of files that Spark and delta-rs write into a table's directory before they commit. A refused commit leaves them."""
 ICEBERG_BELOW = "_iceberg/"
 """Path of what is made for Iceberg's readers of a topic's table, below its root. Nothing needs it."""
 SCHEDULED_BELOW = "scheduled/"

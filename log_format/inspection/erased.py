@@ -88,12 +88,14 @@ class ErasedReport:
     request_count: int
     """Requests that name it."""
     object_count: int
-    """Objects that were read: segments, whatever the log says about them, and journals' objects."""
+    """Objects that were looked at: segments, whatever the log says about them, journals' objects, and files that other programs
+    left."""
     left: tuple[LeftRecords, ...]
     later_count: int
     """Such records, in the objects read, that came after the requests: no request is about them."""
     unread: tuple[str, ...]
-    """Objects that may have records of before the requests and can't be read alone: staged ones."""
+    """Objects that may have records of before the requests and can't be read alone: staged ones, and files of other programs with
+    other columns."""
 
     @property
     def ok(self) -> bool:
@@ -134,6 +136,9 @@ def verify_erased(store: ObjectStore, topic: str, named: bytes | Condition, cloc
             later_count += max(0, found.get("", 0) - record_count)
             if record_count:
                 left.append(LeftRecords(key=info.key, record_count=record_count))
+    strays = _strays(store, topic, asked, secret, judge)
+    left += [one for one in strays if one.record_count > 0]
+    object_count += len(strays)
     newest_ms = max(one.requested_ms for one in requests)
     for number in list_journals(store):
         for info in store.list(f"{layout.journal_root(number)}{layout.SEGMENTS}"):
@@ -150,6 +155,7 @@ def verify_erased(store: ObjectStore, topic: str, named: bytes | Condition, cloc
             left.append(LeftRecords(key=info.key, record_count=record_count))
     staged = store.list(f"{layout.TRANSACTIONS_ROOT}staged/")
     unread = [info.key for info in staged if info.modified_at_ms <= newest_ms]
+    unread += [one.key for one in strays if one.record_count < 0]
     return ErasedReport(
         request_count=len(requests),
         object_count=object_count,
@@ -157,6 +163,22 @@ def verify_erased(store: ObjectStore, topic: str, named: bytes | Condition, cloc
         later_count=later_count,
         unread=tuple(unread),
     )
+
+
+def _strays(
+    store: ObjectStore, topic: str, requests: Sequence[Erasure], secret: bytes, judge: Judge | None
+) -> list[LeftRecords]:
+    """Return the files that other programs left beside the topic's own, each with the records of it that the requests name; -1:
+    it can't be read as a segment."""
+    found = []
+    for info in store.list(f"{layout.topic_root(topic)}{layout.STRAYS}"):
+        try:
+            counts = erased_in(store, info.key, requests, secret, judge)
+        except CorruptData:
+            found.append(LeftRecords(key=info.key, record_count=-1))
+        else:
+            found.append(LeftRecords(key=info.key, record_count=max(counts.values(), default=0)))
+    return found
 
 
 def erased_version(store: ObjectStore, state: TopicState) -> int:

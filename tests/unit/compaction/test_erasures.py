@@ -11,6 +11,7 @@ from compaction.merge_plan import RewriteReason
 from compaction.policy import Policy
 from compaction.rewrite import RewriteTask, TaskResult, rewrite
 from compaction.workers import LocalWorkers
+from log_format import layout
 from log_format.checkpoints import checkpoint
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.cluster.identity import load_cluster
@@ -366,3 +367,25 @@ def test_the_check_finds_what_is_left(bench: MaintenanceBench) -> None:
     assert (after.ok, after.left, after.later_count, after.request_count) == (True, (), 2, 1)
     with pytest.raises(RequestRefused, match="names this key"):
         verify_erased(bench.store, "t", b"bo", bench.clock)
+
+
+def test_the_check_reads_what_other_programs_left(bench: MaintenanceBench) -> None:
+    """A refused ``OPTIMIZE`` leaves a copy of a person's rows beside the segments; maintenance deletes it, and until then it is
+    named. So is a file that can't be read as a segment."""
+    ask(bench, b"anna")
+    root = layout.topic_root("t")
+    (copied, *_) = bench.store.list(f"{root}{layout.SEGMENTS}")
+    copy, other = f"{root}{layout.STRAYS}0-c000.zstd.parquet", f"{root}{layout.STRAYS}1-c000.zstd.parquet"
+    bench.job(QUIET).run_round(collect=True)
+    bench.clock.pass_ms(25 * HOUR_MS)
+    data = bench.store.get(copied.key)
+    bench.job(QUIET).run_round(collect=True)
+    assert verify_erased(bench.store, "t", b"anna", bench.clock).ok
+    bench.store.put(copy, data)
+    bench.store.put(other, b"no Parquet")
+    found = verify_erased(bench.store, "t", b"anna", bench.clock)
+    assert ([one.key for one in found.left], found.unread, found.ok) == ([copy], (other,), False)
+    for _ in range(3):
+        bench.clock.pass_ms(25 * HOUR_MS)
+        bench.job(QUIET).run_round(collect=True)
+    assert verify_erased(bench.store, "t", b"anna", bench.clock).ok
