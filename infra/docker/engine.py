@@ -26,6 +26,8 @@ BASE: Final = "python-stand-in:bookworm"
 BASES: Final = {"gateway": BASE, "spark": BASE, "emr": "emr-stand-in"}
 """Base image of each of our images."""
 SECONDS_MAX: Final = 3600
+BRIDGE: Final = Path("/sys/class/net/docker0")
+"""The network that an engine makes for containers."""
 WAIT_SECONDS_MAX: Final = 480
 """Limit of a wait: needed where Spark starts on a busy machine; other waits take seconds."""
 
@@ -97,6 +99,7 @@ def engine(docker: Docker) -> Iterator[None]:
     docker.environment["DOCKER_HOST"] = f"unix://{directory}/docker.sock"
     command = ["dockerd", "--data-root", str(directory / "data"), "--exec-root", str(directory / "exec")]
     command += ["--host", docker.environment["DOCKER_HOST"], "--pidfile", str(directory / "pid")]
+    forwards, has_bridge = _forwards(), BRIDGE.exists()
     with (directory / "dockerd.log").open("wb") as log:
         daemon = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     try:
@@ -110,6 +113,17 @@ def engine(docker: Docker) -> Iterator[None]:
     finally:
         daemon.terminate()
         daemon.wait(60)
+        # An engine that ends leaves both as they are, and then this machine forwards nothing for anybody else.
+        if forwards and not _forwards():
+            subprocess.run(["iptables", "--policy", "FORWARD", "ACCEPT"], check=False)
+        if not has_bridge and BRIDGE.exists():
+            subprocess.run(["ip", "link", "delete", BRIDGE.name], check=False)
+
+
+def _forwards() -> bool:
+    """Return whether the firewall lets packets through that no rule is about."""
+    done = subprocess.run(["iptables", "--list-rules", "FORWARD"], capture_output=True, text=True, check=False)
+    return "-P FORWARD ACCEPT" in done.stdout
 
 
 def plugin(docker: Docker) -> None:
