@@ -1,8 +1,9 @@
 """How much of a topic a group has not read: one rule for every list, metric and alarm.
 
 1. A group continues at its committed offset. Offsets of a former topic of the name, or below 0, count as none.
-2. Where nothing is committed it counts from the log start. Its members may begin at the end instead (``auto.offset.reset``); that
-   is their clients' setting, which no gateway knows before their first commit.
+2. Where nothing is committed it counts from the log start if a member subscribes to the topic. Its members may begin at the end
+   instead (``auto.offset.reset``); that is their clients' setting, which no gateway knows before their first commit. Without a
+   member nothing says that the group wants the partition: a client that chooses partitions by itself commits for these only.
 3. Groups that read many partitions of which each has committed few cost what they have committed, not what the topic has.
 """
 
@@ -36,19 +37,19 @@ class TopicBacklog:
             and 0 <= row.partition < state.partition_count
         }
 
-    def record_count(self, positions: Positions) -> int:
+    def record_count(self, positions: Positions, *, is_subscribed: bool) -> int:
         """Return the number of offsets that a group has not read."""
         state = self._state
-        return self._record_count + sum(
-            max(0, state.high_watermark(partition) - position) - self.size(partition)
-            for partition, position in positions.items()
-        )
+        committed = sum(max(0, state.high_watermark(partition) - position) for partition, position in positions.items())
+        if not is_subscribed:
+            return committed
+        return committed + self._record_count - sum(map(self.size, positions))
 
     def size(self, partition: int) -> int:
         """Return the number of offsets from the partition's log start to its end."""
         return self._state.high_watermark(partition) - self._state.log_start(partition)
 
-    def oldest(self, positions: Positions) -> tuple[int, int] | None:
+    def oldest(self, positions: Positions, *, is_subscribed: bool) -> tuple[int, int] | None:
         """Return partition and offset where the oldest unread record seems to be; None if all are read."""
         state = self._state
         found = [
@@ -57,7 +58,8 @@ class TopicBacklog:
             for first in (max(position, state.log_start(partition)),)
             if (newest_ms := state.manifest.newest_timestamp_ms(partition, first)) is not None
         ]
-        found += islice((one for one in self._whole if one[1] not in positions), 1)
+        if is_subscribed:
+            found += islice((one for one in self._whole if one[1] not in positions), 1)
         if not found:
             return None
         _, partition, first = min(found)

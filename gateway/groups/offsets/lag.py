@@ -24,7 +24,7 @@ from log_format.topic_name import is_topic_name
 class PartitionLag:
     """A group's lag in a partition: records that it has not read, and the age of the first of them in milliseconds.
 
-    Where nothing is committed they count from the log start (``backlog``).
+    Where nothing is committed they count from the log start if a member subscribes to the topic (``backlog``), else not at all.
     """
 
     topic: str
@@ -70,14 +70,18 @@ class Lag:
         """
         group = await self._committed.group(name)
         valid = await self._incarnations.valid(group)
-        names = {topic for topic, _ in valid}
-        if group.row is not None:
-            names |= {topic for member in group.row.members for topic in (*member.topics, *member.target)}
+        members = () if group.row is None else group.row.members
+        subscribed = {topic for member in members for topic in (*member.topics, *member.target)}
+        names = subscribed | {topic for topic, _ in valid}
         arrival_ms = self._clock.monotonic_ms()
 
         async def one(topic: OpenTopic, state: TopicState, partition: int) -> PartitionLag:
             row = valid.get((topic.name, partition))
-            return await self._partition_lag(topic, state, partition, None if row is None else row.position)
+            committed = None if row is None else row.position
+            if committed is None and topic.name not in subscribed:
+                end = state.high_watermark(partition)
+                return _no_lag(topic.name, partition, end)
+            return await self._partition_lag(topic, state, partition, committed)
 
         found: list[PartitionLag] = []
         for topic_name in sorted(name for name in names if is_topic_name(name) and shown(name)):
@@ -106,6 +110,13 @@ class Lag:
             unread=max(0, end - begin),
             unread_ms=age_ms,
         )
+
+
+def _no_lag(topic: str, partition: int, end: int) -> PartitionLag:
+    """Return the lag in a partition that nothing says the group wants."""
+    return PartitionLag(
+        topic=topic, partition=partition, committed_offset=None, high_watermark=end, unread=0, unread_ms=0
+    )
 
 
 async def written_ms(

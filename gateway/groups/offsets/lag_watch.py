@@ -251,6 +251,6 @@ def _topic_lag(group: str, topic: OpenTopic, backlog: TopicBacklog, reading: _Re
         group=group,
         topic=topic,
         state=topic.state,
-        record_count=backlog.record_count(positions),
-        oldest=backlog.oldest(positions),
+        record_count=backlog.record_count(positions, is_subscribed=reading.has_member),
+        oldest=backlog.oldest(positions, is_subscribed=reading.has_member),
     )

@@ -112,7 +112,7 @@ def _readers(state: TopicState, groups: dict[str, _ReadingGroup]) -> TopicReader
     for name, reader in groups.items():
         positions = backlog.positions(reader.rows)
         if positions or reader.member_count:
-            lag = backlog.record_count(positions)
+            lag = backlog.record_count(positions, is_subscribed=reader.member_count > 0)
             found.append(GroupOfTopic(group=name, member_count=reader.member_count, lag=lag))
     if not found:
         return None

@@ -36,22 +36,28 @@ def row(topic: OpenTopic, partition: int, offset: int | None, topic_id: str | No
 
 
 async def test_partitions_without_an_offset_count_from_their_start() -> None:
-    """However few a group has committed for: as if each partition were counted by itself."""
+    """However few a subscribed group has committed for: as if each partition were counted by itself. Without a member only those
+    with an offset count."""
     topic = await filled(make_gateway())
     state, chance = topic.state, random.Random(7)
     backlog = TopicBacklog(state)
-    assert (backlog.record_count({}), backlog.oldest({})) == (1 + 2 + 2, (3, 1))
+    assert (backlog.record_count({}, is_subscribed=True), backlog.oldest({}, is_subscribed=True)) == (1 + 2 + 2, (3, 1))
+    assert (backlog.record_count({}, is_subscribed=False), backlog.oldest({}, is_subscribed=False)) == (0, None)
+    assert (backlog.record_count({1: 0}, is_subscribed=False), backlog.oldest({1: 0}, is_subscribed=False)) == (
+        1,
+        (1, 0),
+    )
     for _ in range(50):
         known = {number: chance.randrange(6) for number in range(PARTITIONS) if chance.random() < 0.5}
         wanted = sum(
             max(0, state.high_watermark(number) - known.get(number, state.log_start(number)))
             for number in range(PARTITIONS)
         )
-        assert backlog.record_count(known) == wanted, known
+        assert backlog.record_count(known, is_subscribed=True) == wanted, known
         first = {number: max(known.get(number, 0), state.log_start(number)) for number in range(PARTITIONS)}
         unread = [number for number in range(PARTITIONS) if first[number] < state.high_watermark(number)]
         oldest = max(unread, default=None)  # the later partition has the older records
-        assert backlog.oldest(known) == (None if oldest is None else (oldest, first[oldest])), known
+        assert backlog.oldest(known, is_subscribed=True) == (None if oldest is None else (oldest, first[oldest])), known
 
 
 async def test_what_is_no_position_here_counts_as_none() -> None:
