@@ -62,7 +62,7 @@ for name in {packages!r}:
             continue
         if module.name.startswith("compaction.catalogs.") and module.name.endswith((".glue", ".hive")):
             continue  # tests of their own
-        of_boto3 = ("s3", "s3_client", "s3_copy", "s3_exchange", "s3_urls", "s3_wire")
+        of_boto3 = ("s3", "s3_client", "s3_copy", "s3_errors", "s3_exchange", "s3_urls", "s3_wire")
         if module.name.removeprefix("log_format.stores.") not in of_boto3:
             importlib.import_module(module.name)
 """
