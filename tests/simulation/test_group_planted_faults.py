@@ -133,7 +133,7 @@ PLANTED: dict[str, Planted] = {
         PASSING, (("log_format.groups.holdings.Holdings._kept", _gives_before_it_is_let_go),), first_seed=100
     ),
     "fences no coordinator": Planted(
-        PASSING, (("log_format.groups.changes._fenced_error", lambda *_: None),), first_seed=63
+        PASSING, (("log_format.groups.changes._fenced_error", lambda *_: None),), first_seed=147
     ),
     "takes over without grace": Planted(
         PASSING,
@@ -149,7 +149,7 @@ PLANTED: dict[str, Planted] = {
             ("log_format.groups.changes.judge_commit", lambda *_: None),
             ("gateway.groups.membership.live_group.LiveGroup.check_commit", lambda *_: None),
         ),
-        first_seed=119,
+        first_seed=172,
     ),
     "answers before the commit": Planted(
         PASSING, (("gateway.engine.shared_commits.SharedCommits.decide", _answers_before_the_commit),)
@@ -170,7 +170,7 @@ PLANTED: dict[str, Planted] = {
             ("gateway.groups.membership.session.Session.over_ms", property(lambda self: 0)),
             ("gateway.groups.membership.session.Session.deadline_ms", _ends_sessions_early),
         ),
-        first_seed=94,
+        first_seed=110,
     ),
     "counts offsets of the topic before": Planted(
         RENEWED, (("gateway.groups.offsets.incarnations.offsets_of_incarnations", _counts_those_of_the_topic_before),)

@@ -170,12 +170,12 @@ PLANTED: dict[str, Planted] = {
         "log_format.journal.drain.Drain._applied", _drains_no_transactions, FAULTY, first_seed=155
     ),
     "drains no producers": Planted("log_format.journal.drain.Drain._stamped", _drains_no_producers, first_seed=24),
-    "overtakes never": Planted(f"{_ENGINE}.topic_mover.TopicMover._overtake", _overtakes_never, FAULTY, first_seed=42),
+    "overtakes never": Planted(f"{_ENGINE}.topic_mover.TopicMover._overtake", _overtakes_never, FAULTY, first_seed=64),
     "begins at number one": Planted(
         f"{_ENGINE}.topic_mover.TopicMover._new_attachment", _begins_at_one, DOZING, first_seed=1143
     ),
     "releases what is closed": Planted(
-        "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=159
+        "gateway.journals.upkeep.JournalUpkeep._release", _releases_the_closed, DOZING, first_seed=200
     ),
     "keeps the number": Planted("log_format.topic.attachment.Attachment.following", _keeps_the_number, first_seed=0),
     "fetches whatever has the name": Planted(

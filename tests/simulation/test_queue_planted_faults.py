@@ -164,7 +164,9 @@ PLANTED: dict[str, Planted] = {
         FAULTY, (("gateway.queues.live_queue.LiveQueue.write", _answers_before_the_commit),), first_seed=49
     ),
     "never ends a lock": Planted(PASSING, (("gateway.queues.leases.Leases.ended", lambda self: []),), first_seed=19),
-    "counts what nobody began": Planted(PASSING, (("gateway.queues.outcomes.unbegun_run", _counts_what_nobody_began),)),
+    "counts what nobody began": Planted(
+        PASSING, (("gateway.queues.outcomes.unbegun_run", _counts_what_nobody_began),), first_seed=28
+    ),
     "ends locks early": Planted(PASSING, (("gateway.queues.leases.Leases.lock", _ends_locks_early),), first_seed=11),
     "publishes ahead of settling": Planted(
         FAULTY, (("gateway.queues.publishing.QueuePublisher.publish", _publishes_ahead_of_settling),), first_seed=8
@@ -183,7 +185,7 @@ PLANTED: dict[str, Planted] = {
         ),
     ),
     "forgets a partition in a rewrite": Planted(
-        PASSING, (("log_format.queues.changes.snapshot", _forgets_in_a_rewrite),), first_seed=9
+        PASSING, (("log_format.queues.changes.snapshot", _forgets_in_a_rewrite),), first_seed=41
     ),
     "lets go what a transaction holds": Planted(
         PASSING,

@@ -168,7 +168,7 @@ PLANTED: dict[str, Planted] = {
         first_seed=6,
     ),
     "rows leave the archive early": Planted(
-        LONG, (("compaction.retention_upkeep.expired_files", _expires_at_once),), first_seed=3
+        LONG, (("compaction.retention_upkeep.expired_files", _expires_at_once),), first_seed=5
     ),
     "clean-up forgets pins": Planted(CALM, (("compaction.topic_upkeep.plan_log", _cleans_up_pins),), first_seed=3),
     "the collector forgets pins": Planted(CALM, (("compaction.pin_upkeep.PinUpkeep.paths", _no_paths),), first_seed=10),
@@ -199,7 +199,7 @@ PLANTED: dict[str, Planted] = {
     "a request forgets the journals": Planted(CALM, ((f"{_FILES}.ErasedFiles._undrained", _nothing),), first_seed=4),
     "a clone forgets requests": Planted(CALM, ((f"{_CLONING}._still_there", _nothing),)),
     "a clone's requests reach beyond its end": Planted(
-        CALM, (("log_format.topic.clone.CloneTopic._within", _keeps_ends),), first_seed=3
+        CALM, (("log_format.topic.clone.CloneTopic._within", _keeps_ends),), first_seed=7
     ),
     "a clone takes the archive's tags": Planted(
         LONG, ((f"{_CLONING}.cloned_add", _clones_with_all_tags),), first_seed=21
