@@ -186,11 +186,7 @@ class EraseOffsets:
     def decide(self, state: GroupsView, now_ms: int) -> GroupChanges | TidelogError:
         """Return a null for each of these offsets that exists."""
         group = state.group(self.group)
-        subscribed = (
-            {topic for member in group.row.members for topic in (*member.topics, *member.target)}
-            if group.row
-            else set()
-        )
+        subscribed = group.row.read_topics if group.row else set()
         if any(topic in subscribed for topic, _ in self.keys):
             return not_empty_error(self.group)
         erased = [

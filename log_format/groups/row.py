@@ -104,6 +104,11 @@ class MemberRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=F
     classic: ClassicMember | None = None
     """State of Kafka's classic protocol; None for a protocol in which the gateway assigns partitions."""
 
+    @property
+    def read_topics(self) -> set[str]:
+        """Topics to which the member subscribes, by name or by its pattern."""
+        return {*self.topics, *self.target}
+
 
 class ClassicProtocol(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """The agreement of the members of Kafka's classic protocol at this generation."""
@@ -134,6 +139,11 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
     def is_classic(self) -> bool:
         """Whether the members themselves assign the next generation: all of them speak Kafka's classic protocol."""
         return all(one.classic is not None for one in self.members) if self.members else self.classic is not None
+
+    @property
+    def read_topics(self) -> set[str]:
+        """Topics to which a member subscribes, by name or by its pattern."""
+        return {topic for member in self.members for topic in member.read_topics}
 
 
 class PendingOffsets(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):

@@ -137,7 +137,7 @@ def verify_erased(store: ObjectStore, topic: str, named: bytes | Condition, cloc
             if record_count:
                 left.append(LeftRecords(key=info.key, record_count=record_count))
     strays = _strays(store, topic, asked, secret, judge)
-    left += [one for one in strays if one.record_count > 0]
+    left += [LeftRecords(key=key, record_count=count) for key, count in strays.items() if count]
     object_count += len(strays)
     newest_ms = max(one.requested_ms for one in requests)
     for number in list_journals(store):
@@ -155,7 +155,7 @@ def verify_erased(store: ObjectStore, topic: str, named: bytes | Condition, cloc
             left.append(LeftRecords(key=info.key, record_count=record_count))
     staged = store.list(f"{layout.TRANSACTIONS_ROOT}staged/")
     unread = [info.key for info in staged if info.modified_at_ms <= newest_ms]
-    unread += [one.key for one in strays if one.record_count < 0]
+    unread += [key for key, count in strays.items() if count is None]
     return ErasedReport(
         request_count=len(requests),
         object_count=object_count,
@@ -167,17 +167,15 @@ def verify_erased(store: ObjectStore, topic: str, named: bytes | Condition, cloc
 
 def _strays(
     store: ObjectStore, topic: str, requests: Sequence[Erasure], secret: bytes, judge: Judge | None
-) -> list[LeftRecords]:
-    """Return the files that other programs left beside the topic's own, each with the records of it that the requests name; -1:
-    it can't be read as a segment."""
-    found = []
+) -> dict[str, int | None]:
+    """Return the files that other programs left beside the topic's own, and how many of their records the requests name; None:
+    the file can't be read as a segment."""
+    found: dict[str, int | None] = {}
     for info in store.list(f"{layout.topic_root(topic)}{layout.STRAYS}"):
         try:
-            counts = erased_in(store, info.key, requests, secret, judge)
+            found[info.key] = max(erased_in(store, info.key, requests, secret, judge).values(), default=0)
         except CorruptData:
-            found.append(LeftRecords(key=info.key, record_count=-1))
-        else:
-            found.append(LeftRecords(key=info.key, record_count=max(counts.values(), default=0)))
+            found[info.key] = None
     return found
 
 

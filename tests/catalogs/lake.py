@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from deltalake import DeltaTable
 from tests.catalogs.programs.rows import Digest, digest
 from tests.support.iceberg_reader import iceberg_catalog, version_of
 from tests.support.minio import Minio
+from tests.support.repeatedly import repeatedly
 from tests.support.secured import Secured, secured_gateway
 
 ROLE: Final = "arn:aws:iam::123456789012:role/vended"
@@ -73,23 +73,17 @@ def lake(directory: Path) -> Iterator[Lake]:
 
 @contextmanager
 def _producer(made: Lake) -> Iterator[None]:
-    ended, errors = threading.Event(), list[str]()
+    errors = list[str]()
 
-    def run() -> None:
-        while not ended.wait(PAUSE_S):
-            number = made.sent[0]
-            records: list[dict[str, Any]] = [{"key": f"k{number}", "value": f"v{number}"}, {"value": f"w{number}"}]
-            answer = made.secured.admin.http.post(f"/v1/topics/{made.topic}/records", json={"records": records})
-            if not answer.is_success:
-                errors.append(answer.text)
-                return
+    def produce() -> None:
+        number = made.sent[0]
+        records: list[dict[str, Any]] = [{"key": f"k{number}", "value": f"v{number}"}, {"value": f"w{number}"}]
+        answer = made.secured.admin.http.post(f"/v1/topics/{made.topic}/records", json={"records": records})
+        if answer.is_success:
             made.sent[0] += len(records)
+        else:
+            errors.append(answer.text)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with repeatedly(produce, PAUSE_S):
         yield
-    finally:
-        ended.set()
-        thread.join()
     assert not errors, errors

@@ -70,18 +70,14 @@ class Lag:
         """
         group = await self._committed.group(name)
         valid = await self._incarnations.valid(group)
-        members = () if group.row is None else group.row.members
-        subscribed = {topic for member in members for topic in (*member.topics, *member.target)}
+        subscribed = set() if group.row is None else group.row.read_topics
         names = subscribed | {topic for topic, _ in valid}
         arrival_ms = self._clock.monotonic_ms()
 
         async def one(topic: OpenTopic, state: TopicState, partition: int) -> PartitionLag:
             row = valid.get((topic.name, partition))
             committed = None if row is None else row.position
-            if committed is None and topic.name not in subscribed:
-                end = state.high_watermark(partition)
-                return _no_lag(topic.name, partition, end)
-            return await self._partition_lag(topic, state, partition, committed)
+            return await self._partition_lag(topic, state, partition, committed, is_subscribed=topic.name in subscribed)
 
         found: list[PartitionLag] = []
         for topic_name in sorted(name for name in names if is_topic_name(name) and shown(name)):
@@ -94,10 +90,10 @@ class Lag:
         return found
 
     async def _partition_lag(
-        self, topic: OpenTopic, state: TopicState, partition: int, committed: int | None
+        self, topic: OpenTopic, state: TopicState, partition: int, committed: int | None, *, is_subscribed: bool
     ) -> PartitionLag:
         end, log_start = state.high_watermark(partition), state.log_start(partition)
-        begin = log_start if committed is None else committed
+        begin = committed if committed is not None else log_start if is_subscribed else end
         first, age_ms = max(begin, log_start), 0
         if first < end:
             time_ms = await written_ms(self._reading, topic, state, partition, first)
@@ -110,13 +106,6 @@ class Lag:
             unread=max(0, end - begin),
             unread_ms=age_ms,
         )
-
-
-def _no_lag(topic: str, partition: int, end: int) -> PartitionLag:
-    """Return the lag in a partition that nothing says the group wants."""
-    return PartitionLag(
-        topic=topic, partition=partition, committed_offset=None, high_watermark=end, unread=0, unread_ms=0
-    )
 
 
 async def written_ms(

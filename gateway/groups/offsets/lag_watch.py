@@ -201,12 +201,12 @@ class LagWatch(Collector):
         for number, (name, group) in enumerate(state.groups.items()):
             if number % LAG_GROUPS_PER_STEP == 0:
                 await asyncio.sleep(0)
-            members = () if group.row is None else group.row.members
-            if not (group.offsets or members) or not self._ownership.coordinates(name):
+            subscribed = set() if group.row is None else group.row.read_topics
+            if not (group.offsets or subscribed) or not self._ownership.coordinates(name):
                 continue
             for row in group.offsets.values():
                 wanted.setdefault(row.topic, {}).setdefault(name, _Reading()).rows.append(row)
-            for topic in {topic for member in members for topic in (*member.topics, *member.target)}:
+            for topic in subscribed:
                 wanted.setdefault(topic, {}).setdefault(name, _Reading()).has_member = True
         return {topic: groups for topic, groups in wanted.items() if is_topic_name(topic)}
 

@@ -99,7 +99,7 @@ def _add_readers(wanted: dict[str, dict[str, _ReadingGroup]], name: str, group: 
         if row.topic > after:
             wanted.setdefault(row.topic, {}).setdefault(name, _ReadingGroup()).rows.append(row)
     for member in () if group.row is None else group.row.members:
-        for topic in {*member.topics, *member.target}:
+        for topic in member.read_topics:
             if topic > after:
                 wanted.setdefault(topic, {}).setdefault(name, _ReadingGroup()).member_count += 1
 

@@ -343,7 +343,7 @@ async def offset_delete(call: KafkaCall, request: Any) -> Answer:
         classic = known.row.classic if known.row is not None else None
         if members and classic is not None and classic.protocol_type != PROTOCOL_TYPE:
             return call.answer(error_code=KafkaError.non_empty_group, topics=())
-        subscribed = {topic for member in members for topic in (*member.topics, *member.target)}
+        subscribed = known.row.read_topics if known.row is not None else set()
         for topic in request.topics:
             if (code := _denial(call, "Read", topic.name)) is not KafkaError.none:
                 codes[topic.name] = code

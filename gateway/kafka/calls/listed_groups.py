@@ -156,9 +156,7 @@ def _group(call: KafkaCall, name: str, found: GroupDescription) -> dict[str, Any
 def _member(call: KafkaCall, member: MemberRow, readable: Partitions) -> dict[str, Any]:
     classic = member.classic
     opaque = None if classic is None or classic.protocols else classic
-    topics = describable_topics(
-        call, member.topics if member.pattern is None else sorted({*member.topics, *member.target})
-    )
+    topics = describable_topics(call, member.topics if member.pattern is None else sorted(member.read_topics))
     return {
         "member_id": member.member_id,
         "group_instance_id": member.instance_id,
