@@ -82,6 +82,11 @@ RULES: Final = (
         _above(rate("tidelog_flush_failures_total", 5, ("error_code",)), 0),
     ),
     _rule(
+        *("WritesFail", "page", 1),
+        "The store takes no writes of this gateway. What it holds can be read.",
+        _above(level("tidelog_store_writes_failing", ("instance",)), 0),
+    ),
+    _rule(
         *("StoreErrors", "ticket", 10),
         "Calls to the store fail ({about}).",
         _above(rate("tidelog_store_errors_total", 5, ("purpose",)), 0.1),

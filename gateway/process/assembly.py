@@ -124,6 +124,7 @@ def assemble(settings: Settings) -> Gateway:
         )
     except (ValueError, OSError) as error:
         raise SettingsError(f"TIDELOG_STORE: {error}") from error
+    writes.tell_in(metrics.registry)
     proven = ProvenStore(writes)
     prove(proven)
     store = MissingHints(OwnCommits(proven), clock)

@@ -8,6 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+
+from prometheus_client import CollectorRegistry, Gauge
 
 from gateway.stores.wrapped import WrappedStore
 from log_format.clock import Clock
@@ -35,6 +38,21 @@ class WriteWatch(WrappedStore):
     def failing(self) -> FailingWrites | None:
         """Return since when and why writes fail; None if the last one succeeded, or there was none."""
         return self._failing
+
+    def tell_in(self, registry: CollectorRegistry) -> None:
+        """Register the metric that says whether, and why, writes fail."""
+        failing = Gauge(
+            "tidelog_store_writes_failing",
+            "1 for the reason of the last write to the store if that failed, and none has succeeded since.",
+            ("reason",),
+            registry=registry,
+        )
+        for reason in StoreReason:
+            failing.labels(str(reason)).set_function(partial(self._is_failing, reason))
+
+    def _is_failing(self, reason: StoreReason) -> bool:
+        failing = self._failing
+        return failing is not None and failing.reason is reason
 
     def put(self, key: str, data: bytes) -> None:
         """Put an object (``ObjectStore.put``)."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.gateway_process import GatewayProcess, StartGateway
+from tests.support.waiting import until
 
 AS_ROOT = ("--map-root-user", "--user") if os.geteuid() else ()
 """A test that does not run as root mounts in a user namespace of its own."""
@@ -77,6 +78,8 @@ def test_read_only(disk: SmallDisk) -> None:
     gateway.topic("log")
     assert gateway.produce("log", "a", "b").status_code == 200
     disk.remount("ro")
+    until(lambda: "failing_writes" in gateway.http.get("/readyz").json(), what="no heartbeat has failed")
+    assert 'tidelog_store_writes_failing{reason="read_only"} 1.0' in gateway.http.get("/metrics").text
     refused(gateway.produce("log", "refused"), "read-only")
     assert gateway.http.post("/v1/topics", json={"name": "another"}).status_code == 503
     assert gateway.http.patch("/v1/topics/log", json={"partition_count": 2}).status_code == 503

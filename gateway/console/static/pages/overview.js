@@ -67,6 +67,7 @@ function amiss({ cluster, alarms, ready }, damaged = []) {
   const told = (one) => ({ ...one, [one.severity === "page" ? "bad" : "warn"]: true });
   const found = [...(alarms.alarms || []).map(told), ...(alarms.pending || []).map((one) => ({ ...one, pending: true }))];
   if (ready.problem) found.unshift({ bad: true, said: ready.problem.message });
+  if (ready.failing_writes) found.splice(0, found.length, ...found.filter((one) => one.alarm !== "WritesFail"));
   if (ready.failing_writes) found.unshift({ bad: true, said: `Writes of this gateway fail: ${ready.failing_writes.detail}. What the store holds can be read.`, since: ready.failing_writes.since });
   for (const one of damaged) found.unshift({ bad: true, said: `Topic ${one.name} is damaged: ${one.detail}`, alarm: "TopicDamaged", about: [one.name] });
   if (cluster.journals.held_back) found.push({ said: `No further topic can use a journal: ${cluster.journals.held_back}` });
@@ -79,7 +80,7 @@ const page = (path, name) => () => html`<a href=${`#/${path}`}>${name}</a>`;
 const unmerged = page("topics?sort=segments&order=desc", "topics with the most segments"), shared = page("topics", "topics");
 const states = { groups: "groups", queues: "queues", transactions: "transactions", transactional_ids: "transactions", schemas: "schemas", access: "access" };
 const ABOUT = {
-  AcknowledgementSlow: plot("Acknowledgement"), Refusals: plot("Records"), FlushesFail: plot("Commit"), StoreErrors: plot("Commit"), CommitsConflict: plot("Commit"),
+  AcknowledgementSlow: plot("Acknowledgement"), Refusals: plot("Records"), FlushesFail: plot("Commit"), WritesFail: page("?part=gateways", "gateways"), StoreErrors: plot("Commit"), CommitsConflict: plot("Commit"),
   MaintenanceBehind: unmerged, TopicsUnmaintained: unmerged, JournalNotDrained: shared, DrainsFail: shared,
   StateNearItsBound: ([of]) => states[of] && page(states[of], states[of])(),
   ConsumerBehind: ([group, topic]) => html`<${GroupLink} of=${group} />, <${TopicLink} of=${topic} />`,

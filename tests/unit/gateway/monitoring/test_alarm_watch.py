@@ -99,3 +99,13 @@ def test_a_passed_threshold_is_pending_within_a_minute(watched: Watched) -> None
     watched.lag.labels("g", "t").set(0)
     watched.minutes(1)
     assert watched.watch.pending() == []
+
+
+def test_failing_writes_fire_after_a_minute_whatever_the_reason(watched: Watched) -> None:
+    """A reason that changes does not begin the minute anew."""
+    failing = Gauge("tidelog_store_writes_failing", "Fail.", ("reason",), registry=watched.registry)
+    for now, before in (("busy", "failed"), ("failed", "busy")):
+        failing.labels(now).set(1)
+        failing.labels(before).set(0)
+        fired = watched.minutes(1)
+    assert fired == [("WritesFail", ())]

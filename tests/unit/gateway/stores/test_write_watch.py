@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from gateway.stores.write_watch import FailingWrites, WriteWatch
 from log_format.errors import ObjectExists, StoreReason, StoreUnavailable
@@ -57,3 +58,24 @@ def test_failures_are_noted_until_a_write_succeeds() -> None:
     assert watch.failing() is not None, "what is there says nothing of what could be written"
     watch.copy_if_absent("there", "b")
     assert watch.failing() is None
+
+
+def test_the_metric_has_the_reason_while_writes_fail() -> None:
+    """1 for the reason of the last failure, 0 for the others and once a write has succeeded."""
+    store, registry = Refusing("s"), CollectorRegistry()
+    watch = WriteWatch(store, ManualClock())
+    watch.tell_in(registry)
+
+    def failing() -> list[str]:
+        metric = next(iter(registry.collect()))
+        return [one.labels["reason"] for one in metric.samples if one.value]
+
+    assert failing() == []
+    for reason in (StoreReason.BUSY, StoreReason.READ_ONLY):
+        store.reason = reason
+        with pytest.raises(StoreUnavailable):
+            watch.put("beat", b"1")
+        assert failing() == [reason]
+    store.reason = None
+    watch.put("beat", b"1")
+    assert failing() == []
