@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         TopicCommit,
         TopicList,
     )
+    from tidelog.types.topic_summary import TopicSummaries, TopicSummary, TopicTotals
     from tidelog.types.transaction import TransactionSummary
 
 __all__ = [
@@ -134,7 +135,10 @@ __all__ = [
     "TopicLag",
     "TopicList",
     "TopicPartition",
+    "TopicSummaries",
+    "TopicSummary",
     "TopicTable",
+    "TopicTotals",
     "TransactionChecker",
     "TransactionSummary",
     "__version__",
@@ -164,6 +168,7 @@ _NAMES: "Final" = {
     "tidelog.types.topic": "Cluster DamagedTopic FailingWrites Gateway Journals Partition "
     "PartitionOffsets TableCommit Topic TopicColumn"
     " TopicCommit TopicList",
+    "tidelog.types.topic_summary": "TopicSummaries TopicSummary TopicTotals",
     "tidelog.types.erasure": "Erasure",
     "tidelog.types.transaction": "TransactionSummary",
 }

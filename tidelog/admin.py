@@ -13,6 +13,7 @@ from tidelog.calls.groups import GroupCalls, as_json_places, list_groups
 from tidelog.calls.queues import QueueCalls, list_queues
 from tidelog.calls.scheduled import cancel_scheduled, describe_scheduled, list_scheduled
 from tidelog.calls.schemas import Schemas
+from tidelog.calls.topic_summaries import TopicSummaryCalls
 from tidelog.calls.topics import (
     create_topic,
     delete_records,
@@ -38,7 +39,7 @@ END = -1
 """Offset for ``delete_records`` that stands for the partition's high watermark."""
 
 
-class Admin(CloneCalls, ErasureCalls, KnowsKafkaNames, Closing):
+class Admin(CloneCalls, ErasureCalls, TopicSummaryCalls, KnowsKafkaNames, Closing):
     """Client that administers topics, groups, queues, access and schemas through any gateway.
 
     ::
@@ -102,8 +103,7 @@ class Admin(CloneCalls, ErasureCalls, KnowsKafkaNames, Closing):
         *,
         exist_ok: bool = False,
     ) -> list[Topic]:
-        """Create topics with equal settings, one after another. Raises as ``create_topic``; topics created before the error
-        remain."""
+        """Create topics with equal settings, one after another, as ``create_topic``; those made before an error remain."""
         return each_of(names, lambda name: self.create_topic(name, partition_count, config, exist_ok=exist_ok))
 
     def list_topics(self, prefix: str | None = None) -> TopicList:

@@ -59,7 +59,7 @@ class RecordLocations:
             bad.add(f"{where}/{member}" if member else where, what)
         elif self.kind is LocationKind.LINE:
             line = index + 1 if self.lines is None else int(self.lines[index])
-            bad.add(f"line {line}", f"{member} {what}" if member else what)
+            bad.add(f"line {line}", f"{member}: {what}" if member else what)
         else:
             bad.add("body" if member in ("", "value") else member, what)
 

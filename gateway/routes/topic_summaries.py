@@ -97,7 +97,7 @@ class TopicSummary(TypedDict):
 
 class TopicTotals(TypedDict):
     """All topics of the filter. `looked_at`: how many of them the sums and the order are of, as of some minutes ago at most; the
-    others are still being looked at."""
+    others are still being looked at. `rate`: null before a second look at any of them."""
 
     topics: fields.Count
     looked_at: fields.Count
@@ -106,6 +106,7 @@ class TopicTotals(TypedDict):
     records: fields.Count
     size_bytes: fields.Count
     segments: fields.Count
+    rate: float | None
 
 
 class TopicSummaries(TypedDict):
@@ -165,6 +166,7 @@ async def summarize_topics(request: Request, query: Annotated[SummaryQuery, Quer
                 "records": sum(one.record_count for one in figures),
                 "size_bytes": sum(one.size_bytes for one in figures),
                 "segments": sum(one.segment_count for one in figures),
+                "rate": sum(rates) if (rates := [one.rate for one in figures if one.rate is not None]) else None,
             },
         }
 

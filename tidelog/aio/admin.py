@@ -54,6 +54,7 @@ class Admin(AsyncClosing):
     create_topics = _awaited(BlockingAdmin.create_topics)
     clone_topic = _awaited(BlockingAdmin.clone_topic)
     list_topics = _awaited(BlockingAdmin.list_topics)
+    summarize_topics = _awaited(BlockingAdmin.summarize_topics)
     describe_topic = _awaited(BlockingAdmin.describe_topic)
     describe_topics = _awaited(BlockingAdmin.describe_topics)
     describe_configs = _awaited(BlockingAdmin.describe_configs)

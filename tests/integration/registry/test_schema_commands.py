@@ -38,12 +38,12 @@ def test_a_subject_from_its_first_version_to_its_last(run: Run, name: str, tmp_p
 
     refused = run("schema", "check", name, wrong)
     assert refused.exit_code == ExitCode.FAILED
-    assert f"{wrong} is not compatible with {name}." in refused.stderr
+    assert f"{wrong} is not compatible with version 2 of {name}." in refused.stderr
     assert "  TYPE_MISMATCH: The type at '/fields/0/type' " in refused.stderr
     refused = run("schema", "register", name, wrong)
     assert refused.exit_code == ExitCode.REFUSED
-    assert "[409]" in refused.stderr
-    assert "TYPE_MISMATCH" in refused.stderr
+    assert f"not compatible with version 2 of subject {name}, and is not registered." in refused.stderr
+    assert "[409]\n  TYPE_MISMATCH: The type at '/fields/0/type' " in refused.stderr
 
     shown = run("schema", "show", name, "--version", "1")
     assert json.loads(shown.stdout) == json.loads(first.read_text())

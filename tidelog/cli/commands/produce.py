@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -26,7 +26,7 @@ from tidelog.cli.sources.parquet import read_parquet
 from tidelog.cli.sources.read_ahead import ReadAhead
 from tidelog.cli.sources.rows import Fields, Rows
 from tidelog.cli.sources.sending import Destination, send_lines, send_rows
-from tidelog.cli.sources.tally import Tally
+from tidelog.cli.sources.tally import Failure, Tally
 from tidelog.cli.sources.times import Times, TimeUnit
 from tidelog.cli.terminal.console import (
     STREAM_TIMEOUT_S,
@@ -300,6 +300,17 @@ def _headers(given: list[str] | None) -> list[tuple[str, bytes]]:
     return headers
 
 
+_SAID_OF: Final = {
+    Failure.REFUSED: (
+        "was refused, and is not stored",
+        "were refused, and are not stored: a request is stored whole or not at all",
+    ),
+    Failure.NOT_TAKEN: ("is not stored: no gateway took it", "are not stored: no gateway took them"),
+    Failure.UNKNOWN: ("may be stored or not: its answer was lost", "may be stored or not: their answer was lost"),
+}
+"""Of one record, and of several, that are not acknowledged."""
+
+
 def _report(tally: Tally, elapsed_s: float, *, as_json: bool, ended: bool) -> None:
     count = tally.count
     through = tally.stored_through
@@ -323,10 +334,13 @@ def _report(tally: Tally, elapsed_s: float, *, as_json: bool, ended: bool) -> No
         delayed = f"{tally.scheduled_count:,} of them {'is' if tally.scheduled_count == 1 else 'are'} delayed"
         note(f"{delayed}: tidelog topic scheduled list {tally.topic}")
     if tally.dead_letter_count:
-        note(f"{counted(tally.dead_letter_count, 'record')} went to {tally.topic}.dead-letters.")
-    if tally.failed_count:
-        note(f"{tally.failed_count:,} more {'was' if tally.failed_count == 1 else 'were'} sent but not acknowledged.")
-    if tally.failed_at is not None:
+        note(
+            f"{counted(tally.dead_letter_count, 'record')} went to {tally.topic}.dead-letters instead: not of the topic's schema."
+        )
+        note(f"  the first: {tally.dead_letter_reason}")
+    for failure, count in tally.failures.items():
+        note(f"{counted(count, 'record')} {_SAID_OF[failure][count != 1]}.")
+    if tally.failed_at is not None and str(tally.failed_at) not in str(tally.first_error and tally.first_error.detail):
         note(f"First failure: {tally.failed_at}.")
     if not ended and through is not None:
         note(f"Stored without a gap up to {through}.")

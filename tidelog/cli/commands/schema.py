@@ -20,6 +20,7 @@ from tidelog.cli.terminal.console import note, output, print_json
 from tidelog.cli.terminal.exit_code import ExitCode
 from tidelog.cli.terminal.help_text import Commands
 from tidelog.cli.terminal.names import SubjectArgument
+from tidelog.cli.terminal.schema_findings import findings, old_version
 from tidelog.cli.terminal.tables import table
 from tidelog.cli.terminal.visible import visible_text
 from tidelog.schemas.arrow_schema import avro_schema, read_arrow_schema
@@ -37,7 +38,6 @@ class TypeName(StrEnum):
     ARROW = "arrow"
 
 
-_REASON: Final = re.compile(r"\{errorType:'(\w+)', description:'(.*)', additionalInfo:'.*'\}", re.DOTALL)
 _TYPES: Final = {".avsc": TypeName.AVRO, ".json": TypeName.JSON, ".proto": TypeName.PROTOBUF, ".arrow": TypeName.ARROW}
 """Types by the endings of files."""
 _LEVELS: Final = get_args(CompatibilityLevel)
@@ -278,18 +278,14 @@ def check(
         if call.as_json:
             print_json(checked)
         else:
-            against = subject if version is None else f"version {version} of {subject}"
+            reasons = "\n".join(checked.messages)
+            compared = version or old_version(reasons)
+            against = subject if compared is None else f"version {compared} of {subject}"
             note(f"{file} is {'' if checked.is_compatible else 'not '}compatible with {against}.")
-            for message in checked.messages:
-                note(f"  {_reason(message)}")
+            for line in findings(reasons) or checked.messages:
+                note(f"  {line}")
     if not checked.is_compatible:
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _reason(message: str) -> str:
-    """Return a reason of Confluent's form as its kind and its sentence; others without their braces."""
-    found = _REASON.fullmatch(message)
-    return message.strip("{}") if found is None else f"{found[1]}: {found[2]}"
 
 
 @app.command()

@@ -12,7 +12,7 @@ import typer
 from log_format.topic.config import SETTINGS
 from log_format.words import counted
 from tidelog.admin import END
-from tidelog.cli.commands import clones, erasures, scheduled
+from tidelog.cli.commands import clones, erasures, scheduled, topic_summary
 from tidelog.cli.commands.topic_settings import ConfigOption, settings_of
 from tidelog.cli.commands.typed_topic import schema_lines
 from tidelog.cli.terminal.admin_call import AdminCall, TableCall
@@ -33,6 +33,7 @@ app.add_typer(scheduled.app, name="scheduled")
 app.command("clone")(clones.clone)
 app.command("erase")(erasures.erase)
 app.command("erasures")(erasures.erasures)
+app.command("summary")(topic_summary.summary)
 
 NameArgument = Annotated[str, typer.Argument(help="The topic's name.")]
 RetentionOption = Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from tidelog import limits
@@ -10,14 +9,13 @@ from tidelog.bodies.encode import NDJSON
 from tidelog.calls.produce import produce as produce_request
 from tidelog.calls.topics import created_on_first_use
 from tidelog.cli.sources.lines import Lines
+from tidelog.cli.sources.places import name_places
 from tidelog.cli.sources.sending import Destination
 from tidelog.cli.sources.tally import Tally
 from tidelog.cli.terminal.interrupt import Interrupts
 from tidelog.deadline import Deadline
 from tidelog.errors import GatewayError, UnknownTopic
 from tidelog.http.transport import Transport
-
-_LINE = re.compile(r"line ([0-9]+)")
 
 
 def send_ndjson(tally: Tally, groups: Iterable[Lines], destination: Destination, interrupts: Interrupts) -> None:
@@ -51,11 +49,10 @@ def _send(
         if may_create and isinstance(error, UnknownTopic) and created_on_first_use(transport, tally.topic, deadline):
             _send(transport, tally, part, destination, may_create=False)
             return
-        _place_errors(error, part)
-        tally.fail(error, part.place(0), count)
+        tally.fail(error, name_places(error, part.place) or part.place(0), count)
         raise
     except KeyboardInterrupt:
-        tally.failed_count += count
+        tally.lose(count)
         raise
     tally.store(stored.result, part.place(len(part.lines) - 1))
 
@@ -69,14 +66,3 @@ def _parts(group: Lines) -> Iterator[Lines]:
             start, size_bytes = index, 0
         size_bytes += len(line) + 1
     yield Lines(path=group.path, first=group.first + start, lines=group.lines[start:])
-
-
-def _place_errors(error: GatewayError, part: Lines) -> None:
-    """Replace the request's line numbers in the errors by those of the user's files."""
-    found = error.fields.get("errors")
-    if not isinstance(found, list) or not found:
-        return
-    for each in found:
-        match = _LINE.fullmatch(str(each.get("where")))
-        if match is not None:
-            each["where"] = str(part.place(int(match.group(1)) - 1))

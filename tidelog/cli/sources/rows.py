@@ -54,6 +54,10 @@ class Rows:
         """Return the place of the row at ``index``."""
         return Place(path=self.path, number=self.numbers[index], unit=self.unit)
 
+    def place_or_none(self, index: int) -> Place | None:
+        """Return the place of the row at ``index``; None if there is no such row."""
+        return self.place(index) if index < len(self.numbers) else None
+
 
 class RowsBuilder:
     """Collector of rows until they fill a request."""

@@ -7,7 +7,6 @@ seconds to deliver. The tally is complete: what is not in it was not acknowledge
 from __future__ import annotations
 
 import contextlib
-import re
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -18,6 +17,7 @@ from typing import Any, Final
 from log_format.errors import TidelogError
 from tidelog.bodies.encode import Compression
 from tidelog.cli.sources.lines import Lines, Place
+from tidelog.cli.sources.places import name_places
 from tidelog.cli.sources.rows import Rows
 from tidelog.cli.sources.tally import Tally
 from tidelog.cli.terminal.console import CommandFailed
@@ -30,7 +30,6 @@ _GRACE_S: Final = 5.0
 """Seconds that records in flight get after Ctrl-C."""
 _WAITING_MAX: Final = 64
 """Number of tables with the producer: together smaller than its buffer, where a further one would have to wait anyway."""
-_ROW = re.compile(r"/records/([0-9]+)(?:/(.+))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +56,8 @@ def send_lines(
     any case.
     """
     waiting: deque[tuple[Future[RecordMetadata], Place]] = deque()
+    together: list[Place] = []
+    """Places of the lines that the first failed request had, in its order: they share its error."""
 
     def settle() -> None:
         while waiting and waiting[0][0].done():
@@ -65,6 +66,8 @@ def send_lines(
                 tally.store_one(future.result(), place)
             except TidelogError as error:
                 tally.fail(error, place)
+                if error is tally.first_error:
+                    together.append(place)
 
     with _producer(destination, settle) as producer:
         for group in groups:
@@ -88,6 +91,7 @@ def send_lines(
             if tally.first_error is not None:
                 break
     if tally.first_error is not None:
+        tally.failed_at = name_places(tally.first_error, dict(enumerate(together)).get) or tally.failed_at
         raise tally.first_error
 
 
@@ -102,7 +106,8 @@ def send_rows(tally: Tally, rows: Iterable[Rows], destination: Destination, inte
                 result = future.result()
                 tally.store(result, sent.place(len(sent.numbers) - 1))
             except TidelogError as error:
-                tally.fail(error, _failed_place(error, sent), len(sent.numbers))
+                failed = name_places(error, sent.place_or_none) or sent.place(0)
+                tally.fail(error, failed, len(sent.numbers))
 
     with _producer(destination, settle) as producer:
         for each in rows:
@@ -188,18 +193,3 @@ def _with_key(table: Any, key: bytes) -> Any:
     index = table.column_names.index("key")
     column = table.column(index)
     return table.set_column(index, "key", pc.fill_null(column, pa.scalar(key, pa.binary()).cast(column.type)))
-
-
-def _failed_place(error: TidelogError, rows: Rows) -> Place:
-    """Return the first bad row's place, and replace the gateway's pointers into the request by places in the input."""
-    failed = rows.place(0)
-    found = error.fields.get("errors")
-    for index, each in enumerate(found if isinstance(found, list) else ()):
-        match = _ROW.fullmatch(str(each.get("where")))
-        if match is None or int(match.group(1)) >= len(rows.numbers):
-            continue
-        place = rows.place(int(match.group(1)))
-        each["where"] = f"{place}" + (f", {match.group(2)}" if match.group(2) else "")
-        if index == 0:
-            failed = place
-    return failed

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from log_format.errors import ErrorCode, TidelogError
 from log_format.topic_name import NAME_RULE, create_command
 from tidelog.cli.terminal.names import RUNNING
-from tidelog.errors import Unauthorized, UnknownSchema
+from tidelog.cli.terminal.schema_findings import findings, refusal
+from tidelog.errors import IncompatibleSchema, Unauthorized, UnknownSchema
 
 _MEMBERS: Final = {"/partition_count": "--partitions", "/name": "NAME"}
 """Members of requests whose options have other names; all others are named like their option."""
 _CONFIG: Final = "/config/"
-_OF_A_RECORD: Final = re.compile(r"/records/[0-9]+/(\w+): ")
-"""Pointer to a record in the request, dropped because the command itself says which record of the input is meant."""
 _TOKEN = "Name the file with your token by --token-file or TIDELOG_TOKEN_FILE."  # noqa: S105 - a hint
 
 
@@ -39,6 +37,8 @@ def sentence(error: TidelogError) -> str:
         return "The gateway does not know this request. Is a name empty, or the gateway older than this command?"
     if isinstance(error, UnknownSchema):
         return f"{error.detail.rstrip('.')}. 'tidelog schema list' shows the subjects, 'tidelog schema versions' their versions."
+    if isinstance(error, IncompatibleSchema):
+        return refusal(error.detail) or error.detail
     if isinstance(error, Unauthorized) and error.resource is not None:
         kind = "" if error.resource_type == "cluster" else f"{error.resource_type} "
         return f"You may not {error.operation} {kind}{error.resource!r}. 'tidelog whoami' shows who you are."
@@ -61,7 +61,9 @@ def repair_of(topic: str) -> str:
 
 
 def places(error: TidelogError) -> list[str]:
-    """Return each error with its place, except a single setting that the sentence already names."""
+    """Return each error with its place, or each finding about a schema, except a single setting that the sentence names."""
+    if isinstance(error, IncompatibleSchema):
+        return findings(error.detail)
     shown = _given(error)
     if len(shown) == 1 and _is_setting(shown[0]) and str(shown[0].get("what")) in error.detail:
         return []
@@ -102,7 +104,7 @@ def _option(where: str) -> str | None:
 
 def _in_options(error: TidelogError) -> str:
     """Return the gateway's message, with members of the request replaced by their options."""
-    said = _OF_A_RECORD.sub(r"\1 ", error.detail)
+    said = error.detail
     for each in _given(error):
         member, option = str(each["where"]).removeprefix("/"), _option(str(each["where"]))
         if option is not None and said.startswith(f"{member} "):

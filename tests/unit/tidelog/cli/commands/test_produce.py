@@ -76,12 +76,46 @@ def test_produce_says_what_did_not_arrive(run: Run, gateway: FakeGateway, dead_u
     result = run("produce", "t", "--url", dead_url, "--timeout", "0.3", given=b"x\n")
     assert result.exit_code == ExitCode.UNREACHABLE
     assert "0 records stored" in result.stderr
-    assert "1 more was sent but not acknowledged" in result.stderr
+    assert "1 record is not stored: no gateway took it." in result.stderr
     assert run("produce", "t", str(tmp_path / "none")).exit_code == ExitCode.FAILED
     gateway.create("t")
     gateway.misbehave("POST .*/records", gateway.lose(done=True))
     result = run("produce", "t", "-f", "ndjson", given=b'{"value": "x"}\n')
     assert result.exit_code == ExitCode.OUTCOME_UNKNOWN
+    assert "1 record may be stored or not: its answer was lost." in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("format_", "where"), [("lines", "/records/0/value/id"), ("objects", "/records/0/value/id"), ("ndjson", "line 1")]
+)
+def test_a_refused_record_is_said_to_be_refused(run: Run, gateway: FakeGateway, format_: str, where: str) -> None:
+    """With its line in the input, the member and the reason, once; nothing says that it may be stored."""
+    gateway.create("t")
+    wrong = [{"where": where, "what": "it must be a number"}]
+    detail = f"Nothing was stored. {where}: it must be a number."
+    refused = gateway.refuse(400, "INVALID_RECORD", detail=detail, errors=wrong)
+    gateway.misbehave("POST .*/records", refused, refused)  # the producer asks again with newer facts of the topic
+    result = run("produce", "t", "-f", format_, given=b'{"value": "x"}\n')
+    assert result.exit_code == ExitCode.REFUSED
+    assert result.stderr.splitlines()[-4:] == [
+        "0 records stored in t, 0/s.",
+        "1 record was refused, and is not stored.",
+        f"line 1{', value/id' if format_ != 'ndjson' else ''}: it must be a number. [INVALID_RECORD]",
+        "  request id: refused",
+    ]
+
+
+def test_why_a_record_became_a_dead_letter(run: Run, gateway: FakeGateway) -> None:
+    """The command succeeds, and says how many went there, and the first one's line and reason."""
+    gateway.create("t")
+    letters = [
+        {"index": 0, "topic": "t.dead-letters", "partition": 0, "offset": 4, "reason": "value.id: it is missing"}
+    ]
+    gateway.will_answer("POST .*/records", {"topic": "t", "partitions": [], "dead_letters": letters})
+    result = run("produce", "t", given=b"{}\n")
+    assert result.exit_code == 0
+    assert "1 record went to t.dead-letters instead: not of the topic's schema.\n" in result.stderr
+    assert "\n  the first: line 1, value.id: it is missing\n" in result.stderr
 
 
 def test_one_key_for_all(run: Run, gateway: FakeGateway) -> None:

@@ -67,13 +67,13 @@ def test_members_of_a_request_are_named_as_options(run: Run, gateway: FakeGatewa
 
 
 def test_a_record_of_a_request_is_no_place_in_a_file(run: Run, gateway: FakeGateway) -> None:
-    """The command says which line it was; the gateway's count within the request is left out, and nothing is said twice."""
+    """The line of the input is named instead of the place in the request, and nothing is said twice."""
     gateway.create("t")
     wrong = [{"where": "/records/0/deliver_after_ms", "what": "is too far ahead"}]
     detail = "Nothing was stored. /records/0/deliver_after_ms: is too far ahead."
     gateway.misbehave("POST", gateway.refuse(400, "INVALID_RECORD", detail=detail, errors=wrong))
     said = run("produce", "t", "--deliver-after", "400d", given=b"x\n").stderr
-    assert "Nothing was stored. deliver_after_ms is too far ahead. [INVALID_RECORD]" in said
+    assert "\nline 1, deliver_after_ms: is too far ahead. [INVALID_RECORD]\n" in said
     assert "/records/" not in said
 
 
