@@ -26,6 +26,7 @@ from compaction.catalogs.topics import Topics
 from compaction.catalogs.watch import CatalogWatch
 from compaction.job import Job
 from compaction.report import JsonReporter, LogReporter, Reporter, Totals
+from compaction.sign_of_life import SignOfLife
 from compaction.workers import LocalWorkers, Workers
 from log_format.clock import Clock, SystemClock
 from log_format.errors import StoreError, TidelogError
@@ -67,7 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
         store = open_store(options.store, must_exist=options.every is None)
         workers = _workers(options.workers, options.store)
         with _reporting(options) as reporter:
-            report = BackfillBars(reporter)
+            sign = _sign_of_life(reporter, store, options)
+            report = BackfillBars(sign or reporter)
             job = Job(
                 store=store,
                 workers=workers,
@@ -76,6 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
                 only=options.topic,
                 is_dry_run=options.dry_run,
                 erases_only=options.erase_only,
+                on_step=None if sign is None else sign.give,
             )
             return _run(job, report, options, signals, _catalog_watch(store, report, options))
     except (TidelogError, StoreError, ValueError) as problem:
@@ -97,6 +100,13 @@ def _reporting(options: argparse.Namespace) -> AbstractContextManager[Reporter]:
     except ModuleNotFoundError as error:
         raise ValueError("--metrics-port needs prometheus-client: pip install 'tidelog[collect]'") from error
     return serve(report, SystemClock(), host=options.metrics_host, port=options.metrics_port)
+
+
+def _sign_of_life(report: Reporter, store: ObjectStore, options: argparse.Namespace) -> SignOfLife | None:
+    """Return what gives signs of life; None unless everything is maintained."""
+    if options.topic or options.dry_run or options.erase_only:
+        return None
+    return SignOfLife(report, store, SystemClock(), every_ms=options.every)
 
 
 class BackfillBars:

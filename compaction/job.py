@@ -50,6 +50,8 @@ class Job:
     only: Sequence[str] = ()
     is_dry_run: bool = False
     erases_only: bool = False
+    on_step: Callable[[], object] | None = None
+    """Callback before each journal and topic of a round."""
     new_id: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
     _topics: OrderedDict[str, TopicUpkeep] = field(default_factory=OrderedDict)
     _journals: dict[int, JournalUpkeep] = field(default_factory=dict)
@@ -68,6 +70,7 @@ class Job:
         totals = Totals()
         is_daily = collect and self._is_daily()
         for number in () if self.erases_only else list_journals(self.store):
+            self._step()
             # Before the topics, so that drained records are merged in the same round.
             journal = self._journal(number)
             run = partial(journal.run, totals, collect=collect, only=frozenset(self.only))
@@ -75,6 +78,7 @@ class Job:
         names = list(self.only) or list(self.store.list_directories(layout.TOPICS))
         names.sort(key=lambda name: -self._topics[name].segment_count if name in self._topics else -1)
         for done, name in enumerate(names):
+            self._step()
             if on_topic is not None:
                 on_topic(done, len(names))
             self._run_and_report(name, totals, partial(self._run_topic, name, totals, collect=collect, strays=is_daily))
@@ -84,6 +88,10 @@ class Job:
             if is_daily:
                 self._run_and_report("delayed records", totals, lambda: self._collect_scheduled(totals))
         return totals
+
+    def _step(self) -> None:
+        if self.on_step is not None:
+            self.on_step()
 
     def _run_and_report(self, what: str, totals: Totals, act: Callable[[], None]) -> None:
         try:

@@ -26,6 +26,7 @@ from gateway.memory_budget import Memory, MemoryBudget
 from gateway.metrics_history.history import MetricsHistory
 from gateway.monitoring.activity import Activity
 from gateway.monitoring.alarm_watch import AlarmWatch
+from gateway.monitoring.maintenance_watch import MaintenanceWatch
 from gateway.network.certificate import Certificate, PeerTrust
 from gateway.quotas.quotas import Quotas
 from gateway.settings.settings import Settings
@@ -61,6 +62,7 @@ class Gateway:
     activity: Activity
     alarms: AlarmWatch
     history: MetricsHistory
+    maintenance: MaintenanceWatch
     membership: Membership
     peers: Peers
     forwarding: Forwarder

@@ -23,6 +23,7 @@
     system/schemas/                                                       a table: the schema registry
     system/journals/<n>/                                                  a table: many topics' flushes (``log_format/journal``)
     system/scheduled/<minute, 10 digits>/<topic>/<due>~<topic id>~<name>  delayed records are due (``log_format/scheduled``)
+    system/maintenance.json                                               maintenance's sign of life (a hint)
     system/probes/                                                        probes of the store, left over from a crash
     system/copying                                                        a copy into this store is running, or was interrupted
     system/copied                                                         this store is a copy of another, and of when
@@ -39,6 +40,7 @@ TOPICS = "topics/"
 SYSTEM = "system/"
 CLUSTER_KEY = f"{SYSTEM}cluster.json"
 GATEWAYS = f"{SYSTEM}gateways/"
+MAINTENANCE_KEY = f"{SYSTEM}maintenance.json"
 PROBES = f"{SYSTEM}probes/"
 COPYING = f"{SYSTEM}copying"
 COPIED = f"{SYSTEM}copied"

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         FailingWrites,
         Gateway,
         Journals,
+        Maintenance,
         Partition,
         PartitionOffsets,
         TableCommit,
@@ -104,6 +105,7 @@ __all__ = [
     "GroupMetadata",
     "GroupSummary",
     "Journals",
+    "Maintenance",
     "NewAccessToken",
     "NewShare",
     "OffsetAndMetadata",
@@ -165,7 +167,7 @@ _NAMES: "Final" = {
     "tidelog.types.queue": "DroppedRange DroppedRecords Queue QueuePartition",
     "tidelog.types.record": "PartitionRange ProduceResult Record RecordMetadata SentRecord TopicPartition",
     "tidelog.types.scheduled": "DelayedRecord ScheduledRecord",
-    "tidelog.types.topic": "Cluster DamagedTopic FailingWrites Gateway Journals Partition "
+    "tidelog.types.topic": "Cluster DamagedTopic FailingWrites Gateway Journals Maintenance Partition "
     "PartitionOffsets TableCommit Topic TopicColumn"
     " TopicCommit TopicList",
     "tidelog.types.topic_summary": "TopicSummaries TopicSummary TopicTotals",

@@ -381,9 +381,9 @@ class Admin(CloneCalls, ErasureCalls, TopicSummaryCalls, KnowsKafkaNames, Closin
         """Return the client of the schema registry, for as long as this client is open."""
         return Schemas(self._transport, self._timeout_ms)
 
-    def cluster(self) -> Cluster:
-        """Return the live gateways, their store and limits."""
-        return self._get(target("cluster")).decode(Cluster)
+    def cluster(self, *, maintenance: bool = False) -> Cluster:
+        """Return the live gateways, their store and limits. ``maintenance``: include when maintenance ran last."""
+        return self._get(target("cluster", include="maintenance" if maintenance else None)).decode(Cluster)
 
     def close(self) -> None:
         """Close the connections. A second call does nothing."""

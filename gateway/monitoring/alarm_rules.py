@@ -105,6 +105,11 @@ RULES: Final = (
         ),
     ),
     _rule(
+        *("MaintenanceOverdue", "ticket", 1),
+        "No maintenance has run for {value:.0f} s: its process is dead, or hangs.",
+        _above(level("tidelog_maintenance_silent_seconds"), 0),
+    ),
+    _rule(
         *("TopicsUnmaintained", "ticket", 15),
         "{value:.0f} topics have more segments than maintenance would leave: does tidelog maintain run?",
         _above(level("tidelog_topics_behind_maintenance"), 0),
@@ -157,6 +162,6 @@ RULES: Final = (
 PROMETHEUS_ONLY: Final = frozenset(
     {"GatewayDown", "GatewaysDisagree", "MaintenanceStopped", "MemoryNearItsBound", "CheckpointsFail", "AuditBehind"}
 )
-"""Rules that gateways do not judge: what is dead can't say so, and maintenance is a program of its own."""
+"""Rules that gateways do not judge: what is dead can't say so."""
 SAMPLED: Final = frozenset(name for rule in RULES for threshold in rule.thresholds for name in threshold.quantity.names)
 """Names of the samples that the rules need."""

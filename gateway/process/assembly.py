@@ -46,6 +46,7 @@ from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import MemoryBudget
 from gateway.monitoring.activity import Activity
+from gateway.monitoring.maintenance_watch import MaintenanceWatch
 from gateway.network.certificate import Certificate, PeerTrust
 from gateway.process.allocator import configure_allocator
 from gateway.process.metrics_history import make_alarms, make_history
@@ -192,6 +193,7 @@ def assemble_from_parts(settings: Settings, parts: GatewayParts) -> Gateway:
         clock=clock,
         registry=metrics.registry,
     )
+    maintenance = MaintenanceWatch(store, clock, metrics.registry)
     return Gateway(
         rights=engine.rights,
         vending=CredentialVending(store.uri, settings),
@@ -212,7 +214,8 @@ def assemble_from_parts(settings: Settings, parts: GatewayParts) -> Gateway:
         compression_pool=parts.compression_pool,
         engine=engine,
         activity=Activity(metrics.registry, clock),
-        alarms=make_alarms(settings, metrics, engine),
+        maintenance=maintenance,
+        alarms=make_alarms(settings, metrics, engine, maintenance),
         history=make_history(settings, engine, ownership, metrics, parts.codec_pool),
         membership=membership,
         peers=ownership.peers,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Executor
-from functools import partial
 from pathlib import Path
 
 from gateway.cluster.ownership import Ownership
@@ -15,6 +14,7 @@ from gateway.metrics_history.reading import HistoryReader
 from gateway.metrics_history.recorder import MetricsRecorder
 from gateway.metrics_history.topic import CONFIG, PARTITION_COUNT
 from gateway.monitoring.alarm_watch import LAG_AGE_MS_MAX, AlarmWatch, Tell
+from gateway.monitoring.maintenance_watch import MaintenanceWatch
 from gateway.settings.settings import Settings, SettingsError
 from gateway.telemetry.metrics import Metrics
 from log_format.layout import METRICS_TOPIC
@@ -23,9 +23,13 @@ TOPICS_PER_STEP = 100
 """Number of topics that are summed up before other requests get their turn."""
 
 
-def make_alarms(settings: Settings, metrics: Metrics, engine: LogEngine) -> AlarmWatch:
+def make_alarms(settings: Settings, metrics: Metrics, engine: LogEngine, maintenance: MaintenanceWatch) -> AlarmWatch:
     """Return the watch over this gateway's alarms. Raise ``SettingsError`` for a file without the URL of a webhook."""
-    measure = partial(engine.measure, LAG_AGE_MS_MAX)
+
+    async def measure() -> None:
+        await maintenance.look()
+        await engine.measure(LAG_AGE_MS_MAX)
+
     return AlarmWatch(metrics.registry, engine.clock, measure, _webhook(settings))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from typing import Annotated, Final, NotRequired
+from typing import Annotated, Final, Literal, NotRequired
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from gateway.access.needs import Need, needs, open_to_all
 from gateway.gateway import Gateway, allowing, gateway_of
 from gateway.http import fields
+from gateway.monitoring.maintenance_watch import MaintenanceLook, MaintenanceState
 from gateway.openapi.docs_page import DOCS_HEADERS, DOCS_PAGE
 from gateway.problem import as_tidelog_error
 from gateway.routes.typed_route import TypedRoute
@@ -106,6 +107,27 @@ class Cluster(TypedDict):
     failing_writes: Annotated[
         FailingWrites | None, Field(description="Of the gateway that answers; null: its writes succeed")
     ]
+    maintenance: NotRequired[Maintenance]
+
+
+class Maintenance(TypedDict):
+    """What is known of maintenance by its sign of life. `state`: `unknown`: the store has not answered yet; `never`: it gave no
+    sign; `single`: it runs when somebody starts it; `regular`: at an interval; `overdue`: so it should, and does not.
+    `failed_topics`: of the last round over all topics, which ended at `round_ended_at`."""
+
+    state: MaintenanceState
+    seen_at: fields.Timestamp | None
+    round_ended_at: fields.Timestamp | None
+    failed_topics: fields.Count
+
+
+class ClusterQuery(fields.Parameters):
+    """Additional parts of the cluster."""
+
+    include: Annotated[
+        Literal["maintenance"] | None,
+        Field(description="`maintenance`: also when maintenance ran last, as of a minute ago at most"),
+    ] = None
 
 
 class StoreCheck:
@@ -189,19 +211,19 @@ async def scrape_one(request: Request) -> Response:
 
 @router.get("/v1/cluster")
 @needs()
-async def cluster(request: Request) -> Cluster:
+async def cluster(request: Request, query: Annotated[ClusterQuery, Query()]) -> Cluster:
     """List the live gateways of this store, as this one sees them, and its limits."""
     gateway = gateway_of(request)
     may_see = allowing(request, "Describe", "cluster")(CLUSTER)
-    return _cluster(gateway, store=_store_name(gateway.store_uri) if may_see else None)
+    return await _cluster(gateway, query, store=_store_name(gateway.store_uri) if may_see else None)
 
 
 @operators.get("/v1/cluster", include_in_schema=False)
 @needs()
-async def cluster_of_operators(request: Request) -> Cluster:
+async def cluster_of_operators(request: Request, query: Annotated[ClusterQuery, Query()]) -> Cluster:
     """List the gateways as ``cluster`` does, with the store's URI, which is withheld from clients as a hint to attackers."""
     gateway = gateway_of(request)
-    return _cluster(gateway, store=gateway.store_uri)
+    return await _cluster(gateway, query, store=gateway.store_uri)
 
 
 def _store_name(uri: str) -> str:
@@ -211,10 +233,10 @@ def _store_name(uri: str) -> str:
     return f"{uri.partition(':')[0]}:{digest[:_STORE_DIGITS]}"
 
 
-def _cluster(gateway: Gateway, *, store: str | None) -> Cluster:
+async def _cluster(gateway: Gateway, query: ClusterQuery, *, store: str | None) -> Cluster:
     journals = gateway.engine.journals
     in_use, topics = journals.count_in_use()
-    return {
+    found: Cluster = {
         "gateways": _gateways(gateway),
         "store": store,
         "version": __version__,
@@ -222,6 +244,19 @@ def _cluster(gateway: Gateway, *, store: str | None) -> Cluster:
         | {"partition_count_max": limits.PARTITION_COUNT_MAX},
         "journals": {"in_use": in_use, "topics": topics, "held_back": journals.refusal_reason},
         "failing_writes": _failing_writes(gateway),
+    }
+    if query.include == "maintenance":
+        found["maintenance"] = _maintenance(await gateway.maintenance.look())
+    return found
+
+
+def _maintenance(look: MaintenanceLook) -> Maintenance:
+    sign = look.sign
+    return {
+        "state": look.state,
+        "seen_at": None if sign is None else sign.seen_at,
+        "round_ended_at": None if sign is None else sign.round_ended_at,
+        "failed_topics": 0 if sign is None else sign.failed_topics,
     }
 
 

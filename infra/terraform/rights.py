@@ -35,6 +35,7 @@ MAY: Final = {
     f"system/queues/{COMMIT}": ("rw", "rwd", "", ""),
     f"system/schemas/{COMMIT}": ("rw", "rwd", "r", "r"),
     "system/gateways/a.json": ("rwd", "r", "", ""),
+    "system/maintenance.json": ("rw", "rw", "", ""),
     "system/probes/a": ("rwd", "rd", "", ""),
     "system/cluster.json": ("rw", "r", "rw", ""),
     "elsewhere": ("r", "r", "", ""),

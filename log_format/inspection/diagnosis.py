@@ -18,6 +18,7 @@ from log_format import layout, limits
 from log_format.checkpoints.journal_log import journal_table, list_journals
 from log_format.checkpoints.topic_log import TopicLog
 from log_format.clock import Clock
+from log_format.cluster.maintenance_sign import read_sign
 from log_format.delta.checkpoint_hint import read_hinted_version
 from log_format.delta.log import TableLog
 from log_format.errors import CorruptData, ObjectExists, StoreError, UnsupportedTable
@@ -78,6 +79,7 @@ def diagnose(store: ObjectStore, clock: Clock, new_id: NewId, *, is_reader: bool
             yield _speed(store, clock, f"{key}-")
             yield _deleting(store, [key, f"{key}-clock", *(f"{key}-{number}" for number in range(PUTS))])
         yield _gateways(store, clock)
+        yield _maintenance(store, clock)
         yield from _transactions(store, clock)
     yield from _topics(store, clock)
     yield from _journals(store, clock)
@@ -220,6 +222,25 @@ def _gateways(store: ObjectStore, clock: Clock) -> Finding:
         return good(what, said)
     advice = "If one should run, look at its log: it writes a heartbeat every few seconds."
     return poor(what, said, advice)
+
+
+def _maintenance(store: ObjectStore, clock: Clock) -> Finding:
+    what = "maintenance"
+    try:
+        sign = read_sign(store)
+    except StoreError as error:
+        return _refused(store, what, "Its sign of life can't be read", "s3:GetObject below the prefix", error)
+    if sign is None:
+        return good(what, "It has not run here yet: tidelog maintain merges small files and applies retention.")
+    age_ms = max(0, clock.now_ms() - sign.seen_at)
+    said = f"It gave a sign of life {counted(age_ms // 60_000, 'minute')} ago"
+    if sign.silent_ms(age_ms):
+        said += f", and runs each {counted(max(1, (sign.every_ms or 0) // 1000), 'second')}."
+        return poor(what, said, "Its process is dead, or hangs: look at its log, and start tidelog maintain.")
+    if sign.failed_topics:
+        said += f"; its last round failed for {counted(sign.failed_topics, 'topic')}."
+        return poor(what, said, "Its log names them, and why.")
+    return good(what, f"{said}.")
 
 
 def _transactions(store: ObjectStore, clock: Clock) -> Iterator[Finding]:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from log_format.clock import SystemClock
+from log_format.cluster.maintenance_sign import MaintenanceSign, put_sign
+from log_format.stores.local import LocalStore
 from tests.support.accessibility import faults_on_screens
 from tests.support.browser import Visits
 from tests.support.console import Console, settled
 from tests.support.gateway_process import GatewayProcess, running_gateway
 
 ALARM: dict[str, Any] = {"severity": "ticket", "about": [], "since": 1_700_000_000_000, "value": 1.0}
+READ_ONLY = {"since": 1_700_000_000_000, "reason": "read_only", "detail": "the store is read-only"}
 ALARMS = [
+    ALARM | {"alarm": "WritesFail", "severity": "page", "said": "The store takes no writes of this gateway."},
+    ALARM | {"alarm": "MaintenanceOverdue", "said": "No maintenance has run for 3600 s."},
     ALARM | {"alarm": "AcknowledgementSlow", "severity": "page", "said": "One in a hundred takes 9.0 s."},
     ALARM | {"alarm": "TopicsUnmaintained", "said": "1 topic has more segments than maintenance would leave."},
     ALARM | {"alarm": "ConsumerBehind", "about": ["stuck", "orders"], "said": "stuck/orders: 3600 s old."},
@@ -26,7 +33,7 @@ ALARMS = [
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """A damaged topic, one with three segments, a group that has read one record of three."""
+    """A damaged topic, one with three segments, a group that has read one record of three, and maintenance that died."""
     directory = tmp_path_factory.mktemp("incident")
     with running_gateway(directory / "store", directory / "1.log") as first:
         for name in ("aaa", "hurt", "orders"):
@@ -38,14 +45,17 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
         assert first.http.put("/v1/queues/emails", json={"topics": ["orders"]}).status_code == 201
         assert first.http.patch("/v1/topics/hurt", json={"partition_count": 2}).status_code == 200
     (directory / "store" / "topics" / "hurt" / "_delta_log" / f"{0:020d}.json").unlink()
+    dead = MaintenanceSign(seen_at=SystemClock().now_ms() - 3_600_000, every_ms=60_000, failed_topics=1)
+    put_sign(LocalStore(directory / "store"), dead)
     with running_gateway(directory / "store", directory / "2.log") as second:
         yield second
 
 
 @pytest.fixture
 def overview(visits: Visits, gateway: GatewayProcess) -> Page:
-    """The first page, with these alarms."""
+    """The first page, with these alarms, of a gateway that nobody sends anything, and whose store became read-only."""
     page = visits.page(gateway.url)
+    page.route("**/readyz", lambda call: call.fulfill(json={"status": "ready", "failing_writes": READ_ONLY}))
     answer = {"gateway": "g", "alarms": ALARMS, "pending": []}
     page.route("**/v1/monitoring/alarms", lambda call: call.fulfill(json=answer))
     Console(visits, gateway.url).go(page, "/")
@@ -60,7 +70,7 @@ def follow(page: Page, alarm: str, link: str) -> None:
 
 def test_a_damaged_topic_is_found_with_what_to_type(overview: Page) -> None:
     """Before any client asks for it: the gateway has looked at all topics."""
-    expect(overview.locator(".alarms li").first).to_contain_text("Topic hurt is damaged")
+    expect(overview.locator(".alarms li", has_text="Topic hurt is damaged")).to_be_visible()
     follow(overview, "hurt is damaged", "what to do")
     expect(overview.get_by_role("alert").get_by_role("code")).to_have_text("tidelog doctor --store STORE --repair hurt")
 
@@ -85,6 +95,27 @@ def test_dead_maintenance_is_seen_at_the_topics_that_wait_for_it(overview: Page)
     """Those with the most segments come first."""
     follow(overview, "more segments", "topics with the most segments")
     expect(overview.get_by_role("rowheader").first).to_have_text("orders")
+
+
+def test_maintenance_that_died_an_hour_ago_is_told_once_with_the_time(overview: Page) -> None:
+    """By its sign of life, long before any topic has many segments; what failed in its last round is told, too."""
+    told = overview.locator(".alarms li", has_text="aintenance")
+    expect(told.filter(has_text=re.compile(r"No maintenance has run since \d{4}-\d\d-\d\d \d\d:\d\d: "))).to_have_count(
+        1
+    )
+    expect(told.filter(has_text="failed for 1 topic")).to_have_count(1)
+    expect(overview.locator(".figures").get_by_text("Maintenance").locator("..")).to_contain_text("1 h ago")
+    follow(overview, "No maintenance has run", "topics with the most segments")
+    expect(overview.get_by_role("rowheader").first).to_have_text("orders")
+
+
+def test_a_read_only_store_is_told_once_with_its_reason(overview: Page) -> None:
+    """As urgent, also where nobody sends: the gateway knows by its heartbeat. It leads to the gateways."""
+    told = overview.locator(".alarms li.bad", has_text="rites")
+    expect(told).to_have_count(1)
+    expect(told).to_contain_text("Writes of this gateway fail: the store is read-only.")
+    follow(overview, "read-only", "gateways")
+    expect(overview.get_by_role("heading", name="Gateways")).to_be_in_viewport()
 
 
 def test_a_certificate_a_queue_and_a_bound_lead_to_their_places(overview: Page) -> None:

@@ -41,6 +41,10 @@ def test_the_overview_tells_how_it_is(console: Console, gateway: GatewayProcess)
     """The gateway is listed, its hour begins, and nothing is amiss; what a gateway says is shown as text."""
     page = console.open("/")
     expect(page.get_by_text("there are no alarms")).to_be_visible()
+    maintenance = page.locator(".figures").get_by_text("Maintenance").locator("..")
+    expect(maintenance).to_have_text(
+        "Maintenancenever start tidelog maintain: it merges small files and applies retention"
+    )
     only = gateway.http.get("/v1/cluster").json()["gateways"][0]
     assert row(page, only["id"])[1] == only["url"]
     points: dict[str, list[float | None]] = {
@@ -163,7 +167,7 @@ def test_zones_are_shown_where_gateways_tell_theirs(console: Console, gateway: G
     (one,) = cluster["gateways"]
     several = [{**one, "id": f"g-{number}", "zone": zone} for number, zone in enumerate(["za", "zb", "za", None])]
     page = console.visits.page(gateway.url)
-    page.route("**/v1/cluster", lambda route: route.fulfill(json=cluster | {"gateways": several}))
+    page.route("**/v1/cluster?include=maintenance", lambda route: route.fulfill(json=cluster | {"gateways": several}))
     page.goto(gateway.url)
     expect(page.get_by_text("in 2 zones")).to_be_visible()
     assert [row(page, f"g-{number}")[2] for number in range(4)] == ["za", "zb", "za", "–"]

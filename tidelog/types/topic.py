@@ -166,6 +166,19 @@ class FailingWrites(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
 
 
+class Maintenance(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of maintenance by its sign of life in the store. Times are milliseconds since the epoch.
+
+    ``state``: ``unknown``, the store has not answered yet; ``never``, it gave no sign; ``single``, it runs when somebody starts
+    it; ``regular``, at an interval; ``overdue``, so it should and does not. ``failed_topics``: of its last round.
+    """
+
+    state: str
+    seen_at: int | None = None
+    round_ended_at: int | None = None
+    failed_topics: int = 0
+
+
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """The gateways, their store and their limits. ``failing_writes``: of the gateway that answered; None if they succeed."""
 
@@ -175,3 +188,5 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     limits: Mapping[str, int | float | str | None] = msgspec.field(default_factory=dict)
     journals: Journals = msgspec.field(default_factory=Journals)
     failing_writes: FailingWrites | None = None
+    maintenance: Maintenance | None = None
+    """None unless it was asked for."""

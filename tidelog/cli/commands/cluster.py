@@ -7,7 +7,7 @@ from tidelog.cli.terminal.admin_call import TableCall
 from tidelog.cli.terminal.console import print_json
 from tidelog.cli.terminal.table_writers import print_facts, print_tables
 from tidelog.cli.terminal.tables import table, time_text
-from tidelog.types.topic import FailingWrites, Journals
+from tidelog.types.topic import FailingWrites, Journals, Maintenance
 
 
 def cluster(call: TableCall) -> None:
@@ -19,7 +19,7 @@ def cluster(call: TableCall) -> None:
       tidelog cluster --json
     """
     with call.admin() as admin:
-        found = admin.cluster()
+        found = admin.cluster(maintenance=True)
         if call.as_json:
             print_json(found)
             return
@@ -28,6 +28,7 @@ def cluster(call: TableCall) -> None:
                 ("store", found.store or "not shown without the right to Describe the cluster"),
                 ("version", found.version),
                 ("journals", _journals_text(found.journals)),
+                ("maintenance", "not known" if found.maintenance is None else maintenance_text(found.maintenance)),
                 *(() if found.failing_writes is None else [("writes", failing_text(found.failing_writes))]),
             ]
         )
@@ -44,6 +45,16 @@ def cluster(call: TableCall) -> None:
 def failing_text(failing: FailingWrites) -> str:
     """Describe that the gateway that answered can't write, and why."""
     return f"fail since {time_text(failing.since)}: {failing.detail}. What it holds can be read"
+
+
+def maintenance_text(maintenance: Maintenance) -> str:
+    """Describe when maintenance gave a sign of life last, and whether its next one is overdue."""
+    if maintenance.seen_at is None:
+        return "has not run here yet: start tidelog maintain" if maintenance.state == "never" else "not known yet"
+    said = f"last seen at {time_text(maintenance.seen_at)}"
+    if maintenance.failed_topics:
+        said += f"; its last round failed for {counted(maintenance.failed_topics, 'topic')}"
+    return f"overdue: {said}. Is tidelog maintain running?" if maintenance.state == "overdue" else said
 
 
 def _journals_text(journals: Journals) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from log_format.access.acls import RESERVED
 from tidelog.admin import Admin
-from tidelog.cli.commands.cluster import failing_text
+from tidelog.cli.commands.cluster import failing_text, maintenance_text
 from tidelog.cli.terminal import watching
 from tidelog.cli.terminal.admin_call import TableCall
 from tidelog.cli.terminal.backlogs import GroupBacklog, Look, backlog_table, backlogs, look_at_all
@@ -86,8 +86,8 @@ class _Screen:
         self._at_s = time.monotonic()
 
     def __call__(self) -> Shown:
-        cluster = self._admin.cluster()
-        gateways, failing = cluster.gateways, cluster.failing_writes
+        cluster = self._admin.cluster(maintenance=True)
+        gateways, failing, maintenance = cluster.gateways, cluster.failing_writes, cluster.maintenance
         now_s = time.monotonic()
         listed = [one for one in self._admin.list_topics() if self._with_internal or not one.name.startswith(RESERVED)]
         looks = look_at_all(self._admin, now_s)
@@ -95,15 +95,20 @@ class _Screen:
         groups = backlogs(looks, self._groups)
         self._topics, self._groups, self._at_s = {one.topic_id: one for one in listed}, looks, now_s
         tables = [_totals(len(gateways), topics, groups), _of_topics(topics[: self._row_count])]
-        if failing is not None:
-            alarms = table("alarm")
-            alarms.add_row(f"Writes {failing_text(failing)}.")
-            tables.insert(0, alarms)
+        said = [] if failing is None else [f"Writes {failing_text(failing)}."]
+        if maintenance is not None and maintenance.state in ("never", "overdue"):
+            said.append(f"Maintenance {maintenance_text(maintenance)}")
+        if said:
+            notes = table("note")
+            for one in said:
+                notes.add_row(one)
+            tables.insert(0, notes)
         value = {
             "gateway_count": len(gateways),
             "topics": topics[: self._row_count],
             "groups": groups[: self._row_count],
             "failing_writes": failing,
+            "maintenance": maintenance,
         }
         return Shown((*tables, backlog_table(groups[: self._row_count])), value)
 

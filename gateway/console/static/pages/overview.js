@@ -1,5 +1,5 @@
 import {
-  bytes, bytesPerSecond, count, duration, Empty, Escaped, Figures, get, GroupLink, html, link, Loaded, minor, money, number, perSecond, Plot, plural,
+  ago, bytes, bytesPerSecond, count, duration, Empty, Escaped, Figures, get, GroupLink, html, link, Loaded, minor, money, number, perSecond, Plot, plural,
   replaceQuery, since, Table, text, time, TopicLink, useLoad, useRoute, useState, withQuery,
 } from "../parts.js";
 import { clusterCost } from "../cost.js";
@@ -32,8 +32,9 @@ const tried = (promise) => promise.catch((problem) => { if (problem.name === "Ab
 
 async function look(signal) {
   const [cluster, hour, alarms, ready] = await Promise.all([
-    get("/v1/cluster", { signal }), ...["/v1/activity", "/v1/monitoring/alarms", "/readyz"].map((route) => tried(get(route, { signal }))),
+    get("/v1/cluster", { query: { include: "maintenance" }, signal }), ...["/v1/activity", "/v1/monitoring/alarms", "/readyz"].map((route) => tried(get(route, { signal }))),
   ]);
+  cluster.maintenance ??= {};
   return { cluster, hour, alarms, ready };
 }
 
@@ -67,8 +68,15 @@ function amiss({ cluster, alarms, ready }, damaged = []) {
   const told = (one) => ({ ...one, [one.severity === "page" ? "bad" : "warn"]: true });
   const found = [...(alarms.alarms || []).map(told), ...(alarms.pending || []).map((one) => ({ ...one, pending: true }))];
   if (ready.problem) found.unshift({ bad: true, said: ready.problem.message });
-  if (ready.failing_writes) found.splice(0, found.length, ...found.filter((one) => one.alarm !== "WritesFail"));
-  if (ready.failing_writes) found.unshift({ bad: true, said: `Writes of this gateway fail: ${ready.failing_writes.detail}. What the store holds can be read.`, since: ready.failing_writes.since });
+  // What is known now, and why, in place of the alarm that a minute makes of it.
+  const now = (alarm, one) => {
+    const at = found.findIndex((other) => other.alarm === alarm), judged = at < 0 ? {} : found.splice(at, 1)[0];
+    found.unshift({ ...judged, alarm, about: [], ...one });
+  };
+  const { maintenance } = cluster, failed = maintenance.failed_topics;
+  if (failed) found.unshift({ said: `The last round of maintenance failed for ${plural(failed, "topic")}: its log says for which, and why.` });
+  if (maintenance.state === "overdue") now("MaintenanceOverdue", { said: `No maintenance has run since ${time(maintenance.seen_at).slice(0, 16)}: its process is dead, or hangs. Start tidelog maintain.` });
+  if (ready.failing_writes) now("WritesFail", { bad: true, said: `Writes of this gateway fail: ${ready.failing_writes.detail}. What the store holds can be read.`, since: ready.failing_writes.since });
   for (const one of damaged) found.unshift({ bad: true, said: `Topic ${one.name} is damaged: ${one.detail}`, alarm: "TopicDamaged", about: [one.name] });
   if (cluster.journals.held_back) found.push({ said: `No further topic can use a journal: ${cluster.journals.held_back}` });
   return found;
@@ -81,7 +89,7 @@ const unmerged = page("topics?sort=segments&order=desc", "topics with the most s
 const states = { groups: "groups", queues: "queues", transactions: "transactions", transactional_ids: "transactions", schemas: "schemas", access: "access" };
 const ABOUT = {
   AcknowledgementSlow: plot("Acknowledgement"), Refusals: plot("Records"), FlushesFail: plot("Commit"), WritesFail: page("?part=gateways", "gateways"), StoreErrors: plot("Commit"), CommitsConflict: plot("Commit"),
-  MaintenanceBehind: unmerged, TopicsUnmaintained: unmerged, JournalNotDrained: shared, DrainsFail: shared,
+  MaintenanceBehind: unmerged, MaintenanceOverdue: unmerged, TopicsUnmaintained: unmerged, JournalNotDrained: shared, DrainsFail: shared,
   StateNearItsBound: ([of]) => states[of] && page(states[of], states[of])(),
   ConsumerBehind: ([group, topic]) => html`<${GroupLink} of=${group} />, <${TopicLink} of=${topic} />`,
   QueueBlocked: ([queue, topic]) => html`<a class="value" href=${link`/queues/${queue}`}><${Escaped} of=${queue} /></a>, <${TopicLink} of=${topic} />`,
@@ -126,6 +134,11 @@ function History({ range: [name, length, step] }) {
 
 const last = (values) => values?.findLast((one) => one !== null);
 
+function Maintained({ of: { state, seen_at: seen } }) {
+  if (seen) return html`${ago(seen)} <small>${state === "single" ? "a single round" : "its last step"}</small>`;
+  return state === "never" ? html`never <small>start tidelog maintain: it merges small files and applies retention</small>` : "–";
+}
+
 function Numbers({ cluster, hour, known }) {
   const zones = new Set(cluster.gateways.map((one) => one.zone).filter(Boolean));
   const now = (name) => last(hour.points?.[name]), day = known?.day?.values || {};
@@ -136,6 +149,7 @@ function Numbers({ cluster, hour, known }) {
     ["Topics", html`${count(known?.topics.total?.topics)} ${known?.topics.total && html`<small>${plural(known.topics.total.records, "record")}</small>`}`],
     ["Stored", bytes(last(day.stored_bytes))],
     ["Cost per month", html`${money(clusterCost(day))} <small>storage and requests, at the rate of the last day</small>`],
+    ["Maintenance", html`<${Maintained} of=${cluster.maintenance} />`],
     ["Gateways", html`${count(cluster.gateways.length)} <small>${zones.size > 0 ? `in ${plural(zones.size, "zone")}, ` : ""}version ${cluster.version}</small>`],
   ]} />`;
 }

@@ -8,11 +8,13 @@ import pytest
 
 from gateway.metrics_history.history import MetricsHistory
 from gateway.metrics_history.series import Grid
+from gateway.monitoring.maintenance_watch import MaintenanceWatch
 from gateway.process.metrics_history import make_alarms, make_history
 from gateway.settings.settings import Settings
 from gateway.telemetry.metrics import Metrics
 from log_format.errors import StoreUnavailable
 from log_format.layout import METRICS_TOPIC, topic_root
+from log_format.stores.memory import MemoryStore
 from tests.support.clocks import EPOCH_MS, ManualClock
 from tests.support.engine import Gateway, make_gateway
 from tests.support.lone_gateway import lone_gateway
@@ -185,7 +187,8 @@ async def test_one_look_at_the_lag_serves_history_and_alarms(recorded: _Recorded
     """Once in five minutes, whether a history is kept or not; the alarms need one at once."""
     metrics = Metrics()
     metrics.registry = recorded.gateway.registry
-    alarms = make_alarms(recorded.settings, metrics, recorded.gateway.engine)
+    maintenance = MaintenanceWatch(MemoryStore("other"), recorded.clock, metrics.registry)
+    alarms = make_alarms(recorded.settings, metrics, recorded.gateway.engine, maintenance)
     looks = set()
     for _ in range(30):
         if history:

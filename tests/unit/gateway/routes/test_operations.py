@@ -7,10 +7,13 @@ import time
 from dataclasses import replace
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from gateway.gateway import Gateway
+from gateway.monitoring.maintenance_watch import MaintenanceWatch
 from gateway.routes.operations import StoreCheck
 from gateway.stores.write_watch import FailingWrites, WriteWatch
+from log_format.cluster.maintenance_sign import MaintenanceSign, put_sign
 from log_format.errors import StoreReason, StoreUnavailable
 from log_format.stores.memory import MemoryStore
 from tests.support.application import Client, engine_of, gateway_with
@@ -39,6 +42,24 @@ def test_a_gateway_that_can_not_write_stays_ready_and_says_so(application: Gatew
     told = {"since": 1_700_000_000_000, "reason": "read_only", "detail": "the store is read-only"}
     assert (answer.status_code, answer.json()) == (200, {"status": "ready", "failing_writes": told})
     assert client.get("/v1/cluster").json()["failing_writes"] == told
+
+
+def test_the_cluster_has_what_is_known_of_maintenance_where_it_is_asked(application: Gateway) -> None:
+    """By its sign of life; the answer without the parameter stays as it is."""
+    store, clock = MemoryStore("s"), application.clock
+    told: dict[str, object] = {"state": "never", "seen_at": None, "round_ended_at": None, "failed_topics": 0}
+    for sign, known in (
+        (None, {}),
+        (MaintenanceSign(seen_at=1, failed_topics=2), {"state": "single", "seen_at": 1, "failed_topics": 2}),
+        (MaintenanceSign(seen_at=1, every_ms=60_000), {"state": "overdue", "seen_at": 1}),
+    ):
+        if sign is not None:
+            put_sign(store, sign)
+        watch = MaintenanceWatch(store, clock, CollectorRegistry())
+        client = Client(replace(application, maintenance=watch))
+        assert client.get("/v1/cluster?include=maintenance").json()["maintenance"] == told | known
+        assert "maintenance" not in client.get("/v1/cluster").json()
+    assert client.get("/v1/cluster?include=x").status_code == 400
 
 
 def test_probes_do_not_load_the_store(client: Client, application: Gateway) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from log_format import layout
+from log_format.cluster.maintenance_sign import GRACE_MS, MaintenanceSign, put_sign
 from log_format.errors import StoreUnavailable
 from log_format.inspection import diagnosis
 from log_format.inspection.diagnosis import (
@@ -60,7 +61,7 @@ def test_a_sound_store_is_sound_and_keeps_no_probe(bench: TopicBench) -> None:
     [
         ("list", ["list"], "s3:ListBucket"),
         ("put_if_absent", ["write"], "s3:PutObject"),
-        ("get", ["read", "transactions"], "s3:GetObject"),
+        ("get", ["read", "maintenance", "transactions"], "s3:GetObject"),
         ("get_range", ["read"], "s3:GetObject"),
         ("head", ["read", "clock"], "s3:GetObject"),
         ("put", ["clock"], "s3:PutObject"),
@@ -176,3 +177,19 @@ def test_a_reader_is_checked_without_a_single_write(bench: TopicBench) -> None:
     """``is_reader`` asks only for what a reader may do, and still finds what is wrong with topics."""
     bench.store.script = {name: [REFUSED] * ALWAYS for name in ("put", "put_if_absent")}
     assert set(findings(bench, is_reader=True)) == {"list", "topics"}
+
+
+def test_maintenance_is_known_by_its_sign_of_life(bench: TopicBench) -> None:
+    """Dead maintenance is poor minutes later, and so is one whose round fails for a topic; one that never ran is only told."""
+    assert "has not run here yet" in findings(bench)["maintenance"].said
+    now_ms = bench.clock.now_ms()
+    for sign, verdict, said in (
+        (MaintenanceSign(seen_at=now_ms, every_ms=60_000), Verdict.GOOD, "0 minutes ago."),
+        (MaintenanceSign(seen_at=now_ms - 60_001 - GRACE_MS, every_ms=60_000), Verdict.POOR, "runs each 60 seconds"),
+        (MaintenanceSign(seen_at=now_ms - 86_400_000), Verdict.GOOD, "1,440 minutes ago."),
+        (MaintenanceSign(seen_at=now_ms, failed_topics=2), Verdict.POOR, "failed for 2 topics"),
+    ):
+        put_sign(bench.store, sign)
+        found = findings(bench)["maintenance"]
+        assert (found.verdict, said in found.said) == (verdict, True), found
+    assert "maintenance" not in findings(bench, is_reader=True)

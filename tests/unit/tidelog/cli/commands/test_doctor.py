@@ -29,7 +29,7 @@ def test_a_directory_that_can_be_used_is_well(run: Run, tmp_path: Path) -> None:
     """Every check is a line that says what is good, and the code is 0."""
     ended = run("doctor", "--store", str(tmp_path))
     assert ended.exit_code == ExitCode.OK
-    assert [line[:6] for line in ended.stdout.splitlines()] == ["good  "] * 10
+    assert [line[:6] for line in ended.stdout.splitlines()] == ["good  "] * 11
 
 
 def test_a_gateway_that_can_not_write_is_told_from_this_program(
@@ -42,13 +42,32 @@ def test_a_gateway_that_can_not_write_is_told_from_this_program(
     ended = run("doctor", "--store", str(tmp_path))
     assert ended.exit_code == ExitCode.FAILED
     assert f"bad   gateway: Writes of {gateway.url} {said}." in ended.stdout
-    assert f"writes    {said}\n" in run("cluster").stdout
+    assert f"writes       {said}\n" in run("cluster").stdout
     for _ in range(4):
         gateway.will_answer("GET /v1/groups", {"groups": []})
     assert f"Writes {said}." in run("top", "--every", "100ms").stdout
     assert json.loads(run("top", "--every", "100ms", "--json").stdout)["failing_writes"] == told
     away = run("doctor", "--store", str(tmp_path), "--url", dead_url, "--timeout", "100ms")
     assert (away.exit_code, "poor  gateway: " in away.stdout) == (ExitCode.OK, True)
+
+
+def test_cluster_and_top_say_when_maintenance_ran_last(run: Run, gateway: FakeGateway) -> None:
+    """Overdue, or never, it is a note of ``top``; otherwise only ``cluster`` says when it was."""
+    told: dict[str, object] = {"seen_at": 1_700_000_000_000, "round_ended_at": None, "failed_topics": 1}
+    for state, said, is_noted in (
+        ("regular", "last seen at 2023-11-14T22:13:20Z; its last round failed for 1 topic", False),
+        ("overdue", "overdue: last seen at 2023-11-14T22:13:20Z; its last round failed for 1 topic.", True),
+        ("never", "has not run here yet: start tidelog maintain", True),
+    ):
+        maintenance = told | {"state": state} | ({"seen_at": None} if state == "never" else {})
+        for _ in range(5):
+            answer = {"gateways": [], "store": "memory://", "version": "1", "maintenance": maintenance}
+            gateway.will_answer("GET /v1/cluster$", answer)
+        assert f"maintenance  {said}" in run("cluster").stdout
+        for _ in range(4):
+            gateway.will_answer("GET /v1/groups", {"groups": []})
+        assert (f"Maintenance {said}" in run("top", "--every", "100ms").stdout) is is_noted
+        assert json.loads(run("top", "--every", "100ms", "--json").stdout)["maintenance"]["state"] == state
 
 
 def test_programs_get_all_findings_at_once(run: Run, tmp_path: Path) -> None:

@@ -1,0 +1,60 @@
+"""Sign of life of this process, put into the store as its steps are reported."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from compaction.report import Reporter
+from log_format.clock import Clock
+from log_format.cluster.maintenance_sign import MaintenanceSign, put_sign
+from log_format.errors import StoreError
+from log_format.store import ObjectStore
+
+SIGN_EVERY_MS: Final = 60_000
+"""Least time between two signs that say the same: each is a PUT."""
+
+
+class SignOfLife:
+    """A reporter that forwards events, and gives a sign of life with them, once a minute and when the failures change.
+
+    A process that hangs reports nothing, so it gives no sign either. A sign that can't be put is an event; maintenance goes on.
+    ``every_ms``: the interval of rounds; None: a single one.
+    """
+
+    def __init__(self, report: Reporter, store: ObjectStore, clock: Clock, *, every_ms: int | None) -> None:
+        self._report = report
+        self._store = store
+        self._clock = clock
+        self._every_ms = every_ms
+        self._round_ended_at: int | None = None
+        self._failed_topics = 0
+        self._put_ms: int | None = None
+
+    def event(self, event: str, **fields: str | float) -> None:
+        """Forward the event, and give a sign if it is time."""
+        self._report.event(event, **fields)
+        is_news = False
+        if event == "round":
+            failed_topics = int(fields["failed_topics"])
+            is_news = self._round_ended_at is None or failed_topics != self._failed_topics
+            self._round_ended_at, self._failed_topics = self._clock.now_ms(), failed_topics
+        self.give(is_news=is_news)
+
+    def give(self, *, is_news: bool = False) -> None:
+        """Put a sign, unless the last one is less than a minute old; ``is_news``: put it now."""
+        now_ms = self._clock.monotonic_ms()
+        if is_news or self._put_ms is None or now_ms - self._put_ms >= SIGN_EVERY_MS:
+            self._put_ms = now_ms
+            self._put()
+
+    def _put(self) -> None:
+        sign = MaintenanceSign(
+            seen_at=self._clock.now_ms(),
+            every_ms=self._every_ms,
+            round_ended_at=self._round_ended_at,
+            failed_topics=self._failed_topics,
+        )
+        try:
+            put_sign(self._store, sign)
+        except StoreError as problem:
+            self._report.event("no sign of life", problem=str(problem))

@@ -1,0 +1,58 @@
+"""Sign of life of maintenance: ``system/maintenance.json``, put again and again while ``tidelog maintain`` runs.
+
+A hint: nothing but what people are told depends on it. It shows that maintenance is dead long before a topic has many segments.
+Two processes overwrite each other's, and a program that reads it can't tell a forged one.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from log_format import layout
+from log_format.errors import ObjectMissing, ObjectTooLarge
+from log_format.store import ObjectReader, ObjectStore
+
+SIGN_BYTES_MAX: Final = 4096
+"""Maximum size of the object; a larger one is none."""
+GRACE_MS: Final = 10 * 60_000
+"""Time after its next round is due for which maintenance counts as running: the rewrite of a large file takes minutes."""
+
+_Ms = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class MaintenanceSign(msgspec.Struct, frozen=True, kw_only=True):
+    """What maintenance says of itself. Times are milliseconds since the epoch, by its own clock.
+
+    ``seen_at``: its last step. ``every_ms``: the interval of its rounds; None: it runs a round when it is started, and promises
+    none. ``round_ended_at``: end of the last round over all topics, None before the first; ``failed_topics``: of that round.
+    """
+
+    seen_at: _Ms
+    every_ms: _Ms | None = None
+    round_ended_at: _Ms | None = None
+    failed_topics: _Ms = 0
+
+    def silent_ms(self, age_ms: int) -> int:
+        """Return ``age_ms``, the time since the sign was put, if its next one is overdue by then; else 0."""
+        return age_ms if self.every_ms is not None and age_ms > self.every_ms + GRACE_MS else 0
+
+
+_decode: Final = msgspec.json.Decoder(MaintenanceSign).decode
+
+
+def put_sign(store: ObjectStore, sign: MaintenanceSign) -> None:
+    """Put the sign of life, replacing the one before. Raises ``StoreUnavailable``."""
+    store.put(layout.MAINTENANCE_KEY, msgspec.json.encode(sign))
+
+
+def read_sign(store: ObjectReader) -> MaintenanceSign | None:
+    """Return the last sign of life; None if maintenance of a release that gives signs never ran, or the object is none.
+
+    Raises ``StoreUnavailable``.
+    """
+    try:
+        return _decode(store.get(layout.MAINTENANCE_KEY, bytes_max=SIGN_BYTES_MAX))
+    except (ObjectMissing, ObjectTooLarge, msgspec.DecodeError):
+        return None

@@ -1,0 +1,86 @@
+"""Maintenance gives a sign of life while its steps go on, once a minute at most, and never fails because of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from compaction.sign_of_life import SIGN_EVERY_MS, SignOfLife
+from log_format.cluster.maintenance_sign import MaintenanceSign, read_sign
+from log_format.errors import StoreUnavailable
+from log_format.stores.memory import MemoryStore
+from tests.support.clocks import ManualClock
+
+
+class Refusing(MemoryStore):
+    """Counts PUTs, and refuses them while it is told to."""
+
+    puts = 0
+    refuses = False
+
+    def put(self, key: str, data: bytes) -> None:
+        self.puts += 1
+        if self.refuses:
+            raise StoreUnavailable(key, "denied", may_have_happened=False)
+        super().put(key, data)
+
+
+class Reported:
+    """Remembers events."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def event(self, event: str, **fields: str | float) -> None:
+        del fields
+        self.events.append(event)
+
+
+@pytest.fixture
+def store() -> Refusing:
+    return Refusing("s")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def sign(store: Refusing, clock: ManualClock) -> SignOfLife:
+    return SignOfLife(Reported(), store, clock, every_ms=60_000)
+
+
+def test_steps_give_one_sign_a_minute(sign: SignOfLife, store: Refusing, clock: ManualClock) -> None:
+    """A round of hours is alive as long as it comes to further topics, or reports something; one that hangs is not."""
+    began_ms = clock.now_ms()
+    for _ in range(10):
+        sign.event("rewrite", topic="t")
+        sign.give()
+    assert (store.puts, read_sign(store)) == (1, MaintenanceSign(seen_at=began_ms, every_ms=60_000))
+    clock.pass_ms(SIGN_EVERY_MS)
+    for _ in range(10):
+        sign.give()
+    assert store.puts == 2
+
+
+def test_a_round_that_fails_otherwise_than_the_last_is_told_now(
+    sign: SignOfLife, store: Refusing, clock: ManualClock
+) -> None:
+    """The first one, too; rounds that end alike each second give one sign a minute."""
+    for number, (failed, puts) in enumerate([(0, 1), (0, 1), (2, 2), (2, 2), (0, 3)]):
+        clock.pass_ms(1_000)
+        sign.event("round", ms=1, failed_topics=failed)
+        assert store.puts == puts, number
+    found = read_sign(store)
+    assert found is not None
+    assert (found.round_ended_at, found.failed_topics) == (clock.now_ms(), 0)
+
+
+def test_a_sign_that_is_refused_is_an_event(store: Refusing, clock: ManualClock) -> None:
+    """Maintenance whose role may not put it goes on, and is not told more often than it tries."""
+    reported = Reported()
+    sign = SignOfLife(reported, store, clock, every_ms=None)
+    store.refuses = True
+    sign.event("merge")
+    sign.event("merge")
+    assert reported.events == ["merge", "no sign of life", "merge"]
