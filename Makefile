@@ -46,7 +46,7 @@ kafka-clients: $(STAMP) ## Run programs written for Kafka, unchanged, against a 
 kafka-suites: $(STAMP) ## Run Kafka clients' own tests against a gateway (needs Go), more with ARGS="--kafkajs CHECKOUT --librdkafka CHECKOUT …"
 	.venv/bin/python -m tests.kafka_clients.suites $(ARGS)
 
-catalogs: minio-server $(STAMP) ## Read a topic by name with DuckDB, Spark, Trino, Flink and others, Iceberg's own kit, a real Hive Metastore (needs Maven, a JDK; Trino Java 24)
+catalogs: minio-server $(STAMP) ## Read a topic by name, and its Delta table, with DuckDB, Spark, Trino, Flink and others, Iceberg's own kit, a real Hive Metastore (needs Maven, a JDK; Trino Java 24)
 	@sh scripts/catalogs.sh install
 	.venv/bin/python -m tests.catalogs $(ARGS)
 

@@ -38,15 +38,20 @@ flink_program() {
     touch "$kept/flink"
 }
 
-# 800 MB.
+# 800 MB. Plugins share files by hard links, so all of it is unpacked, and what is not needed removed.
 trino() {
-    [ -d "$kept/trino-server-$trino" ] && return
+    [ -d "$kept/trino-server-$trino/plugin/delta-lake" ] && return
     echo "Fetching Trino $trino into $kept (once)" >&2
     mvn -q -B "$dependencies:copy" "-Dartifact=io.trino:trino-server:$trino:tar.gz" "-DoutputDirectory=$kept"
+    rm -rf "$kept/unpacked" "$kept/trino-server-$trino"
     mkdir -p "$kept/unpacked"
-    tar xzf "$kept/trino-server-$trino.tar.gz" -C "$kept/unpacked" "trino-server-$trino/lib" "trino-server-$trino/plugin/iceberg"
-    mv "$kept/unpacked/trino-server-$trino" "$kept/"
-    rm "$kept/trino-server-$trino.tar.gz"
+    tar xzf "$kept/trino-server-$trino.tar.gz" -C "$kept/unpacked"
+    whole="$kept/unpacked/trino-server-$trino"
+    mkdir -p "$kept/taken/plugin"
+    mv "$whole/lib" "$kept/taken/"
+    mv "$whole/plugin/iceberg" "$whole/plugin/delta-lake" "$kept/taken/plugin/"
+    mv "$kept/taken" "$kept/trino-server-$trino"
+    rm -r "$kept/unpacked" "$kept/trino-server-$trino.tar.gz"
 }
 
 case "${1:-}" in
@@ -54,6 +59,7 @@ path) echo "$kept" ;;
 install)
     mkdir -p "$kept"
     libraries duckdb duckdb==1.5.5 duckdb-extension-iceberg==1.5.5 duckdb-extension-httpfs==1.5.5 duckdb-extension-avro==1.5.5
+    libraries duckdb-delta duckdb==1.5.5 duckdb-extension-delta==1.5.5 duckdb-extension-httpfs==1.5.5
     libraries datafusion datafusion==55.0.0 pyiceberg==0.12.0 pyarrow==26.0.1 s3fs==2026.9.0
     libraries spark pyspark==4.1.2
     if ! mvn --version >/dev/null 2>&1; then

@@ -2,9 +2,10 @@
 
 ``metastore``   the tests of ``catalog sync`` against a real Hive Metastore, and Spark by its names
 ``engines``     programs that read one topic by name while it is written, compared at equal versions
+``delta``       programs that read the Delta table itself: log, archive, a pinned version, a clone
 ``kit``         Iceberg's REST compatibility kit against a gateway
 
-``scripts/catalogs.sh install`` fetches what the last two need.
+``scripts/catalogs.sh install`` fetches what the last three need.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.catalogs import engines, kit, metastore
+from tests.catalogs import delta_tables, engines, kit, metastore
 from tests.catalogs.lake import lake
 
-PARTS = ("metastore", "engines", "kit")
+PARTS = ("metastore", "engines", "delta", "kit")
 
 
 def main() -> None:
@@ -32,6 +33,8 @@ def main() -> None:
         if "engines" in wanted:
             with lake(_below(made, "engines")) as found:
                 engines.compare(found, Path(made, "engines"))
+        if "delta" in wanted:
+            delta_tables.compare(_below(made, "delta"))
         if "kit" in wanted:
             with lake(_below(made, "kit")) as found:
                 kit.run(found, Path(made, "kit"))

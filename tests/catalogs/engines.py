@@ -11,28 +11,21 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import delta_sharing
 import polars
 import pyarrow as pa
-import urllib3
 
 from tests.catalogs.lake import Lake
 from tests.catalogs.programs.rows import Digest, digest
+from tests.catalogs.trino import KEPT, is_there, s3_settings, trino
 from tests.support.iceberg_reader import iceberg_catalog
-from tests.support.server_process import ServerProcess, free_port
 from tests.support.waiting import until
 
-KEPT: Final = Path(os.environ.get("TIDELOG_CACHE") or Path.home() / ".cache" / "tidelog") / "catalogs"
-"""Where ``scripts/catalogs.sh`` puts programs."""
 PROGRAMS: Final = Path(__file__).parent / "programs"
-TRINO: Final = KEPT / "trino-server-476"
-JAVA_FOR_TRINO: Final = Path(os.environ.get("JAVA_FOR_TRINO", "/usr/lib/jvm/temurin-25-jdk-amd64"))
-"""Trino 476 needs Java 24 or newer."""
 LOOKS: Final = 3
 LOOK_PAUSE_S: Final = 3.0
 RECORDS_MIN: Final = 20
@@ -79,17 +72,19 @@ def _engines(lake: Lake, directory: Path) -> dict[str, Callable[[list[int]], Fou
     if (KEPT / "flink").is_dir():
         places = {"CLASSPATH": f"{KEPT / 'flink'}:{KEPT / 'jars-flink'}/*"}
         found["Flink 2.1, by the Iceberg catalog"] = _program(lake, "flink", None, **places)
-    if TRINO.is_dir() and JAVA_FOR_TRINO.is_dir():
+    if is_there():
         found["Trino 476, by the Iceberg catalog"] = lambda versions: _by_trino(lake, directory, versions)
-    else:
-        print(f"Trino is left out: it needs {TRINO} and a Java of its own, {JAVA_FOR_TRINO} (JAVA_FOR_TRINO)")
     return found
 
 
 def _program(lake: Lake, name: str, interpreter: str | None, **more: str) -> Callable[[list[int]], Found]:
-    """Return a call that runs a program with an interpreter of its own; None: any. It gets no credential but the token."""
+    """Return a call that runs a program on the topic. It gets no credential but the token."""
+    return program(name, interpreter, URL=lake.secured.url, TOKEN=lake.token, TOPIC=lake.topic, **more)
+
+
+def program(name: str, interpreter: str | None, **given: str) -> Callable[[list[int]], Found]:
+    """Return a call that runs a program of ``programs`` with an interpreter of its own (None: any), and what is given to it."""
     python = "python3" if interpreter is None else str(KEPT / interpreter / "bin" / "python")
-    given = {"URL": lake.secured.url, "TOKEN": lake.token, "TOPIC": lake.topic, **more}
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "JAVA_HOME", "LANG") if key in os.environ}
 
     def run(versions: list[int]) -> Found:
@@ -139,15 +134,6 @@ def _by_sharing(lake: Lake, directory: Path, versions: list[int]) -> Found:
 
 
 def _by_trino(lake: Lake, directory: Path, versions: list[int]) -> Found:
-    with _trino(lake, directory) as server:
-        return _program(lake, "trino", None, TRINO=server.url)(versions)
-
-
-@contextmanager
-def _trino(lake: Lake, directory: Path) -> Iterator[ServerProcess]:
-    """Run Trino with one catalog, that of the gateway."""
-    port = free_port()
-    place = directory / "trino"
     catalog = {
         "connector.name": "iceberg",
         "iceberg.catalog.type": "rest",
@@ -155,40 +141,7 @@ def _trino(lake: Lake, directory: Path) -> Iterator[ServerProcess]:
         "iceberg.rest-catalog.security": "OAUTH2",
         "iceberg.rest-catalog.oauth2.token": lake.token,
         "iceberg.rest-catalog.vended-credentials-enabled": "true",
-        "fs.native-s3.enabled": "true",
-        "s3.endpoint": lake.minio.url,
-        "s3.region": "us-east-1",
-        "s3.path-style-access": "true",
+        **s3_settings(lake.minio.url),
     }
-    server = {
-        "coordinator": "true",
-        "node-scheduler.include-coordinator": "true",
-        "http-server.http.port": str(port),
-        "http-server.log.enabled": "false",
-        "discovery.uri": f"http://127.0.0.1:{port}",
-        "catalog.config-dir": str(place / "catalog"),
-        "plugin.dir": str(TRINO / "plugin"),
-    }
-    (place / "catalog").mkdir(parents=True)
-    _write(place / "catalog" / "tidelog.properties", catalog)
-    _write(place / "config.properties", server)
-    node = {"id": "one", "environment": "test", "internal-address": "127.0.0.1", "bind-ip": "127.0.0.1"}
-    command = [str(JAVA_FOR_TRINO / "bin" / "java"), "-Xmx1500m", "-XX:TieredStopAtLevel=1"]
-    command += [f"-Dnode.{name}={value}" for name, value in node.items()] + [f"-Dnode.data-dir={place / 'data'}"]
-    command += [f"-Dconfig={place / 'config.properties'}", "-cp", f"{TRINO / 'lib'}/*", "io.trino.server.TrinoServer"]
-    made = ServerProcess("Trino", command, port, "/v1/status", {}, directory / "trino.log")
-    made.start()
-    try:
-        _until_started(made)
-        yield made
-    finally:
-        made.kill()
-
-
-def _until_started(server: ServerProcess) -> None:
-    """Wait until statements are taken: the status is answered before."""
-    until(lambda: not json.loads(urllib3.request("GET", f"{server.url}/v1/info").data)["starting"], SECONDS_MAX)
-
-
-def _write(path: Path, settings: Mapping[str, Any]) -> None:
-    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    with trino(directory, {"tidelog": catalog}) as server:
+        return _program(lake, "trino", None, TRINO=server.url)(versions)

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-from tests.catalogs.engines import KEPT, SECONDS_MAX
+from tests.catalogs.engines import SECONDS_MAX
 from tests.catalogs.lake import Lake
+from tests.catalogs.trino import KEPT
 
 PASSED: Final = {"testListNonExistingNamespace", "testLoadMissingTable", "testLoadTableWithNonExistingNamespace"}
 """Tests that only read; some others read first, and come to their first write."""

@@ -48,10 +48,14 @@ class Lake:
 
     def by_delta(self, version: int) -> Digest:
         """Return what deltalake reads in the bucket at a version, by credentials of its own."""
-        place = f"{self.store}/topics/{self.topic}"
-        rows = DeltaTable(place, version=version, storage_options=self.minio.environment()).to_pyarrow_table()
-        columns = [rows.column(name).to_pylist() for name in ("partition", "offset", "timestamp", "key", "value")]
-        return digest(zip(*columns, strict=True))
+        return by_delta(self.minio, f"{self.store}/topics/{self.topic}", version)
+
+
+def by_delta(minio: Minio, table: str, version: int) -> Digest:
+    """Return what deltalake reads in a bucket at a version of a table."""
+    rows = DeltaTable(table, version=version, storage_options=minio.environment()).to_pyarrow_table()
+    columns = [rows.column(name).to_pylist() for name in ("partition", "offset", "timestamp", "key", "value")]
+    return digest(zip(*columns, strict=True))
 
 
 @contextmanager

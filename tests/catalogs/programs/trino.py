@@ -1,4 +1,8 @@
-"""Trino reads a topic by the Iceberg catalog, with the credentials that come with the table. It is asked by its own protocol."""
+"""Trino reads ``tidelog.topics.TOPIC``. It is asked by its own protocol.
+
+Two variables may have JSON lists of statements: ``FIRST``, run before, and ``REFUSED``, which
+have to fail because of a writer feature of Tidelog's.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +38,19 @@ def _decoded(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
 
 
+def _refused(statement: str) -> str:
+    """Return why a statement is refused; nothing: it is not."""
+    try:
+        list(_run(statement))
+    except RuntimeError as problem:
+        return str(problem)
+    return ""
+
+
 def main() -> None:
     """Answer each version that the command line names."""
+    for statement in json.loads(os.environ.get("FIRST", "[]")):
+        list(_run(statement))
 
     def read(version: int) -> Iterator[Any]:
         columns = '"partition", "offset", CAST(to_unixtime("timestamp") * 1000 AS bigint), key, value'
@@ -46,6 +61,9 @@ def main() -> None:
             yield partition, offset, at_ms, _decoded(key), _decoded(value)
 
     answer(read)
+    for statement in json.loads(os.environ.get("REFUSED", "[]")):
+        said = _refused(statement)
+        assert "tidelog-" in said, f"{statement}: {said or 'not refused'}"
 
 
 main()
