@@ -12,7 +12,8 @@ import typer
 from tidelog.admin import Admin
 from tidelog.cli.commands.consume import FromOption, UntilOption
 from tidelog.cli.sql.answers import AnswerFormat
-from tidelog.cli.sql.shell import Shell, line_editing
+from tidelog.cli.sql.line_editing import line_editing
+from tidelog.cli.sql.shell import Shell
 from tidelog.cli.sql.topic_database import TopicDatabase, memory_database
 from tidelog.cli.terminal.console import (
     STREAM_TIMEOUT_S,
@@ -84,9 +85,9 @@ def sql(
             topics = TopicDatabase(database, admin, settings, begin, end, shown=chosen is not AnswerFormat.JSON)
             if query is None and file is None and sys.stdin.isatty():
                 note("Tables are topics. Statements end with a semicolon; .help explains the rest.")
-                shell = Shell(topics, input, format_=chosen)
-                with line_editing(shell.complete):
-                    shell.run()
+                shell = Shell(topics, format_=chosen)
+                with line_editing(shell.completion()) as lines:
+                    shell.run(lines.read, lines.end)
                 return
             text = query if query is not None else sys.stdin.read() if file is None else file.read_text()
             Shell(topics, format_=chosen).run_script(text)

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -81,7 +82,7 @@ class TopicDatabase:
         that is neither a topic nor one that was created here.
         """
         if _SHOWS_TOPICS.fullmatch(statement):
-            return self._list()
+            return self.list_tables()
         names, is_query = self._tables(statement)
         for name in names:
             # What is no query also names the table that it makes.
@@ -127,7 +128,27 @@ class TopicDatabase:
         ).fetchall()
         return sorted(name for (name,) in found)
 
-    def _list(self) -> duckdb.DuckDBPyConnection:
+    def members(self) -> list[str]:
+        """Return the members of typed columns of all topics that were used, as a statement names them: ``data.amount``."""
+        readers = [read.readers for read in self._read.values() if read.readers is not None]
+        return sorted({path for each in readers for field_ in each.columns.fields() for path in _paths(field_)})
+
+    @cached_property
+    def reserved(self) -> frozenset[str]:
+        """Words of SQL that are no names unless they are quoted."""
+        query = "select keyword_name from duckdb_keywords() where keyword_category = 'reserved'"
+        return frozenset(word for (word,) in self._database.execute(query).fetchall())
+
+    def vocabulary(self) -> list[str]:
+        """Return SQL's keywords and the names of functions, those of DuckDB's own use left out."""
+        found = self._database.execute(
+            "select keyword_name from duckdb_keywords() union select function_name from duckdb_functions() "
+            "where regexp_full_match(function_name, '[a-z][a-z0-9_]*')"
+        ).fetchall()
+        return sorted(word for (word,) in found)
+
+    def list_tables(self, pattern: str = "%") -> duckdb.DuckDBPyConnection:
+        """Return the topics, with their numbers of partitions, and what was created here, of names ilike ``pattern``."""
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         topics = [(each.name, each.partition_count) for each in self._admin.list_topics()]
@@ -139,7 +160,7 @@ class TopicDatabase:
             }
         )
         self._database.register("listed", listed)
-        return self._database.execute("select name, partitions from listed order by name")
+        return self._database.execute("select name, partitions from listed where name ilike ? order by name", [pattern])
 
     def _own_tables(self) -> set[str]:
         """Return the tables and views that statements created."""
@@ -252,6 +273,21 @@ def memory_database(memory: str) -> Iterator[duckdb.DuckDBPyConnection]:
             raise ValueError(f"--memory {memory!r}: {error}") from error
         with database:
             yield database
+
+
+def _paths(column: pa.Field) -> Iterator[str]:
+    """Yield the paths of a struct's members, and of theirs; nothing for another column."""
+    for index in range(column.type.num_fields if _is_struct(column) else 0):
+        member = column.type.field(index)
+        yield f"{column.name}.{member.name}"
+        for path in _paths(member):
+            yield f"{column.name}.{path}"
+
+
+def _is_struct(column: pa.Field) -> bool:
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+    return bool(pa.types.is_struct(column.type))
 
 
 def _raw_name(topic: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,33 +13,15 @@ import pytest
 from rich.cells import cell_len
 
 from tests.support.fake_gateway import FakeGateway
-from tidelog import Record
-from tidelog.admin import Admin
-from tidelog.cli.sql import shell
+from tests.support.numbered_records import add
+from tidelog.cli.sql import absent_commands, shell
 from tidelog.cli.sql.answers import AnswerFormat
 from tidelog.cli.sql.duckbox import Box, BoxColumn
-from tidelog.cli.sql.shell import CONTINUED, PROMPT, Shell, history_file, is_complete, line_editing
-from tidelog.cli.sql.topic_database import TopicDatabase, memory_database
-from tidelog.cli.terminal.positions import parse_position
+from tidelog.cli.sql.shell import CONTINUED, PROMPT, Shell, is_complete
+from tidelog.cli.sql.topic_database import TopicDatabase
 
 Line = str | Callable[[], object]
 """A line that the user types, or what happens before the next one."""
-
-
-@pytest.fixture
-def topics(gateway: FakeGateway) -> Iterator[TopicDatabase]:
-    gateway.create("orders", 2)
-    add(gateway, "orders", 3)
-    settings = {"bootstrap_servers": gateway.url}
-    with memory_database("100MB") as database, Admin(gateway.url) as admin:
-        yield TopicDatabase(database, admin, settings, parse_position("earliest"), None, shown=False)
-
-
-def add(gateway: FakeGateway, topic: str, count: int) -> None:
-    """Append so many records to each partition."""
-    for partition, records in enumerate(gateway.topics[topic].records):
-        for offset in range(len(records), len(records) + count):
-            records.append(Record(topic, partition, offset, 1_700_000_000_000, b"k", b"%d" % offset))
 
 
 def typed(topics: TopicDatabase, *lines: Line) -> list[str]:
@@ -56,7 +37,7 @@ def typed(topics: TopicDatabase, *lines: Line) -> list[str]:
             line()
         raise EOFError
 
-    Shell(topics, read_line, format_=AnswerFormat.CSV).run()
+    Shell(topics, format_=AnswerFormat.CSV).run(read_line)
     return prompts
 
 
@@ -178,7 +159,6 @@ def test_no_error_ends_the_shell(
     for words in (
         "syntax error",
         "'nope' does not exist",
-        "no command .nothing",
         ".mode is one of table, duckbox, line, csv, markdown, json",
         ".timer is on or off",
         "\n/nowhere/x.sql: No such file or directory\n",
@@ -330,19 +310,78 @@ def test_a_read_that_breaks_off_is_made_anew(
     assert capsys.readouterr().out == "n\n2\n"
 
 
-def test_tab_completes(topics: TopicDatabase) -> None:
-    """Topics, columns of topics that were used, and commands."""
-    typed(topics, "describe orders;")
-    shell = Shell(topics, input)
-    assert shell.complete("ord") == ["orders"]
-    assert shell.complete("value") == ["value", "value_bytes"]
-    assert shell.complete(".q") == [".quit"]
+def test_what_is_left_out_says_what_to_do_instead(topics: TopicDatabase, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command of DuckDB's shell, a slip of the pen, one without its argument: each is one sentence."""
+    typed(topics, ".import x.csv t", ".tabels", ".nothing", ".schema", ".read", ".edit")
+    said = capsys.readouterr().err
+    for words in (
+        "There is no command .import. create table NAME as from 'FILE' reads CSV, JSON or Parquet.",
+        "There is no command .tabels. Did you mean .tables?",
+        "There is no command .nothing. .help lists them.",
+        ".schema takes the name of a topic or table",
+        ".read takes the name of a file.",
+        ".edit needs a terminal.",
+    ):
+        assert words in said
 
 
-def test_lines_are_kept_for_the_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Statements may have data in them."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with line_editing(lambda typed: []):
-        pass
-    assert stat.S_IMODE(history_file().stat().st_mode) == 0o600
-    assert history_file() == tmp_path / "tidelog" / "sql_history"
+def test_no_absent_command_is_one_that_there_is(topics: TopicDatabase) -> None:
+    """Advice about a command of the shell would never be seen."""
+    for names, _ in absent_commands._INSTEAD:
+        assert not {f".{name}" for name in names} & Shell(topics)._commands.keys()
+
+
+def test_tables_are_listed_by_a_pattern(
+    topics: TopicDatabase, gateway: FakeGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As DuckDB's shell does: % and _, in any case; topics and what was created here."""
+    gateway.create("shop.sales")
+    typed(
+        topics,
+        "create table Shops as select 1 as a;",
+        ".output /dev/null",
+        ".output",
+        ".tables shop%",
+        ".tables '%RD%'",
+    )
+    assert capsys.readouterr().out.splitlines()[-5:] == [
+        *("name,partitions", "Shops,", "shop.sales,1"),
+        *("name,partitions", "orders,2"),
+    ]
+
+
+def test_settings_are_shown(topics: TopicDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``.show``, ``.mode`` alone, ``.help`` about a text; ``.print`` writes where answers go."""
+    file = tmp_path / "out"
+    typed(topics, ".mode", f".output {file}", ".print 'two  words'", ".maxrows 7", ".show", ".output", ".help maxrows")
+    said = capsys.readouterr()
+    assert file.read_text() == "two  words\n"
+    assert "Answers are written as csv." in said.err
+    assert f"   mode: csv\nmaxrows: 7\n output: {file}\n  timer: on\n" in said.err
+    assert said.err.endswith("  .maxrows N              rows that table (1,000) and duckbox (40) show\n\n")
+
+
+def test_a_statement_is_edited_by_the_users_editor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The editor gets the text in a file; if it fails, nothing is run."""
+    monkeypatch.setenv("VISUAL", "sed -i s/1/2/")
+    assert shell.edited("select 1;") == "select 2;\n"
+    monkeypatch.setenv("VISUAL", "false")
+    with pytest.raises(ValueError, match="ended with code 1: nothing was run"):
+        shell.edited("select 1;")
+
+
+def test_entries_of_the_history_end_with_their_statement(topics: TopicDatabase) -> None:
+    """One for each statement or command, with all its lines; what is dropped by Ctrl-C ends, too, with nothing."""
+    lines: Iterator[str | type[BaseException]] = iter(
+        ["select 1", ";", ".timer off", "select", KeyboardInterrupt, "select 2;", EOFError]
+    )
+    ended: list[str] = []
+
+    def read_line(_prompt: str) -> str:
+        line = next(lines)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    Shell(topics, format_=AnswerFormat.CSV).run(read_line, ended.append)
+    assert ended == ["select 1\n;", ".timer off", "", "select 2;"]
