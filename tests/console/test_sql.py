@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.support.accessibility import faults, overflow
+from tests.support.accessibility import faults, faults_on_screens, overflow
 from tests.support.browser import Visits
 from tests.support.console import Console, Tab
 from tests.support.gateway_process import GatewayProcess, running_gateway
@@ -198,3 +198,97 @@ def test_only_who_may_read_is_led_there(visits: Visits, secured: Secured) -> Non
     expect(page.get_by_role("alert")).to_contain_text("You need the right Read on topic theirs.")
     run(page, "select count(*) from mine")
     assert cells(page) == [["0"]]
+
+
+def coloured(page: Page) -> list[list[str]]:
+    """The kind and the text of each coloured part of the statement."""
+    parts = page.locator(".editor pre span")
+    found: list[list[str]] = parts.evaluate_all("all => all.map(one => [one.className, one.textContent])")
+    return found
+
+
+def suggestions(page: Page) -> Locator:
+    """What is offered where the cursor is."""
+    return page.get_by_role("listbox", name="Suggestions").get_by_role("option")
+
+
+def test_a_statement_has_colours_that_everyone_can_read(tab: Tab) -> None:
+    """Keywords, texts, quoted names, numbers and comments; markup is text, and what is shown is what was typed, at its place."""
+    page = tab.open("/sql")
+    sql = f"""select 'it''s <b>', 1.5e3, "a""b" -- {MARKUP}\nFROM orders /* open"""
+    page.get_by_label("Statement").fill(sql)
+    assert coloured(page) == [
+        ["keyword", "select"],
+        ["string", "'it''s <b>'"],
+        ["number", "1.5e3"],
+        ["name", '"a""b"'],
+        ["comment", f"-- {MARKUP}"],
+        ["keyword", "FROM"],
+        ["comment", "/* open"],
+    ]
+    below = page.locator(".editor pre")
+    assert below.text_content() == f"{sql}\n"
+    boxes = [page.locator(f".editor > {part}").bounding_box() for part in ("pre", "textarea")]
+    assert boxes[0] == boxes[1]
+    below.evaluate("element => element.removeAttribute('aria-hidden')")
+    assert faults_on_screens(page, 320, 1280) == []
+
+
+def test_a_long_statement_stays_in_step_with_its_colours(tab: Tab) -> None:
+    """Both layers scroll together, and break lines at the same places."""
+    page = tab.open("/sql")
+    editor = page.get_by_label("Statement")
+    editor.fill("select partition, key, value from orders where key = 'abc' and \n" * 60)
+    editor.evaluate("area => { area.scrollTop = 200; }")
+    page.wait_for_function("() => document.querySelector('.editor pre').scrollTop === 200")
+    heights = [page.locator(f".editor > {part}").evaluate("one => one.scrollHeight") for part in ("pre", "textarea")]
+    assert abs(heights[0] - heights[1]) <= 1
+
+
+def test_tables_columns_and_keywords_are_completed_by_keyboard(tab: Tab) -> None:
+    """Suggestions come as one types, arrow keys choose, Enter takes; a screen reader hears how many, and which is chosen."""
+    page = tab.open("/sql")
+    editor = page.get_by_label("Statement")
+    options = suggestions(page)
+    editor.press_sequentially("sel")
+    expect(options).to_have_text(["select keyword"])
+    expect(page.get_by_role("status").filter(has_text="suggestion")).to_have_text("1 suggestion, by the arrow keys")
+    editor.press("ArrowDown")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    expect(editor).to_have_attribute("aria-activedescendant", "suggestion-0")
+    assert faults_on_screens(page, 320, 1280) == []
+    editor.press("Enter")
+    expect(editor).to_have_value("select")
+    editor.press_sequentially(" * from odd")
+    expect(options).to_have_text(['"odd.name" table'])
+    editor.press("ArrowDown")
+    editor.press("Tab")
+    expect(editor).to_have_value('select * from "odd.name"')
+    editor.press_sequentially(" where par")
+    expect(options).to_have_text(
+        ["partition column", "partition keyword", "date_part( function", "split_part( function"]
+    )
+    editor.press("Escape")
+    expect(options).to_have_count(0)
+    editor.fill("")
+    editor.press("Control+Space")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    expect(options).to_have_count(8)
+
+
+def test_keys_keep_their_meaning_where_nothing_is_chosen(tab: Tab) -> None:
+    """Enter makes a line and Tab goes on, also beside suggestions; within a text or a number nothing is suggested."""
+    page = tab.open("/sql")
+    editor = page.get_by_label("Statement")
+    editor.press_sequentially("select 1 as o")
+    expect(suggestions(page).first).to_be_visible()
+    editor.press("Enter")
+    expect(editor).to_have_value("select 1 as o\n")
+    editor.press_sequentially("from 'o")
+    expect(suggestions(page)).to_have_count(0)
+    editor.fill("")
+    editor.press_sequentially("o")
+    expect(suggestions(page).first).to_be_visible()
+    editor.press("Tab")
+    expect(editor).not_to_be_focused()
+    expect(suggestions(page)).to_have_count(0)

@@ -1,17 +1,17 @@
 import {
-  bytes, count, duration, Field, Form, get, html, Loaded, Null, PagedTable, path, plural, request, saved, toast, useEffect, useLoad, useRef, useSettled, useState,
+  bytes, count, duration, Field, Form, get, html, Loaded, Null, PagedTable, plural, request, saved, toast, useEffect, useLoad, useRef, useSettled, useState,
 } from "../parts.js";
+import { columnsOf, SqlEditor } from "../components/sql_editor.js";
+import { quoted } from "../sql_words.js";
 
 const CUT = 2000, NUMBERS = /INT|DOUBLE|FLOAT|DECIMAL/, KEPT = 50, LISTED = 50;
 const NEWEST = [1000, 10000, 50000].map((most) => [most, `the newest ${count(most)} records`]);
-const COLUMNS = [["topic", "VARCHAR"], ["partition", "INTEGER"], ['"offset"', "BIGINT"], ["timestamp", "TIMESTAMPTZ"], ["key", "VARCHAR"], ["value", "VARCHAR"], ["headers", "STRUCT[]"]];
 const HISTORY = "tidelog.sql";
 
 // Numbers as they were written: this language's own lose digits behind the sixteenth.
 const raw = (_, value, written) => typeof value === "number" && JSON.rawJSON ? JSON.rawJSON(written.source) : value;
 const read = (json) => ({ ...JSON.parse(json), rows: JSON.parse(json, raw).rows });
 const shown = (value) => typeof value === "object" ? JSON.stringify(value) : String(value);
-const quoted = (name) => `"${name.replaceAll('"', '""')}"`;
 
 // What this browser has run, the newest first.
 function remembered() { try { return JSON.parse(localStorage.getItem(HISTORY)) || []; } catch { return []; } }
@@ -54,8 +54,8 @@ function Answer({ of: { columns, rows, more, topics, ms, body } }) {
 
 // Columns of a topic; a click puts a name where the cursor is.
 function Columns({ of, onName }) {
-  const load = useLoad((signal) => get(path`/v1/topics/${of}`, { signal }), [of]);
-  return html`<${Loaded} from=${load}>${({ columns = [] }) => html`<ul>${[...COLUMNS, ...columns.map((one) => [one.name.replaceAll("`", '"'), one.type])].map(([name, type]) => html`<li key=${name}>
+  const load = useLoad((signal) => columnsOf(of, signal), [of]);
+  return html`<${Loaded} from=${load}>${(columns) => html`<ul>${columns.map(([name, type]) => html`<li key=${name}>
     <button class="quiet value" onClick=${() => onName(name)}>${name}</button> <small class="muted">${type}</small></li>`)}</ul>`}<//>`;
 }
 
@@ -103,8 +103,7 @@ export default function ({ query: { topic } }) {
     <div class="head"><h1>SQL</h1></div>
     <div class="asking" ref=${editor}><${Tables} onName=${put} />
     <${Form} class="card" action="Run" onSend=${ask} more=${running && html`<button type="button" onClick=${() => running.abort()}>Cancel</button>`}>
-      <${Field} label="Statement" name="sql" rows="8" required onKeyDown=${press} value=${sql} onInput=${(event) => write(event.target.value)}
-        hint="A SELECT in DuckDB's SQL, with topics as tables. Ctrl-Enter runs it." />
+      <${SqlEditor} name="sql" rows="8" required value=${sql} onInput=${write} onKeyDown=${press} />
       <${Field} label="Rows per topic" name="most" value="10000" options=${NEWEST} />
       ${past.length > 0 && html`<details><summary>History</summary><ul>${past.map((one) => html`<li key=${one}><button type="button" class="quiet value cut" title=${one} onClick=${() => write(one)}>${one}</button></li>`)}</ul>
         <button type="button" class="quiet" onClick=${() => keep(remember([]))}>Clear the history of this browser</button></details>`}<//></div>

@@ -12,9 +12,9 @@ import pytest
 from gateway.console.files import FILES, INDEX, RELEASE
 from tests.support.application import Client, gateway_with
 
-BYTES_MAX = 110_000
+BYTES_MAX = 120_000
 """Of all files, compressed as a browser gets them; in the wheel they take as much."""
-SOURCE_BYTES_MAX = 260_000
+SOURCE_BYTES_MAX = 270_000
 """As they lie in the repository, the library packed."""
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 STATIC = Path(__file__).parents[4] / "gateway/console/static"
