@@ -7,21 +7,34 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from gateway.call import detached_from_call
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topics import OpenTopics
 from gateway.engine.pool import Pool
+from log_format.checkpoints.clone_files import CloneBytes, clone_bytes, table_files
+from log_format.checkpoints.clone_notes import CloneName, direct_clones
 from log_format.checkpoints.cloning import NEWEST, ClonedTopic, TableVersion, clone_topic
-from log_format.errors import BackOff, StoreUnavailable
+from log_format.errors import BackOff, StoreUnavailable, UnknownTopic
 from log_format.store import ObjectStore
 from log_format.topic.config import ConfigValue
+from log_format.topic.state import TopicState
+
+ResultT = TypeVar("ResultT")
 
 ANSWER_MS: Final = 10_000
 """Longest wait of one request for a clone. A client that wants the end asks again."""
 REMEMBERED_MAX: Final = 100
 """Number of clones, made and being made, that repeated requests can join. More at a time are refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundClone:
+    """A clone that exists, and its bytes."""
+
+    clone: CloneName
+    found: CloneBytes
 
 
 @dataclass(slots=True, eq=False)
@@ -89,6 +102,30 @@ class Cloning:
                 raise BackOff(f"The store prevented the clone of {source!r}: {problem.detail}.") from problem
         return known
 
+    async def clones(self, source: str, is_shown: Callable[[str], bool]) -> list[FoundClone]:
+        """Return the clones of a topic that exist and whose names are shown, by name, with their bytes; of 100 the newest.
+
+        What a journal has of either topic does not count. Raises ``UnknownTopic``, ``BackOff``, ``CorruptData``.
+        """
+        state = await self._own_state(source)
+        if not state.exists:
+            raise UnknownTopic(source)
+        noted = await self._read(source, partial(direct_clones, self._store, CloneName(source, state.existing_id)))
+        shown = [one for one in sorted(noted) if is_shown(one.name)]
+        paths: list[str] | None = None
+        found = []
+        for one in shown:
+            clone = await self._own_state(one.name)
+            if clone.topic_id != one.topic_id:
+                continue
+            now_ms = self._clock.now_ms()
+            if paths is None:
+                files = await self._read(source, partial(table_files, self._store, state, now_ms))
+                paths = [path for path, _ in files]
+            counted = await self._read(one.name, partial(clone_bytes, self._store, paths, clone, now_ms))
+            found.append(FoundClone(clone=one, found=counted))
+        return found
+
     async def drain(self) -> None:
         """Wait for the clone that is being made."""
         running = [one.task for one in self._clones.values() if not one.task.done()]
@@ -103,6 +140,18 @@ class Cloning:
             return True
         state = (await self._topics.fresh(target, self._clock.monotonic_ms())).state
         return state.topic_id != known.task.result().state.topic_id
+
+    async def _own_state(self, name: str) -> TopicState:
+        """Return the state of a topic's own table. Raises what ``OpenTopics.fresh`` raises."""
+        topic = await self._topics.fresh(name, self._clock.monotonic_ms())
+        await topic.fresh_with_table()
+        return topic.log.state
+
+    async def _read(self, topic: str, work: Callable[[], ResultT]) -> ResultT:
+        try:
+            return await self._pool.run(work)
+        except StoreUnavailable as problem:
+            raise BackOff(f"The store did not return the log of topic {topic!r}: {problem.detail}.") from problem
 
     def _start(self, source: str, target: str, begun: CloneUnderWay) -> CloneUnderWay:
         self._clones.pop((source, target), None)

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from gateway.access.needs import Need, needs
-from gateway.gateway import engine_of, require
+from gateway.gateway import allowing, engine_of, require
 from gateway.http import fields
 from gateway.openapi.problems import CHANGE_ERRORS, problems
 from gateway.quotas.limits import PARTITIONS
@@ -62,6 +62,47 @@ class Clone(TypedDict):
     copied_files: int
     files: int
     size_bytes: int | None
+
+
+class CloneOfTopic(TypedDict):
+    """A clone that exists. Stored bytes of the files that its table has: all; of copies of files that the source's table has,
+    too; of copies of files that the source's table has no more; of files written for the clone."""
+
+    name: str
+    topic_id: str
+    size_bytes: fields.Count
+    also_in_source_bytes: fields.Count
+    only_in_clone_bytes: fields.Count
+    own_bytes: fields.Count
+
+
+class CloneList(TypedDict):
+    """The clones of a topic that the caller may see, by name."""
+
+    clones: list[CloneOfTopic]
+
+
+@router.get(
+    "/v1/topics/{topic}/clones",
+    responses=problems(ErrorCode.UNKNOWN_TOPIC, ErrorCode.CORRUPT_SEGMENT, ErrorCode.UNSUPPORTED_TABLE),
+)
+@needs(Need("Describe", "topic", path="topic"))
+async def list_clones(request: Request, topic: fields.TopicPath) -> CloneList:
+    """List the clones that were made of the topic and exist, and their stored bytes. Of more than 100 the newest."""
+    clones = await engine_of(request).cloning.clones(topic, allowing(request, "Describe", "topic"))
+    return {
+        "clones": [
+            {
+                "name": one.clone.name,
+                "topic_id": one.clone.topic_id,
+                "size_bytes": one.found.total,
+                "also_in_source_bytes": one.found.also_in_source,
+                "only_in_clone_bytes": one.found.only_in_clone,
+                "own_bytes": one.found.own,
+            }
+            for one in clones
+        ]
+    }
 
 
 @router.post(

@@ -71,14 +71,22 @@ def noted_clones(store: ObjectStore, source: CloneName) -> Iterator[CloneName]:
     for _ in range(CLONES_MAX):
         if not waiting:
             return
-        prefix = _prefix(waiting.pop(0))
-        listed = sorted(store.list(prefix), key=lambda info: info.modified_at_ms, reverse=True)
-        for info in listed[:CLONES_MAX]:
-            topic_id, _, name = info.key.removeprefix(prefix).partition("~")
-            if (clone := CloneName(name, topic_id)) not in seen:
+        for clone in direct_clones(store, waiting.pop(0)):
+            if clone not in seen:
                 seen.add(clone)
                 waiting.append(clone)
                 yield clone
+
+
+def direct_clones(store: ObjectStore, source: CloneName) -> list[CloneName]:
+    """Return the clones of a topic that exist or have existed, the newest first: at most ``CLONES_MAX``.
+
+    Raises ``StoreUnavailable``.
+    """
+    prefix = _prefix(source)
+    listed = sorted(store.list(prefix), key=lambda info: info.modified_at_ms, reverse=True)
+    parts = (info.key.removeprefix(prefix).partition("~") for info in listed[:CLONES_MAX])
+    return [CloneName(name, topic_id) for topic_id, _, name in parts]
 
 
 def _prefix(source: CloneName) -> str:

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from log_format import layout, limits
 from log_format.checkpoints.checkpoint import with_log_at
+from log_format.checkpoints.clone_files import copy_path
 from log_format.checkpoints.clone_notes import CloneName, CloneNote, note_clone, read_note
 from log_format.checkpoints.pinned_versions import (
     keep_version,
@@ -130,12 +131,13 @@ def clone_topic(
         found = _look(store, source, clock, at)
         if (made := _made_before(store, found.state, log, asked, clock.now_ms())) is not None:
             return made
-        copies = _Copies(store, target, found.adds, new_id, copies_at_once)
+        topic_id = new_id()
+        copies = _Copies(store, CloneName(target, topic_id), found.adds, new_id, copies_at_once)
         change = CloneTopic(
             name=target,
             source=found.state,
             adds=copies.adds,
-            topic_id=new_id(),
+            topic_id=topic_id,
             begun_at_ms=clock.now_ms(),
             config=config,
             erasures=found.erasures,
@@ -306,12 +308,12 @@ def _erase_alike(store: ObjectStore, found: _Found, log: TopicLog, clock: Clock,
 class _Copies:
     """Copies of a topic's files in another topic's directory. ``adds``: what names them there."""
 
-    def __init__(self, store: ObjectStore, target: str, adds: Sequence[Add], new_id: NewId, at_once: int) -> None:
+    def __init__(self, store: ObjectStore, clone: CloneName, adds: Sequence[Add], new_id: NewId, at_once: int) -> None:
         self._store = store
         self._at_once = at_once
-        self._root = layout.topic_root(target)
-        self._note = f"{layout.cloning_prefix(target)}{new_id()}"
-        self._paths = {add.path: _new_path(add.path, new_id) for add in adds}
+        self._root = layout.topic_root(clone.name)
+        self._note = f"{layout.cloning_prefix(clone.name)}{new_id()}"
+        self._paths = {add.path: copy_path(plain_path(add.path), clone.topic_id) for add in adds}
         self.adds = [cloned_add(add, self._paths[add.path]) for add in adds]
 
     @contextmanager
@@ -369,9 +371,3 @@ class _Copies:
             while some := list(islice(parts, self._at_once)):
                 for _ in threads.map(work, some):
                     pass
-
-
-def _new_path(path: str, new_id: NewId) -> str:
-    """Return where the copy of a file is: below the same folder, which says whether it was rewritten."""
-    unique = new_id()
-    return layout.compacted_path(unique) if path.startswith(layout.COMPACTED) else layout.segment_path(unique)

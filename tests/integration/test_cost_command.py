@@ -42,6 +42,7 @@ def test_a_topic_and_all_topics(tmp_path: Path, start_gateway: StartGateway) -> 
         assert one["dollars"] == pytest.approx(one["requests_dollars"] + one["storage_dollars"], abs=0.02)
         assert one["stored_bytes"] > 0
         assert one["prices_checked"]
+    assert topic["clones"] == []
     assert topic["flushes_per_second_max"] == 50
     now, then = topic["versions"]
     assert then["commit_retention_ms"] == 12 * now["commit_retention_ms"]

@@ -66,6 +66,7 @@ CALLS = (
         rights=(_READ, ("Create", "topic", "{topic}-clone")),
         body={"name": "{topic}-clone"},
     ),
+    Call(method="GET", template=_TOPIC + "/clones", rights=(_DESCRIBE,)),
     Call(
         method="POST",
         template=_TOPIC + "/pins",

@@ -61,6 +61,7 @@ class Admin(AsyncClosing):
     table_commits = _awaited(BlockingAdmin.table_commits)
     alter_topic = _awaited(BlockingAdmin.alter_topic)
     create_pin = _awaited(BlockingAdmin.create_pin)
+    list_clones = _awaited(BlockingAdmin.list_clones)
     list_pins = _awaited(BlockingAdmin.list_pins)
     delete_pin = _awaited(BlockingAdmin.delete_pin)
     delete_topic = _awaited(BlockingAdmin.delete_topic)

@@ -9,7 +9,7 @@ from tidelog.calls.pins import PinCalls
 from tidelog.calls.requests import json_request
 from tidelog.deadline import Deadline
 from tidelog.http.transport import target
-from tidelog.types.topic import TopicClone
+from tidelog.types.topic import CloneList, CloneOfTopic, TopicClone
 
 CLONE_TIMEOUT_MS: Final = 3_600_000
 _UNDER_WAY: Final = 202
@@ -61,3 +61,10 @@ class CloneCalls(PinCalls):
                 return clone
             if progress is not None:
                 progress(clone)
+
+    def list_clones(self, topic: str) -> tuple[CloneOfTopic, ...]:
+        """Return the clones of a topic that exist, by name, and their stored bytes; of more than 100 the newest.
+
+        Raises ``UnknownTopic``.
+        """
+        return self._get(target("topics", topic, "clones")).decode(CloneList).clones

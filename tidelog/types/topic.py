@@ -110,6 +110,32 @@ class TopicClone(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int | None = None
 
 
+class CloneOfTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A clone that exists, and the stored bytes of the files that its table has, log and archive together.
+
+    Args:
+        name: of the clone.
+        topic_id: its id.
+        size_bytes: of all its files. An object store stores all of them; a directory only those that the source's table has not.
+        also_in_source_bytes: of copies of files that the source's table has, too.
+        only_in_clone_bytes: of copies of files that the source's table has no more: the clone keeps them.
+        own_bytes: of files that were written for the clone: appended records, and files that maintenance rewrote.
+    """
+
+    name: str
+    topic_id: str
+    size_bytes: int
+    also_in_source_bytes: int
+    only_in_clone_bytes: int
+    own_bytes: int
+
+
+class CloneList(msgspec.Struct, frozen=True, kw_only=True):
+    """The clones of a topic, by name."""
+
+    clones: tuple[CloneOfTopic, ...]
+
+
 class DamagedTopic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic whose log can't be read, and the reason. ``tidelog doctor --repair`` repairs it; it can be deleted, too."""
 

@@ -125,3 +125,31 @@ def test_an_older_version_is_cloned(api: Api) -> None:
     clone = cloned(api, source, name=name, version=version).json()
     assert clone["source_version"] == version
     assert read(api, name) == records != read(api, source)
+
+
+def test_the_clones_of_a_topic_and_their_bytes(api: Api) -> None:
+    """By name, while they exist: what the source has, too, what it removed, and what was written for the clone."""
+    source = made_topic(api, **{"commit.mode": "own", "flush.ms": 10})
+    clones = f"/v1/topics/{source}/clones"
+    assert api.http.get(clones).json() == {"clones": []}
+    made = [cloned(api, source, name=name).json() for name in sorted([fresh_name(), fresh_name()])]
+    expected = [
+        {
+            "name": one["name"],
+            "topic_id": one["topic_id"],
+            "size_bytes": one["size_bytes"],
+            "also_in_source_bytes": one["size_bytes"],
+            "only_in_clone_bytes": 0,
+            "own_bytes": 0,
+        }
+        for one in made
+    ]
+    assert api.http.get(clones).json() == {"clones": expected}
+    more = {"records": [{"partition": 0, "value": "own"}]}
+    assert api.http.post(f"/v1/topics/{made[0]['name']}/records", json=more).status_code == 200
+    assert api.http.delete(f"/v1/topics/{made[1]['name']}").status_code == 204
+    (found,) = api.http.get(clones).json()["clones"]
+    assert found["own_bytes"] > 0
+    assert found == expected[0] | {"own_bytes": found["own_bytes"], "size_bytes": found["size_bytes"]}
+    assert found["size_bytes"] == expected[0]["size_bytes"] + found["own_bytes"]
+    api.refused(api.http.get(f"/v1/topics/{fresh_name()}/clones"), 404, "UNKNOWN_TOPIC")

@@ -292,6 +292,8 @@ IN_EFFECT: Final = (
          prepare=_queue, shows=((("Describe", "topic", "{dead}"), "{dead}"),)),
     _row("POST /v1/topics/{topic}/erasures", ("Delete", "topic", "{topic}"), what="a clone", body={"keys": ["x"]},
          prepare=_clone, shows=((("Describe", "topic", "{clone}"), "{clone}"),)),
+    _row("GET /v1/topics/{topic}/clones", ("Describe", "topic", "{topic}"), what="a clone", prepare=_clone,
+         shows=((("Describe", "topic", "{clone}"), "{clone}"),)),
     _row("POST /v1/topics/{topic}:delete-records", ("Delete", "topic", "{topic}"), what="records",
          body={"before": [{"partition": 0, "offset": -1}]}),
     _row("POST /v1/fetch", READ, what="of a topic by its id",

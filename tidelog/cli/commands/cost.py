@@ -15,6 +15,7 @@ from rich.table import Table
 from log_format.topic.config import SETTINGS
 from tidelog.admin import Admin
 from tidelog.calls.metrics import metrics_page
+from tidelog.cli.cost.clones import clones_table, clones_told
 from tidelog.cli.cost.estimate import Counts, Estimate, FlushBound, counts_of, estimated, flush_bound, of_topic
 from tidelog.cli.cost.prices import CHECKED, PRICES, SOURCE
 from tidelog.cli.cost.versions import KeptVersions, Rates, kept_versions, versions_told
@@ -26,7 +27,7 @@ from tidelog.cli.terminal.tables import table
 from tidelog.cli.terminal.units import in_words
 from tidelog.deadline import Deadline
 from tidelog.http.transport import Transport
-from tidelog.types.topic import Topic
+from tidelog.types.topic import CloneOfTopic, Topic
 
 
 def cost(
@@ -68,22 +69,24 @@ def cost(
         requests, passed_s = _counted(urls, call.token_file, call.timeout * 1000, seconds)
         after = _topics(admin, topic)
         stored_bytes = sum(part.size_bytes for one in after for part in one.partitions)
-        stored_bytes += sum(one.archive.size_bytes for one in after)
+        archive_bytes = sum(one.archive.size_bytes for one in after)
+        stored_bytes += archive_bytes
         if topic is None:
             found = estimated(requests, passed_s, stored_bytes)
         else:
             commits = after[0].table_version - before[0].table_version
             found = of_topic(requests, commits, passed_s, stored_bytes)
         bound = flush_bound(after, len(urls))
-        found = replace(found, pinned_bytes=_pinned_bytes(admin, after))
+        found = replace(found, archive_bytes=archive_bytes, pinned_bytes=_pinned_bytes(admin, after))
         if topic is not None:
             rates = Rates.between(before[0], after[0], passed_s)
             wanted = [None] if kept_ms is None else [None, kept_ms]
             versions = [kept_versions(after[0].config, rates, each) for each in wanted]
         else:
             versions = []
+        clones = () if topic is None else admin.list_clones(topic)
         shares_journal = topic is not None and after[0].commit.journal is not None
-        _show(found, bound, versions, call.as_json, shares_journal=shares_journal)
+        _show(found, bound, versions, clones, as_json=call.as_json, shares_journal=shares_journal)
 
 
 def _promised_ms(text: str, topic: str | None) -> int:
@@ -136,47 +139,29 @@ def _show(
     found: Estimate,
     bound: FlushBound | None,
     versions: Sequence[KeptVersions],
-    as_json: bool,
+    clones: Sequence[CloneOfTopic],
     *,
+    as_json: bool,
     shares_journal: bool,
 ) -> None:
     if as_json:
-        print_json(
-            {
-                "seconds": round(found.seconds, 1),
-                "requests": [
-                    {
-                        "kind": row.kind,
-                        "of": row.of,
-                        "per_second": round(row.per_second, 4),
-                        "dollars": round(row.dollars, 2),
-                    }
-                    for row in found.rows
-                ],
-                "stored_bytes": found.stored_bytes,
-                "pinned_bytes": found.pinned_bytes,
-                "requests_dollars": round(found.requests_dollars, 2),
-                "storage_dollars": round(found.storage_dollars, 2),
-                "dollars": round(found.dollars, 2),
-                "shares_journal": shares_journal,
-                "versions": versions_told(versions),
-                "flushes_per_second_max": None if bound is None else round(bound.per_second, 4),
-                "flushes_dollars_max": None if bound is None else round(bound.dollars, 2),
-                "prices": PRICES,
-                "prices_checked": CHECKED,
-            }
-        )
+        print_json(_told(found, bound, versions, clones) | {"shares_journal": shares_journal})
         return
     rows = table("request", "purpose", numbers=["per second", "$ per month"])
     for row in found.rows:
         rows.add_row(row.kind, row.of, f"{row.per_second:,.2f}", f"{row.dollars:,.2f}")
     rows.add_row("storage, now", f"{found.stored_bytes / 10**9:,.2f} GB", "", f"{found.storage_dollars:,.2f}")
+    if found.archive_bytes:
+        rows.add_row(
+            "  of which the archive", f"{found.archive_bytes / 10**9:,.2f} GB", "", f"{found.archive_dollars:,.2f}"
+        )
     if found.pinned_bytes:
         size = f"{found.pinned_bytes / 10**9:,.2f} GB"
         rows.add_row("storage, only for pins", size, "", f"{found.pins_dollars:,.2f}")
     rows.add_row("total", "", "", f"{found.dollars:,.2f}")
     console = output()
-    print_tables(rows, *([] if len(versions) < 2 else [_versions_table(versions)]))
+    more = [_versions_table(versions)] if len(versions) > 1 else []
+    print_tables(rows, *more, *([clones_table(clones)] if clones else []))
     if shares_journal:
         console.print(
             "\nThe topic's records go to a shared journal, whose requests only --all includes. "
@@ -191,7 +176,43 @@ def _show(
         )
     if len(versions) > 1:
         _explain_versions(versions)
+    if clones:
+        console.print(
+            "\nClones are topics of their own, not in the total. An object store stores all of a clone's files; a directory"
+            " only those that the source's table has not.",
+            markup=False,
+        )
     console.print(f"\nS3 Standard in us-east-1, prices of {CHECKED} ({SOURCE}).", markup=False)
+
+
+def _told(
+    found: Estimate, bound: FlushBound | None, versions: Sequence[KeptVersions], clones: Sequence[CloneOfTopic]
+) -> dict[str, object]:
+    return {
+        "seconds": round(found.seconds, 1),
+        "requests": [
+            {
+                "kind": row.kind,
+                "of": row.of,
+                "per_second": round(row.per_second, 4),
+                "dollars": round(row.dollars, 2),
+            }
+            for row in found.rows
+        ],
+        "stored_bytes": found.stored_bytes,
+        "archive_bytes": found.archive_bytes,
+        "pinned_bytes": found.pinned_bytes,
+        "requests_dollars": round(found.requests_dollars, 2),
+        "storage_dollars": round(found.storage_dollars, 2),
+        "archive_dollars": round(found.archive_dollars, 2),
+        "dollars": round(found.dollars, 2),
+        "versions": versions_told(versions),
+        "clones": clones_told(clones),
+        "flushes_per_second_max": None if bound is None else round(bound.per_second, 4),
+        "flushes_dollars_max": None if bound is None else round(bound.dollars, 2),
+        "prices": PRICES,
+        "prices_checked": CHECKED,
+    }
 
 
 def _versions_table(versions: Sequence[KeptVersions]) -> Table:

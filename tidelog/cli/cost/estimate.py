@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from log_format.topic.config import SETTINGS
-from tidelog.cli.cost.prices import PRICES, SECONDS, request_dollars
+from tidelog.cli.cost.prices import SECONDS, request_dollars, stored_dollars
 from tidelog.types.topic import Topic
 
 Counts = Counter[tuple[str, str]]
@@ -36,11 +36,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Costs of a month at the current rate. ``stored_bytes``: currently. ``pinned_bytes``: stored only because of pins."""
+    """Costs of a month at the current rate. ``stored_bytes``: currently, of which the archive has ``archive_bytes``.
+    ``pinned_bytes``: stored only because of pins."""
 
     seconds: float
     rows: tuple[Row, ...]
     stored_bytes: int
+    archive_bytes: int = 0
     pinned_bytes: int = 0
 
     @property
@@ -51,7 +53,12 @@ class Estimate:
     @property
     def storage_dollars(self) -> float:
         """Dollars for the currently stored bytes."""
-        return self.stored_bytes / 10**9 * PRICES["S3 Standard, GB-month"]
+        return stored_dollars(self.stored_bytes)
+
+    @property
+    def archive_dollars(self) -> float:
+        """Dollars for the archive's part of the stored bytes."""
+        return stored_dollars(self.archive_bytes)
 
     @property
     def dollars(self) -> float:
@@ -61,7 +68,7 @@ class Estimate:
     @property
     def pins_dollars(self) -> float:
         """Dollars for what is stored only because of pins."""
-        return self.pinned_bytes / 10**9 * PRICES["S3 Standard, GB-month"]
+        return stored_dollars(self.pinned_bytes)
 
 
 def counts_of(page: str) -> Counts:

@@ -17,6 +17,11 @@ SECONDS: Final = 730 * 3600
 """Seconds in a month."""
 
 
+def stored_dollars(size_bytes: int) -> float:
+    """Return the price of storing so many bytes for a month."""
+    return size_bytes / 10**9 * PRICES["S3 Standard, GB-month"]
+
+
 def request_dollars(kind: str) -> float:
     """Return the price of one request of the kind."""
     return PRICES[PRICED_AS[kind]] / 1000 if kind in PRICED_AS else 0.0

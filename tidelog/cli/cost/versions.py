@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from log_format.topic.config import SETTINGS
-from tidelog.cli.cost.prices import PRICES
+from tidelog.cli.cost.prices import stored_dollars
 from tidelog.types.topic import Topic
 
 COMMIT_BYTES: Final = 1_200
@@ -41,7 +41,7 @@ class KeptVersions:
     @property
     def dollars(self) -> float:
         """Dollars per month for the storage."""
-        return self.size_bytes / 10**9 * PRICES["S3 Standard, GB-month"]
+        return stored_dollars(self.size_bytes)
 
     @property
     def listings(self) -> int:

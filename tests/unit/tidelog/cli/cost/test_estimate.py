@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tidelog.cli.cost.clones import clones_table, clones_told
 from tidelog.cli.cost.estimate import Counts, counts_of, estimated, of_topic
+from tidelog.types.topic import CloneOfTopic
 
 PAGE = """# HELP tidelog_store_requests_total Requests to the store.
 tidelog_store_requests_total{kind="PUT",of="commit"} 100.0
@@ -41,3 +45,22 @@ def test_a_topic_pays_for_its_commits_and_not_for_heartbeats() -> None:
         {("PUT", "commit"): 0.25, ("PUT", "segment"): 0.25, ("GET", "commit"): 0.125}
     )
     assert of_topic(Counts(), 0, 100.0, 0).dollars == 0
+
+
+def test_the_archive_and_clones_have_their_price() -> None:
+    """The archive is a part of what is stored; a clone is paid as a whole, and is no part of its source's bill."""
+    found = replace(estimated(Counts(), 1.0, 10**10), archive_bytes=9 * 10**9)
+    assert (found.archive_dollars, found.dollars) == pytest.approx((9 * 0.023, 10 * 0.023))
+    clone = CloneOfTopic(
+        name="c",
+        topic_id="i",
+        size_bytes=10**12,
+        also_in_source_bytes=10**11,
+        only_in_clone_bytes=8 * 10**11,
+        own_bytes=10**11,
+    )
+    (told,) = clones_told([clone])
+    assert told["dollars"] == 23
+    assert told["bytes"] == 10**12
+    columns = [list(map(str, column.cells)) for column in clones_table([clone]).columns]
+    assert columns == [["c"], ["1,000.00"], ["100.00"], ["800.00"], ["100.00"], ["23.00"]]
