@@ -3,6 +3,7 @@
 ``metastore``   the tests of ``catalog sync`` against a real Hive Metastore, and Spark by its names
 ``engines``     programs that read one topic by name while it is written, compared at equal versions
 ``delta``       programs that read the Delta table itself: log, archive, a pinned version, a clone
+``sharing``     Spark by Delta Sharing, where its client is at hand
 ``kit``         Iceberg's REST compatibility kit against a gateway
 
 ``scripts/catalogs.sh install`` fetches what the last three need.
@@ -14,10 +15,10 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.catalogs import delta_tables, engines, kit, metastore
+from tests.catalogs import delta_tables, engines, kit, metastore, sharing
 from tests.catalogs.lake import lake
 
-PARTS = ("metastore", "engines", "delta", "kit")
+PARTS = ("metastore", "engines", "delta", "sharing", "kit")
 
 
 def main() -> None:
@@ -35,6 +36,9 @@ def main() -> None:
                 engines.compare(found, Path(made, "engines"))
         if "delta" in wanted:
             delta_tables.compare(_below(made, "delta"))
+        if "sharing" in wanted:
+            with lake(_below(made, "sharing")) as found:
+                sharing.run(found, Path(made, "sharing"))
         if "kit" in wanted:
             with lake(_below(made, "kit")) as found:
                 kit.run(found, Path(made, "kit"))

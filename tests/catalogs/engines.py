@@ -11,9 +11,9 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import delta_sharing
 import polars
@@ -29,7 +29,7 @@ PROGRAMS: Final = Path(__file__).parent / "programs"
 LOOKS: Final = 3
 LOOK_PAUSE_S: Final = 3.0
 RECORDS_MIN: Final = 20
-SECONDS_MAX: Final = 500
+SECONDS_MAX: Final = 900
 Found = Mapping[int, Digest]
 """What an engine read, by versions."""
 
@@ -85,18 +85,22 @@ def _program(lake: Lake, name: str, interpreter: str | None, **more: str) -> Cal
 def program(name: str, interpreter: str | None, **given: str) -> Callable[[list[int]], Found]:
     """Return a call that runs a program of ``programs`` with an interpreter of its own (None: any), and what is given to it."""
     python = "python3" if interpreter is None else str(KEPT / interpreter / "bin" / "python")
-    kept = {key: os.environ[key] for key in ("PATH", "HOME", "JAVA_HOME", "LANG") if key in os.environ}
 
     def run(versions: list[int]) -> Found:
-        command = [python, str(PROGRAMS / f"{name}.py"), *map(str, versions)]
-        made = subprocess.run(
-            command, env=kept | given, capture_output=True, text=True, check=False, timeout=SECONDS_MAX
-        )
-        assert made.returncode == 0, f"{name}: {made.stderr[-3_000:]}"
-        lines = [json.loads(line) for line in made.stdout.splitlines() if line.startswith("[")]
-        return {version: Digest(count, crc) for version, count, crc in lines}
+        return {version: Digest(count, crc) for version, count, crc in run_program(python, name, versions, given)}
 
     return run
+
+
+def run_program(python: str, name: str, versions: Sequence[int], given: Mapping[str, str]) -> list[list[Any]]:
+    """Run a program of ``PROGRAMS`` on these versions; return its lines that are lists in JSON. ``given``: its environment."""
+    kept = {key: os.environ[key] for key in ("PATH", "HOME", "JAVA_HOME", "LANG") if key in os.environ}
+    command = [python, str(PROGRAMS / f"{name}.py"), *map(str, versions)]
+    made = subprocess.run(
+        command, env=kept | dict(given), capture_output=True, text=True, check=False, timeout=SECONDS_MAX
+    )
+    assert made.returncode == 0, f"{name}: {made.stderr[-3_000:]}"
+    return [json.loads(line) for line in made.stdout.splitlines() if line.startswith("[")]
 
 
 def _of_arrow(rows: pa.Table) -> Digest:
@@ -121,13 +125,19 @@ def _by_polars(lake: Lake, versions: list[int]) -> Found:
     }
 
 
-def _by_sharing(lake: Lake, directory: Path, versions: list[int]) -> Found:
-    profile = directory / "tidelog.share"
+def profile(lake: Lake, directory: Path) -> str:
+    """Return the path of a profile file of Delta Sharing with the lake's token, in the directory."""
+    place = directory / "tidelog.share"
     said = {"shareCredentialsVersion": 1, "endpoint": f"{lake.secured.url}/delta-sharing", "bearerToken": lake.token}
-    profile.write_text(json.dumps(said))
+    place.write_text(json.dumps(said))
+    return str(place)
+
+
+def _by_sharing(lake: Lake, directory: Path, versions: list[int]) -> Found:
+    url = f"{profile(lake, directory)}#tidelog.topics.{lake.topic}"
     found = {}
     for version in versions:
-        frame = delta_sharing.load_as_pandas(f"{profile}#tidelog.topics.{lake.topic}", version=version)
+        frame = delta_sharing.load_as_pandas(url, version=version)
         names = ("partition", "offset", "timestamp", "key", "value")
         found[version] = digest(zip(*(pa.Array.from_pandas(frame[name]).to_pylist() for name in names), strict=True))
     return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,11 +52,13 @@ class Lake:
         return by_delta(self.minio, f"{self.store}/topics/{self.topic}", version)
 
 
-def by_delta(minio: Minio, table: str, version: int) -> Digest:
-    """Return what deltalake reads in a bucket at a version of a table."""
-    rows = DeltaTable(table, version=version, storage_options=minio.environment()).to_pyarrow_table()
-    columns = [rows.column(name).to_pylist() for name in ("partition", "offset", "timestamp", "key", "value")]
-    return digest(zip(*columns, strict=True))
+def by_delta(
+    minio: Minio, table: str, version: int, value_of: Callable[[Mapping[str, Any]], Any] | None = None
+) -> Digest:
+    """Return what deltalake reads in a bucket at a version of a table. ``value_of``: what counts as a row's value."""
+    rows = DeltaTable(table, version=version, storage_options=minio.environment()).to_pyarrow_table().to_pylist()
+    take = value_of or operator.itemgetter("value")
+    return digest((row["partition"], row["offset"], row["timestamp"], row["key"], take(row)) for row in rows)
 
 
 @contextmanager
