@@ -81,10 +81,10 @@ def sync(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Create, alter and drop tables until the catalog shows the store's topics. tidelog maintain does so all the time.
+    """Create, alter and drop tables until the catalog shows the store's topics. tidelog maintain does the same in each round.
 
-    Only tables that it made are ever changed; a table by somebody else that has a topic's name is reported. No file is touched.
-    Exit code 1 if a topic could not be shown.
+    Only tables that it made are ever changed. A table with a topic's name that somebody else made is reported. No file is
+    touched. Exit code 1 if a topic could not be shown.
 
     \b
     Examples:

@@ -53,8 +53,8 @@ def list_(call: TableCall) -> None:
 def describe(group: GroupArgument, call: TableCall) -> None:
     """Show a group: its members, their partitions, the committed offsets, and the lag.
 
-    Of each member it shows how long ago it was heard of and committed: a member that is heard of, and has not committed for long
-    while there is lag, is stuck.
+    Of each member it shows how long ago it was last heard from and last committed. A member that is heard from, but has not
+    committed for long while there is lag, is stuck.
 
     \b
     Examples:

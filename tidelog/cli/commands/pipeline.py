@@ -15,7 +15,7 @@ NEEDED = ("pyspark", "delta", "pyarrow", "spark_pipeline")
 
 
 def pipeline(context: typer.Context) -> None:
-    """Maintain a typed Delta table and aggregates of a JSON topic, each record once; invalid records go to a dead-letter topic.
+    """Maintain a typed Delta table and aggregates of a JSON topic, each record once; invalid records go to a dead letter topic.
 
     Exit codes: 0 when it ended as requested, 1 when it failed, 2 for wrong settings.
 

@@ -158,12 +158,15 @@ def redrive(
         typer.Option(help="The topic to produce to. Default: each record's own topic.", autocompletion=complete_topics),
     ] = None,
     max_: Annotated[int | None, typer.Option("--max", "-n", min=1, help="Maximum number of dead letters.")] = None,
-    unproved: Annotated[Literal["stop", "skip", "produce"] | None, typer.Option(help="What has no proof.")] = None,
+    unproved: Annotated[
+        Literal["stop", "skip", "produce"] | None,
+        typer.Option(help="What to do with a record that claims to be a dead letter of the queue without proof."),
+    ] = None,
     call: AdminCall,
 ) -> None:
     """Produce a queue's dead letters again, each once.
 
-    A queue that reads the dead letters of typed topics produces those that fit the schema now to these topics.
+    Dead letters of a typed topic go back to that topic if they fit its schema now.
 
     \b
     Examples:

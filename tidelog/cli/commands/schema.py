@@ -49,7 +49,8 @@ FileArgument = Annotated[
     ),
 ]
 TypeOption = Annotated[
-    TypeName | None, typer.Option("--type", case_sensitive=False, help="The schema's type, if the ending does not say.")
+    TypeName | None,
+    typer.Option("--type", case_sensitive=False, help="The schema's type, if the file's ending does not tell it."),
 ]
 ReferenceOption = Annotated[
     list[str] | None,
@@ -291,17 +292,18 @@ def check(
 @app.command()
 def compatibility(
     subject: Annotated[
-        str | None, typer.Argument(metavar="[SUBJECT]", help="Without one: all that have no own level.")
+        str | None,
+        typer.Argument(metavar="[SUBJECT]", help="The subject. Default: all subjects without a level of their own."),
     ] = None,
     level: Annotated[
-        str | None, typer.Argument(metavar="[LEVEL]", help="Set this one: " + ", ".join(_LEVELS) + ".")
+        str | None, typer.Argument(metavar="[LEVEL]", help="The level to set: " + ", ".join(_LEVELS) + ".")
     ] = None,
     *,
     all_: Annotated[
-        bool, typer.Option("--all", help="The one argument is the level of all without their own.")
+        bool, typer.Option("--all", help="Set the level of all subjects without their own; it is the only argument.")
     ] = False,
     reset: Annotated[
-        bool, typer.Option("--reset", help="Take a level back: the one of all, or BACKWARD, holds again.")
+        bool, typer.Option("--reset", help="Remove the level: that of all subjects, or BACKWARD, applies again.")
     ] = False,
     call: AdminCall,
 ) -> None:

@@ -55,11 +55,11 @@ def import_(
     ] = None,
     call: AdminCall,
 ) -> None:
-    """Take another registry's schemas over, with their versions, ids, deletions and compatibility.
+    """Import the schemas of another registry, with their versions, ids, deletions and compatibility.
 
-    What is there already stays, so a second run goes on where the first ended. An id that another schema has here is refused,
-    and so is what is no valid schema; the rest is imported. Modes, aliases and exporters are not. Exit code 1 if anything is
-    missing.
+    Versions that exist stay, so a second run goes on where the first ended. A schema is refused if it is not valid, or if its
+    id belongs to another schema here; the rest is imported. Modes, aliases and exporters are not imported. Exit code 1 if
+    anything is missing.
 
     \b
     Examples:

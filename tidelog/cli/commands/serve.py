@@ -48,7 +48,7 @@ KafkaOption = Annotated[
     typer.Option(
         metavar="HOST:PORT",
         envvar="TIDELOG_KAFKA_LISTEN",
-        help="Also listen on this address for Kafka's own clients. Needs tidelog[kafka].",
+        help="Also listen on this address for Kafka's own clients. Needs the extra 'kafka'.",
     ),
 ]
 
@@ -57,7 +57,7 @@ RegistryOption = Annotated[
     typer.Option(
         metavar="HOST:PORT",
         envvar="TIDELOG_REGISTRY",
-        help="Listen there for clients of the schema registry that can't take a path, too.",
+        help="Also listen on this address for clients of the schema registry whose URL can't have a path.",
     ),
 ]
 

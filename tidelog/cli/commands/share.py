@@ -50,7 +50,7 @@ def create(
 ) -> None:
     """Share topics, and write the profile file for a client of Delta Sharing. Its token can't be displayed again.
 
-    The share is a user, User:share-NAME, that may read the topics. Again with the same name: more topics, and another token.
+    The share is a user, User:share-NAME, that may read the topics. The same name again adds topics, and makes another token.
 
     \b
     Examples:

@@ -56,8 +56,8 @@ def sql(
     """Query topics in SQL, or open a shell. Each topic that a statement names is read once, up to its current end.
 
     A topic has the columns topic, partition, offset, timestamp, key, value, headers, key_bytes and value_bytes. key and value
-    are text, and null where the bytes are no UTF-8. A typed topic also has data, key_data and data_error. Quote names with dots
-    or dashes. 'show tables' lists the topics. Reads no other data over the network.
+    are text, and null where the bytes are not UTF-8. A typed topic also has data, key_data and data_error. Quote names with dots
+    or dashes. 'show tables' lists the topics. Nothing else is read over the network.
 
     \b
     Examples:

@@ -92,7 +92,7 @@ def rotate(
     *,
     overlap: Annotated[
         str | None,
-        typer.Option(metavar="SPAN", help="How long the previous secret stays valid: up to 7d. Default: 24h."),
+        typer.Option(metavar="DURATION", help="How long the previous secret stays valid: up to 7d. Default: 24h."),
     ] = None,
     expires: ExpiresOption = None,
     output_: OutputOption = None,
@@ -155,7 +155,7 @@ def _hand_over(made: NewAccessToken, write: Callable[[str], None] | None, path: 
     until = time_text(made.secrets[0].expires_at) if made.secrets else "it is revoked"
     said = f"Token {made.id} of {made.principal}, valid until {until}."
     if write is not None:
-        note(f"{said} It is in {path} and can't be shown again; use it with --token-file {path}.")
+        note(f"{said} It is in {path} and nowhere else: use it with --token-file {path}.")
         return
     note(f"{said} Its secret is shown only now.")
     sys.stdout.write(made.token + "\n")

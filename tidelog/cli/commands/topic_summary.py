@@ -37,9 +37,11 @@ def summary(
     sort: Annotated[
         Order, typer.Option(help="Order of the topics: numbers from the largest, names from a.")
     ] = Order.NAME,
-    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="The other way round.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, max=1_000, help="Number of topics.")] = TOPICS_SHOWN,
-    skip: Annotated[int, typer.Option(min=0, help="Number of topics that come before.")] = 0,
+    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="Reverse the order.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=0, max=1_000, help="Number of topics shown.")
+    ] = TOPICS_SHOWN,
+    skip: Annotated[int, typer.Option(min=0, help="Number of topics to leave out before them.")] = 0,
     unread: Annotated[bool, typer.Option("--unread", help="Only topics that no group reads.")] = False,
     group: Annotated[
         str | None, typer.Option(autocompletion=complete_groups, help="Only topics that this group reads.")

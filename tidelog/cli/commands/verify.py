@@ -37,7 +37,9 @@ ErasedOption = Annotated[
 ]
 ErasedWhereOption = Annotated[
     str | None,
-    typer.Option("--erased-where", metavar="CONDITION", help="The same of records erased by this condition."),
+    typer.Option(
+        "--erased-where", metavar="CONDITION", help="Verify that nothing is left of records erased by this condition."
+    ),
 ]
 
 
@@ -64,8 +66,8 @@ def verify(
     choose files are right. Objects that no commit names (orphans) are counted, and are not a fault. Exit code 1 if anything
     is wrong.
 
-    With --erased it reads every object that is there of the topic, also those that left its table, and says whether any has what
-    requests to erase that key were about; with --erased-where, those with that condition.
+    With --erased KEY it reads every object of the topic, also those that have left its table, and checks that none has a record
+    that was to be erased by that key. --erased-where does the same for a condition.
 
     \b
     Examples:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from rich.text import Text
 
 from tests.support.command_runs import Run
 from tests.support.fake_gateway import FakeGateway
@@ -147,3 +148,18 @@ def test_the_document_names_everything() -> None:
     below(typer.main.get_command(app), "")
     assert not missing
     assert "$ tidelog produce orders orders.csv" in text
+
+
+def test_no_help_loses_a_word_to_markup() -> None:
+    """What stands in brackets is markup for the library that prints the help: ``tidelog[kafka]`` would be printed as tidelog."""
+    lost: list[tuple[str, str]] = []
+
+    def below(command: Any, path: str) -> None:
+        texts = [command.help, command.epilog, *(getattr(each, "help", None) for each in command.params)]
+        kept = [text.replace("\b", "") for text in texts if text]
+        lost.extend((path, text) for text in kept if Text.from_markup(text).plain != text)
+        for name, each in getattr(command, "commands", {}).items():
+            below(each, f"{path} {name}")
+
+    below(typer.main.get_command(app), "tidelog")
+    assert not lost
