@@ -73,7 +73,7 @@ def test_a_token_is_rotated_and_revoked(admin: Tab, secured: Secured) -> None:
     made = secured.token("User:carol")
     page = admin.open("/access")
     page.get_by_role("button", name=f"Rotate {made['id']}").click()
-    page.get_by_label("Old secret stays valid for hours").fill("0")
+    page.get_by_label("Hours for which the old secret stays valid").fill("0")
     page.get_by_role("button", name="Rotate", exact=True).click()
     secret = page.get_by_label("Token of User:carol").input_value()
 

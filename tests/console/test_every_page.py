@@ -117,7 +117,7 @@ def test_an_empty_page_says_what_it_would_show(visits: Visits, empty: GatewayPro
 
 
 DIALOGS = [
-    ("/topics/orders?tab=storage", "Erase a person…"),
+    ("/topics/orders?tab=storage", "Erase personal data…"),
     ("/topics/orders?tab=storage", "Clone…"),
     ("/groups/billing", "Reset offsets"),
     ("/groups/billing", "Delete"),

@@ -69,7 +69,7 @@ def test_a_queue_is_made(tab: Tab, gateway: GatewayProcess) -> None:
     page.get_by_label("Start").select_option("earliest")
     page.get_by_label("Maximum deliveries").fill("3")
     page.get_by_label("Dead letter topic").fill("dead")
-    page.get_by_label("Delivery delays (ms)").fill("1000, 60000")
+    page.get_by_label("Redelivery delays (ms)").fill("1000, 60000")
     page.get_by_label("Headers").fill("kind:mail\nshop:*")
     page.get_by_label("Key").fill("k")
     page.get_by_role("button", name="Create", exact=True).click()
@@ -145,7 +145,7 @@ def test_what_only_says_that_it_is_a_dead_letter_is_told(console: Console, gatew
     expect(page.get_by_role("alert")).to_contain_text(
         "partition 0, offset 0 claims to be a dead letter of queue 'proved'"
     )
-    page.get_by_label("Unproved").select_option("skip them")
+    page.get_by_label("Records without proof").select_option("skip them")
     page.get_by_role("dialog").get_by_role("button", name="Redrive").click()
     done(page, "0 dead letters redriven.")
 

@@ -165,7 +165,7 @@ def test_a_typed_topic_is_made_and_shows_its_columns(console: Console, gateway: 
     assert gateway.http.get("/v1/topics/made").json()["config"]["data.on.error"] == "reject"
     console.go(page, "/topics/orders?tab=storage")
     table = page.get_by_role("region", name="Commits")
-    expect(table.get_by_role("columnheader", name="Marked")).to_be_visible()
+    expect(table.get_by_role("columnheader", name="Schema errors")).to_be_visible()
 
 
 def test_values_are_shown_as_their_schemas_mean_them(tab: Tab, gateway: GatewayProcess) -> None:

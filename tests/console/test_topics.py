@@ -127,7 +127,7 @@ def test_the_present_version_is_pinned_and_unpinned(console: Console, gateway: G
     for name, days in (("before-migration", "30"), ("for-ever", "")):
         page.get_by_label("Name of the pin").fill(name)
         page.get_by_label("Days").fill(days)
-        page.get_by_role("button", name="Pin the present version").click()
+        page.get_by_role("button", name="Pin the current version").click()
         done(page, f"is pinned as {name}")
         expect(page.get_by_role("region", name="Pinned versions", exact=True).get_by_text(name)).to_be_visible()
     pins = {pin["name"]: pin for pin in gateway.http.get("/v1/topics/pinned/pins").json()["pins"]}
@@ -155,8 +155,8 @@ def test_a_person_is_erased(console: Console, gateway: GatewayProcess) -> None:
     gateway.http.post("/v1/topics/personal/records", json={"records": [{"key": "user-7", "value": "v"}]})
     page = console.open("/topics/personal?tab=storage")
     expect(page.get_by_text("No requests to erase")).to_be_visible()
-    page.get_by_role("button", name="Erase a person…").click()
-    dialog = page.get_by_role("dialog", name="Erase a person")
+    page.get_by_role("button", name="Erase personal data…").click()
+    dialog = page.get_by_role("dialog", name="Erase personal data")
     dialog.get_by_label("Name of the topic").fill("personal")
     dialog.get_by_role("button", name="Erase").click()
     expect(dialog.get_by_role("alert")).to_contain_text("INVALID")
@@ -285,9 +285,9 @@ def test_ten_thousand_topics(visits: Visits, tmp_path: Path) -> None:
 def chosen(page: Page, *names: str) -> Locator:
     """The bar of what is done to these topics."""
     for name in names:
-        page.get_by_role("checkbox", name=f"Choose {name}", exact=True).check()
-    bar = page.get_by_role("group", name="Chosen topics")
-    expect(bar).to_contain_text(f"{len(names)} topics chosen")
+        page.get_by_role("checkbox", name=f"Select {name}", exact=True).check()
+    bar = page.get_by_role("group", name="Selected topics")
+    expect(bar).to_contain_text(f"{len(names)} topics selected")
     return bar
 
 
@@ -306,7 +306,7 @@ def test_several_topics_are_changed_and_deleted(console: Console, gateway: Gatew
     expect(dialog.get_by_role("alert")).to_contain_text("many-1: Records older than 1 h are deleted.")
     configs = [gateway.http.get(f"/v1/topics/{name}").json()["config"] for name in names]
     assert {config["retention.ms"] for config in configs} == {604_800_000}
-    dialog.get_by_role("button", name="Change all the same").click()
+    dialog.get_by_role("button", name="Change anyway").click()
     done(page, "retention.ms is changed in 2 topics")
     configs = [gateway.http.get(f"/v1/topics/{name}").json()["config"] for name in names]
     assert [config["retention.ms"] for config in configs] == [3_600_000, 3_600_000, 604_800_000]
@@ -320,7 +320,7 @@ def test_several_topics_are_changed_and_deleted(console: Console, gateway: Gatew
     expect(dialog.get_by_role("alert")).to_contain_text("2 of 3 topics are done. many-1:")
     assert [gateway.http.get(f"/v1/topics/{name}").status_code for name in names] == [404] * 3
     page.keyboard.press("Escape")
-    expect(page.get_by_text("1 topic chosen")).to_be_visible()
+    expect(page.get_by_text("1 topic selected")).to_be_visible()
 
 
 def test_a_topic_names_its_queues(tab: Tab, gateway: GatewayProcess) -> None:

@@ -34,7 +34,7 @@ function Change({ topics, onClose, onDone }) {
     toast(`${name} is changed in ${plural(topics.length, "topic")}.`);
     onClose();
   };
-  return html`<${FormDialog} title=${`Change ${plural(topics.length, "topic")}`} action=${warned ? "Change all the same" : "Change"} danger=${warned} onClose=${onClose} onSend=${send}>
+  return html`<${FormDialog} title=${`Change ${plural(topics.length, "topic")}`} action=${warned ? "Change anyway" : "Change"} danger=${warned} onClose=${onClose} onSend=${send}>
     <${Field} label="Setting" value=${name} onChange=${(event) => { choose(event.target.value); warn(null); }} options=${[...Object.keys(DEFAULTS), ...UNSET]} />
     <${Field} key=${name} label="Value" name="value" options=${CHOICES[name] && ["", ...CHOICES[name]].map((one) => [one, one || "default"])} hint=${`7d, 1h30m, 1GiB; empty: the default${name in DEFAULTS ? `, ${DEFAULTS[name]}` : ""}`} />
     ${warned && html`<div class="problem" role="alert"><p>This loses records of ${plural(warned.lost.length, "topic")}:</p><${Some} of=${warned.lost} cell=${(one) => one.said} /></div>`}<//>`;
@@ -46,7 +46,7 @@ export function Bulk({ names, onChoose, onDone }) {
   const [asked, ask] = useState(null);
   const load = useLoad((signal) => asked ? Promise.all(names.map((name) => get(path`/v1/topics/${name}`, { signal }))) : [], [asked]);
   const close = () => ask(null);
-  return html`<div class="bar" role="group" aria-label="Chosen topics"><strong>${plural(names.length, "topic")} chosen</strong>
-    <button onClick=${() => ask("change")}>Change a setting…</button><button onClick=${() => ask("delete")}>Delete…</button><button class="quiet" onClick=${() => onChoose([])}>Choose none</button></div>
+  return html`<div class="bar" role="group" aria-label="Selected topics"><strong>${plural(names.length, "topic")} selected</strong>
+    <button onClick=${() => ask("change")}>Change a setting…</button><button onClick=${() => ask("delete")}>Delete…</button><button class="quiet" onClick=${() => onChoose([])}>Clear selection</button></div>
     ${asked && html`<${Loaded} from=${load}>${(topics) => topics.length > 0 && html`<${DIALOGS[asked]} topics=${topics} onClose=${close} onDone=${(failed) => { onChoose(failed); onDone(); }} />`}<//>`}`;
 }

@@ -11,7 +11,7 @@ const COLUMNS = [
   text("what", "What", { ...unsorted, cell: (row) => [row.keys > 0 && plural(row.keys, "key"), row.headers > 0 && plural(row.headers, "header"), row.where && "a condition", row.before !== null && `before ${time(row.before)}`].filter(Boolean).join(", ") }),
   number("records", "Records erased"),
   number("bytes", "Rewritten", { ...minor, cell: (row) => bytes(row.bytes) }),
-  text("gone", "Gone from the store", { ...unsorted, ...minor, cell: (row) => row.gone_at !== null ? time(row.gone_at) : row.files_until !== null ? `after ${time(row.files_until)}` : "–" }),
+  text("gone", "Deleted from the store", { ...unsorted, ...minor, cell: (row) => row.gone_at !== null ? time(row.gone_at) : row.files_until !== null ? `after ${time(row.files_until)}` : "–" }),
 ];
 
 const lines = (text) => text.split(/\r?\n/).filter(Boolean);
@@ -29,12 +29,12 @@ export function Erasures({ topic, mayErase }) {
     toast(`The erasure is requested; maintenance carries it out.${made.not_reached.length ? ` Not reached: ${made.not_reached.join("; ")}` : ""}`);
     load.reload();
   };
-  return html`<section class="card" aria-labelledby="erasures"><div class="head"><h2 id="erasures">Erasures</h2>${mayErase && html`<button onClick=${() => ask(true)}>Erase a person…</button>`}</div>
+  return html`<section class="card" aria-labelledby="erasures"><div class="head"><h2 id="erasures">Erasures</h2>${mayErase && html`<button onClick=${() => ask(true)}>Erase personal data…</button>`}</div>
     <p class="muted">Requests to erase what the topic has of a person: from the log, the table, its archive and its older versions.</p>
     <${Loaded} from=${load}>${({ erasures }) => html`<${Table} label="Erasures" columns=${COLUMNS} rows=${erasures} rowKey=${(row) => row.erasure_id} sort=${["requested_at", -1]} empty="No requests to erase" />`}<//>
-    ${asking && html`<${DeleteDialog} what="topic" title="Erase a person" action="Erase" name=${topic.name} onClose=${() => ask(false)} onDelete=${send}>
+    ${asking && html`<${DeleteDialog} what="topic" title="Erase personal data" action="Erase" name=${topic.name} onClose=${() => ask(false)} onDelete=${send}>
       <p>All ${count(topic.partition_count)} partitions are searched. A record is erased that has any of these:</p>
-      <${Field} label="Keys" name="keys" rows="3" hint="One a line" />
-      <${Field} label="Headers" name="headers" rows="2" placeholder="name: value" hint="One a line" />
+      <${Field} label="Keys" name="keys" rows="3" hint="One per line" />
+      <${Field} label="Headers" name="headers" rows="2" placeholder="name: value" hint="One per line" />
       <${Field} label="Condition on typed columns" name="where" placeholder="data.customer = 7" /><//>`}</section>`;
 }

@@ -9,7 +9,7 @@ const COLUMNS = [
   number("version", "Version", { number: false }),
   number("created_at", "Created", { number: false, cell: (row) => time(row.created_at) }),
   number("expires_at", "Expires", { number: false, cell: (row) => row.expires_at === null ? "never" : time(row.expires_at) }),
-  number("held_back_bytes", "Holds back", { cell: (row) => row.held_back_bytes === null ? "unknown" : bytes(row.held_back_bytes) }),
+  number("held_back_bytes", "Kept by the pin", { cell: (row) => row.held_back_bytes === null ? "unknown" : bytes(row.held_back_bytes) }),
 ];
 
 export function Pins({ topic, mayAlter, onChange }) {
@@ -25,7 +25,7 @@ export function Pins({ topic, mayAlter, onChange }) {
   return html`<section class="card" aria-labelledby="pins"><h2 id="pins">Pinned versions</h2>
     <p class="muted">A pinned version of the table stays readable by every Delta reader, whatever retention and maintenance do.</p>
     <${Loaded} from=${load}>${({ pins }) => html`<${Table} label="Pinned versions" columns=${columns} rows=${pins} rowKey=${(row) => row.name} sort=${["name", 1]} empty="No pinned versions" />`}<//>
-    ${mayAlter && html`<${Form} action="Pin the present version" onSend=${send}><div class="fields">
+    ${mayAlter && html`<${Form} action="Pin the current version" onSend=${send}><div class="fields">
       <${Field} label="Name of the pin" name="name" required maxlength="100" pattern="[A-Za-z0-9._\\-]+" />
       <${Field} label="Days" name="days" type="number" min="1" hint="Empty: until it is deleted" /></div><//>`}
     ${doomed && html`<${DeleteDialog} what="pin" action="Unpin" name=${doomed} onClose=${() => doom(null)} onDelete=${async () => {

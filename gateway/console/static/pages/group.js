@@ -33,7 +33,7 @@ function Lag({ lag, members }) {
   const columns = [
     text("partition", "Partition", { value: keyOf, cell: (row) => html`<a class="value" href=${withQuery(link`/topics/${row.topic}/messages`, { partition: row.partition, from: "offset", offset: row.committed_offset })}>${keyOf(row)}</a>` }),
     number("unread", "Lag"),
-    number("unread_ms", "Time lag", { cell: (row) => duration(row.unread_ms) }),
+    number("unread_ms", "Time behind", { cell: (row) => duration(row.unread_ms) }),
     number("committed_offset", "Next offset"),
     number("high_watermark", "End", minor),
     text("member", "Member", { ...minor, value: (row) => readers.get(keyOf(row)) }),
@@ -63,7 +63,7 @@ const MEMBERS = [
   text("topics", "Topics", { ...minor, value: (row) => row.topics.join(", ").slice(0, 200) }),
   text("assignment", "Assignment", { value: (row) => row.assignment.map(keyOf).join(", ").slice(0, 200) }),
   number("partitions", "Partitions", { value: (row) => row.assignment.length }),
-  number("heard_at", "Heard", { cell: (row) => ago(row.heard_at) }),
+  number("heard_at", "Last seen", { cell: (row) => ago(row.heard_at) }),
   number("committed_at", "Committed", { cell: (row) => ago(row.committed_at) }),
 ];
 

@@ -22,7 +22,7 @@ const DEAD = [
   text("from", "Record", { value: (row) => `${header("topic")(row)}/${header("partition")(row)} @ ${header("offset")(row)}` }),
   text("reason", "Reason", { value: header("reason") }),
   number("deliveries", "Deliveries", { ...minor, value: (row) => Number(header("deliveries")(row)) }),
-  since("timestamp", "Dead since"),
+  since("timestamp", "Dead-lettered"),
   text("value", "Value", { ...minor, value: (row) => row.value === null ? "null" : (row.value ?? `base64 ${row.value_base64}`).slice(0, CUT) }),
 ];
 
@@ -55,14 +55,14 @@ function RedriveDialog({ queue, onClose, onDone }) {
     <p>Each dead letter of this queue is produced again exactly once.</p>
     <${Field} label="Target topic" name="to_topic" hint="Empty: each record's original topic" />
     <${Field} label="Maximum records" name="max_records" type="number" min="1" hint="Empty: all" />
-    <${Field} label="Unproved" name="unproved" options=${[["stop", "stop there"], ["skip", "skip them"], ["produce", "redrive them"]]} hint="Records that claim to be this queue's dead letters, without proof" />
+    <${Field} label="Records without proof" name="unproved" options=${[["stop", "stop there"], ["skip", "skip them"], ["produce", "redrive them"]]} hint="They claim to be dead letters of this queue" />
   <//>`;
 }
 
 const Facts = ({ of }) => html`<dl class="facts">${[
   ["Topics", of.topics.join(", ")], ["Started at", typeof of.start === "object" ? `time ${of.start.timestamp}` : of.start], ["Lock", duration(of.lock_ms)],
   ["Maximum deliveries", count(of.max_deliveries)], ["Dead letter topic", of.dead_letter_topic || "none: dead letters are dropped"],
-  ["Delivery delays", of.backoff_ms.map(duration).join(", ") || "none"], ["Maximum in flight", `${count(of.max_in_flight)} per partition`],
+  ["Redelivery delays", of.backoff_ms.map(duration).join(", ") || "none"], ["Maximum in flight", `${count(of.max_in_flight)} per partition`],
   ["Order", of.order === "key" ? "one record of a key at a time" : "none"], ["Expired records", of.expired === "drop" ? "dropped" : "dead letters"],
   ["Filter", of.filter ? JSON.stringify(of.filter) : "none"],
   ["Dropped", of.dropped.records ? `${plural(of.dropped.records, "record")}, the newest ${of.dropped.newest.slice(-3).map((one) => `${one.topic}/${one.partition} @ ${one.first_offset} (${one.reason})`).join(", ")}` : "none"],

@@ -38,7 +38,7 @@ export function QueueDialog({ queue, onClose, onDone }) {
     <${Field} label="Lock (ms)" name="lock_ms" type="number" min="1000" max="43200000" required value=${old.lock_ms} hint="How long a received record is locked" />
     <${Field} label="Maximum deliveries" name="max_deliveries" type="number" min="1" max="1000" required value=${old.max_deliveries} hint="After these a record becomes a dead letter" />
     <${Field} label="Dead letter topic" name="dead_letter_topic" value=${old.dead_letter_topic || ""} hint="An existing topic. Empty: dead letters are dropped" />
-    <${Field} label="Delivery delays (ms)" name="backoff_ms" value=${old.backoff_ms.join(", ")} hint="Before the second delivery, the third, …; the last one applies to all others" />
+    <${Field} label="Redelivery delays (ms)" name="backoff_ms" value=${old.backoff_ms.join(", ")} hint="Before the second delivery, the third, …; the last one applies to all others" />
     <${Field} label="Maximum in flight" name="max_in_flight" type="number" min="1" max="100000" required value=${old.max_in_flight} hint="Per partition" />
     <${Field} label="Order" name="order" value=${old.order} options=${[["none", "none"], ["key", "one record of a key at a time"]]} />
     <${Field} label="Expired records" name="expired" value=${old.expired} options=${[["drop", "dropped"], ["dead_letter", "dead letters"]]} />

@@ -34,7 +34,7 @@ export default function Schemas({ query }) {
   const turn = (to) => replaceQuery({ from: to || "" });
   return html`<div class="page">
     <div class="head"><h1>Schemas</h1>${!readonly && html`<button class="primary" onClick=${() => ask(true)}>Register schema</button>`}</div>
-    <div class="bar" role="search"><${Field} class="grow" label="Search" type="search" placeholder="Start of the subject" value=${query.search || ""}
+    <div class="bar" role="search"><${Field} class="grow" label="Search" type="search" placeholder="Prefix of the subject" value=${query.search || ""}
       onInput=${(event) => replaceQuery({ search: event.target.value, from: "" })} /></div>
     <${Loaded} from=${schemas} lines=${8}>${(found) => html`
       <${Table} label="Subjects" columns=${COLUMNS} rows=${found.slice(0, PAGE)} rowKey=${(row) => row.subject} sort=${["subject", 1]}

@@ -57,7 +57,7 @@ export function Tokens() {
       ${days}<//>`}
     ${asked.rotate && html`<${FormDialog} title="Rotate token" onClose=${close} action="Rotate" onSend=${rotate}>
       <p>Token <span class="value"><${Escaped} of=${asked.rotate.id} /></span> of <span class="value"><${Escaped} of=${asked.rotate.principal} /></span> gets a new secret.</p>
-      <${Field} label="Old secret stays valid for hours" name="hours" type="number" min="0" max="168" step="any" required value="24" />
+      <${Field} label="Hours for which the old secret stays valid" name="hours" type="number" min="0" max="168" step="any" required value="24" />
       ${days}<//>`}
     ${asked.revoke && html`<${DeleteDialog} what="token" action="Revoke" name=${asked.revoke.id} onDelete=${revoke} onClose=${close}>
       <p>Programs of <span class="value"><${Escaped} of=${asked.revoke.principal} /></span> that use it are refused within seconds.</p><//>`}

@@ -9,7 +9,7 @@ import { rates, records, size } from "../topic.js";
 import { Settings } from "./topic_settings.js";
 import { Storage } from "./topic_storage.js";
 
-const TABS = { "": "Overview", read: "Read it", storage: "Storage", settings: "Settings" };
+const TABS = { "": "Overview", read: "Clients", storage: "Storage", settings: "Settings" };
 const SHOWN = 100;
 const messages = (topic, query) => withQuery(link`/topics/${topic}/messages`, query);
 

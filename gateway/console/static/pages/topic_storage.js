@@ -20,7 +20,7 @@ const COMMITS = [
   text("operation", "Operation"),
   text("by", "Committed by", minor),
   number("records", "New records"),
-  number("marked", "Marked", minor),
+  number("marked", "Schema errors", minor),
   number("files", "Segments", { ...minor, ...unsorted, cell: (row) => `+${row.added} −${row.removed}` }),
 ];
 

@@ -54,7 +54,7 @@ function Create({ onClose }) {
 function choice(rows, chosen, choose) {
   const turn = (names, on) => choose(new Set(on ? [...chosen, ...names] : [...chosen].filter((one) => !names.includes(one))));
   const box = (label, names) => html`<input type="checkbox" aria-label=${label} checked=${names.every((one) => chosen.has(one))} onChange=${(event) => turn(names, event.target.checked)} />`;
-  return { name: "chosen", pick: true, label: box("Choose all topics of this page", rows.map((row) => row.name)), cell: (row) => box(`Choose ${row.name}`, [row.name]) };
+  return { name: "chosen", pick: true, label: box("Select all topics of this page", rows.map((row) => row.name)), cell: (row) => box(`Select ${row.name}`, [row.name]) };
 }
 
 const Damaged = ({ of }) => of.map((one) => html`<p class="warn" role="alert" key=${one.name}>${one.name} is damaged: ${one.detail}

@@ -8,7 +8,7 @@ const STATES = { open: "warn", committing: "warn", committed: "ok", aborted: "ba
 const columns = (abort) => [
   text("transactional_id", "Transactional id"),
   text("state", "State", { cell: (row) => html`<span class=${`tag ${STATES[row.state]}`}>${row.state}</span>` }),
-  since("began_at", "Begun"),
+  since("began_at", "Started"),
   number("expires_at", "Times out", { cell: (row) => row.state === "open" ? ago(row.expires_at) : "–" }),
   number("checks", "Checks", minor),
   number("epoch", "Epoch", minor),
