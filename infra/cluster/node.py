@@ -31,6 +31,8 @@ GROUPS: Final = Path("/sys/fs/cgroup")
 START_SECONDS_MAX: Final = 300
 CALL_SECONDS_MAX: Final = 600
 GROUPS_END_SECONDS_MAX: Final = 30
+CONTROLLERS: Final = {"cpu", "cpuset", "hugetlb", "memory", "pids"}
+"""What kubelet demands of its group, if the kernel has it."""
 CONTAINERD: Final = """
 version = 2
 root = "{state}/containerd"
@@ -196,6 +198,8 @@ class Node:
         run("ip", "addr", "add", f"{ADDRESS}/24", "dev", "node")
         run("ip", "link", "set", "node", "up")
         run("ip", "route", "add", "default", "dev", "node")
+        if not Path("/proc/sys/net/bridge").exists():
+            run("modprobe", "br_netfilter")
         for name in ("ipv4/ip_forward", "bridge/bridge-nf-call-iptables"):
             Path(f"/proc/sys/net/{name}").write_text("1")
         # What pods begin is judged by system/policies.yaml, if it runs; its own rule for nftables needs a kernel with nft_queue.
@@ -267,11 +271,11 @@ class Node:
             run(*ctr, "images", "import", archive)
 
 
-def _hierarchies() -> list[Path]:
+def _hierarchies(root: Path = GROUPS) -> list[Path]:
     """Return the roots of control groups: one, or with version 1 one per kind of resource."""
-    if (GROUPS / "cgroup.controllers").exists():
-        return [GROUPS]
-    return [path for path in GROUPS.iterdir() if (path / "tasks").exists() or (path / "cgroup.procs").exists()]
+    if (root / "cgroup.controllers").exists():
+        return [root]
+    return [path for path in root.iterdir() if (path / "tasks").exists() or (path / "cgroup.procs").exists()]
 
 
 def memory_group(process: int) -> Path:
@@ -281,9 +285,12 @@ def memory_group(process: int) -> Path:
     return GROUPS / "memory" / paths["memory"][1:] if "memory" in paths else GROUPS / paths[""][1:]
 
 
-def make_groups() -> None:
-    """Create the control groups below which pods are."""
-    for hierarchy in _hierarchies():
+def make_groups(root: Path = GROUPS) -> None:
+    """Create the control groups below which pods are. With version 2 a group has only what its parent was told to give."""
+    for hierarchy in _hierarchies(root):
+        if hierarchy == root:
+            usable = CONTROLLERS & set((hierarchy / "cgroup.controllers").read_text().split())
+            (hierarchy / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(usable)))
         group = hierarchy / GROUP
         group.mkdir(exist_ok=True)
         for name in ("cpuset.cpus", "cpuset.mems"):
