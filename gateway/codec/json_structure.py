@@ -112,7 +112,7 @@ def _structure(text: bytes) -> Iterator[tuple[Positions, npt.NDArray[np.uint8], 
         quotes = characters == _QUOTE
         backslashes = characters == _BACKSLASH
         if escaped or backslashes.any():
-            behind, escaped = _escaped(backslashes, first_is_escaped=escaped)
+            behind, escaped = escaped_characters(backslashes, first_is_escaped=escaped)
             quotes[behind] = False
         inside = np.logical_xor.accumulate(quotes)
         if in_string:
@@ -122,7 +122,7 @@ def _structure(text: bytes) -> Iterator[tuple[Positions, npt.NDArray[np.uint8], 
         yield positions + start, characters[positions], np.flatnonzero(quotes) + start
 
 
-def _escaped(backslashes: npt.NDArray[np.bool_], *, first_is_escaped: bool) -> tuple[Positions, bool]:
+def escaped_characters(backslashes: npt.NDArray[np.bool_], *, first_is_escaped: bool) -> tuple[Positions, bool]:
     """Return the characters that a backslash escapes, and whether the one after the piece is escaped."""
     steps = np.diff(backslashes.astype(np.int8), prepend=0, append=0)
     starts, ends = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)
