@@ -320,8 +320,10 @@ class DeliveryFailed(TidelogError):
     def __init__(self, failed_count: int, first: TidelogError) -> None:
         """Copy the fields of the first error."""
         records = "1 record was" if failed_count == 1 else f"{failed_count} records were"
+        which = "it" if failed_count == 1 else "the first one"
+        fate = f"{which} may be stored or not" if first.may_have_happened else f"{which} is not stored"
         super().__init__(
-            f"{records} not acknowledged; the first error: {first.detail}",
+            f"{records} not acknowledged; {fate}: {first.detail}",
             code=first.code,
             status=first.status,
             retryable=first.retryable,

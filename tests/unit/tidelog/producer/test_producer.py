@@ -357,6 +357,7 @@ def test_an_unknown_topic_fails_its_records_only(gateway: FakeGateway) -> None:
     with pytest.raises(DeliveryFailed) as caught:
         producer.flush()
     assert caught.value.failed_count == 1
+    assert caught.value.detail.startswith("1 record was not acknowledged; it is not stored: ")
     assert caught.value.__cause__ is error
     producer.flush()
     producer.close()
