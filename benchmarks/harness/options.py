@@ -33,6 +33,7 @@ class Options:
     gibibytes: float
     megabytes: int
     records: int
+    archived: int = 1_000_000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +55,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--body", default="", metavar="TEXT", help='produce: only such bodies ("arrow", "JSON x 1,000, random")'
     )
-    parser.add_argument("--rounds", type=int, default=5, help="history: of each way of reading (default 5)")
+    parser.add_argument(
+        "--archived", type=int, default=1_000_000, help="archive: archived segments (default 1,000,000)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="history: of each way of reading; archive: of new gateways (default 5)"
+    )
     parser.add_argument("--values", nargs="+", choices=CONTENTS, default=CONTENTS, help="history: what is read")
     parser.add_argument(
         "--beside-rabbitmq", action="store_true", help="queues: measure RabbitMQ, too (needs rabbitmq-server and pika)"

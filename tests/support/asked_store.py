@@ -8,8 +8,8 @@ from log_format.stores.memory import MemoryStore
 class AskedStore(MemoryStore):
     """``asked``: keys, in order."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, lists_from_key: bool = True) -> None:
+        super().__init__(lists_from_key=lists_from_key)
         self.asked: list[str] = []
 
     def get(self, key: str, *, bytes_max: int | None = None) -> bytes:

@@ -24,6 +24,7 @@ from log_format.topic.changes import AlterTopic, DeleteRecords, DeleteTopic
 from log_format.topic.erasure_changes import RequestErasure
 from log_format.topic.erasures import Erasure
 from log_format.topic.state import TopicState
+from tests.support.asked_store import AskedStore
 from tests.support.maintenance_bench import SMALL, MaintenanceBench
 from tests.support.table_rows import rows_by_delta, rows_by_log
 
@@ -83,6 +84,26 @@ def test_a_gateway_that_replays_counts_as_one_that_loads(bench: MaintenanceBench
     counted = (loaded.archive.segment_count, loaded.archive.size_bytes)
     assert counted == (bench.log.state.archive.segment_count, bench.log.state.archive.size_bytes)
     assert counted[1] > 0
+
+
+@pytest.mark.parametrize("lists_from_key", [True, False])
+def test_a_gateway_reads_nothing_of_an_archive(lists_from_key: bool) -> None:
+    """It loads the topic, and takes over, with as many reads as one without an archive: never the checkpoint's second part."""
+    asked = {}
+    for retention in (-1, "log"):
+        other = MaintenanceBench()
+        archive_some(other, table_retention_ms=retention)
+        version = other.log.state.version
+        checkpoint.write_checkpoint(other.store, "t", version, other.clock.now_ms())
+        store = AskedStore(lists_from_key=lists_from_key)
+        for info in other.store.list(""):
+            store.put(info.key, other.store.get(info.key))
+        state = TopicLog(store, "t", other.clock).refresh()
+        asked[state.archive.segment_count] = store.asked
+        assert layout.table_checkpoint_part_key("topics/t/", version, 2) not in store.asked
+    without, with_archive = (asked[count] for count in sorted(asked))
+    assert len(asked) == 2
+    assert len(with_archive) == len(without)
 
 
 def test_an_unchanged_archive_is_copied(bench: MaintenanceBench, monkeypatch: pytest.MonkeyPatch) -> None:
