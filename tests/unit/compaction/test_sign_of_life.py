@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from compaction.__main__ import main
 from compaction.sign_of_life import SIGN_EVERY_MS, SignOfLife
 from log_format.cluster.maintenance_sign import MaintenanceSign, read_sign
 from log_format.errors import StoreUnavailable
+from log_format.stores.local import LocalStore
 from log_format.stores.memory import MemoryStore
 from tests.support.clocks import ManualClock
 
@@ -84,3 +88,20 @@ def test_a_sign_that_is_refused_is_an_event(store: Refusing, clock: ManualClock)
     sign.event("merge")
     sign.event("merge")
     assert reported.events == ["merge", "no sign of life", "merge"]
+
+
+@pytest.mark.parametrize(
+    ("options", "signs"), [((), True), (("--dry-run",), False), (("--topic", "t"), False), (("--erase-only",), False)]
+)
+def test_the_program_signs_where_it_maintains_everything(
+    tmp_path: Path, options: tuple[str, ...], signs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single round promises no other; one over a part says nothing of the rest."""
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    store = LocalStore(tmp_path)
+    store.put("topics/t/nothing", b"")
+    assert main(["--store", str(tmp_path), "--once", "--workers", "local", *options]) == 0
+    sign = read_sign(store)
+    assert (sign is not None) is signs
+    if sign is not None:
+        assert (sign.every_ms, sign.failed_topics, sign.round_ended_at is not None) == (None, 0, True)
