@@ -72,8 +72,7 @@ PLANTED: dict[str, Planted] = {
         (
             ("compaction.topic_upkeep.TopicUpkeep._restore_table", _leaves_the_table),
             ("gateway.engine.foreign_watch.ForeignWatch._put_back", _leaves_it_to_others),
-        ),
-        first_seed=1,
+        )
     ),
     "a layout leaves a file out": Planted((("compaction.layout_upkeep.lay_out", _lays_out_all_but_one),), first_seed=2),
 }
