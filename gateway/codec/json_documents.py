@@ -24,8 +24,8 @@ from gateway.codec.record_columns import RecordColumns
 
 BYTES_MIN: Final = 32 * 1024
 """Size below which ``json_batch`` takes less time."""
-QUOTES_MAX: Final = 1_048_576
-"""Most quotation marks of a text: bounds the memory for their places."""
+PLACES_MAX: Final = 1_048_576
+"""Most quotation marks, braces and backslashes of a text, those in strings too: bounds the memory for their places."""
 PROBED_BYTES: Final = 8 * 1024
 """Bytes from the beginning in which the records are compared first."""
 TOKENS_MAX: Final = 4096
@@ -75,7 +75,7 @@ def _may_be_cut(text: bytes, bytes_min: int) -> bool:
     place = text.find(b'"value"')
     if len(text) < bytes_min or place < 0 or not _FIRST_VALUE.match(text, place):
         return False
-    if len(text) > QUOTES_MAX and text.count(b'"') > QUOTES_MAX:
+    if len(text) > PLACES_MAX and sum(map(text.count, (b'"', b"{", b"}", b"\\"))) > PLACES_MAX:
         return False
     return b"\\" not in text or not (b"\\u" in text or b"\\/" in text)
 

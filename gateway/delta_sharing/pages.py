@@ -63,7 +63,7 @@ def token_of(text: str) -> Token:
 def _read(text: str, decode: Callable[[bytes], TokenT]) -> TokenT:
     try:
         return decode(urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4)))
-    except ValueError:  # also what msgspec and base64 raise
+    except (ValueError, RecursionError):  # also what msgspec and base64 raise
         raise refused(
             "The pageToken is none that was given.", [("/pageToken", "must be a token of an answer")]
         ) from None

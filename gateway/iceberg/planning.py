@@ -118,7 +118,7 @@ async def get_tasks(request: Request) -> Any:
     topic = topic_asked(request, "Read")
     try:
         token = _decode_task(await body_of(request, 2 * TOKEN_CHARACTERS_MAX)).plan_task
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise refused(f"The body names no plan task: {problem}.") from None
     page = page_of(token) if len(token) <= TOKEN_CHARACTERS_MAX else None
     state, _ = await engine_of(request).tables.fresh(topic)

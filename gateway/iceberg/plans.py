@@ -90,7 +90,7 @@ def scan_request(data: bytes) -> ScanRequest:
     """Return the request that a body is. Raise ``RequestRefused`` for one that is malformed or scans increments."""
     try:
         found = _decode_request(data or b"{}")
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise refused(f"The body is no request to plan a scan: {problem}.") from None
     if found.start_snapshot_id is not None or found.end_snapshot_id is not None:
         raise refused(

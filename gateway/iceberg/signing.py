@@ -68,7 +68,7 @@ async def sign_request(request: Request) -> Any:
     try:
         asked = _decode(await body_of(request, _BODY_BYTES_MAX))
         split = urlsplit(asked.uri)
-    except (msgspec.DecodeError, ValueError) as problem:
+    except (msgspec.DecodeError, ValueError, RecursionError) as problem:
         raise refused(f"The body is no request to sign: {problem}.") from None
     path = _path_in_table(topic, unquote(split.path))
     if asked.method not in _METHODS or path is None or split.query not in _HARMLESS:

@@ -135,9 +135,14 @@ async def summarize_topics(request: Request, query: Annotated[SummaryQuery, Quer
         raise refused(f"The request {what}.", [("search", what)])
     known = await engine.administration.survey.figures(names, query.max_age_ms)
     readers: Mapping[str, TopicReaders] = {}
-    if query.sort == "lag" or query.read != "any":
+    if query.sort == "lag" or query.read == "none":
         readers = await _readers(request, names)
-        names = [name for name in names if _is_wanted(query, readers.get(name))]
+    if query.read == "none":
+        names = [name for name in names if name not in readers]
+    elif query.read != "any" and query.group:
+        # Asked by itself: of a topic's groups only those that are furthest behind are listed.
+        reading = await _readers(request, names, only=query.group)
+        names = [name for name in names if (name in reading) == (query.read == "by")]
     names = [name for name in names if name not in known or known[name].exists]
     page = _sorted(query, names, known, readers)[query.skip : query.skip + query.limit]
     states = await engine.administration.survey.look(
@@ -173,29 +178,16 @@ async def summarize_topics(request: Request, query: Annotated[SummaryQuery, Quer
     return await reserved_json(request, made, size_bytes=_ROW_BYTES * (len(states) + min(len(damaged), DAMAGED_SHOWN)))
 
 
-async def _readers(request: Request, names: Sequence[str]) -> dict[str, TopicReaders]:
-    """Return the groups of these topics that the caller may see, by topic."""
+async def _readers(request: Request, names: Sequence[str], *, only: str | None = None) -> dict[str, TopicReaders]:
+    """Return the groups of these topics that the caller may see, by topic. ``only``: this group alone."""
+    shown = allowing(request, "Describe", "group")
     found, _ = await engine_of(request).groups.readers.page(
         "",
         len(names) + 1,
         topic_shown=frozenset(names).__contains__,
-        group_shown=allowing(request, "Describe", "group"),
+        group_shown=lambda name: only in (None, name) and shown(name),
     )
     return {one.topic: one for one in found}
-
-
-def _is_wanted(query: SummaryQuery, readers: TopicReaders | None) -> bool:
-    if query.read == "none":
-        return readers is None
-    if query.read == "any" or not query.group:
-        return True
-    return any(one.group == query.group for one in (readers.groups if readers else ())) == (query.read == "by")
-
-
-def _lag(readers: TopicReaders | None) -> int | None:
-    """Return the lag of all groups together; None if none has committed."""
-    known = [one.lag for one in (readers.groups if readers else ()) if one.lag is not None]
-    return sum(known) if known else None
 
 
 def _sorted(
@@ -208,7 +200,7 @@ def _sorted(
 
     def value(name: str) -> float | None:
         if value_of is None:
-            return _lag(readers.get(name))
+            return readers[name].lag if name in readers else None
         return None if name not in known else value_of(known[name])
 
     sign = -1 if query.order == "desc" else 1
@@ -231,7 +223,7 @@ def _summary(
         "created_at": state.created_at_ms,
         "retention_ms": config["retention.ms"],
         "schema": config.get("value.schema") or config.get("key.schema"),
-        "lag": _lag(readers),
+        "lag": readers.lag if readers else None,
         "group_count": readers.group_count if readers else 0,
         "groups": [
             {"group": one.group, "member_count": one.member_count, "lag": one.lag}

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from log_format import layout
+from log_format import layout, limits
 from log_format.errors import ObjectMissing, ObjectTooLarge
 from log_format.store import ObjectReader, ObjectStore
 
@@ -19,7 +19,9 @@ SIGN_BYTES_MAX: Final = 4096
 GRACE_MS: Final = 10 * 60_000
 """Time after its next round is due for which maintenance counts as running: the rewrite of a large file takes minutes."""
 
-_Ms = Annotated[int, msgspec.Meta(ge=0)]
+FAILED_TOPICS_MAX: Final = 10**9
+
+_Ms = Annotated[int, msgspec.Meta(ge=0, le=limits.TIMESTAMP_MS_MAX)]
 
 
 class MaintenanceSign(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +34,7 @@ class MaintenanceSign(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: _Ms
     every_ms: _Ms | None = None
     round_ended_at: _Ms | None = None
-    failed_topics: _Ms = 0
+    failed_topics: Annotated[int, msgspec.Meta(ge=0, le=FAILED_TOPICS_MAX)] = 0
 
     def silent_ms(self, age_ms: int) -> int:
         """Return ``age_ms``, the time since the sign was put, if its next one is overdue by then; else 0."""
@@ -54,5 +56,5 @@ def read_sign(store: ObjectReader) -> MaintenanceSign | None:
     """
     try:
         return _decode(store.get(layout.MAINTENANCE_KEY, bytes_max=SIGN_BYTES_MAX))
-    except (ObjectMissing, ObjectTooLarge, msgspec.DecodeError):
+    except (ObjectMissing, ObjectTooLarge, msgspec.DecodeError, RecursionError):
         return None

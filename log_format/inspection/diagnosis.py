@@ -232,7 +232,11 @@ def _maintenance(store: ObjectStore, clock: Clock) -> Finding:
         return _refused(store, what, "Its sign of life can't be read", "s3:GetObject below the prefix", error)
     if sign is None:
         return good(what, "It has not run here yet: tidelog maintain merges small files and applies retention.")
-    age_ms = max(0, clock.now_ms() - sign.seen_at)
+    age_ms = clock.now_ms() - sign.seen_at
+    if age_ms < -SKEW_NOTED_MS:
+        said = f"Its sign of life is dated {-age_ms // 1000:,} s ahead of this machine's clock: how old it is can't be told."
+        return poor(what, said, "Compare the clocks, and look at its log, or at tidelog cluster, whether it runs.")
+    age_ms = max(0, age_ms)
     said = f"It gave a sign of life {counted(age_ms // 60_000, 'minute')} ago"
     if sign.silent_ms(age_ms):
         said += f", and runs each {counted(max(1, (sign.every_ms or 0) // 1000), 'second')}."

@@ -39,11 +39,12 @@ class GroupOfTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReaders:
-    """Groups that read a topic, those with the largest lag first; ``group_count``: number of all of them."""
+    """Groups that read a topic, those with the largest lag first; ``group_count``: number of all of them, ``lag``: their sum."""
 
     topic: str
     groups: list[GroupOfTopic]
     group_count: int
+    lag: int
 
 
 @dataclass(slots=True)
@@ -117,4 +118,4 @@ def _readers(state: TopicState, groups: dict[str, _ReadingGroup]) -> TopicReader
     if not found:
         return None
     most = heapq.nsmallest(GROUPS_OF_TOPIC_MAX, found, key=lambda one: (-one.lag, one.group))
-    return TopicReaders(topic=state.topic, groups=most, group_count=len(found))
+    return TopicReaders(topic=state.topic, groups=most, group_count=len(found), lag=sum(one.lag for one in found))

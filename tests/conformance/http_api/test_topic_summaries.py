@@ -93,3 +93,23 @@ def test_records_of_old_timestamps_are_not_of_the_last_hour(api: Api, mode: str)
     assert sum(steps[19:22]) == 6
     assert steps[22:] == [0, 0]
     assert activity("hour") == [0] * 12
+
+
+def test_a_group_is_found_behind_a_hundred_others(api: Api) -> None:
+    """The filter by a group, and the lag of all groups together, count those that are not listed, too."""
+    name = f"s{secrets.token_hex(6)}"
+    assert api.http.post("/v1/topics", json={"name": name}).status_code == 201
+    api.produce(name, {"value": "v"}, {"value": "v"}, partition=0)
+    for number in range(101):
+        offsets = [{"topic": name, "partition": 0, "offset": 2 if number == 100 else 0 if number else 1}]
+        assert api.http.put(f"/v1/groups/{name}-{number}/offsets", json={"offsets": offsets}).status_code == 200
+
+    def found(**query: Any) -> list[dict[str, Any]]:
+        answer = api.http.get("/v1/topics:summary", params={"search": name, "max_age_ms": 0, **query})
+        topics: list[dict[str, Any]] = answer.json()["topics"]
+        return topics
+
+    until(lambda: (found()[0]["group_count"], found()[0]["lag"]) == (101, 199))
+    until(lambda: [one["name"] for one in found(read="by", group=f"{name}-100")] == [name])
+    until(lambda: found(read="not", group=f"{name}-100") == [])
+    assert found(read="by", group=f"{name}-none") == []

@@ -194,3 +194,18 @@ def test_the_request_of_pyiceberg_is_read(planned: Planned) -> None:
         planned.by_plan.plan_scan(("topics", "nothing"), PlanTableScanRequest())
     asked = PlanTableScanRequest.model_validate({"snapshot-id": snapshot_id(0)})
     assert planned.by_plan.plan_scan(TABLE, asked) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"method":"GET","uri":"http://h/a","plan-task":"x","y":' + b"[" * 3000 + b"]" * 3000 + b"}",
+        b'{"method":"GET","uri":"\xff","plan-task":"\xff","select":["\xff"]}',
+    ],
+    ids=["deep", "not UTF-8"],
+)
+@pytest.mark.parametrize("path", ["plan", "tasks", "sign"])
+def test_a_body_that_no_parser_reads_is_refused(planned: Planned, path: str, body: bytes) -> None:
+    """400 in Iceberg's form, not a failure of the gateway: one that nests too deeply, and one that is not UTF-8."""
+    answer = planned.typed.http.post(f"{planned.url}/{path}", content=body)
+    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "BadRequestException"), answer.text

@@ -150,6 +150,16 @@ def test_longer_forms_of_characters_are_left_to_the_parser(escape: str) -> None:
     assert found(f'{{"records":[{records}]}}'.encode()) is None
 
 
+@pytest.mark.parametrize("token", ["{", "}", "\\n"])
+def test_a_text_with_very_many_places_is_left_to_the_parser(token: str) -> None:
+    """Braces and escapes in strings have places, too: their number is bounded as that of quotation marks is."""
+    record = f'{{"value":{{"a":"{token * 2000}"}}}}'
+    for count, is_cut in ((20, True), (json_documents.PLACES_MAX // 2000 + 1, False)):
+        body = f'{{"records":[{",".join([record] * count)}]}}'.encode()
+        assert (found(body) is not None) is is_cut
+        assert len(decode_json(body).records) == count
+
+
 def test_the_envelope_is_the_parsers() -> None:
     """What stands around the records, a list in the list, or a second list, is judged as before."""
     body = text_of(PLAIN)

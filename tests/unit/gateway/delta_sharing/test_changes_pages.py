@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64encode
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -93,6 +94,7 @@ def test_a_token_is_for_one_request() -> None:
             ChangesPage.of(first, end, None, token)
     with pytest.raises(RequestRefused, match="pageToken"):
         token_of(token)
-    for text in ("", "e30", "WzEsWzEsImEiXV0", "WzEsMiwzLC0xXQ"):
+    deep = urlsafe_b64encode(b"[1,2,3,0," + b"[" * 1500 + b"]" * 1500 + b"]").decode().rstrip("=")
+    for text in ("", "e30", "WzEsWzEsImEiXV0", "WzEsMiwzLC0xXQ", deep):
         with pytest.raises(RequestRefused, match="pageToken"):
             ChangesPage.of(1, 9, None, text)

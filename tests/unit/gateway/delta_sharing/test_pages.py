@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,7 +46,10 @@ def test_pages_have_each_file_once(count: int) -> None:
     assert 0 < len(some) <= count
 
 
-@pytest.mark.parametrize("text", ["", "%", "e30", "bnVsbA", "\u00e9", "Wy0xLFsxLCJhIl1d"])
+DEEP = urlsafe_b64encode(b'[1,[1,"a"],' + b"[" * 1500 + b"]" * 1500 + b"]").decode().rstrip("=")
+
+
+@pytest.mark.parametrize("text", ["", "%", "e30", "bnVsbA", "\u00e9", "Wy0xLFsxLCJhIl1d", DEEP])
 def test_what_is_no_token_is_refused(text: str) -> None:
     """Whatever a client sends."""
     with pytest.raises(RequestRefused, match="pageToken"):

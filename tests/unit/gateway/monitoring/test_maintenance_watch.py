@@ -107,7 +107,19 @@ def test_a_store_that_fails_is_no_word_about_maintenance(watched: Watched) -> No
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"[]", b'{"seen_at": "x"}', b'{"seen_at": -1}', b" " * SIGN_BYTES_MAX + b'{"seen_at": 1}']
+    "data",
+    [
+        b"",
+        b"[]",
+        b'{"seen_at": "x"}',
+        b'{"seen_at": -1}',
+        b" " * SIGN_BYTES_MAX + b'{"seen_at": 1}',
+        b'{"seen_at": 1, "x": ' + b"[" * 2000 + b"]" * 2000 + b"}",
+        b'{"seen_at": 253402300800000}',
+        b'{"seen_at": 1, "round_ended_at": 253402300800000}',
+        b'{"seen_at": 1, "failed_topics": ' + b"9" * 30 + b"}",
+    ],
+    ids=range(9),
 )
 def test_an_object_that_is_no_sign_counts_as_none(watched: Watched, data: bytes) -> None:
     """Nobody's alarm depends on its bytes, and a large one is not read."""

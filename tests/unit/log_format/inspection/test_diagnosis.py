@@ -188,6 +188,8 @@ def test_maintenance_is_known_by_its_sign_of_life(bench: TopicBench) -> None:
         (MaintenanceSign(seen_at=now_ms - 60_001 - GRACE_MS, every_ms=60_000), Verdict.POOR, "runs each 60 seconds"),
         (MaintenanceSign(seen_at=now_ms - 86_400_000), Verdict.GOOD, "1,440 minutes ago."),
         (MaintenanceSign(seen_at=now_ms, failed_topics=2), Verdict.POOR, "failed for 2 topics"),
+        (MaintenanceSign(seen_at=now_ms + 10_000, every_ms=60_000), Verdict.GOOD, "0 minutes ago."),
+        (MaintenanceSign(seen_at=now_ms + 86_400_000, every_ms=60_000), Verdict.POOR, "dated 86,400 s ahead"),
     ):
         put_sign(bench.store, sign)
         found = findings(bench)["maintenance"]

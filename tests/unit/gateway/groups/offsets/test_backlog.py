@@ -87,6 +87,7 @@ async def test_the_list_of_readers_is_by_lag_and_bounded() -> None:
     assert [(one.group, one.lag) for one in first.groups] == [
         (f"g{number:03}", 200 - number // 2) for number in range(GROUPS_OF_TOPIC_MAX)
     ]
+    assert first.lag == sum(200 - number // 2 for number in range(GROUPS_OF_TOPIC_MAX + 2))
     ((second,), more) = await page("t", 1)
     assert ([(one.group, one.lag) for one in second.groups], more) == ([("g000", 1)], None)
     assert [one.topic for one in (await page("", 5, hidden="t"))[0]] == ["u"]
