@@ -34,6 +34,7 @@ from tidelog.cli.terminal.console import (
 )
 from tidelog.cli.terminal.error_words import sentence
 from tidelog.cli.terminal.exit_code import ExitCode
+from tidelog.cli.terminal.visible import visible_text
 from tidelog.http.credentials import Credentials
 from tidelog.http.endpoints import Endpoints
 
@@ -183,6 +184,7 @@ def _quiet(_: Finding) -> None:
 
 def _show(finding: Finding) -> None:
     console = output()
-    console.print(f"{finding.verdict:4}  {finding.what}: {finding.said}", style=_STYLES[finding.verdict], markup=False)
+    said = visible_text(f"{finding.verdict:4}  {finding.what}: {finding.said}")
+    console.print(said, style=_STYLES[finding.verdict], markup=False)
     if finding.advice:
         console.print(f"      {finding.advice}", markup=False)

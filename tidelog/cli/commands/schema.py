@@ -143,7 +143,8 @@ def show(
         note(f"{found.subject}, version {found.version}, id {found.id}, {found.schema_type}")
         for each in found.references:
             note(f"refers to {each.name}: {each.subject}, version {each.version}")
-        output().print(found.schema, markup=False)
+        console = output()
+        console.print(visible_text(found.schema) if console.is_terminal else found.schema, markup=False)
 
 
 @app.command()

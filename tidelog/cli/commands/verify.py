@@ -25,6 +25,7 @@ from tidelog.cli.terminal.names import complete_topics
 from tidelog.cli.terminal.table_format import FormatOption, TableFormat, choosing
 from tidelog.cli.terminal.table_writers import print_tables
 from tidelog.cli.terminal.tables import table
+from tidelog.cli.terminal.visible import visible_text
 
 if TYPE_CHECKING:
     from log_format.inspection.journal import JournalReport
@@ -162,7 +163,7 @@ def _show(report: VerifyReport, topic: str, as_json: bool) -> None:
 def _conclude(what: str, problems: Sequence[str]) -> None:
     console = output()
     for problem in problems:
-        console.print(f"problem: {problem}", style="red", markup=False)
+        console.print(visible_text(f"problem: {problem}"), style="red", markup=False)
     if problems:
         console.print(f"{what} is damaged: {counted(len(problems), 'problem')}.", style="red", markup=False)
     else:

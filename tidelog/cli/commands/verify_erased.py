@@ -10,6 +10,7 @@ from log_format.errors import StoreError
 from log_format.words import counted
 from tidelog.cli.terminal.console import CommandFailed, output, print_json, reading_a_store
 from tidelog.cli.terminal.exit_code import ExitCode
+from tidelog.cli.terminal.visible import visible_text
 
 
 def verify_what_was_erased(store: str, topic: str | None, key: str | None, where: str | None, *, as_json: bool) -> None:
@@ -38,7 +39,8 @@ def verify_what_was_erased(store: str, topic: str | None, key: str | None, where
                 f"problem: {one.key} has {counted(one.record_count, 'record')} of it", style="red", markup=False
             )
         for name in report.unread:
-            console.print(f"problem: {name} is older than the request, and was not read", style="red", markup=False)
+            said = f"problem: {visible_text(name)} is older than the request, and was not read"
+            console.print(said, style="red", markup=False)
         if report.later_count:
             console.print(f"{counted(report.later_count, 'record')} of it came after the request, and stay.")
         if report.ok:

@@ -25,6 +25,7 @@ from tidelog.cli.terminal.error_words import about_tls, places, sentence
 from tidelog.cli.terminal.exit_code import ExitCode, exit_code_for
 from tidelog.cli.terminal.names import similar_name
 from tidelog.cli.terminal.table_format import chosen_format, is_for_people
+from tidelog.cli.terminal.visible import visible_text
 from tidelog.errors import GatewayError
 
 UrlOption = Annotated[
@@ -163,8 +164,8 @@ def output() -> Console:
 
 
 def note(message: str) -> None:
-    """Write a message for the user that is no result."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(message, markup=False)
+    """Write a message for the user that is no result, with foreign text in it escaped."""
+    Console(stderr=True, soft_wrap=True, highlight=False).print(visible_text(message), markup=False)
 
 
 class _Rate(ProgressColumn):
@@ -224,4 +225,4 @@ def _report(text: str, as_json: bool, value: dict[str, Any]) -> None:
     if as_json:
         sys.stderr.write(msgspec.json.encode(value, enc_hook=str).decode() + "\n")
     else:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(text, style="red", markup=False)
+        Console(stderr=True, soft_wrap=True, highlight=False).print(visible_text(text), style="red", markup=False)

@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
 
 from log_format.errors import UnknownTopic
 from tests.support.command_runs import Run
 from tests.support.fake_gateway import FakeGateway
+from tidelog.cli.terminal.console import CommandFailed, note, reporting
 from tidelog.cli.terminal.exit_code import ExitCode
 
 
@@ -139,3 +141,11 @@ def test_the_name_that_was_meant(run: Run, gateway: FakeGateway) -> None:
     assert "Did you mean 'orders'? [UNKNOWN_TOPIC]" in said
     assert "meant" not in run("consume", "zebra").stderr
     assert "meant" not in run("consume", "oders", "--json").stderr
+
+
+def test_a_terminal_interprets_nothing_in_a_message(capsys: pytest.CaptureFixture[str]) -> None:
+    """Refusals and notes quote what others stored, such as the names in a schema: escapes and turned text are shown as such."""
+    with pytest.raises(typer.Exit), reporting(as_json=False):
+        raise CommandFailed("The type at '\x1b]0;t\x07\u202e' differs.\n  Keep it.")
+    note("at '\x9b31m'")
+    assert capsys.readouterr().err == "The type at '\\x1b]0;t\\x07\\u202e' differs.\n  Keep it.\nat '\\x9b31m'\n"
