@@ -143,5 +143,5 @@ def _decoded(decoder: msgspec.json.Decoder[BodyT], data: bytes) -> BodyT:
         raise RequestRefused(
             f"The body is not what is needed here: {problem}", code=ErrorCode.INVALID_REQUEST, status=422
         ) from None
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise refused(f"The body is not JSON: {str(problem)[:200]}") from None

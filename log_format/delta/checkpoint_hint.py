@@ -32,7 +32,7 @@ def read_hint(store: ObjectStore, root: str) -> CheckpointHint | None:
     key = layout.table_last_checkpoint_key(root)
     try:
         return _decode(store.get(key, bytes_max=limits.CLUSTER_BYTES_MAX))
-    except (ObjectMissing, ObjectTooLarge, msgspec.DecodeError):
+    except (ObjectMissing, ObjectTooLarge, msgspec.DecodeError, RecursionError):
         return None
 
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
+import httpx
 import pytest
 
 from tests.support.gateway_process import GatewayProcess, running_gateway
@@ -69,6 +70,16 @@ def test_deep_schemas(registry: Registry, schema_type: str, depth: int) -> None:
     )
     assert answer.status_code in (200, 409, 422), answer.text
     assert depth < 1_000 or answer.json()["error_code"] in (42201, 42209)
+
+
+@pytest.mark.parametrize("path", ["subjects/odd/versions", "subjects/odd", "compatibility/subjects/odd/versions"])
+def test_bodies_that_no_parser_reads(gateway: GatewayProcess, path: str) -> None:
+    """One that is not UTF-8, and one whose unknown member nests too deeply: 400, not a failure of the gateway."""
+    for body in (b'{"schema":"\xff"}', b'{"x":' + b"[" * 3000 + b"]" * 3000 + b"}"):
+        answer = httpx.post(
+            f"{gateway.url}/registry/{path}", content=body, headers={"content-type": "application/json"}
+        )
+        assert (answer.status_code, answer.json()["error_code"]) == (400, 400), answer.text
 
 
 def test_a_schema_that_takes_long_holds_up_no_other_request(gateway: GatewayProcess, registry: Registry) -> None:

@@ -71,7 +71,16 @@ def test_loading_reads_the_newest_checkpoint_and_what_follows(bench: TopicBench)
 
 
 @pytest.mark.parametrize(
-    "hint", [b'{"version":2,"size":1}', b'{"version":99,"size":1}', b"garbage", b'{"version":"x"}', None]
+    "hint",
+    [
+        b'{"version":2,"size":1}',
+        b'{"version":99,"size":1}',
+        b"garbage",
+        b'{"version":"x"}',
+        b'{"version":2,"x":' + b"[" * 1500 + b"]" * 1500 + b"}",
+        None,
+    ],
+    ids=range(6),
 )
 def test_the_hint_is_only_a_hint(bench: TopicBench, hint: bytes | None) -> None:
     """An old, wrong, damaged or missing hint costs time, never the right answer."""
