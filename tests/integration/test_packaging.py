@@ -313,7 +313,7 @@ def test_the_wheel_of_the_source_archive_is_the_same(wheel: Path, tmp_path: Path
     command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=180)
     (archive,) = tmp_path.glob("*.tar.gz")
-    shutil.unpack_archive(archive, tmp_path, filter="data")
+    shutil.unpack_archive(archive, tmp_path)
     (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
     again = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(again, cwd=unpacked, check=True, capture_output=True, timeout=180)

@@ -159,7 +159,7 @@ def by_its_own_clock(*_arguments: object) -> int:
 
 
 @pytest.mark.parametrize(
-    ("fault", "first_seed"), [("no grace", 225), ("no fence", 0), ("committer takes old segments", 0)]
+    ("fault", "first_seed"), [("no grace", 559), ("no fence", 0), ("committer takes old segments", 0)]
 )
 def test_a_collector_or_committer_without_its_side_of_the_grace_is_found_out(
     fault: str, first_seed: int, monkeypatch: pytest.MonkeyPatch

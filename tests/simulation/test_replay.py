@@ -22,7 +22,7 @@ SEEDS = {
     "simulated_modes.world.simulate_modes": 17,
     "simulated_queues.world.simulate_queues": 3,
     "simulated_service.world.simulate_service": 17,
-    "simulated_typed.world.simulate_typed": 3,
+    "simulated_typed.world.simulate_typed": 5,
 }
 
 

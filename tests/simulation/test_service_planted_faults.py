@@ -170,7 +170,7 @@ PLANTED: dict[str, Planted] = {
         "gateway.applied_transactions.finisher._FinishingOperations.append",
         _appends_to_whatever_has_the_name,
         ASLEEP,
-        first_seed=61,
+        first_seed=132,
     ),
     "fetches whatever has the name": Planted(
         "G4", "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED, first_seed=5
@@ -179,7 +179,7 @@ PLANTED: dict[str, Planted] = {
         "quiet", "gateway.engine.group_commit.GroupCommit._on_next_allowed", _sleeps_in, QUIET
     ),
     "says that nothing happened": Planted(
-        "G8", "log_format.delta.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE, first_seed=191
+        "G8", "log_format.delta.committer.Committer._unknown", _says_that_nothing_happened, HOSTILE, first_seed=248
     ),
 }
 
