@@ -49,7 +49,7 @@ fi
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 say "Installing the locked packages (pyspark alone is 450 MB; this takes a few minutes the first time)"
-.venv/bin/python -m pip install --quiet --require-hashes -r requirements.lock
+.venv/bin/python -m pip install --quiet --use-pep517 --require-hashes -r requirements.lock
 .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
 say "Getting the Spark jars"
 .venv/bin/python -m spark_pipeline.jars

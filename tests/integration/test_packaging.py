@@ -10,10 +10,10 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from collections.abc import Callable
@@ -26,6 +26,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from log_format.version import __version__
+from tests.support.extracted import extract
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"compaction", "gateway", "log_format", "spark_pipeline", "tidelog"}
@@ -313,7 +314,8 @@ def test_the_wheel_of_the_source_archive_is_the_same(wheel: Path, tmp_path: Path
     command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=180)
     (archive,) = tmp_path.glob("*.tar.gz")
-    shutil.unpack_archive(archive, tmp_path)
+    with tarfile.open(archive) as sources:
+        extract(sources, tmp_path)
     (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
     again = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(again, cwd=unpacked, check=True, capture_output=True, timeout=180)

@@ -26,6 +26,7 @@ from log_format.clock import SystemClock
 from log_format.errors import TidelogError
 from log_format.inspection.verify import verify_topic
 from log_format.stores import open_store
+from tests.support.extracted import extract
 from tests.support.gateway_process import GatewayProcess, running_gateways
 from tests.support.registry import record
 from tests.support.shared_bench import SharedBench
@@ -68,7 +69,7 @@ def older_commits() -> Iterator[str]:
 
 def _extracted(commit: str, directory: Path) -> Path:
     with tarfile.open(fileobj=io.BytesIO(_git("archive", commit, "gateway", "log_format"))) as archive:
-        archive.extractall(directory)  # noqa: S202 - this repository's own; filters came with Python 3.11.4
+        extract(archive, directory)
     return directory
 
 
