@@ -51,7 +51,7 @@ def decode_archive_note(head: pa.Table, version: int) -> Archive:
         return NO_ARCHIVE
     try:
         return Archive(*_decode_note(note), version)
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, RecursionError) as problem:
         raise ValueError(f"its note of the archive is damaged: {problem}") from problem
 
 

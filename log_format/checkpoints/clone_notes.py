@@ -58,7 +58,7 @@ def read_note(store: ObjectStore, source: CloneName, clone: CloneName) -> CloneN
         return _decode(read_bounded(store, key, limits.COMMIT_BYTES_MAX))
     except ObjectMissing:
         return None
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, RecursionError) as problem:
         raise CorruptData(f"The note of a clone can't be read: {problem}.", object=key) from problem
 
 

@@ -51,7 +51,7 @@ def load_cluster(store: ObjectStore, new_id: NewId) -> Cluster:
     try:
         stored = _decode(data)
         return Cluster(stored.cluster_id, bytes.fromhex(stored.producer_key))
-    except (msgspec.DecodeError, ValueError) as problem:
+    except (msgspec.DecodeError, ValueError, RecursionError) as problem:
         raise CorruptData(f"{layout.CLUSTER_KEY} can't be used: {problem}.", object=layout.CLUSTER_KEY) from problem
 
 

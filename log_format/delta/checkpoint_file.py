@@ -157,7 +157,7 @@ class CheckpointFile:
             return groups
         try:
             first, row_count = _decode_note(text)
-        except msgspec.DecodeError as problem:
+        except (msgspec.DecodeError, RecursionError) as problem:
             raise ValueError(f"its note of where tombstones begin is damaged: {problem}") from problem
         wanted = groups[: max(0, first)]
         if sum(metadata.row_group(group).num_rows for group in wanted) != row_count:

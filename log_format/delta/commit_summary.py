@@ -77,7 +77,7 @@ def summarize_commit(commit: bytes) -> CommitSummary:
     for text in commit.split(b"\n"):
         try:
             line = _DECODER.decode(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             continue
         info = line.commit_info or info
         # A segment that is archived is in the table already.
@@ -102,5 +102,5 @@ def summarize_commit(commit: bytes) -> CommitSummary:
 def _stats(add: _Add) -> _Stats:
     try:
         return _decode_stats((add.stats or "{}").encode())
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return _Stats()

@@ -96,7 +96,7 @@ def parse_foreign_commit(properties: Mapping[str, str]) -> ForeignCommit | None:
     """Return the foreign commit that a table's properties name; None if they name none, or one that can't be read."""
     try:
         return _decode_property(properties.get(FOREIGN_PROPERTY, ""))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

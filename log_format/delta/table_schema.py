@@ -24,7 +24,7 @@ def parse_column_types(text: str, names: Container[str]) -> dict[str, pa.DataTyp
     try:
         fields = msgspec.json.decode(text).get("fields", ())
         named = {field["name"]: field["type"] for field in fields}
-    except (msgspec.DecodeError, AttributeError, KeyError, TypeError):
+    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, RecursionError):
         return {}
     try:
         return {name: _parse(kind) for name, kind in named.items() if name in names}

@@ -59,7 +59,7 @@ def manifest_entry(add: Add, root_uri: str, schema: TableSchema, version: int) -
         nulls = _by_id(found.nullCount, schema)
         lower = _bounds(found.minValues, schema, is_upper=False)
         upper = _bounds(found.maxValues, schema, is_upper=True)
-    except (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, struct.error) as problem:
+    except (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, RecursionError, struct.error) as problem:
         raise CorruptData(f"The statistics of {path} can't be read: {problem}.", object=path) from problem
     return {
         "status": ADDED,

@@ -23,7 +23,7 @@ def check_statistics(text: str | None, runs: Sequence[Run]) -> str | None:
     """Return what is wrong with the ``stats`` of an ``add`` with these runs; None if they are right."""
     try:
         found = {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return "are not JSON"
     expected = msgspec.json.decode(statistics(runs), type=dict[str, Any])
     pairs = [(_COUNT, found.get(_COUNT), expected[_COUNT])]

@@ -95,7 +95,7 @@ def may_match(predicate: Predicate, stats: str | None, partition_values: Mapping
     """Return whether a row of a file may count. ``stats``: the file's statistics as the log has them."""
     try:
         decoded = _decode(stats or "{}")
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return True
     return not isinstance(decoded, dict) or predicate(FileFacts(decoded, partition_values)).may_hold
 

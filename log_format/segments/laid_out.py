@@ -200,7 +200,7 @@ def decode_laid_out_footer(footer: bytes | memoryview, file: SegmentRef) -> Laid
     try:
         metadata = pq.read_metadata(pa.BufferReader(footer))
         groups = _decode_groups((metadata.metadata or {}).get(LAID_OUT_KEY, b""))
-    except (*PARQUET_ERRORS, msgspec.DecodeError) as problem:
+    except (*PARQUET_ERRORS, msgspec.DecodeError, RecursionError) as problem:
         raise corrupt_error(file, f"its footer can't be decoded: {problem}") from problem
     ends = [len(MAGIC), *(group.end for group in groups)]
     if [group.start for group in groups] != ends[:-1] or ends[-1] > file.footer_start or not groups:

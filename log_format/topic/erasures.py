@@ -200,7 +200,7 @@ def decode_note(data: bytes, key: str) -> ErasureNote:
     """Decode a note. Raises ``CorruptData``."""
     try:
         return _decode_note(data)
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, RecursionError) as problem:
         raise CorruptData(f"{key} is no note of a request to erase: {problem}.", object=key) from problem
 
 
@@ -217,7 +217,7 @@ def parse_erasures(topic: str, properties: Mapping[str, str]) -> tuple[Erasure, 
         return ()
     try:
         return _parse(text)
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, RecursionError) as problem:
         raise CorruptData(
             f"The {ERASURES_PROPERTY} of topic {topic!r} can't be used: {problem}.", topic=topic
         ) from problem

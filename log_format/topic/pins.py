@@ -56,7 +56,7 @@ def parse_pins(topic: str, properties: Mapping[str, str]) -> tuple[Pin, ...]:
         return ()
     try:
         found = _decode(text)
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, RecursionError) as problem:
         raise CorruptData(f"The {PINS_PROPERTY} of topic {topic!r} can't be read: {problem}.", topic=topic) from problem
     return tuple(Pin(name, *values) for name, values in sorted(found.items()))
 

@@ -49,7 +49,7 @@ def decode_index(data: bytes, key: str) -> list[IndexedBatch]:
     """Decode the result of ``encode_index``. Raises only ``CorruptData``."""
     try:
         rows = _DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise CorruptData(f"{key} is no index of staged batches: {problem}.", object=key) from problem
     found = []
     for name, size_bytes in rows:

@@ -49,5 +49,5 @@ def decode_offsets(data: bytes, key: str) -> StagedOffsets:
     """Decode the result of ``encode_offsets``. Raises only ``CorruptData``."""
     try:
         return _DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise CorruptData(f"{key} holds no staged offsets: {problem}.", object=key) from problem

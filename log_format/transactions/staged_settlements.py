@@ -38,5 +38,5 @@ def decode_settlements(data: bytes, key: str) -> StagedSettlements:
     """Decode the result of ``encode_settlements``. Raises only ``CorruptData``."""
     try:
         return _DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise CorruptData(f"{key} holds no staged settlements: {problem}.", object=key) from problem

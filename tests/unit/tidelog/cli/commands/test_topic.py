@@ -75,13 +75,13 @@ def test_a_gateway_before_journals_is_understood(run: Run, gateway: FakeGateway)
     run("topic", "create", "orders")
     gateway.topics["orders"].commit = {}
     assert "commits  to the table directly\n" in run("topic", "describe", "orders").stdout
-    assert "journals  none in use\n" in run("cluster").stdout
+    assert "journals     none in use\n" in run("cluster").stdout
 
 
 def test_the_cluster_says_what_is_at_journals(run: Run, gateway: FakeGateway) -> None:
     """How many, and why there can't be more; programs get the same."""
     gateway.journals = {"in_use": 2, "topics": 10_007, "held_back": None}
-    assert "journals  2 in use, with 10,007 topics\n" in run("cluster").stdout
+    assert "journals     2 in use, with 10,007 topics\n" in run("cluster").stdout
     gateway.journals["held_back"] = "this gateway has the setting journals=off"
     said = run("cluster").stdout.replace("\n", " ")
     assert "10,007 topics; no further topic can use one: this gateway has the setting journals=off " in said
