@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from typing_extensions import TypedDict
 
 from gateway.access.needs import needs
-from gateway.engine.topic_survey import LISTED_NAMES_MAX, TopicFigures
+from gateway.engine.topic_survey import LISTED_NAMES_MAX, TopicFigures, figures_of
 from gateway.gateway import allowing, engine_of
 from gateway.groups.offsets.readers import TopicReaders
 from gateway.http import fields
@@ -159,7 +159,13 @@ async def summarize_topics(request: Request, query: Annotated[SummaryQuery, Quer
     def made() -> TopicSummaries:
         return {
             "topics": [
-                _summary(state, known[state.topic], readers.get(state.topic), query.activity, now_ms)
+                _summary(
+                    state,
+                    known.get(state.topic) or figures_of(state, now_ms, None),
+                    readers.get(state.topic),
+                    query.activity,
+                    now_ms,
+                )
                 for state in states
             ],
             "damaged": damaged[:DAMAGED_SHOWN],
