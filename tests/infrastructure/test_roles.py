@@ -268,11 +268,16 @@ def test_maintenance_does_its_work_and_leaves_gateways_alone(roles: Roles, tmp_p
 
 @pytest.mark.parametrize(
     ("role", "bad"),
-    [("gateway", set()), ("reader", {"write", "transactions"}), ("maintenance", {"write"}), ("writer", {"write"})],
+    [
+        ("gateway", set()),
+        ("reader", {"write", "transactions", "maintenance"}),
+        ("maintenance", {"write"}),
+        ("writer", {"write", "maintenance"}),
+    ],
 )
 def test_the_doctor_tells_roles_apart(roles: Roles, role: str, bad: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """``tidelog doctor`` finds nothing wrong with the gateway's role, and says of the others that they can't write; of a reader
-    also what it can't read."""
+    and a job that writes also what they can't read."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", roles.environment["AWS_ENDPOINT_URL"])
     store = S3Store(roles.bucket, PREFIX, session=roles.session(role))
     ids: Iterator[str] = (f"probe-{role}-{number}" for number in range(10))
