@@ -1,5 +1,5 @@
 # A network for gateways and jobs in several zones. The bucket is reached by a gateway endpoint, which costs nothing: no byte of
-# the log passes a NAT. There is no NAT at all: with is_private, images and logs come by interface endpoints.
+# the log passes a NAT. There is no NAT at all: with is_private, images, logs and secrets come by interface endpoints.
 
 resource "aws_vpc" "this" {
   cidr_block           = var.cidr
@@ -77,7 +77,7 @@ resource "aws_vpc_security_group_ingress_rule" "endpoints" {
 }
 
 resource "aws_vpc_endpoint" "interface" {
-  for_each            = var.is_private ? toset(["ecr.api", "ecr.dkr", "logs"]) : toset([])
+  for_each            = var.is_private ? toset(["ecr.api", "ecr.dkr", "logs", "secretsmanager"]) : toset([])
   vpc_id              = aws_vpc.this.id
   service_name        = "com.amazonaws.${var.region}.${each.key}"
   vpc_endpoint_type   = "Interface"

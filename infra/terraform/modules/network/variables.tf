@@ -22,7 +22,7 @@ variable "cidr" {
 }
 
 variable "is_private" {
-  description = "Whether nothing in the network has a way to the internet. Costs three interface endpoints in each zone."
+  description = "Whether nothing in the network has a way to the internet. Costs four interface endpoints in each zone: images, logs, secrets."
   type        = bool
   default     = true
   nullable    = false
