@@ -63,22 +63,13 @@ def measure(_options: Options) -> Iterator[Table]:
     with directory() as store, gateway(store, settings=["--kafka-listen", address]) as server:
         schema_id, protobuf_id = _set_up(server)
         documents = [json.dumps(order(number)) for number in range(RECORDS)]
-        loads = {name: partial(_by_http, server, name, documents) for name in _TOPICS}
-        _add(
-            table,
-            f"JSON x {RECORDS:,} over HTTP",
-            len(documents[0]),
-            in_turns(loads, ROUNDS, warms_up=True),
-            JSON_RATIO_MAX,
-        )
-        busy = {name: partial(_by_http, server, name, documents, BUSY_CONNECTIONS) for name in _TOPICS}
-        _add(
-            table,
-            f"the same by {BUSY_CONNECTIONS} connections: records/s, at least {RATE_MIN:,} wanted",
-            len(documents[0]),
-            in_turns(busy, ROUNDS, warms_up=True),
-            JSON_RATIO_MAX,
-        )
+        rows = {
+            f"JSON x {RECORDS:,} over HTTP": CONNECTIONS,
+            f"the same by {BUSY_CONNECTIONS} connections: records/s, at least {RATE_MIN:,} wanted": BUSY_CONNECTIONS,
+        }
+        for load, connections in rows.items():
+            sent = {name: partial(_by_http, server, name, documents, connections) for name in _TOPICS}
+            _add(table, load, len(documents[0]), in_turns(sent, ROUNDS, warms_up=True), JSON_RATIO_MAX)
         values = [_framed(schema_id, order(number)) for number in range(RECORDS)]
         sent = {name: partial(_by_kafka, server, address, name, values) for name in _TOPICS}
         _add(table, "Avro by confluent-kafka", len(values[0]), in_turns(sent, ROUNDS, warms_up=True), AVRO_RATIO_MAX)
@@ -136,9 +127,7 @@ def _serialized(schema_id: int, members: dict[str, Any]) -> bytes:
     return b"\0" + schema_id.to_bytes(4, "big") + b"\0" + bytes(message.SerializeToString())
 
 
-def _by_http(
-    server: Server, topic: str, documents: Sequence[str], connections: int = CONNECTIONS
-) -> tuple[float, float]:
+def _by_http(server: Server, topic: str, documents: Sequence[str], connections: int) -> tuple[float, float]:
     """Send for two seconds; return CPU µs a record, and records a second."""
     records = ",".join(f'{{"key":"k{number % 100}","value":{one}}}' for number, one in enumerate(documents))
     body = f'{{"records":[{records}]}}'.encode()
