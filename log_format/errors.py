@@ -14,7 +14,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple
 
+import msgspec
+
 from log_format.topic_name import NAME_RULE, create_command
+
+DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""Errors that msgspec raises for JSON or MessagePack that is damaged, is not what a decoder expects, is not UTF-8, or nests too
+deeply."""
 
 
 class ErrorCode(StrEnum):

@@ -20,6 +20,7 @@ from compaction.catalogs.catalog import CatalogUnavailable, TableRefused, TableT
 from compaction.catalogs.network_words import network_words
 from log_format.catalogs.columns import Column
 from log_format.catalogs.table import ListedTable, TopicTable, altered_properties
+from log_format.errors import DECODE_ERRORS
 
 _TABLES: Final = "/api/2.1/unity-catalog/tables"
 _OF_DELTA: Final = "/api/2.1/unity-catalog/delta/v1"
@@ -189,7 +190,7 @@ def _document(data: bytes) -> dict[str, Any] | None:
     """Return the document; None if it is no object of JSON, such as a page of a proxy."""
     try:
         said = msgspec.json.decode(data)
-    except msgspec.DecodeError:
+    except DECODE_ERRORS:
         return None
     return said if isinstance(said, dict) else None
 

@@ -20,6 +20,7 @@ from gateway.cluster.keys import HEARTBEAT, ClusterKeys
 from gateway.network.hosts import ADDRESS_PATTERN, URL_PATTERN, ZONE_PATTERN
 from gateway.quotas import sharing
 from log_format import layout
+from log_format.errors import DECODE_ERRORS
 
 HEARTBEAT_BYTES_MAX: Final = 4096
 """Maximum size of a heartbeat; a larger object is none."""
@@ -95,7 +96,7 @@ def decode_heartbeat(key: str, data: bytes, keys: ClusterKeys, now_ms: int) -> H
         return None
     try:
         heartbeat = _decode(signed)
-    except msgspec.DecodeError:
+    except DECODE_ERRORS:
         return None
     if heartbeat_key(heartbeat.id) != key or not _URL.fullmatch(heartbeat.url):
         return None

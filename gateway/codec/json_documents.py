@@ -21,6 +21,7 @@ import pyarrow as pa
 from gateway.codec.json_structure import escaped_characters
 from gateway.codec.json_text import repeated_member
 from gateway.codec.record_columns import RecordColumns
+from log_format.errors import DECODE_ERRORS
 
 BYTES_MIN: Final = 32 * 1024
 """Size below which ``json_batch`` takes less time."""
@@ -37,7 +38,6 @@ _QUOTE, _BACKSLASH, _OPENING, _CLOSING, _COLON = b'"\\{}:'
 _WORD_BYTES: Final = 8
 _MASKS: Final = np.array([(1 << 8 * length) - 1 for length in range(_WORD_BYTES + 1)], np.uint64)
 """The first bytes of a word, by their number."""
-_UNDECIDED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _Places = npt.NDArray[np.int64]
 _Characters = npt.NDArray[np.uint8]
@@ -66,7 +66,7 @@ def decode_lines(text: bytes, *, bytes_min: int = BYTES_MIN) -> RecordColumns | 
         return None
     try:
         return _decode(b"[%b]" % b",".join(_read_lines(text)), _LIST)
-    except _UNDECIDED:
+    except DECODE_ERRORS:
         return None
 
 
@@ -88,7 +88,7 @@ def _decode(text: bytes, around: tuple[bytes, bytes]) -> RecordColumns | None:
         if not text.isascii():
             text.decode()
         text = msgspec.json.format(text, indent=-1)
-    except _UNDECIDED:
+    except DECODE_ERRORS:
         return None
     if not (text.startswith(before) and text.endswith(behind)):
         return None
@@ -212,7 +212,7 @@ def _members(record: bytes, places: _Places) -> tuple[int | None, int, int, list
 def _is_json(text: bytes) -> bool:
     try:
         _read(text)
-    except _UNDECIDED:
+    except DECODE_ERRORS:
         return False
     return True
 

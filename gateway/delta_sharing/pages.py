@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from gateway.problem import refused
 from log_format.checkpoints.table_files import TableFiles
+from log_format.errors import DECODE_ERRORS
 
 TokenT = TypeVar("TokenT")
 FILES_MAX: Final = 100_000
@@ -63,7 +64,7 @@ def token_of(text: str) -> Token:
 def _read(text: str, decode: Callable[[bytes], TokenT]) -> TokenT:
     try:
         return decode(urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4)))
-    except (ValueError, RecursionError):  # also what msgspec and base64 raise
+    except (*DECODE_ERRORS, ValueError):  # base64 raises the latter
         raise refused(
             "The pageToken is none that was given.", [("/pageToken", "must be a token of an answer")]
         ) from None

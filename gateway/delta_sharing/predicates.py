@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from log_format.errors import DECODE_ERRORS
 from log_format.records.data_skipping import (
     All,
     AnyOf,
@@ -60,7 +61,7 @@ def predicate_of(json_hint: str | None, sql_hints: Sequence[str], columns: Colum
     if json_hint is not None:
         try:
             found.append(_of_json(msgspec.json.decode(json_hint), columns, count(1)))
-        except (msgspec.DecodeError, RecursionError, _TooManyParts):
+        except (*DECODE_ERRORS, _TooManyParts):
             found.append(None)  # "if the server encounters any errors, it will skip filtering"
     known = [one for one in found if one is not None]
     return All(known) if known else None

@@ -28,6 +28,7 @@ from gateway.access.caller import Caller
 from gateway.delta_sharing.actions import SignedUrl
 from gateway.sharing_problem import PREFIX
 from log_format.clock import Clock
+from log_format.errors import DECODE_ERRORS
 from log_format.layout import COMPACTED, SEGMENTS, topic_root
 from log_format.store import ObjectStore, SignsReads
 
@@ -134,7 +135,7 @@ def granted(key: bytes, topic: str, path: str, grant: str, signature: str) -> Gr
         return None
     try:
         return _DECODER.decode(b64decode(grant + "=" * (-len(grant) % 4), altchars=b"-_", validate=True))
-    except (binascii.Error, msgspec.DecodeError):
+    except (*DECODE_ERRORS, binascii.Error):
         return None
 
 

@@ -45,7 +45,7 @@ from gateway.quotas.spending import spends
 from gateway.routes.administration import note_denials
 from gateway.routes.quota_charges import charge_fetched_bytes
 from log_format.checkpoints.table_files import files_at, with_files_of
-from log_format.errors import BackOff, ErrorCode, RequestRefused, StoreUnavailable
+from log_format.errors import DECODE_ERRORS, BackOff, ErrorCode, RequestRefused, StoreUnavailable
 from log_format.iceberg.schema import table_schema
 from log_format.layout import topic_root
 from log_format.store import ObjectStore
@@ -118,7 +118,7 @@ async def get_tasks(request: Request) -> Any:
     topic = topic_asked(request, "Read")
     try:
         token = _decode_task(await body_of(request, 2 * TOKEN_CHARACTERS_MAX)).plan_task
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise refused(f"The body names no plan task: {problem}.") from None
     page = page_of(token) if len(token) <= TOKEN_CHARACTERS_MAX else None
     state, _ = await engine_of(request).tables.fresh(topic)

@@ -26,7 +26,7 @@ from gateway.problem import refused
 from log_format import layout
 from log_format.delta.actions import plain_path
 from log_format.delta.table_schema import schema_string
-from log_format.errors import CorruptData, ErrorCode, RequestRefused
+from log_format.errors import DECODE_ERRORS, CorruptData, ErrorCode, RequestRefused
 from log_format.iceberg.data_file import SORT_ORDER_ID
 from log_format.iceberg.schema import Path, TableSchema
 from log_format.records.data_skipping import FileFacts, columns_by_name, member_at
@@ -90,7 +90,7 @@ def scan_request(data: bytes) -> ScanRequest:
     """Return the request that a body is. Raise ``RequestRefused`` for one that is malformed or scans increments."""
     try:
         found = _decode_request(data or b"{}")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise refused(f"The body is no request to plan a scan: {problem}.") from None
     if found.start_snapshot_id is not None or found.end_snapshot_id is not None:
         raise refused(
@@ -138,7 +138,7 @@ def page_of(token: str) -> Page | None:
     """Return the page that a token is of; None if it is none."""
     try:
         found = _decode_page(urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4)))
-    except (ValueError, RecursionError):  # also what msgspec and base64 raise
+    except (*DECODE_ERRORS, ValueError):  # base64 raises the latter
         return None
     return found if 0 <= found.number < found.count <= _PAGES_MAX and found.version >= 0 else None
 
@@ -175,7 +175,7 @@ class Scan:
     def _task(self, path: str, size_bytes: int, stats: str) -> dict[str, Any] | None:
         try:
             known = _decode_statistics(stats or "")
-        except msgspec.DecodeError as problem:
+        except DECODE_ERRORS as problem:
             raise CorruptData(f"The statistics of {path} can't be read: {problem}.", object=path) from problem
         task: dict[str, Any] = {}
         if self.filter is not None:

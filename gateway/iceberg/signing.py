@@ -34,7 +34,7 @@ from gateway.quotas.limits import FETCH_BYTES
 from gateway.quotas.spending import spending_of, spends
 from gateway.routes.quota_charges import charge_fetched_bytes
 from gateway.routes.signatures import note_signatures
-from log_format.errors import ErrorCode, ObjectMissing, RequestRefused
+from log_format.errors import DECODE_ERRORS, ErrorCode, ObjectMissing, RequestRefused
 from log_format.layout import ICEBERG_BELOW, topic_root
 
 router = APIRouter(route_class=IcebergRoute, include_in_schema=False)
@@ -68,7 +68,7 @@ async def sign_request(request: Request) -> Any:
     try:
         asked = _decode(await body_of(request, _BODY_BYTES_MAX))
         split = urlsplit(asked.uri)
-    except (msgspec.DecodeError, ValueError, RecursionError) as problem:
+    except (*DECODE_ERRORS, ValueError) as problem:
         raise refused(f"The body is no request to sign: {problem}.") from None
     path = _path_in_table(topic, unquote(split.path))
     if asked.method not in _METHODS or path is None or split.query not in _HARMLESS:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
-import msgspec
 import pyarrow as pa
 
 from gateway.engine.answer_memory import reserve_for_store
@@ -26,6 +25,7 @@ from gateway.metrics_history.interval import Interval, decode_interval
 from gateway.metrics_history.rollups import RESOLUTIONS_MS
 from gateway.metrics_history.series import By, Grid, Series, series_of
 from log_format.clock import Clock
+from log_format.errors import DECODE_ERRORS
 from log_format.layout import METRICS_TOPIC
 
 RECORDS_MAX: Final = 50_000
@@ -112,7 +112,7 @@ def _intervals(values: dict[bytes, bytes]) -> list[Interval]:
     for value in values.values():
         try:
             interval = decode_interval(value)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except DECODE_ERRORS:
             continue
         if all(map(_are_observations, interval.latencies.values())):
             found.append(interval)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gateway.queues.received import Delivered, Received, ReceiveRequest
 from gateway.queues.settlement import Result, Settlement
-from log_format.errors import ErrorCode, TidelogError
+from log_format.errors import DECODE_ERRORS, ErrorCode, TidelogError
 
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Maximum bytes of one gateway's request to another: 10,000 settlements take a part of it."""
@@ -102,7 +102,7 @@ def decode_message(data: bytes, kind: type[M]) -> M:
     """Return a message of one of the four kinds. Raises ``ValueError`` for anything else."""
     try:
         message: M = _DECODERS[kind].decode(data)
-    except (pa.ArrowInvalid, msgspec.MsgspecError) as error:
+    except (*DECODE_ERRORS, pa.ArrowInvalid) as error:
         raise ValueError(str(error)) from error
     return message
 

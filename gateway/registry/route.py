@@ -27,7 +27,7 @@ from gateway.routes.administration import administer
 from gateway.routes.read_json import INLINE_BYTES_MAX
 from gateway.routes.reserved_response import reserve_answer
 from gateway.routes.typed_route import TypedRoute
-from log_format.errors import ErrorCode, RequestRefused
+from log_format.errors import DECODE_ERRORS, ErrorCode, RequestRefused
 
 ANSWER_TYPES: Final = (MEDIA_TYPE, "application/vnd.schemaregistry+json", JSON)
 BODY_TYPES: Final = (*ANSWER_TYPES, OCTET_STREAM)
@@ -143,5 +143,5 @@ def _decoded(decoder: msgspec.json.Decoder[BodyT], data: bytes) -> BodyT:
         raise RequestRefused(
             f"The body is not what is needed here: {problem}", code=ErrorCode.INVALID_REQUEST, status=422
         ) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise refused(f"The body is not JSON: {str(problem)[:200]}") from None

@@ -27,7 +27,7 @@ from gateway.openapi.problems import BODY_ERRORS, problems
 from gateway.routes.groups import MEMBER_ERRORS, Generation, KnownTopics
 from gateway.routes.reserved_response import reserve_answer, reserved_json
 from gateway.routes.typed_route import TypedRoute
-from log_format.errors import ErrorCode
+from log_format.errors import DECODE_ERRORS, ErrorCode
 from log_format.groups.row import OffsetRow
 from log_format.transactions.staged_offsets import StagedOffset
 
@@ -121,7 +121,7 @@ class OffsetsToCommit(Committing, example={"offsets": [{"topic": "flights", "par
             return None
         try:
             found = _PLAIN_DECODER.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except DECODE_ERRORS:
             return None
         offsets = found.offsets
         quotes = sum(_QUOTES_OF_OFFSET if one.topic_id is None else _QUOTES_OF_OFFSET_BY_ID for one in offsets)

@@ -32,7 +32,7 @@ from gateway.problem import refused
 from gateway.routes.administration import authorize_as_owner_or_administrator
 from gateway.routes.reserved_response import reserved_json
 from gateway.routes.typed_route import TypedRoute
-from log_format.errors import ErrorCode, RequestRefused
+from log_format.errors import DECODE_ERRORS, ErrorCode, RequestRefused
 from log_format.groups.holdings import partition_keys
 from log_format.groups.memory import row_bytes
 from log_format.groups.row import Partitions, Reader
@@ -126,7 +126,7 @@ class Beat(fields.Body, example={"generation": 1}):
             return None
         try:
             return _PLAIN_BEAT_DECODER.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except DECODE_ERRORS:
             return None
 
 

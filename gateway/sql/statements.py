@@ -20,7 +20,7 @@ import msgspec
 
 from gateway.problem import overloaded, refused
 from gateway.sql.task import CPU_S_MAX, FRAME_BYTES_MAX, LENGTH, ParsedStatement, StatementAnswer
-from log_format.errors import BackOff, RequestRefused
+from log_format.errors import DECODE_ERRORS, BackOff, RequestRefused
 
 QUEUE_WAIT_MS_MAX: Final = 30_000
 WAITING_MAX: Final = 16
@@ -158,7 +158,7 @@ def _refuse(why: str) -> RequestRefused:
 def _decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     try:
         return decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise _refuse_output(str(error)) from error
 
 

@@ -21,7 +21,7 @@ from log_format import layout, limits
 from log_format.checkpoints.reconciliation import Reconciliation
 from log_format.delta.checkpoint_file import CheckpointFile, encode_checkpoint_pieces, large_checkpoint_lock
 from log_format.delta.checkpoint_schema import SCHEMA, as_corrupt, check_required, conforming, select_actions
-from log_format.errors import CorruptData, ObjectExists, ObjectMissing
+from log_format.errors import DECODE_ERRORS, CorruptData, ObjectExists, ObjectMissing
 from log_format.store import ObjectStore, read_bounded
 from log_format.topic.archive import NO_ARCHIVE, Archive
 
@@ -51,7 +51,7 @@ def decode_archive_note(head: pa.Table, version: int) -> Archive:
         return NO_ARCHIVE
     try:
         return Archive(*_decode_note(note), version)
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise ValueError(f"its note of the archive is damaged: {problem}") from problem
 
 

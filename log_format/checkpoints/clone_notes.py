@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from log_format import layout, limits
-from log_format.errors import CorruptData, ObjectMissing
+from log_format.errors import DECODE_ERRORS, CorruptData, ObjectMissing
 from log_format.store import ObjectStore, read_bounded
 
 CLONES_MAX: Final = 100
@@ -58,7 +58,7 @@ def read_note(store: ObjectStore, source: CloneName, clone: CloneName) -> CloneN
         return _decode(read_bounded(store, key, limits.COMMIT_BYTES_MAX))
     except ObjectMissing:
         return None
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise CorruptData(f"The note of a clone can't be read: {problem}.", object=key) from problem
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from log_format import layout, limits
-from log_format.errors import CorruptData, ObjectExists, ObjectMissing
+from log_format.errors import DECODE_ERRORS, CorruptData, ObjectExists, ObjectMissing
 from log_format.ids import NewId
 from log_format.store import ObjectStore, read_bounded
 
@@ -51,7 +51,7 @@ def load_cluster(store: ObjectStore, new_id: NewId) -> Cluster:
     try:
         stored = _decode(data)
         return Cluster(stored.cluster_id, bytes.fromhex(stored.producer_key))
-    except (msgspec.DecodeError, ValueError, RecursionError) as problem:
+    except (*DECODE_ERRORS, ValueError) as problem:
         raise CorruptData(f"{layout.CLUSTER_KEY} can't be used: {problem}.", object=layout.CLUSTER_KEY) from problem
 
 

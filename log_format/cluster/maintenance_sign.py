@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 
 from log_format import layout, limits
-from log_format.errors import ObjectMissing, ObjectTooLarge
+from log_format.errors import DECODE_ERRORS, ObjectMissing, ObjectTooLarge
 from log_format.store import ObjectReader, ObjectStore
 
 SIGN_BYTES_MAX: Final = 4096
@@ -56,5 +56,5 @@ def read_sign(store: ObjectReader) -> MaintenanceSign | None:
     """
     try:
         return _decode(store.get(layout.MAINTENANCE_KEY, bytes_max=SIGN_BYTES_MAX))
-    except (ObjectMissing, ObjectTooLarge, msgspec.DecodeError, RecursionError):
+    except (*DECODE_ERRORS, ObjectMissing, ObjectTooLarge):
         return None

@@ -29,7 +29,7 @@ from log_format.delta.features import (
     unsupported_error,
 )
 from log_format.delta.foreign import ForeignActions, foreign_actions, is_own
-from log_format.errors import CorruptData
+from log_format.errors import DECODE_ERRORS, CorruptData
 from log_format.version import __version__
 
 TAG_ARCHIVE: Final = "tidelog.archive"
@@ -229,7 +229,7 @@ def decode_commit(data: bytes, key: str) -> Commit:
         if not is_own(info.engine_info):
             return _foreign(data, info, key)
         _refuse_features(data, lines, key)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         foreign = _foreign(data, _SeenInfo(), key)
         if foreign.foreign is not None:
             return foreign

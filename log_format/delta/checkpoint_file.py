@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from log_format.delta.checkpoint_schema import SCHEMA, check_required, conforming
+from log_format.errors import DECODE_ERRORS
 
 TOMBSTONES_KEY: Final = b"tidelog.tombstones"
 """Metadata key; its value is JSON: the number of the first row group of tombstones, and the number of rows before that. Only
@@ -157,7 +158,7 @@ class CheckpointFile:
             return groups
         try:
             first, row_count = _decode_note(text)
-        except (msgspec.DecodeError, RecursionError) as problem:
+        except DECODE_ERRORS as problem:
             raise ValueError(f"its note of where tombstones begin is damaged: {problem}") from problem
         wanted = groups[: max(0, first)]
         if sum(metadata.row_group(group).num_rows for group in wanted) != row_count:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from log_format import layout, limits
-from log_format.errors import ObjectMissing, ObjectTooLarge
+from log_format.errors import DECODE_ERRORS, ObjectMissing, ObjectTooLarge
 from log_format.store import ObjectStore
 
 
@@ -32,7 +32,7 @@ def read_hint(store: ObjectStore, root: str) -> CheckpointHint | None:
     key = layout.table_last_checkpoint_key(root)
     try:
         return _decode(store.get(key, bytes_max=limits.CLUSTER_BYTES_MAX))
-    except (ObjectMissing, ObjectTooLarge, msgspec.DecodeError, RecursionError):
+    except (*DECODE_ERRORS, ObjectMissing, ObjectTooLarge):
         return None
 
 

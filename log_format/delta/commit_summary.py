@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from log_format.delta.actions import TAG_ARCHIVE
+from log_format.errors import DECODE_ERRORS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ def summarize_commit(commit: bytes) -> CommitSummary:
     for text in commit.split(b"\n"):
         try:
             line = _DECODER.decode(text)
-        except (msgspec.DecodeError, RecursionError):
+        except DECODE_ERRORS:
             continue
         info = line.commit_info or info
         # A segment that is archived is in the table already.
@@ -102,5 +103,5 @@ def summarize_commit(commit: bytes) -> CommitSummary:
 def _stats(add: _Add) -> _Stats:
     try:
         return _decode_stats((add.stats or "{}").encode())
-    except (msgspec.DecodeError, RecursionError):
+    except DECODE_ERRORS:
         return _Stats()

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from log_format.errors import CorruptData
+from log_format.errors import DECODE_ERRORS, CorruptData
 
 FOREIGN_PROPERTY: Final = "tidelog.foreign.commit"
 """Table property that names the last foreign commit: JSON (``ForeignCommit``)."""
@@ -96,7 +96,7 @@ def parse_foreign_commit(properties: Mapping[str, str]) -> ForeignCommit | None:
     """Return the foreign commit that a table's properties name; None if they name none, or one that can't be read."""
     try:
         return _decode_property(properties.get(FOREIGN_PROPERTY, ""))
-    except (msgspec.DecodeError, RecursionError):
+    except DECODE_ERRORS:
         return None
 
 
@@ -133,7 +133,7 @@ def foreign_actions(lines: Iterable[bytes], key: str) -> ForeignActions | None:
     """
     try:
         found = [_DECODER.decode(line) for line in lines if line.strip()]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise CorruptData(f"{key} is not a Delta commit: {problem}.", object=key) from problem
     info = next((line.commit_info for line in found if line.commit_info is not None), _Info())
     if is_own(info.engine_info):

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from log_format.errors import DECODE_ERRORS
 from log_format.records.delta_types import arrow_type, delta_name
 
 
@@ -24,7 +25,7 @@ def parse_column_types(text: str, names: Container[str]) -> dict[str, pa.DataTyp
     try:
         fields = msgspec.json.decode(text).get("fields", ())
         named = {field["name"]: field["type"] for field in fields}
-    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, RecursionError):
+    except (*DECODE_ERRORS, AttributeError, KeyError, TypeError):
         return {}
     try:
         return {name: _parse(kind) for name, kind in named.items() if name in names}

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from log_format import layout
 from log_format.delta.actions import Add, plain_path
-from log_format.errors import CorruptData
+from log_format.errors import DECODE_ERRORS, CorruptData
 from log_format.iceberg.schema import Path, TableSchema
 
 EXISTING: Final = 0
@@ -59,7 +59,7 @@ def manifest_entry(add: Add, root_uri: str, schema: TableSchema, version: int) -
         nulls = _by_id(found.nullCount, schema)
         lower = _bounds(found.minValues, schema, is_upper=False)
         upper = _bounds(found.maxValues, schema, is_upper=True)
-    except (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, RecursionError, struct.error) as problem:
+    except (*DECODE_ERRORS, ValueError, TypeError, ArithmeticError, struct.error) as problem:
         raise CorruptData(f"The statistics of {path} can't be read: {problem}.", object=path) from problem
     return {
         "status": ADDED,

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from log_format.errors import DECODE_ERRORS
 from log_format.segments.run import Run, SegmentRef
 from log_format.topic.segment_tags import statistics
 
@@ -23,7 +24,7 @@ def check_statistics(text: str | None, runs: Sequence[Run]) -> str | None:
     """Return what is wrong with the ``stats`` of an ``add`` with these runs; None if they are right."""
     try:
         found = {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError):
+    except DECODE_ERRORS:
         return "are not JSON"
     expected = msgspec.json.decode(statistics(runs), type=dict[str, Any])
     pairs = [(_COUNT, found.get(_COUNT), expected[_COUNT])]

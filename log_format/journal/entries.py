@@ -13,7 +13,7 @@ import msgspec
 
 from log_format.delta.actions import Commit
 from log_format.delta.tag_compression import compress_tag, decompress_tag
-from log_format.errors import CorruptData
+from log_format.errors import DECODE_ERRORS, CorruptData
 from log_format.limits import JOURNAL_TAG_BYTES_MAX, JOURNAL_TAG_PLAIN_BYTES_MAX, PARTITION_COUNT_MAX
 from log_format.topic.producers import ProducerStamp, StampedBatch
 from log_format.topic.state import TopicState
@@ -122,6 +122,6 @@ def decode_entries(commit: Commit) -> list[Entry]:
         for entry in entries:
             if isinstance(entry, EmptyRequest):
                 StampedBatch(ProducerStamp(entry.producer_id, entry.epoch, entry.sequence), ()).check()
-    except (ValueError, RecursionError) as problem:
+    except (*DECODE_ERRORS, ValueError) as problem:
         raise CorruptData(f"A journal's commit can't be used: {problem}.") from problem
     return entries

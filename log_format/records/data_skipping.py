@@ -22,6 +22,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from log_format.errors import DECODE_ERRORS
+
 TEXT_CHARACTERS: Final = 32
 """Length to which statistics cut texts. Of a longer one the largest value has one character more, above which texts may be."""
 _MARGIN_MS: Final = timedelta(milliseconds=1)
@@ -95,7 +97,7 @@ def may_match(predicate: Predicate, stats: str | None, partition_values: Mapping
     """Return whether a row of a file may count. ``stats``: the file's statistics as the log has them."""
     try:
         decoded = _decode(stats or "{}")
-    except (msgspec.DecodeError, RecursionError):
+    except DECODE_ERRORS:
         return True
     return not isinstance(decoded, dict) or predicate(FileFacts(decoded, partition_values)).may_hold
 

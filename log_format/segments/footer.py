@@ -24,7 +24,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from log_format.errors import CorruptData
+from log_format.errors import DECODE_ERRORS, CorruptData
 from log_format.records.schema import RECORD_SCHEMA
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns, record_schema, typed_columns
 from log_format.segments.run import SegmentRef
@@ -179,7 +179,7 @@ def _left_out(metadata: Any, ref: SegmentRef) -> list[int]:
     encoded = (metadata.metadata or {}).get(LEFT_OUT_KEY)
     try:
         sizes = [0] * metadata.num_row_groups if encoded is None else _decode_sizes(encoded)
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise corrupt_error(ref, f"its footer has no sizes of values that are left out: {problem}") from problem
     if len(sizes) != metadata.num_row_groups:
         raise_corrupt(ref, f"its footer has {metadata.num_row_groups} row groups and {len(sizes)} sizes of values")
@@ -189,7 +189,7 @@ def _left_out(metadata: Any, ref: SegmentRef) -> list[int]:
 def _row_groups(metadata: Any, ref: SegmentRef, left_out: Sequence[int]) -> tuple[RowGroup, ...]:
     try:
         rows = _decode_rows((metadata.metadata or {}).get(ROW_GROUPS_KEY, b""))
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise corrupt_error(ref, f"its footer has no list of row groups: {problem}") from problem
     if len(rows) != metadata.num_row_groups or not rows:
         raise_corrupt(ref, f"its footer has {metadata.num_row_groups} row groups and lists {len(rows)}")

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from log_format.errors import CorruptData, ObjectMissing
+from log_format.errors import DECODE_ERRORS, CorruptData, ObjectMissing
 from log_format.layout import topic_root
 from log_format.limits import FOOTER_BYTES_MAX, READ_SPAN_BYTES_MAX
 from log_format.records.typed_columns import NO_TYPED_COLUMNS, TypedColumns, record_schema, typed_columns
@@ -200,7 +200,7 @@ def decode_laid_out_footer(footer: bytes | memoryview, file: SegmentRef) -> Laid
     try:
         metadata = pq.read_metadata(pa.BufferReader(footer))
         groups = _decode_groups((metadata.metadata or {}).get(LAID_OUT_KEY, b""))
-    except (*PARQUET_ERRORS, msgspec.DecodeError, RecursionError) as problem:
+    except (*DECODE_ERRORS, *PARQUET_ERRORS) as problem:
         raise corrupt_error(file, f"its footer can't be decoded: {problem}") from problem
     ends = [len(MAGIC), *(group.end for group in groups)]
     if [group.start for group in groups] != ends[:-1] or ends[-1] > file.footer_start or not groups:

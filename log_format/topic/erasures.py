@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from log_format.errors import CorruptData
+from log_format.errors import DECODE_ERRORS, CorruptData
 from log_format.layout import topic_root
 from log_format.records.condition import Condition
 from log_format.records.condition_syntax import ConditionError
@@ -200,7 +200,7 @@ def decode_note(data: bytes, key: str) -> ErasureNote:
     """Decode a note. Raises ``CorruptData``."""
     try:
         return _decode_note(data)
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise CorruptData(f"{key} is no note of a request to erase: {problem}.", object=key) from problem
 
 
@@ -217,7 +217,7 @@ def parse_erasures(topic: str, properties: Mapping[str, str]) -> tuple[Erasure, 
         return ()
     try:
         return _parse(text)
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise CorruptData(
             f"The {ERASURES_PROPERTY} of topic {topic!r} can't be used: {problem}.", topic=topic
         ) from problem

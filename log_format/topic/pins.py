@@ -14,7 +14,7 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from log_format.errors import CorruptData
+from log_format.errors import DECODE_ERRORS, CorruptData
 
 PINS_PROPERTY: Final = "tidelog.pins"
 PINS_MAX: Final = 100
@@ -56,7 +56,7 @@ def parse_pins(topic: str, properties: Mapping[str, str]) -> tuple[Pin, ...]:
         return ()
     try:
         found = _decode(text)
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise CorruptData(f"The {PINS_PROPERTY} of topic {topic!r} can't be read: {problem}.", topic=topic) from problem
     return tuple(Pin(name, *values) for name, values in sorted(found.items()))
 

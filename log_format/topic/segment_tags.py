@@ -25,7 +25,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from log_format.delta.actions import Add, Remove
-from log_format.errors import CorruptData
+from log_format.errors import DECODE_ERRORS, CorruptData
 from log_format.segments.column_statistics import NO_STATISTICS, ColumnStatistics
 from log_format.segments.key_filters import KeyFilters
 from log_format.segments.run import Run, SegmentRef, parse_segment_path
@@ -171,7 +171,7 @@ def decode_segment_tags(
             raise ValueError("it has no tidelog tags, so it was not written by Tidelog")
         footer_start, footer_crc32 = _FOOTER_DECODER.decode(tag_footer)
         runs = [Run(*values) for values in _RUNS_DECODER.decode(tag_runs)]
-    except (ValueError, msgspec.DecodeError, RecursionError) as problem:
+    except (*DECODE_ERRORS, ValueError) as problem:
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
     return SegmentRef(plain, size_bytes, footer_start, footer_crc32), runs
 
@@ -186,7 +186,7 @@ def decode_rewritten(path: str, tag: str | None) -> Rewritten:
     """Decode the ``tidelog.rewritten`` of an ``add``; None stands for records as flushed. Raises ``CorruptData``."""
     try:
         return Rewritten(0) if tag is None else _decode_rewritten(tag)
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         plain = unquote(path)
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
 
@@ -195,7 +195,7 @@ def decode_filters(path: str, tag: str | None) -> KeyFilters | None:
     """Decode the ``tidelog.filters`` of an ``add``. Raises ``CorruptData``."""
     try:
         return None if tag is None else KeyFilters(*_FOOTER_DECODER.decode(tag))
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         plain = unquote(path)
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
 
@@ -204,7 +204,7 @@ def decode_layout(path: str, tag: str | None) -> Layout | None:
     """Decode the ``tidelog.layout`` of an ``add``; None stands for the order of offsets. Raises ``CorruptData``."""
     try:
         return None if tag is None else _decode_layout(tag)
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         plain = unquote(path)
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
 
@@ -213,7 +213,7 @@ def decode_typed(path: str, tag: str | None) -> tuple[str, ...]:
     """Decode the ``tidelog.typed`` of an ``add``; None stands for records that no schema has judged. Raises ``CorruptData``."""
     try:
         return () if tag is None else _decode_typed(tag)
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         plain = unquote(path)
         raise CorruptData(f"The log's entry for segment {plain} can't be used: {problem}.", segment=plain) from problem
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from log_format.errors import CorruptData
+from log_format.errors import DECODE_ERRORS, CorruptData
 from log_format.transactions.staged_records import StagedLane, parse_name
 
 SUFFIX: Final = ".index"
@@ -49,7 +49,7 @@ def decode_index(data: bytes, key: str) -> list[IndexedBatch]:
     """Decode the result of ``encode_index``. Raises only ``CorruptData``."""
     try:
         rows = _DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise CorruptData(f"{key} is no index of staged batches: {problem}.", object=key) from problem
     found = []
     for name, size_bytes in rows:

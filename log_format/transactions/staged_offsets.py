@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from log_format.errors import CorruptData
+from log_format.errors import DECODE_ERRORS, CorruptData
 
 SUFFIX: Final = ".json"
 
@@ -49,5 +49,5 @@ def decode_offsets(data: bytes, key: str) -> StagedOffsets:
     """Decode the result of ``encode_offsets``. Raises only ``CorruptData``."""
     try:
         return _DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise CorruptData(f"{key} holds no staged offsets: {problem}.", object=key) from problem

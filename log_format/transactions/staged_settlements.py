@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from log_format.errors import CorruptData
+from log_format.errors import DECODE_ERRORS, CorruptData
 
 
 class StagedSettlements(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,5 +38,5 @@ def decode_settlements(data: bytes, key: str) -> StagedSettlements:
     """Decode the result of ``encode_settlements``. Raises only ``CorruptData``."""
     try:
         return _DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise CorruptData(f"{key} holds no staged settlements: {problem}.", object=key) from problem

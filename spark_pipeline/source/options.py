@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from log_format.errors import DECODE_ERRORS
 from log_format.records.filter import RecordFilter
 from spark_pipeline.kafka_options import is_kafka_option, warn_no_effect
 from spark_pipeline.option_refused import OptionRefused, check_topic
@@ -227,7 +228,7 @@ class _Options:
         try:
             found = msgspec.json.decode(text.encode(), type=dict[str, dict[str, int]])
             return {topic: {_partition(number): at for number, at in of.items()} for topic, of in found.items()}
-        except (msgspec.DecodeError, ValueError) as problem:
+        except (*DECODE_ERRORS, ValueError) as problem:
             raise OptionRefused(name, f'{problem}; it is written {{"topic": {{"0": 23, "1": -2}}}}') from problem
 
     def topics_and_partitions(self, name: str) -> dict[str, tuple[int, ...]] | None:
@@ -237,7 +238,7 @@ class _Options:
             return None
         try:
             found = msgspec.json.decode(text.encode(), type=dict[str, list[int]])
-        except msgspec.DecodeError as problem:
+        except DECODE_ERRORS as problem:
             raise OptionRefused(name, f'{problem}; it is written {{"topic": [0, 1]}}') from problem
         if not found or any(not of or min(of) < 0 for of in found.values()):
             raise OptionRefused(name, "names no partition of a topic, or one below 0")

@@ -19,7 +19,7 @@ _known: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 
 
 def decode(data: bytes, kind: type[_T]) -> _T:
-    """Return ``data`` as ``kind``, a class or a typing expression of classes. Raises ``msgspec.DecodeError``."""
+    """Return ``data`` as ``kind``, a class or a typing expression of classes. Raises one of ``DECODE_ERRORS``."""
     decoder = _known.get(kind)
     if decoder is None:
         with _LEARNING:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from log_format.cluster.preferred import preferred_gateway
+from log_format.errors import DECODE_ERRORS
 from tidelog import limits
 from tidelog.errors import Unauthenticated
 from tidelog.http.answer import AnswerLost, NeverSent
@@ -220,7 +221,7 @@ class Owners:
             headers = authorization(credentials.token())
             answer = address.exchange("GET", "/v1/cluster", body=None, headers=headers, timeout_ms=self._timeout_ms)
             return _decode_cluster(answer.body) if answer.status == 200 else None
-        except (NeverSent, AnswerLost, Unauthenticated, msgspec.DecodeError):
+        except (*DECODE_ERRORS, NeverSent, AnswerLost, Unauthenticated):
             return None
         finally:
             address.close()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from log_format.errors import ANSWERS, ErrorCode
+from log_format.errors import ANSWERS, DECODE_ERRORS, ErrorCode
 from tidelog.errors import (
     CLASSES,
     BackOff,
@@ -61,7 +61,7 @@ def error_from_answer(status: int, body: bytes, *, request_id: str | None, url: 
     """Return the exception for an error answer. ``url`` is named in the message if the answer does not come from a gateway."""
     try:
         problem = msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except DECODE_ERRORS:
         problem = {}
     if isinstance(problem.get("error_code"), int):
         return _error_of_registry(status, problem, request_id)

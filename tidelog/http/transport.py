@@ -32,7 +32,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from log_format.errors import TidelogError
+from log_format.errors import DECODE_ERRORS, TidelogError
 from log_format.version import __version__
 from tidelog import limits
 from tidelog.arguments import check_connection
@@ -105,7 +105,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
         """Return the JSON body as ``kind``. Raises ``UnexpectedAnswer`` if it is something else."""
         try:
             return decode(self.body, kind)
-        except msgspec.DecodeError as error:
+        except DECODE_ERRORS as error:
             raise self.unexpected(str(error)) from error
 
     def unexpected(self, what: str) -> UnexpectedAnswer:

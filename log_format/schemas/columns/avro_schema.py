@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from log_format.errors import DECODE_ERRORS
 from log_format.records.schema import TIMESTAMP
 from log_format.schemas.columns import avro, avro_compound
 from log_format.schemas.columns.shape import (
@@ -69,7 +70,7 @@ def avro_reader(text: str, references: Sequence[str] = ()) -> avro.Reader:
 def _json(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except DECODE_ERRORS:
         return text if text.isidentifier() else _no_schema("", "is not JSON")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from log_format.errors import DECODE_ERRORS
 from log_format.schemas.columns.cursor import Fault
 from log_format.schemas.columns.document_values import plain
 from log_format.schemas.columns.documents import Documents
@@ -50,7 +51,7 @@ def json_documents(text: str, references: Mapping[str, str] | None = None) -> Do
 def _json(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise Untypable("", "is not JSON") from error
 
 

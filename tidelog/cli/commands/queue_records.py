@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import typer
 
-from log_format.errors import TidelogError
+from log_format.errors import DECODE_ERRORS, TidelogError
 from log_format.words import counted
 from tidelog import limits
 from tidelog.bodies.json_record import as_json_record
@@ -173,7 +173,7 @@ def _as_json(record: ReceivedRecord) -> dict[str, Any]:
 def _read(line: str) -> Any:
     try:
         return msgspec.json.decode(line)
-    except msgspec.DecodeError as error:
+    except DECODE_ERRORS as error:
         raise ValueError(f"a line of standard input is not JSON: {error}") from None
 
 

@@ -6,9 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
-from log_format.errors import TidelogError
+from log_format.errors import DECODE_ERRORS, TidelogError
 from log_format.inspection.finding import Finding, bad, good, poor
 from tidelog.admin import Admin
 from tidelog.cli.terminal.tables import shortened
@@ -70,7 +68,7 @@ def check_rights(admin: Admin, url: str) -> Iterator[Finding]:
     except Unauthorized as error:
         said = f"Tokens and ACLs of {url} were not checked: this token may not {error.operation} the {error.resource_type}."
         yield poor("rights", said, "Give a token that may Alter the cluster.")
-    except (TidelogError, msgspec.DecodeError) as error:
+    except (*DECODE_ERRORS, TidelogError) as error:
         yield poor("rights", f"Tokens and ACLs of {url} could not be listed: {error}", "Try again.")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from log_format.errors import DECODE_ERRORS
 from tidelog.cli.sources.lines import Lines, read_lines
 from tidelog.cli.sources.rows import Fields, Row, Rows, require_arrow, rows_of
 
@@ -36,7 +37,7 @@ def _first_line(path: Path) -> bytes:
 def _is_plain(line: bytes) -> bool:
     try:
         return {"value", "value_base64"}.isdisjoint(_decoder.decode(line))
-    except msgspec.DecodeError:
+    except DECODE_ERRORS:
         return False
 
 

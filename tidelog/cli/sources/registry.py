@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 import urllib3
 
+from log_format.errors import DECODE_ERRORS
 from tidelog.types.schema import RegisteredSchema, SchemaReference, SchemaType
 
 _TRIES: Final = urllib3.Retry(
@@ -109,5 +110,5 @@ class OtherRegistry:
             raise SourceFailed(f"{self._url} answers {answer.status} for /{path}: {said}")
         try:
             return decoder.decode(answer.data)
-        except msgspec.DecodeError:
+        except DECODE_ERRORS:
             raise SourceFailed(f"{self._url} is no schema registry: for /{path} it answers {said}") from None

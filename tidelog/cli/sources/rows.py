@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from log_format.errors import DECODE_ERRORS
 from tidelog.bodies.encode import arrow_available
 from tidelog.cli.sources.lines import Place
 from tidelog.cli.sources.times import Times
@@ -114,7 +115,7 @@ def rows_of(path: Path, unit: str, found: Iterable[tuple[int, _T]], row: Callabl
     for number, each in found:
         try:
             builder.add(number, *row(each))
-        except (msgspec.DecodeError, ValueError, TypeError) as error:
+        except (*DECODE_ERRORS, ValueError, TypeError) as error:
             wrong = CommandFailed(f"{Place(path=path, number=number, unit=unit)}: {error}")
             break
         if builder.full:

@@ -88,6 +88,7 @@ def test_parquet_of_records_and_of_anything(gateway: FakeGateway, run: Run, tmp_
     ("format_", "given", "place"),
     [
         ("objects", '{"id":1}\n{"id":2}\n\n{"id":\n', "line 4: "),
+        ("objects", '{"id":1}\n{"id":2}\n{"id":3,"x":' + "[" * 5000 + "\n", "line 3: "),
         ("objects", '{"id":1}\n{"id":2}\n{"no":3}\n', "line 3: the object has no member 'id'"),
         ("objects", '{"id":1}\n{"id":2}\n[3]\n', "line 3: "),
         ("csv", "id,x\n1,a\n2,b\n3\n", "line 4: it has 1 fields"),
