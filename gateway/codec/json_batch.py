@@ -4,6 +4,8 @@ msgspec decodes the whole text against the shape of a record, and each column is
 drops one of two members of the same name, which the API forbids. So the string delimiters of the decoded records are counted and
 compared with those in the text. A dropped member leaves at least the two of its name unaccounted for.
 
+Records of one form are cut out of the text instead (``json_documents``), without the parser's objects.
+
 In case of doubt the result is None. The caller then reads record by record (``json_record``), which also reports errors. So this
 module refuses nothing, and handles only common forms.
 """
@@ -18,10 +20,12 @@ import msgspec
 import pyarrow as pa
 from msgspec import UNSET, Meta, UnsetType
 
+from gateway.codec import json_documents
 from gateway.codec.base64_text import decode_base64
 from gateway.codec.incoming import PARTITION_MAX
 from gateway.codec.json_text import structural_quotes
 from gateway.codec.record_columns import RecordColumns, header_lists, with_expiry
+from log_format.errors import DECODE_ERRORS
 from log_format.records.schema import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 from log_format.records.single import SingleRecord
 
@@ -84,11 +88,15 @@ class _Undecided(Exception):
     """The text cannot be decided here."""
 
 
-_UNDECIDED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, _Undecided)
+_UNDECIDED: Final = (*DECODE_ERRORS, OverflowError, _Undecided)
 
 
 def decode_envelope(body: bytes) -> RecordColumns | SingleRecord | None:
     """Return the records of ``{"records": [...]}``, or None if they have to be read one by one."""
+    return json_documents.decode_envelope(body) or _decode_envelope(body)
+
+
+def _decode_envelope(body: bytes) -> RecordColumns | SingleRecord | None:
     try:
         records = _parsed(body, "envelope")
         single = _single(records[0], body) if len(records) == 1 else None
@@ -99,7 +107,7 @@ def decode_envelope(body: bytes) -> RecordColumns | SingleRecord | None:
 
 def decode_list(text: bytes) -> RecordColumns | None:
     """Return the records of a JSON array, or None."""
-    return _decode(text, "list")
+    return json_documents.decode_list(text) or _decode(text, "list")
 
 
 def decode_lines(text: bytes) -> RecordColumns | None:
@@ -107,7 +115,7 @@ def decode_lines(text: bytes) -> RecordColumns | None:
 
     The caller checks that the parser's values are the lines: the parser accepts any white space between them.
     """
-    return _decode(text, "lines")
+    return json_documents.decode_lines(text) or _decode(text, "lines")
 
 
 def _decode(text: bytes, form: Literal["list", "lines"]) -> RecordColumns | None:

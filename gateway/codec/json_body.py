@@ -1,8 +1,8 @@
 """``application/json``: ``{"records": [record, ...]}``.
 
-``json_alike`` and ``json_documents`` decode records of the same form. Otherwise ``json_batch`` tries the whole body, then groups
-of records, so an unusual record among thousands costs little, and a dense body never becomes many times its size in Python
-objects. The records of a group that fails are read one by one.
+``json_alike`` decodes strings of the same form. Otherwise ``json_batch`` tries the whole body, then groups of records, so an
+unusual record among thousands costs little, and a dense body never becomes many times its size in Python objects. The records of
+a group that fails are read one by one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.codec import json_alike, json_batch, json_documents
+from gateway.codec import json_alike, json_batch
 from gateway.codec.incoming import POINTERS, IncomingRecords, RecordLocations
 from gateway.codec.json_record import ReadRecords
 from gateway.codec.json_structure import commas, elements
@@ -39,10 +39,7 @@ def decode_json(body: bytes) -> IncomingRecords:
     nested too deeply), 400 ``INVALID_RECORD``.
     """
     places = POINTERS
-    alike = json_alike.decode_envelope(body) or json_documents.decode_envelope(body)
-    if alike is not None:
-        return incoming([alike], places)
-    decoded = json_batch.decode_envelope(body)
+    decoded = json_alike.decode_envelope(body) or json_batch.decode_envelope(body)
     if isinstance(decoded, SingleRecord):
         return IncomingRecords(decoded)
     if decoded is not None:
@@ -81,18 +78,13 @@ def _decode_in_groups(body: bytes, places: RecordLocations) -> list[RecordColumn
     start = 0
     for count, group in elements(_records(text), GROUP_RECORDS, GROUP_BYTES):
         is_suspect = surrogate is not None and surrogate in group.lower()
-        piece = None if is_suspect else _group(b"[%b]" % group)
+        piece = None if is_suspect else json_batch.decode_list(b"[%b]" % group)
         pieces.append(piece if piece is not None else _one_by_one(group, start, places, bad, surrogate))
         start += count
         if bad.full:
             break
     bad.refuse()
     return pieces
-
-
-def _group(text: bytes) -> RecordColumns | None:
-    cut = json_documents.decode_list(text)
-    return json_batch.decode_list(text) if cut is None else cut
 
 
 def _one_by_one(

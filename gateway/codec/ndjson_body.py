@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from gateway.codec import json_batch, json_documents
+from gateway.codec import json_batch
 from gateway.codec.incoming import IncomingRecords, LocationKind, RecordLocations
 from gateway.codec.json_record import ReadRecords
 from gateway.codec.json_text import (
@@ -44,7 +44,7 @@ def decode_ndjson(body: bytes) -> IncomingRecords:
         count = piece.count(b"\n") + (not piece.endswith(b"\n"))
         text, indices = _without_blank_lines(piece, count)
         numbers = first_line + indices
-        columns = _of_regular(text) if _is_regular(text) else None
+        columns = json_batch.decode_lines(text) if _is_regular(text) else None
         if columns is None or len(columns) != len(numbers):
             columns, numbers = _line_by_line(piece, first_line, bad)
         pieces.append(columns)
@@ -54,11 +54,6 @@ def decode_ndjson(body: bytes) -> IncomingRecords:
             break
     bad.refuse()
     return incoming(pieces, RecordLocations(LocationKind.LINE, np.concatenate(lines) if lines else None))
-
-
-def _of_regular(text: bytes) -> RecordColumns | None:
-    cut = json_documents.decode_lines(text)
-    return json_batch.decode_lines(text) if cut is None else cut
 
 
 def _pieces(body: bytes) -> Iterator[bytes]:
