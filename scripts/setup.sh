@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes .venv from requirements.lock (versions and hashes fixed), installs the project into it as an editable package, and
 # gets the Spark jars. Needs Python 3.11 to 3.13, Java 17 or newer and a shell. Run by `make setup`.
+# PYTHON: the interpreter to use; FIRST_PYTHON: one to try before the newest.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,7 +12,7 @@ fits='import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))'
 makes_environments='import ensurepip, venv'
 
 find_python() {
-    for candidate in ${PYTHON:-python3.13 python3.12 python3.11 python3}; do
+    for candidate in ${PYTHON:-${FIRST_PYTHON:-} python3.13 python3.12 python3.11 python3}; do
         if "$candidate" -c "$fits" >/dev/null 2>&1; then
             if "$candidate" -c "$makes_environments" >/dev/null 2>&1; then
                 printf '%s\n' "$candidate"
