@@ -128,7 +128,7 @@ EVENTS_RECORDS_MAX: Final = 500
 """Number of records that one read for an event stream takes."""
 
 PARALLEL_LIST_LOADS_MAX: Final = 16
-"""Number of topics loaded in parallel while topics are listed."""
+"""Number of topics loaded in parallel while topics or clones are listed."""
 
 ARCHIVED_SEGMENTS_REWRITTEN_MAX: Final = 20_000
 """Most segments of a changed archive for which a gateway writes the checkpoint, some 3 MB; maintenance writes larger ones right

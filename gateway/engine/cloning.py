@@ -10,9 +10,11 @@ from functools import partial
 from typing import Final, TypeVar
 
 from gateway.call import detached_from_call
+from gateway.engine.bounds import PARALLEL_LIST_LOADS_MAX
 from gateway.engine.open_table import TableAccess
 from gateway.engine.open_topics import OpenTopics
 from gateway.engine.pool import Pool
+from gateway.tasks.parallel import run_parallel
 from log_format.checkpoints.clone_files import CloneBytes, clone_bytes, table_files
 from log_format.checkpoints.clone_notes import CloneName, direct_clones
 from log_format.checkpoints.cloning import NEWEST, ClonedTopic, TableVersion, clone_topic
@@ -27,6 +29,8 @@ ANSWER_MS: Final = 10_000
 """Longest wait of one request for a clone. A client that wants the end asks again."""
 REMEMBERED_MAX: Final = 100
 """Number of clones, made and being made, that repeated requests can join. More at a time are refused."""
+PARALLEL_COUNTS_MAX: Final = 4
+"""Number of clones whose bytes are counted in parallel: each has a list of its files in memory meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,19 +116,20 @@ class Cloning:
             raise UnknownTopic(source)
         noted = await self._read(source, partial(direct_clones, self._store, CloneName(source, state.existing_id)))
         shown = [one for one in sorted(noted) if is_shown(one.name)]
-        paths: list[str] | None = None
-        found = []
-        for one in shown:
-            clone = await self._own_state(one.name)
-            if clone.topic_id != one.topic_id:
-                continue
-            now_ms = self._clock.now_ms()
-            if paths is None:
-                files = await self._read(source, partial(table_files, self._store, state, now_ms))
-                paths = [path for path, _ in files]
-            counted = await self._read(one.name, partial(clone_bytes, self._store, paths, clone, now_ms))
-            found.append(FoundClone(clone=one, found=counted))
-        return found
+        states = await run_parallel(self._own_state, [one.name for one in shown], limit=PARALLEL_LIST_LOADS_MAX)
+        existing = [(one, clone) for one, clone in zip(shown, states, strict=True) if clone.topic_id == one.topic_id]
+        if not existing:
+            return []
+        now_ms = self._clock.now_ms()
+        files = await self._read(source, partial(table_files, self._store, state, now_ms))
+        paths = [path for path, _ in files]
+
+        async def counted(one: tuple[CloneName, TopicState]) -> FoundClone:
+            name, clone = one
+            count = partial(clone_bytes, self._store, paths, clone, now_ms)
+            return FoundClone(clone=name, found=await self._read(name.name, count))
+
+        return await run_parallel(counted, existing, limit=PARALLEL_COUNTS_MAX)
 
     async def drain(self) -> None:
         """Wait for the clone that is being made."""
