@@ -8,6 +8,8 @@
     collection      which objects to delete (pure)
     log_cleanup     which commits and checkpoints to delete (pure)
     rewrite         segments in, segments out: a worker's task
+    layout_plan     which files of an archive are rewritten for queries, and in which order (pure)
+    layout_rewrite  files of an archive in, files in another order out: a worker's task
     workers         where tasks run: in this process, or in Spark's executors (spark_workers)
     job, __main__   all topics, round after round
 

@@ -1,4 +1,5 @@
-"""Rewriting files of an archive in another order: an external sort by distribution.
+"""Rewriting files of an archive in another order, in this process or in one of Spark's executors: an external sort by
+distribution.
 
 What fits into memory is sorted there. Otherwise the values of some row groups give the quantiles of the order. Then all records
 are read once and spread over buckets, temporary files with adjacent ranges of the order. Then bucket after bucket is sorted and
@@ -25,7 +26,7 @@ import pyarrow.parquet as pq
 
 from compaction.layout_order import LayoutOrder
 from log_format.checkpoints.archive_rows import scan_file
-from log_format.errors import CorruptData, ObjectMissing
+from log_format.errors import BackOff, CorruptData, ObjectMissing
 from log_format.ids import NewId
 from log_format.layout import compacted_path, topic_root
 from log_format.records.typed_columns import DATA, KEY_DATA, TypedColumns, with_typed_columns
@@ -69,9 +70,19 @@ class LayoutTask:
 def lay_out(store: ObjectStore, task: LayoutTask, new_id: NewId) -> list[NewSegment]:
     """Write the records of the sources in the wanted order; return the new files, which are in the store.
 
-    Raises ``CorruptData`` if a source is missing or damaged, ``StoreUnavailable``; ``OSError`` if there is no room for temporary
+    Raises ``CorruptData`` if a source is missing or damaged, ``StoreUnavailable``; ``BackOff`` if there is no room for temporary
     files.
     """
+    try:
+        return _lay_out(store, task, new_id)
+    except OSError as problem:
+        said = (
+            f"Files of topic {task.topic!r} can't be laid out: {problem}. TMPDIR names the directory that needs room."
+        )
+        raise BackOff(said, topic=task.topic) from problem
+
+
+def _lay_out(store: ObjectStore, task: LayoutTask, new_id: NewId) -> list[NewSegment]:
     files = _NewFiles(store, task, new_id)
     footers = [_read_metadata(store, task.topic, source.segment) for source in task.sources]
     decoded_bytes = sum(

@@ -39,8 +39,8 @@ class Policy:
     """Most bytes that one topic's backfill rewrites in one round, for each worker: some tens of seconds. Then it is the other
     topics' turn, and the next round goes on."""
     layout_bytes_max: int = 1024 * 1024 * 1024
-    """Bytes of one topic's archive after which a round lays out no more; a single rewrite may be larger. Then it is the other
-    topics' turn."""
+    """Bytes of one topic's archive after which a round lays out no more, for each worker; a single rewrite may be larger. Then it
+    is the other topics' turn."""
     reads_at_once: int = 16
     """Number of filters read in parallel for erasures, half of the connections that a store keeps."""
     deletes_at_once: int = 16

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +27,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
+from compaction.layout_rewrite import LayoutTask, lay_out
 from compaction.rewrite import RewriteTask, TaskResult, read_keys, rewrite
 from compaction.workers import Compactor
 from log_format.errors import BackOff, RequestRefused
+from log_format.ids import random_id
 from log_format.stores import open_store
+from log_format.topic.rewrite import NewSegment
+
+DoneT = TypeVar("DoneT")
 
 _KEYS: Final = "number int, partition int, key binary, offset long"
 _DONE: Final = "done binary"
@@ -87,10 +92,21 @@ class SparkWorkers:
 
     def rewrite(self, tasks: Sequence[RewriteTask]) -> Iterator[TaskResult]:
         """Do the tasks, as ``Workers.rewrite`` specifies."""
-        work = self._spark().sparkContext.parallelize([pickle.dumps(task) for task in tasks], max(1, len(tasks)))
+        yield from self._each(_rewrite, tasks)
+
+    def lay_out(self, tasks: Sequence[LayoutTask]) -> Sequence[Sequence[NewSegment]]:
+        """Do the tasks, as ``Workers.lay_out`` specifies."""
+        return self._each(_lay_out, tasks)
+
+    def _each(self, work: Callable[[str, bytes], DoneT], tasks: Sequence[object]) -> list[DoneT]:
+        """Do ``work`` with the store's URI and each task, pickled; return the results in the order of the tasks.
+
+        Spark repeats a task whose executor died, and may run a slow one twice. Each has one result all the same, and only files
+        that a result names are committed; those of other attempts are orphans.
+        """
+        pickled = self._spark().sparkContext.parallelize([pickle.dumps(task) for task in tasks], max(1, len(tasks)))
         with _errors_as_back_off():
-            done = work.map(partial(_rewrite, self._store_uri)).collect()
-        yield from done
+            return list(pickled.map(partial(work, self._store_uri)).collect())
 
     @contextmanager
     def compact_keys(self, tasks: Sequence[RewriteTask]) -> Iterator[Compactor]:
@@ -136,8 +152,9 @@ def _errors_as_back_off() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as problem:
-        last = str(problem).strip().rpartition("\n")[2]
-        raise BackOff(f"Spark did not finish a rewrite: {last}.") from problem
+        said = str(problem).partition("\n\tat ")[0]  # without Java's stack, which follows the worker's error
+        last = said.strip().rpartition("\n")[2]
+        raise BackOff(f"Spark did not finish a rewrite: {last}") from problem
 
 
 def _tasks(spark: SparkSession, pickled: dict[int, bytes]) -> DataFrame:
@@ -154,6 +171,10 @@ def _newest(tasks: DataFrame, store_uri: str) -> DataFrame:
 
 def _rewrite(store_uri: str, pickled: bytes) -> TaskResult:
     return rewrite(open_store(store_uri), pickle.loads(pickled))  # noqa: S301 - from our own driver
+
+
+def _lay_out(store_uri: str, pickled: bytes) -> list[NewSegment]:
+    return lay_out(open_store(store_uri), pickle.loads(pickled), random_id)  # noqa: S301 - from our own driver
 
 
 def _keys(store_uri: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

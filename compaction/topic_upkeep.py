@@ -84,7 +84,7 @@ class TopicUpkeep:
             *(store, topic, workers, self._committer), clock=clock, new_id=new_id, report=report, policy=policy
         )
         self._retention = RetentionUpkeep(store, self._log, self._committer, policy, report)
-        self._layout = LayoutUpkeep(store, self._log, self._committer, new_id, policy=policy, report=report)
+        self._layout = LayoutUpkeep(store, self._log, workers, self._committer, new_id, policy=policy, report=report)
         self._manifests = ManifestUpkeep(store, new_id, report)
         self._settled: tuple[int, int] | None = None
         """Version at which nothing was left to rewrite, and the time then."""

@@ -9,9 +9,11 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 
+from compaction.layout_rewrite import LayoutTask, lay_out
 from compaction.rewrite import RewriteTask, TaskResult, read_keys, rewrite
 from log_format.ids import NewId, random_id
 from log_format.store import ObjectStore
+from log_format.topic.rewrite import NewSegment
 
 TASKS_PER_WORKER: Final = 4
 """Tasks per worker in one wave of rewrites. Each takes some seconds, and its result is committed when the wave ends."""
@@ -30,6 +32,11 @@ class Workers(Protocol):
 
     def rewrite(self, tasks: Sequence[RewriteTask]) -> Iterator[TaskResult]:
         """Do the tasks, in any order. Raises ``CorruptData``, ``StoreUnavailable``, or an error of the engine."""
+        ...
+
+    def lay_out(self, tasks: Sequence[LayoutTask]) -> Sequence[Sequence[NewSegment]]:
+        """Do the tasks; return the new files of each, in the order of the tasks. Raises the same as ``rewrite``; ``BackOff`` if
+        there is no room for temporary files."""
         ...
 
     def compact_keys(self, tasks: Sequence[RewriteTask]) -> AbstractContextManager[Compactor]:
@@ -60,6 +67,10 @@ class LocalWorkers:
         """Do the tasks, as ``Workers.rewrite`` specifies."""
         for task in tasks:
             yield rewrite(self._store, task, new_id=self._new_id)
+
+    def lay_out(self, tasks: Sequence[LayoutTask]) -> Sequence[Sequence[NewSegment]]:
+        """Do the tasks, as ``Workers.lay_out`` specifies."""
+        return [lay_out(self._store, task, self._new_id) for task in tasks]
 
     @contextmanager
     def compact_keys(self, tasks: Sequence[RewriteTask]) -> Iterator[Compactor]:

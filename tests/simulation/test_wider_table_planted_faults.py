@@ -74,7 +74,7 @@ PLANTED: dict[str, Planted] = {
             ("gateway.engine.foreign_watch.ForeignWatch._put_back", _leaves_it_to_others),
         )
     ),
-    "a layout leaves a file out": Planted((("compaction.layout_upkeep.lay_out", _lays_out_all_but_one),), first_seed=2),
+    "a layout leaves a file out": Planted((("compaction.workers.lay_out", _lays_out_all_but_one),), first_seed=2),
 }
 
 
