@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.stores.wrapped import WrappedStore
-from log_format.layout import COMPACTED, GATEWAYS, JOURNALS, SEGMENTS
+from log_format.layout import COMPACTED, GATEWAYS, ICEBERG_BELOW, JOURNALS, SEGMENTS
 from log_format.store import ObjectInfo, ObjectStore, copy_all_if_absent
 
 Counted = tuple[str, str, int, int]
@@ -146,4 +146,6 @@ def kind_of_object(key: str) -> str:
         return "commit" if key.endswith((".json", _LOG)) else "checkpoint"
     if f"/{SEGMENTS}" in key or f"/{COMPACTED}" in key:
         return "segment"
+    if f"/{ICEBERG_BELOW}" in key:
+        return "iceberg"
     return "journal" if key.startswith(JOURNALS) else "other"

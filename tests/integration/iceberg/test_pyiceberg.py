@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -45,6 +47,12 @@ class Lake:
         table = self.load(topic)
         at = version_of(table) if version is None else version
         return assert_equal_at(table, f"{self.typed.gateway.store}/topics/{topic}", at)
+
+    def requests(self) -> Counter[tuple[str, str]]:
+        """Return the gateway's requests to the store so far, by kind and object, without what it does by the clock."""
+        lines = self.typed.http.get("/metrics").text
+        found = re.findall(r'^tidelog_store_requests_total\{kind="(\w+)",of="(\w+)"\} (\S+)$', lines, re.MULTILINE)
+        return Counter({(kind, of): int(float(count)) for kind, of, count in found if of not in {"heartbeat", "other"}})
 
     def send(self, topic: str, *values: Any, partition: int = 0) -> None:
         body = {"records": [{"key": f"k-{value}", "value": value, "headers": {"h": "v"}} for value in values]}
@@ -167,6 +175,25 @@ def test_deleting_what_was_made_for_iceberg_is_harmless(lake: Lake) -> None:
             store.delete(info.key)
         lake.send("wiped", kept_max)
         assert lake.equal("wiped").num_rows == 2 * (kept_max + 1)
+
+
+def test_a_catalog_that_nobody_asks_costs_no_request(lake: Lake) -> None:
+    """Commits to a table that was once loaded make the requests that they make to one which never was."""
+    made = {}
+    for topic, loaded in (("unasked", False), ("asked", True)):
+        lake.typed.create(topic, commit_mode="own")
+        lake.send(topic, 0)
+        if loaded:
+            assert lake.equal(topic).num_rows == 1
+        before = lake.requests()
+        for number in range(12):
+            lake.send(topic, number)
+        made[topic] = lake.requests() - before
+    assert made["asked"] == made["unasked"]
+    assert made["asked"]["PUT", "commit"] == 12
+    before = lake.requests()
+    lake.load("asked")
+    assert "iceberg" in {of for _, of in lake.requests() - before}, "a load would be seen"
 
 
 def test_names_and_what_is_not_there(lake: Lake) -> None:

@@ -58,6 +58,7 @@ def test_each_request_counts_under_its_kind_and_object() -> None:
         ("topics/t/_delta_log/", "commit"),
         ("topics/t/segments/a.parquet", "segment"),
         ("topics/t/compacted/a.parquet", "segment"),
+        ("topics/t/_iceberg/b/m-a.avro", "iceberg"),
         ("system/gateways/a.json", "heartbeat"),
         ("system/journals/0/objects/a", "journal"),
         ("system/probes/a", "other"),
