@@ -79,6 +79,15 @@ LAG_TOPICS_MAX: Final = 1_000
 LAG_GROUPS_PER_STEP: Final = 256
 """Number of groups after which the event loop serves other requests."""
 
+STALLED_MS: Final = 30_000
+"""Time without a commit from which on a group with unread records stands still. Clients commit each 5 s by default."""
+STALLED_REFRESH_MS: Final = 10_000
+"""Interval of looks for groups that stand still, while somebody asks."""
+STALLED_WAIT_MS: Final = 1_000
+"""Time that a screen waits for such a look; what it finds later is shown the next time."""
+STALLED_GROUPS_MAX: Final = 64
+"""Number of groups and topics that are told to stand still. For each a record is read for its time, once."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupBounds:

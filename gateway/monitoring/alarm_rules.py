@@ -159,9 +159,20 @@ RULES: Final = (
     ),
 )
 """The rules, the most urgent first."""
+EARLY: Final = (
+    _rule(
+        *("AcknowledgementSlow", "page", 10),
+        "In the last minute one in a hundred acknowledgements took {value:.1f} s.",
+        _above(p99_seconds("tidelog_acknowledgement_seconds", 0.5), 2),
+    ),
+)
+"""Rules that only make an alarm pending, by the last 30 to 90 seconds. Over five minutes, the quick answers of before hide for a
+while that a store is slow."""
 PROMETHEUS_ONLY: Final = frozenset(
     {"GatewayDown", "GatewaysDisagree", "MaintenanceStopped", "MemoryNearItsBound", "CheckpointsFail", "AuditBehind"}
 )
 """Rules that gateways do not judge: what is dead can't say so."""
-SAMPLED: Final = frozenset(name for rule in RULES for threshold in rule.thresholds for name in threshold.quantity.names)
+SAMPLED: Final = frozenset(
+    name for rule in (*RULES, *EARLY) for threshold in rule.thresholds for name in threshold.quantity.names
+)
 """Names of the samples that the rules need."""

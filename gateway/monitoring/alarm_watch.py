@@ -3,20 +3,21 @@
 1. An alarm fires once its threshold has been passed in each minute of ``for_minutes``, and ends once it has not been passed for
    ``CLEAR_MINUTES``: a value near the threshold makes no series of alarms.
 2. Each set of labels has an alarm of its own. At most ``ALARMS_MAX`` are remembered.
-3. All is memory: a gateway that starts judges anew, and each gateway judges what it measures itself.
+3. What passes its threshold is *pending* at once where somebody asks, and not only from the next judgement on.
+4. All is memory: a gateway that starts judges anew, and each gateway judges what it measures itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from gateway.monitoring.alarm_rules import RULES, SAMPLED, Rule
+from gateway.monitoring.alarm_rules import EARLY, RULES, SAMPLED, Rule
 from gateway.monitoring.quantities import MINUTE_MS, Window
 from gateway.monitoring.samples import take_samples
 from gateway.tasks.supervised import run_supervised
@@ -92,8 +93,17 @@ class AlarmWatch:
         return self._alarms(lambda watched: watched.firing_since_ms)
 
     def pending(self) -> Sequence[Alarm]:
-        """Return the alarms whose thresholds are passed, but not for long enough to fire."""
-        return self._alarms(lambda watched: watched.passed_since_ms if watched.firing_since_ms is None else None)
+        """Return the alarms whose thresholds are passed, but not for long enough to fire: those of the last judgement, and those
+        that are passed now."""
+        judged = self._alarms(lambda watched: watched.passed_since_ms if watched.firing_since_ms is None else None)
+        window = Window([*self._samples, take_samples(self._registry, SAMPLED, self._clock.now_ms())])
+        passed: dict[tuple[str, tuple[str, ...]], Alarm] = {}
+        for rule in (*RULES, *EARLY):
+            for about, value in _passed(rule, window):
+                if (key := (rule.name, about)) not in self._watched and len(self._watched) + len(passed) < ALARMS_MAX:
+                    passed.setdefault(key, Alarm(rule=rule, about=about, since_ms=window.now.at_ms, value=value))
+        order = {rule.name: number for number, rule in enumerate(RULES)}
+        return sorted((*judged, *passed.values()), key=lambda one: order[one.rule.name])
 
     def _alarms(self, since: Callable[[_Watched], int | None]) -> Sequence[Alarm]:
         return [
@@ -115,10 +125,8 @@ class AlarmWatch:
         self._samples.append(take_samples(self._registry, SAMPLED, self._clock.now_ms()))
         window = Window(self._samples)
         for rule in RULES:
-            for threshold in rule.thresholds:
-                for about, value in threshold.quantity.measure(window).items():
-                    if value > threshold.above:
-                        self._pass(rule, about, value, window.now.at_ms)
+            for about, value in _passed(rule, window):
+                self._pass(rule, about, value, window.now.at_ms)
         cleared_ms = window.now.at_ms - CLEAR_MINUTES * MINUTE_MS
         for key, watched in list(self._watched.items()):
             is_over = watched.last_passed_ms <= cleared_ms
@@ -140,3 +148,11 @@ class AlarmWatch:
     async def _round(self) -> None:
         await asyncio.sleep(MINUTE_MS / 1000)
         await self.minute()
+
+
+def _passed(rule: Rule, window: Window) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Yield the labels and values that pass a threshold of the rule."""
+    for threshold in rule.thresholds:
+        for about, value in threshold.quantity.measure(window).items():
+            if value > threshold.above:
+                yield about, value

@@ -24,7 +24,7 @@ class Window:
         self._samples = samples
         self.now = samples[-1]
 
-    def before(self, minutes: int) -> Samples:
+    def before(self, minutes: float) -> Samples:
         """Return the samples so many minutes ago, or the oldest that there are."""
         wanted_ms = self.now.at_ms - minutes * MINUTE_MS
         return next((one for one in reversed(self._samples) if one.at_ms <= wanted_ms), self._samples[0])
@@ -103,7 +103,7 @@ def ratio(part: Quantity, whole: Quantity) -> Quantity:
     return Quantity(promql=f"{part.promql} / {whole.promql}", names=(*part.names, *whole.names), measure=measure)
 
 
-def p99_seconds(name: str, minutes: int) -> Quantity:
+def p99_seconds(name: str, minutes: float) -> Quantity:
     """Return the 99th percentile of a histogram's observations of the last minutes; where there were none there is none."""
 
     def measure(window: Window) -> Measured:

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from gateway.access.needs import Need, needs
 from gateway.gateway import answer_memory, engine_of, gateway_of
+from gateway.groups.offsets.stalled import StalledGroup
 from gateway.http import fields
 from gateway.metrics_history.rollups import MINUTE_MS
 from gateway.metrics_history.series import SERIES, Grid, Series
@@ -28,6 +29,7 @@ POINTS_MAX: Final = 1_500
 SERIES_MAX: Final = 16
 DEFAULT_SERIES: Final = "produced_records,fetched_records,acknowledgement_p99_ms,lag_records"
 DAY_MS: Final = 86_400_000
+TICKET_AFTER_MS: Final = 5 * MINUTE_MS
 _VALUE_BYTES: Final = 24
 """Estimated size of a value's JSON, and of making it."""
 
@@ -94,24 +96,40 @@ class MonitoringAlarm(TypedDict):
     said: str
 
 
+class MonitoringNotice(TypedDict):
+    """Something that may become an alarm. `about`: the group and the topic. `severity`: `ticket` after five minutes. `value`:
+    seconds since `since`."""
+
+    notice: Literal["ConsumerStalled"]
+    severity: Literal["notice", "ticket"]
+    about: list[str]
+    since: fields.Timestamp
+    value: float
+    said: str
+
+
 class MonitoringAlarms(TypedDict):
     """The alarms of this gateway; other gateways judge their own. `pending`: those whose thresholds are passed, but not for long
-    enough to fire."""
+    enough to fire. `notices`: groups of the whole cluster that have unread records and have committed nothing for 30 seconds, at
+    most 64."""
 
     gateway: str
     alarms: list[MonitoringAlarm]
     pending: list[MonitoringAlarm]
+    notices: list[MonitoringNotice]
 
 
 @router.get("/v1/monitoring/alarms")
 @needs(Need("Describe", "cluster"))
 async def monitoring_alarms(request: Request) -> MonitoringAlarms:
-    """Read the alarms of this gateway that fire, and those that are pending, the most urgent first."""
+    """Read the alarms of this gateway that fire, those that are pending, the most urgent first, and groups that stand still."""
     gateway = gateway_of(request)
+    stalled, now_ms = await gateway.engine.groups.stalled.look(), gateway.engine.clock.now_ms()
     return {
         "gateway": gateway.settings.gateway_id,
         "alarms": [_told(one) for one in gateway.alarms.firing()],
         "pending": [_told(one) for one in gateway.alarms.pending()],
+        "notices": [_noticed(one, now_ms) for one in stalled],
     }
 
 
@@ -185,6 +203,18 @@ def _told(one: Alarm) -> MonitoringAlarm:
         "since": one.since_ms,
         "value": round(one.value, 3),
         "said": one.said,
+    }
+
+
+def _noticed(one: StalledGroup, now_ms: int) -> MonitoringNotice:
+    age_ms = max(0, now_ms - one.since_ms)
+    return {
+        "notice": "ConsumerStalled",
+        "severity": "notice" if age_ms < TICKET_AFTER_MS else "ticket",
+        "about": [one.group, one.topic],
+        "since": one.since_ms,
+        "value": age_ms / 1000,
+        "said": one.said(now_ms),
     }
 
 

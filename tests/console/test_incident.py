@@ -1,9 +1,12 @@
-"""An operator's bad day: each trouble is on the overview, and one link leads to what says where it is and what to do."""
+"""An operator's bad day: each trouble is on the overview within a minute, and one link leads to what says where it is and what to
+do."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +17,11 @@ from log_format.cluster.maintenance_sign import MaintenanceSign, put_sign
 from log_format.stores.local import LocalStore
 from tests.support.accessibility import faults_on_screens
 from tests.support.browser import Visits
+from tests.support.certificate_authority import Authority
 from tests.support.console import Console, settled
 from tests.support.gateway_process import GatewayProcess, running_gateway
+from tests.support.slow_gateway import COMMAND, SWITCH
+from tests.support.waiting import until
 
 ALARM: dict[str, Any] = {"severity": "ticket", "about": [], "since": 1_700_000_000_000, "value": 1.0}
 READ_ONLY = {"since": 1_700_000_000_000, "reason": "read_only", "detail": "the store is read-only"}
@@ -31,11 +37,10 @@ ALARMS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """A damaged topic, one with three segments, a group that has read one record of three, and maintenance that died."""
-    directory = tmp_path_factory.mktemp("incident")
-    with running_gateway(directory / "store", directory / "1.log") as first:
+def damage(store: Path, log_path: Path) -> None:
+    """Leave a store with a damaged topic, one with three segments, a group that has read one record of three, and
+    maintenance that died an hour ago."""
+    with running_gateway(store, log_path) as first:
         for name in ("aaa", "hurt", "orders"):
             first.topic(name)
         for value in "abc":
@@ -44,9 +49,16 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
         assert first.http.put("/v1/groups/stuck/offsets", json=body).status_code == 200
         assert first.http.put("/v1/queues/emails", json={"topics": ["orders"]}).status_code == 201
         assert first.http.patch("/v1/topics/hurt", json={"partition_count": 2}).status_code == 200
-    (directory / "store" / "topics" / "hurt" / "_delta_log" / f"{0:020d}.json").unlink()
+    (store / "topics" / "hurt" / "_delta_log" / f"{0:020d}.json").unlink()
     dead = MaintenanceSign(seen_at=SystemClock().now_ms() - 3_600_000, every_ms=60_000, failed_topics=1)
-    put_sign(LocalStore(directory / "store"), dead)
+    put_sign(LocalStore(store), dead)
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """The damaged store."""
+    directory = tmp_path_factory.mktemp("incident")
+    damage(directory / "store", directory / "1.log")
     with running_gateway(directory / "store", directory / "2.log") as second:
         yield second
 
@@ -132,3 +144,73 @@ def test_a_certificate_a_queue_and_a_bound_lead_to_their_places(overview: Page) 
 def test_the_bad_day_is_for_everyone(overview: Page) -> None:
     """Names, contrast and sizes are right, and nothing scrolls sideways."""
     assert faults_on_screens(overview, 320, 1280) == []
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[GatewayProcess]:
+    """The damaged store, of which writes have just become slow, by a gateway whose certificate ends in two days. A member of the
+    group ``alive`` reads nothing, and committed before the last record was sent."""
+    directory = tmp_path_factory.mktemp("slow")
+    damage(directory / "store", directory / "1.log")
+    certificate, key = authority.issue()
+    with running_gateway(
+        *(directory / "store", directory / "2.log", "--tls-cert", certificate, "--tls-key", key),
+        command=COMMAND,
+        environment={SWITCH: str(directory / "slow")},
+        trust=authority.trust(),
+    ) as started:
+        joined = started.http.post(
+            "/v1/groups/alive/members", json={"topics": ["orders"], "session_timeout_ms": 600_000}
+        )
+        assert joined.status_code == 201, joined.text
+        body = {"offsets": [{"topic": "orders", "partition": 0, "offset": 3}]}
+        body |= {name: joined.json()[name] for name in ("member_id", "generation")}
+        assert started.http.put("/v1/groups/alive/offsets", json=body).status_code == 200
+        for _ in range(20):
+            started.produce("aaa", "before")
+        (directory / "slow").touch()
+        started.produce("orders", "d", partition=0)
+        yield started
+
+
+def told(gateway: GatewayProcess) -> dict[str, str]:
+    """What the overview reads of the gateway: the names of the troubles, with what they are about, and the sentences."""
+    alarms = gateway.http.get("/v1/monitoring/alarms").json()
+    found = {
+        "/".join([one.get("alarm", "ConsumerStalled"), *one["about"]]): one["said"]
+        for some in ("alarms", "pending", "notices")
+        for one in alarms[some]
+    }
+    found["maintenance"] = gateway.http.get("/v1/cluster?include=maintenance").json()["maintenance"]["state"]
+    summary = gateway.http.get("/v1/topics:summary?limit=0").json()
+    return found | {f"damaged/{one['name']}": one["detail"] for one in summary["damaged"]}
+
+
+def test_each_trouble_is_told_within_a_minute(slow: GatewayProcess, visits: Visits) -> None:
+    """From the moment it is there: what the overview reads names it, and the overview shows it. Nothing is faked."""
+    wanted = {
+        "ConsumerStalled/alive/orders",
+        "ConsumerStalled/stuck/orders",
+        "AcknowledgementSlow",
+        "CertificateExpires",
+        "damaged/hurt",
+    }
+    began = time.monotonic()
+    until(lambda: wanted <= told(slow).keys(), seconds=60, every=1)
+    assert time.monotonic() - began < 60
+    found = told(slow)
+    assert found["maintenance"] == "overdue"
+    assert "1 record of the topic is unread, and the group has 1 member." in found["ConsumerStalled/alive/orders"]
+    assert "3 records of the topic are unread, and the group has no members." in found["ConsumerStalled/stuck/orders"]
+    page = Console(visits, slow.url).open("/")
+    for text in (
+        "alive/orders",
+        "stuck/orders",
+        "One in a hundred acknowledgements",
+        "certificate",
+        "hurt is damaged",
+        "No maintenance has run",
+    ):
+        expect(page.locator(".alarms li", has_text=text)).to_have_count(1)
+    follow(page, "alive/orders", "alive")
+    expect(page.get_by_role("heading", level=1)).to_have_text("alive")

@@ -40,7 +40,10 @@ class Visitors:
 
     def _made(self) -> BrowserContext:
         made = self._browser.new_context(
-            locale="en-GB", timezone_id="UTC", permissions=["clipboard-read", "clipboard-write"]
+            locale="en-GB",
+            timezone_id="UTC",
+            permissions=["clipboard-read", "clipboard-write"],
+            ignore_https_errors=True,  # gateways with certificates of the tests
         )
         made.set_default_timeout(self._wait_ms)
         made.new_page()

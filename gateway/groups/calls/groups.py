@@ -35,6 +35,7 @@ from gateway.groups.offsets.lag import Lag
 from gateway.groups.offsets.lag_watch import LagWatch
 from gateway.groups.offsets.readers import Readers
 from gateway.groups.offsets.reset import Reset
+from gateway.groups.offsets.stalled import StalledGroups
 from gateway.groups.subscription.subscribed_topics import SubscribedTopics
 from gateway.tasks.deadlines import Deadlines
 from log_format.cluster.proof import NOBODY
@@ -129,6 +130,7 @@ class Groups:
         self.lag = Lag(self.committed, incarnations, topics, reading, clock=clock)
         self.readers = Readers(table, topics, clock=clock, bounds=bounds)
         self.lag_watch = LagWatch(table, ownership, topics, reading, clock=clock, registry=registry, bounds=bounds)
+        self.stalled = StalledGroups(table, topics, reading, clock=clock, bounds=bounds)
         self.classic = ClassicCalls(self.coordinator, self.member_ids)
         self.epochs = MemberEpochs(self.coordinator, self._subscribed)
         self.polling = Polling(self.coordinator, self.committed, fetching, topics, clock=clock)
@@ -140,6 +142,7 @@ class Groups:
     async def drain(self) -> None:
         """Stop the background work, end the polls and joins that wait, and wait for the commits under way."""
         self.lag_watch.stop()
+        self.stalled.stop()
         self.upkeep.stop()
         self.polling.end_waits()
         self.coordinator.end_joins()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from itertools import islice
 
 from log_format.groups.row import OffsetRow
 from log_format.topic.state import TopicState
@@ -58,12 +57,17 @@ class TopicBacklog:
             for first in (max(position, state.log_start(partition)),)
             if (newest_ms := state.manifest.newest_timestamp_ms(partition, first)) is not None
         ]
-        if is_subscribed:
-            found += islice((one for one in self._whole if one[1] not in positions), 1)
+        if is_subscribed and (uncommitted := self.oldest_uncommitted(positions)) is not None:
+            found.append(uncommitted)
         if not found:
             return None
         _, partition, first = min(found)
         return partition, first
+
+    def oldest_uncommitted(self, positions: Positions) -> tuple[int, int, int] | None:
+        """Return time, partition and log start of the partition whose first record seems oldest, of those that have records and
+        no position; None without one."""
+        return next((one for one in self._whole if one[1] not in positions), None)
 
     @cached_property
     def _record_count(self) -> int:

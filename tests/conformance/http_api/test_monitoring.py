@@ -31,9 +31,10 @@ def test_each_series_has_a_value_for_each_step(api: Api) -> None:
 
 
 def test_alarms_are_those_of_the_gateway_that_answers(api: Api) -> None:
-    """A list of what fires and one of what is pending, each with a sentence."""
+    """A list of what fires and one of what is pending, each with a sentence; and one of groups that stand still."""
     found = api.http.get("/v1/monitoring/alarms").json()
     assert found["gateway"]
+    assert isinstance(found["notices"], list)
     members = {"alarm", "severity", "about", "since", "value", "said"}
     assert all(alarm.keys() == members for alarm in [*found["alarms"], *found["pending"]])
     api.refused(api.http.get("/v1/monitoring/alarms?x=1"), 400, "INVALID_REQUEST")

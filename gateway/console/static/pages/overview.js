@@ -56,17 +56,14 @@ async function furthest(signal) {
   return found[0]?.lag ? found[0] : undefined;
 }
 
-async function lasting(signal) {
-  const [past, topics] = await Promise.all([
-    tried(Promise.all([history(DAY_MS, 15 * MINUTE_MS, signal), furthest(signal)]).then(([day, behind]) => ({ day, behind }))),
-    tried(get("/v1/topics:summary", { query: { limit: 0 }, signal })),
-  ]);
-  return { ...past, topics };
-}
+const lasting = (signal) => tried(Promise.all([history(DAY_MS, 15 * MINUTE_MS, signal), furthest(signal)]).then(([day, behind]) => ({ day, behind })));
+const summed = (signal) => tried(get("/v1/topics:summary", { query: { limit: 0 }, signal }));
 
 function amiss({ cluster, alarms, ready }, damaged = []) {
   const told = (one) => ({ ...one, [one.severity === "page" ? "bad" : "warn"]: true });
   const found = [...(alarms.alarms || []).map(told), ...(alarms.pending || []).map((one) => ({ ...one, pending: true }))];
+  const known = new Set(found.map((one) => [one.alarm, ...one.about].join("\n")));
+  for (const one of alarms.notices || []) if (!known.has(["ConsumerBehind", ...one.about].join("\n"))) found.push({ ...one, alarm: one.notice, note: one.severity === "notice", noticed: true });
   if (ready.problem) found.unshift({ bad: true, said: ready.problem.message });
   // What is known now, and why, in place of the alarm that a minute makes of it.
   const now = (alarm, one) => {
@@ -87,11 +84,12 @@ const plot = (name) => () => html`<a href=${withQuery("#/", { plot: name })}>${n
 const page = (path, name) => () => html`<a href=${`#/${path}`}>${name}</a>`;
 const unmerged = page("topics?sort=segments&order=desc", "topics with the most segments"), shared = page("topics", "topics");
 const states = { groups: "groups", queues: "queues", transactions: "transactions", transactional_ids: "transactions", schemas: "schemas", access: "access" };
+const behind = ([group, topic]) => html`<${GroupLink} of=${group} />, <${TopicLink} of=${topic} />`;
 const ABOUT = {
   AcknowledgementSlow: plot("Acknowledgement"), Refusals: plot("Records"), FlushesFail: plot("Commit"), WritesFail: page("?part=gateways", "gateways"), StoreErrors: plot("Commit"), CommitsConflict: plot("Commit"),
   MaintenanceBehind: unmerged, MaintenanceOverdue: unmerged, TopicsUnmaintained: unmerged, JournalNotDrained: shared, DrainsFail: shared,
   StateNearItsBound: ([of]) => states[of] && page(states[of], states[of])(),
-  ConsumerBehind: ([group, topic]) => html`<${GroupLink} of=${group} />, <${TopicLink} of=${topic} />`,
+  ConsumerBehind: behind, ConsumerStalled: behind,
   QueueBlocked: ([queue, topic]) => html`<a class="value" href=${link`/queues/${queue}`}><${Escaped} of=${queue} /></a>, <${TopicLink} of=${topic} />`,
   RecordsDropped: page("queues", "queues"), DelayedRecordsLate: page("?part=gateways", "gateways"), CertificateExpires: page("?part=gateways", "gateways"),
   TopicDamaged: ([topic]) => html`<a class="value" href=${withQuery("#/topics", { search: topic })}>what to do</a>`,
@@ -100,7 +98,7 @@ const About = ({ alarm, about }) => ABOUT[alarm] ? html` ${ABOUT[alarm](about)}`
 
 function Alarms({ of, quiet }) {
   return html`<ul class="alarms" aria-live="polite">${of.length
-    ? of.map((one) => html`<li class=${one.bad ? "bad" : ""}>${one.said}<${About} ...${one} />${one.since && html` <small>${one.pending ? "pending" : "firing"} since ${time(one.since).slice(11, 16)}</small>`}</li>`)
+    ? of.map((one) => html`<li class=${one.bad ? "bad" : one.note ? "note" : ""}>${one.said}<${About} ...${one} />${one.since && html` <small>${one.noticed ? "" : one.pending ? "pending " : "firing "}since ${time(one.since).slice(11, 16)}</small>`}</li>`)
     : html`<li class="ok">${quiet}</li>`}</ul>`;
 }
 
@@ -139,14 +137,14 @@ function Maintained({ of: { state, seen_at: seen } }) {
   return state === "never" ? html`never <small>start tidelog maintain: it merges small files and applies retention</small>` : "–";
 }
 
-function Numbers({ cluster, hour, known }) {
+function Numbers({ cluster, hour, known, topics }) {
   const zones = new Set(cluster.gateways.map((one) => one.zone).filter(Boolean));
   const now = (name) => last(hour.points?.[name]), day = known?.day?.values || {};
   return html`<${Figures} of=${[
     ["Records in", html`${perSecond(now("produced_records"))} <small>${perSecond(now("fetched_records"))} out</small>`],
     ["Bytes in", html`${bytesPerSecond(now("produced_bytes"))} <small>${bytesPerSecond(now("sent_bytes"))} out</small>`],
     ["Largest lag", known?.behind ? html`${count(known.behind.lag)} <small><${GroupLink} of=${known.behind.group} /></small>` : known?.day?.times.length ? "0" : "–"],
-    ["Topics", html`${count(known?.topics.total?.topics)} ${known?.topics.total && html`<small>${plural(known.topics.total.records, "record")}</small>`}`],
+    ["Topics", html`${count(topics?.total?.topics)} ${topics?.total && html`<small>${plural(topics.total.records, "record")}</small>`}`],
     ["Stored", bytes(last(day.stored_bytes))],
     ["Cost per month", html`${money(clusterCost(day))} <small>storage and requests, at the rate of the last day</small>`],
     ["Maintenance", html`<${Maintained} of=${cluster.maintenance} />`],
@@ -156,7 +154,7 @@ function Numbers({ cluster, hour, known }) {
 
 export default function Overview({ query }) {
   const seen = useLoad(look, [], 10_000);
-  const known = useLoad(lasting, [], MINUTE_MS);
+  const known = useLoad(lasting, [], MINUTE_MS), topics = useLoad(summed, [], 20_000);
   const range = RANGES[query.range] ? query.range : "hour";
   return html`<div class="page">
     <div class="head"><h1>Overview</h1></div>
@@ -164,8 +162,8 @@ export default function Overview({ query }) {
       const { cluster, hour } = data;
       return html`
         <section class="page" aria-label="State">
-          <${Alarms} of=${amiss(data, known.data?.topics.damaged)} quiet=${data.alarms.problem ? "The store answers." : "The store answers, and there are no alarms."} />
-          <${Numbers} cluster=${cluster} hour=${hour} known=${known.data} />
+          <${Alarms} of=${amiss(data, topics.data?.damaged)} quiet=${data.alarms.problem ? "The store answers." : "The store answers, and there are no alarms."} />
+          <${Numbers} cluster=${cluster} hour=${hour} known=${known.data} topics=${topics.data} />
         </section>
         <section class="page" aria-labelledby="activity">
           <div class="head"><h2 id="activity">Activity <small class="muted">${range === "hour" ? hour.gateway && html`of gateway <span class="value">${hour.gateway}</span>, which serves this page` : "of all gateways"}</small></h2>

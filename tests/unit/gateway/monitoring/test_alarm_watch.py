@@ -109,3 +109,32 @@ def test_failing_writes_fire_after_a_minute_whatever_the_reason(watched: Watched
         failing.labels(before).set(0)
         fired = watched.minutes(1)
     assert fired == [("WritesFail", ())]
+
+
+def test_what_is_passed_now_is_pending_before_the_next_judgement(watched: Watched) -> None:
+    """A screen need not wait for the minute; what fires already is not told twice, and nothing is remembered of the look."""
+    watched.minutes(1)
+    watched.clock.pass_ms(1_000)
+    watched.metrics.topics_behind.set(2)
+    assert [(one.rule.name, one.since_ms) for one in watched.watch.pending()] == [
+        ("TopicsUnmaintained", watched.clock.now_ms())
+    ]
+    watched.metrics.topics_behind.set(0)
+    assert watched.watch.pending() == []
+    watched.metrics.topics_behind.set(2)
+    assert watched.minutes(16) == [("TopicsUnmaintained", ())]
+    assert watched.watch.pending() == []
+
+
+def test_a_store_that_becomes_slow_is_pending_within_a_minute_whatever_was_quick_before(watched: Watched) -> None:
+    """Over the five minutes of the rule, slow answers are too few for a while: slow senders send less."""
+    for _ in range(5):
+        for _ in range(2_000):
+            watched.metrics.acknowledgement_seconds.observe(0.01)
+        assert watched.minutes(1) == []
+    for _ in range(20):
+        watched.metrics.acknowledgement_seconds.observe(4)
+    watched.clock.pass_ms(59_000)
+    (pending,) = watched.watch.pending()
+    assert (pending.rule.name, pending.rule.severity) == ("AcknowledgementSlow", "page")
+    assert pending.said.startswith("In the last minute")
