@@ -13,16 +13,11 @@ import delta_sharing
 import httpx
 import pytest
 
-from compaction.job import Job
-from compaction.policy import Policy
-from compaction.workers import LocalWorkers
 from gateway.access.caller import Caller
 from gateway.delta_sharing.signed_files import PURPOSE, VALID_S, GatewayUrls
-from log_format.clock import SystemClock
 from log_format.cluster.identity import load_cluster
 from log_format.stores import open_store
 from tests.support.clocks import LaterClock
-from tests.support.collected_events import CollectedEvents
 from tests.support.http_api import Json
 from tests.support.minio import Minio
 from tests.support.shared_tables import DESCRIBE, READ, TABLES, SharedTables, shared_tables, values_of
@@ -83,6 +78,55 @@ def test_the_client_reads_what_a_delta_reader_finds_in_a_bucket(in_bucket: Share
     assert httpx.get(line["url"].replace("/segments/", "/segments/x"), trust_env=False).status_code == 403
 
 
+def cloned(tables: SharedTables) -> tuple[str, str]:
+    """A clone whose source is deleted, and the URL of its one file that a caller got who could never read the source."""
+    source, clone = tables.topic(**{"deleted.file.retention.ms": 0}), f"t-{uuid.uuid4().hex}"
+    tables.produce(source, "a", "b")
+    body = {"name": clone, "config": {"erase.grace.ms": 0, "deleted.file.retention.ms": None}}
+    answer = tables.secured.admin.http.post(f"/v1/topics/{source}:clone", json=body)
+    assert answer.status_code == 201, answer.text
+    _, _, http, profile = tables.reader((*READ, clone))
+    assert tables.ask(source, client=http).status_code == 403
+    assert len(delta_sharing.load_as_pandas(f"{profile}#tidelog.topics.{clone}")) == 2
+    (line,) = [json.loads(text) for text in tables.ask(clone, client=http).text.splitlines()[2:]]
+    url = line["file"]["url"]
+    assert values_of(tables.read(url)) == ["a", "b"]
+    assert f"/{clone}/" in url
+    assert source not in url
+    assert httpx.get(url.replace(clone, source), trust_env=False).status_code in (401, 403)
+    _, _, of_source, _ = tables.reader((*READ, source))
+    assert tables.ask(clone, client=of_source).status_code == 403
+    assert tables.secured.admin.http.delete(f"/v1/topics/{source}").status_code == 204
+    tables.maintain(collect=True)
+    assert [*open_store(tables.gateway.store).list(f"topics/{source}/segments/")] == []
+    assert values_of(tables.read(url)) == ["a", "b"]
+    assert tables.by_client(clone) == tables.by_delta(clone, tables.version(clone))
+    assert tables.by_client(clone)[0] == 2
+    return clone, url
+
+
+def test_a_clone_is_read_by_its_own_name(tables: SharedTables) -> None:
+    """Its URLs name files of its own, so a caller without a right on the source reads it, and the source's caller does not; also
+    once the source is deleted. A record that is erased in the clone is in no answer, and in no file that an older URL opens."""
+    clone, url = cloned(tables)
+    erasure = {"keys": ["k-a"]}
+    assert tables.secured.admin.http.post(f"/v1/topics/{clone}/erasures", json=erasure).status_code == 202
+    tables.maintain(collect=True)
+    assert httpx.get(url, trust_env=False).status_code == 404
+    (line,) = tables.lines(clone)
+    assert tables.read(line["url"]).column("value").to_pylist() == [None, b"b"]
+
+
+@pytest.mark.minio
+def test_a_clone_in_a_bucket_is_read_by_its_own_name(
+    in_bucket: SharedTables, minio: Minio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Presigned URLs of the store name the clone's files: no signature opens one of the source."""
+    for name, value in minio.environment().items():
+        monkeypatch.setenv(name, value)
+    cloned(in_bucket)
+
+
 def test_archived_rows_are_in_the_answer(tables: SharedTables) -> None:
     """Rows that have left the log and stay in the table, beside those that are in the log."""
     topic = tables.topic(**{"retention.ms": HOUR_MS, "table.retention.ms": -1})
@@ -90,16 +134,7 @@ def test_archived_rows_are_in_the_answer(tables: SharedTables) -> None:
         body = {"records": [{"value": f"old{number}", "timestamp": OLD_MS}]}
         assert tables.secured.admin.http.post(f"/v1/topics/{topic}/records", json=body).status_code == 200
     tables.produce(topic, "new")
-    store = open_store(tables.gateway.store)
-    job = Job(
-        store=store,
-        workers=LocalWorkers(store),
-        clock=SystemClock(),
-        report=CollectedEvents(),
-        policy=Policy(flushed_min=1_000, sources_max=1_000, idle_ms=10**15),
-        new_id=lambda: uuid.uuid4().hex,
-    )
-    assert job.run_round(collect=False).failed_topics == 0
+    tables.maintain()
     described = tables.secured.admin.http.get(f"/v1/topics/{topic}").json()
     assert described["partitions"][0]["log_start_offset"] == 4
     found = sorted(value for line in tables.lines(topic) for value in values_of(tables.read(line["url"])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import uuid
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from compaction.job import Job
+from compaction.policy import Policy
+from compaction.workers import LocalWorkers
+from log_format.clock import SystemClock
+from log_format.stores import open_store
+from tests.support.collected_events import CollectedEvents
 from tests.support.gateway_process import GatewayProcess
 from tests.support.http_api import Json
 from tests.support.secured import Secured, secured_gateway
@@ -95,6 +102,19 @@ class SharedTables:
         uri = f"{self.gateway.store}/topics/{topic}"
         table = DeltaTable(uri, version=version, storage_options=self._options).to_pyarrow_table()
         return crc({name: table.column(name).to_pylist() for name in COLUMNS})
+
+    def maintain(self, *, collect: bool = False) -> None:
+        """A round over the store, which merges nothing. ``collect``: it deletes unneeded files, too."""
+        store = open_store(self.gateway.store)
+        job = Job(
+            store=store,
+            workers=LocalWorkers(store),
+            clock=SystemClock(),
+            report=CollectedEvents(),
+            policy=Policy(flushed_min=1_000, sources_max=1_000, idle_ms=10**15),
+            new_id=lambda: uuid.uuid4().hex,
+        )
+        assert job.run_round(collect=collect).failed_topics == 0
 
     def read(self, url: str) -> pa.Table:
         """The file at a URL, without a credential."""
