@@ -12,6 +12,7 @@ from log_format.stores.memory import MemoryStore
 from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import MoveTopic
+from tests.support.clocks import ManualClock
 from tests.support.engine import make_gateway, values_of
 from tests.support.faulty_store import FaultyStore
 
@@ -57,15 +58,17 @@ async def test_a_slow_join_does_not_take_the_number_of_a_stay_that_has_ended() -
 async def test_a_topic_that_leaves_a_journal_is_closed_for_the_rest_of_its_drains_only() -> None:
     """What the journal alone has takes longer to drain than another gateway waits before it overtakes a change. Most of it is
     drained ahead, so nobody overtakes it, and an append that comes meanwhile waits for the rest."""
-    objects = MemoryStore()
+    objects, clock = MemoryStore(), ManualClock()
     is_slow = threading.Event()
 
     def slow(operation: str, key: str) -> None:
+        """Each drain takes 60 ms by the other gateway's clock, and long enough for this gateway to look."""
         if operation == "put_if_absent" and key.startswith("topics/t/_delta_log/") and is_slow.is_set():
-            time.sleep(0.06)
+            clock.pass_ms(60)
+            time.sleep(0.01)
 
     one = make_gateway(FaultyStore(objects, before=slow), drain_bytes_max=1)
-    other = make_gateway(objects=objects, overtake_ms=800)
+    other = make_gateway(objects=objects, overtake_ms=800, clock=clock)
     topic = await one.topic("t", commit_mode="shared", flush_ms=1, drain_ms=600_000)
     for number in range(30):
         await one.append(topic, [b"%d" % number])
@@ -73,11 +76,12 @@ async def test_a_topic_that_leaves_a_journal_is_closed_for_the_rest_of_its_drain
     await other.append(theirs, [b"30"])
     is_slow.set()
     leaving = asyncio.create_task(go(topic))
-    number = 31
+    number, next_ms = 31, 0
     while not leaving.done():
-        await other.append(theirs, [b"%d" % number])
-        number += 1
-        await asyncio.sleep(0.2)
+        if clock.monotonic_ms() >= next_ms:
+            await other.append(theirs, [b"%d" % number])
+            number, next_ms = number + 1, clock.monotonic_ms() + 200
+        await asyncio.sleep(0.001)
     await leaving
     is_slow.clear()
     keys = [info.key for info in objects.list("topics/t/_delta_log/")]
