@@ -18,6 +18,7 @@ from log_format.limits import JOURNAL_ATTACH_BYTES_MAX
 from log_format.stores.memory import MemoryStore
 from log_format.topic.append_outcome import AppendedRange
 from log_format.topic.producers import Producer, Producers
+from tests.support.clocks import ManualClock
 from tests.support.engine import Gateway, make_gateway, values_of
 
 SHARED: dict[str, Any] = {"commit_mode": "shared", "flush_ms": 5}
@@ -283,14 +284,15 @@ async def test_a_waiting_reader_is_woken_by_the_journal() -> None:
 
 async def test_topics_are_drained_in_time_and_their_objects_go() -> None:
     """Before ``drain.ms`` is over; not at once."""
-    gateway = make_gateway()
+    clock = ManualClock()
+    gateway = make_gateway(clock=clock)
     topics = [await gateway.topic(f"t{number}", **SHARED, drain_ms=1000) for number in range(3)]
     for topic in topics:
         await gateway.append(topic, [b"v"])
     upkeep = gateway.engine.journal_upkeep
     await upkeep.run_once()
     assert [own_offsets(topic) for topic in topics] == [[0]] * 3
-    await asyncio.sleep(0.8)
+    clock.pass_ms(800)
     await upkeep.run_once()
     assert [own_offsets(topic) for topic in topics] == [[1]] * 3
     await upkeep.run_once()

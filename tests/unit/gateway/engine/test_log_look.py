@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from gateway.engine.log_look import LogLook
+from tests.support.virtual_loop import run_virtually
 
 
 async def test_a_look_that_began_before_is_not_enough() -> None:
@@ -57,18 +58,20 @@ async def test_an_error_reaches_everybody_and_the_next_look_is_a_new_one() -> No
     await looks.after_now()
 
 
-async def test_looks_begin_a_pause_apart() -> None:
+def test_looks_begin_a_pause_apart() -> None:
     """However many ask; those who ask during the pause share the look after it, and the first look waits for nothing."""
     begun: list[float] = []
 
     async def look() -> None:
         begun.append(asyncio.get_running_loop().time())
 
-    looks = LogLook(look, 0.1)
-    asked = asyncio.get_running_loop().time()
-    await looks.after_now()
-    await asyncio.gather(*(looks.after_now() for _ in range(50)))
-    await asyncio.gather(*(looks.after_now() for _ in range(50)))
+    async def ask() -> None:
+        looks = LogLook(look, 0.1)
+        await looks.after_now()
+        await asyncio.gather(*(looks.after_now() for _ in range(50)))
+        await asyncio.gather(*(looks.after_now() for _ in range(50)))
+
+    run_virtually(ask())
     assert len(begun) == 3
-    assert begun[0] - asked < 0.1
+    assert begun[0] == 0
     assert all(later - earlier >= 0.09 for earlier, later in pairwise(begun))

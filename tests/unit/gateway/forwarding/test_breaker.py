@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,16 @@ async def slow() -> None:
     await asyncio.sleep(10)
 
 
+def returned_at_once(call: Coroutine[Any, Any, bool]) -> bool | None:
+    """What the call returned; None if it waits for something."""
+    try:
+        call.send(None)
+    except StopIteration as end:
+        return bool(end.value)
+    call.close()
+    return None
+
+
 async def test_requests_share_a_probe_and_those_that_follow_need_none() -> None:
     """A peer that was heard of just now is not probed."""
     gateway = Gateway({"/healthz": OK})
@@ -73,9 +84,8 @@ async def test_a_silent_peer_rests_and_is_asked_again_behind_the_requests() -> N
     async with gateway.running():
         assert not await gateway.breaker.admits(gateway.peer)
         assert not gateway.is_candidate
-        async with asyncio.timeout(0.05):
-            assert not await gateway.breaker.admits(gateway.peer)
-            assert not await gateway.breaker.is_alive(gateway.peer, LOOK_MS)
+        assert returned_at_once(gateway.breaker.admits(gateway.peer)) is False
+        assert returned_at_once(gateway.breaker.is_alive(gateway.peer, LOOK_MS)) is False
         gateway.answers = {"/healthz": OK, "/readyz": OK}
         async with asyncio.timeout(5):
             while not await gateway.breaker.admits(gateway.peer):  # noqa: ASYNC110 - each asking starts a probe

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from gateway.engine.open_topic import OpenTopic
@@ -12,7 +11,7 @@ from log_format.journal.entries import Close
 from log_format.stores.memory import MemoryStore
 from log_format.topic.attachment import TopicMove
 from log_format.topic.changes import MoveTopic
-from tests.support.clocks import LaterClock
+from tests.support.clocks import ManualClock
 from tests.support.engine import make_gateway
 
 SHARED: dict[str, Any] = {"commit_mode": "shared", "flush_ms": 5}
@@ -26,7 +25,8 @@ def own_offsets(topic: OpenTopic) -> list[int]:
 
 async def test_a_journal_that_can_not_be_read_stops_no_other() -> None:
     """The round goes on with those behind it."""
-    gateway = make_gateway()
+    clock = ManualClock()
+    gateway = make_gateway(clock=clock)
     topic = await gateway.topic("t", **SHARED, drain_ms=1000)
     await gateway.append(topic, [b"v"])
     journals, upkeep = gateway.engine.journals, gateway.engine.journal_upkeep
@@ -38,16 +38,16 @@ async def test_a_journal_that_can_not_be_read_stops_no_other() -> None:
 
     broken.recent = unreadable  # type: ignore[method-assign]
     journals._open = {7: broken, 0: read}  # the broken one first
-    await asyncio.sleep(0.8)
+    clock.pass_ms(800)
     await upkeep.run_once()
     assert own_offsets(topic) == [1]
 
 
 async def test_a_topic_whose_time_is_ahead_is_drained_in_time() -> None:
     """The clock of the gateway that appended is an hour ahead: what counts is how long this gateway has seen its records."""
-    objects, ahead = MemoryStore(), LaterClock()
-    ahead.ahead_ms = 3_600_000
-    writer, owner = make_gateway(objects=objects, clock=ahead), make_gateway(objects=objects)
+    objects, ahead, clock = MemoryStore(), ManualClock(), ManualClock()
+    ahead.pass_ms(3_600_000)
+    writer, owner = make_gateway(objects=objects, clock=ahead), make_gateway(objects=objects, clock=clock)
     topic = await writer.topic("t", **SHARED, drain_ms=1000)
     await writer.append(topic, [b"v"])
     upkeep = owner.engine.journal_upkeep
@@ -55,7 +55,7 @@ async def test_a_topic_whose_time_is_ahead_is_drained_in_time() -> None:
     await owner.engine.journals.get(0).look()
     await upkeep.run_once()
     assert own_offsets(topic) == [0]
-    await asyncio.sleep(0.8)
+    clock.pass_ms(800)
     await upkeep.run_once()
     await topic.look()
     assert own_offsets(topic) == [1]

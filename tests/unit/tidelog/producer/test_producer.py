@@ -135,17 +135,14 @@ def test_linger_sends_without_a_flush_and_a_full_batch_without_lingering(gateway
 def test_a_lone_record_that_is_waited_for_does_not_linger(gateway: FakeGateway) -> None:
     """One after another, or some at once: they go as soon as their caller waits, while nothing of the topic is on its way."""
     gateway.create("t")
-    with Producer(gateway.url, linger_ms=2_000) as producer:
-        began = time.monotonic()
+    with Producer(gateway.url, linger_ms=60_000) as producer:
         for _ in range(5):
             producer.send("t", b"x").result(timeout=5)
-        assert time.monotonic() - began < 1
         assert gateway.count("POST .*/records") == 5
         for _ in range(5):
             futures = [producer.send("t", b"x") for _ in range(10)]
             for future in futures:
                 future.result(timeout=5)
-        assert time.monotonic() - began < 1.5
         assert gateway.count("POST .*/records") == 10
 
 

@@ -59,10 +59,10 @@ def test_texts_and_numbers_that_a_column_cant_have_are_refused_alone() -> None:
 def test_many_members_with_one_twice_take_no_square() -> None:
     """Twenty thousand members."""
     text = b"{" + b",".join(b'"m%d":1' % number for number in range(20_000)) + b',"m19999":2}'
-    began = time.monotonic()
+    began = time.thread_time()
     _, faults = Documents(Record((Member("m0", Scalar(pa.int64())),))).column_of(pa.array([text], pa.binary()))
     assert faults[0].path == "m19999"
-    assert time.monotonic() - began < 1
+    assert time.thread_time() - began < 1
 
 
 def test_a_key_of_a_map_that_is_there_twice_is_refused_in_each_form() -> None:
