@@ -13,6 +13,7 @@ import argparse
 import logging
 import re
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Final
@@ -25,7 +26,7 @@ from compaction.catalogs.sync import CatalogSync
 from compaction.catalogs.topics import Topics
 from compaction.catalogs.watch import CatalogWatch
 from compaction.job import Job
-from compaction.report import JsonReporter, LogReporter, Reporter, Totals
+from compaction.report import STEP, JsonReporter, LogReporter, Reporter, Totals
 from compaction.sign_of_life import SignOfLife
 from compaction.workers import LocalWorkers, Workers
 from log_format.clock import Clock, SystemClock
@@ -69,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
         workers = _workers(options.workers, options.store)
         with _reporting(options) as reporter:
             sign = _sign_of_life(reporter, store, options)
-            report = BackfillBars(sign or reporter)
+            report = RoundReporter(sign or reporter, lambda: _end_at_signal(signals, options))
             job = Job(
                 store=store,
                 workers=workers,
@@ -78,7 +79,6 @@ def main(arguments: list[str] | None = None) -> int:
                 only=options.topic,
                 is_dry_run=options.dry_run,
                 erases_only=options.erase_only,
-                on_step=None if sign is None else sign.give,
             )
             return _run(job, report, options, signals, _catalog_watch(store, report, options))
     except (TidelogError, StoreError, ValueError) as problem:
@@ -109,33 +109,42 @@ def _sign_of_life(report: Reporter, store: ObjectStore, options: argparse.Namesp
     return SignOfLife(report, store, SystemClock(), every_ms=options.every)
 
 
-class BackfillBars:
-    """A reporter that forwards events to another one, and shows how far each topic's backfill is.
+class RoundReporter:
+    """A reporter that forwards events to another one, and shows how far the round and each topic's backfill are.
 
-    ``progress``: where it is shown; None: nowhere.
+    ``at_step``: called at each step of a round; may end the program.
     """
 
-    def __init__(self, report: Reporter) -> None:
+    def __init__(self, report: Reporter, at_step: Callable[[], None]) -> None:
         self._report = report
-        self._tasks: dict[str | float, TaskID] = {}
-        self.progress: Progress | None = None
+        self._at_step = at_step
+        self._progress: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
 
     def event(self, event: str, **fields: str | float) -> None:
         """Forward and show the event."""
         self._report.event(event, **fields)
-        if event != "backfill" or self.progress is None:
-            return
-        topic, left = fields["topic"], float(fields["bytes_left"])
-        if topic not in self._tasks:
-            self._tasks[topic] = self.progress.add_task(f"backfill of {topic}", total=left)
-        task = self._tasks[topic]
-        total = next(one.total for one in self.progress.tasks if one.id == task) or left
-        self.progress.update(task, completed=total - left)
+        if event == STEP:
+            self._at_step()
+            if fields:
+                self._show("topics", left=float(fields["total"]) - float(fields["done"]))
+        elif event == "backfill":
+            self._show(f"backfill of {fields['topic']}", left=float(fields["bytes_left"]))
 
     def begin(self, progress: Progress | None) -> None:
-        """Show what follows by ``progress``."""
-        self.progress = progress
+        """Show the events that follow by ``progress``; None: show none."""
+        self._progress = progress
         self._tasks.clear()
+
+    def _show(self, what: str, *, left: float) -> None:
+        """Show how much is left, of what was left when ``what`` was shown first."""
+        if self._progress is None:
+            return
+        if what not in self._tasks:
+            self._tasks[what] = self._progress.add_task(what, total=left)
+        task = self._tasks[what]
+        total = next(one.total for one in self._progress.tasks if one.id == task) or left
+        self._progress.update(task, completed=total - left)
 
 
 def _catalog_watch(store: ObjectStore, report: Reporter, options: argparse.Namespace) -> CatalogWatch | None:
@@ -149,7 +158,7 @@ def _catalog_watch(store: ObjectStore, report: Reporter, options: argparse.Names
 
 
 def _run(
-    job: Job, report: BackfillBars, options: argparse.Namespace, signals: list[int], watch: CatalogWatch | None = None
+    job: Job, report: RoundReporter, options: argparse.Namespace, signals: list[int], watch: CatalogWatch | None = None
 ) -> int:
     """Run rounds until ``signals`` has a signal, whose exception may be swallowed if the signal comes within a finalizer.
 
@@ -166,7 +175,7 @@ def _run(
         started_ms = clock.monotonic_ms()
         collect = collected_ms is None or started_ms - collected_ms >= COLLECT_EVERY_MS
         try:
-            totals = _round(job, report, options, signals, collect=collect)
+            totals = _round(job, report, options, collect=collect)
         except (TidelogError, StoreError) as problem:
             if options.every is None:
                 raise
@@ -192,25 +201,22 @@ def _sleep_until(clock: Clock, until_ms: int, signals: list[int]) -> bool:
     return False
 
 
+def _end_at_signal(signals: list[int], options: argparse.Namespace) -> None:
+    if signals:
+        raise SystemExit(_exit_code(signals, options))
+
+
 def _exit_code(signals: list[int], options: argparse.Namespace) -> int:
     """Return the exit code after a signal. For a process that runs until it is stopped, the signal is a normal end."""
     return 0 if options.every is not None else 128 + signals[0]
 
 
-def _round(job: Job, report: BackfillBars, options: argparse.Namespace, signals: list[int], *, collect: bool) -> Totals:
+def _round(job: Job, report: RoundReporter, options: argparse.Namespace, *, collect: bool) -> Totals:
     show = not options.json and sys.stderr.isatty()
     bar = Progress(console=Console(stderr=True), transient=True) if show else nullcontext()
     with bar as progress:
         report.begin(progress)
-        task = progress.add_task("topics", total=None) if progress is not None else None
-
-        def on_topic(done: int, total: int) -> None:
-            if signals:
-                raise SystemExit(_exit_code(signals, options))
-            if progress is not None and task is not None:
-                progress.update(task, completed=done, total=total)
-
-        return job.run_round(collect=collect, on_topic=on_topic)
+        return job.run_round(collect=collect)
 
 
 def _workers(name: str, store_uri: str) -> Workers:

@@ -16,7 +16,7 @@ from compaction.delayed_records import ObjectWithoutNotice, find_without_notice,
 from compaction.deletions import delete_all
 from compaction.journals import JournalUpkeep
 from compaction.policy import Policy
-from compaction.report import Reporter, Totals
+from compaction.report import STEP, Reporter, Totals
 from compaction.system_tables import TABLES, plan_journal, plan_table
 from compaction.topic_upkeep import TopicUpkeep
 from compaction.workers import Workers
@@ -50,27 +50,21 @@ class Job:
     only: Sequence[str] = ()
     is_dry_run: bool = False
     erases_only: bool = False
-    on_step: Callable[[], object] | None = None
-    """Callback before each journal and topic of a round."""
     new_id: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
     _topics: OrderedDict[str, TopicUpkeep] = field(default_factory=OrderedDict)
     _journals: dict[int, JournalUpkeep] = field(default_factory=dict)
     _daily_ms: int | None = None
     """Monotonic time of the last daily listings."""
 
-    def run_round(self, *, collect: bool, on_topic: Callable[[int, int], None] | None = None) -> Totals:
+    def run_round(self, *, collect: bool) -> Totals:
         """Maintain every topic once, those with the most segments first. A failed topic is reported, and the others go on.
 
-        Args:
-            collect: also delete unneeded objects.
-            on_topic: callback with the number of topics done, and the total.
-
-        Raises ``StoreUnavailable`` if topics can't be listed.
+        ``collect``: also delete unneeded objects. Raises ``StoreUnavailable`` if topics can't be listed.
         """
         totals = Totals()
         is_daily = collect and self._is_daily()
         for number in () if self.erases_only else list_journals(self.store):
-            self._step()
+            self.report.event(STEP)
             # Before the topics, so that drained records are merged in the same round.
             journal = self._journal(number)
             run = partial(journal.run, totals, collect=collect, only=frozenset(self.only))
@@ -78,9 +72,7 @@ class Job:
         names = list(self.only) or list(self.store.list_directories(layout.TOPICS))
         names.sort(key=lambda name: -self._topics[name].segment_count if name in self._topics else -1)
         for done, name in enumerate(names):
-            self._step()
-            if on_topic is not None:
-                on_topic(done, len(names))
+            self.report.event(STEP, done=done, total=len(names))
             self._run_and_report(name, totals, partial(self._run_topic, name, totals, collect=collect, strays=is_daily))
             totals.topics += 1
         if collect and not self.only and not self.erases_only:
@@ -88,10 +80,6 @@ class Job:
             if is_daily:
                 self._run_and_report("delayed records", totals, lambda: self._collect_scheduled(totals))
         return totals
-
-    def _step(self) -> None:
-        if self.on_step is not None:
-            self.on_step()
 
     def _run_and_report(self, what: str, totals: Totals, act: Callable[[], None]) -> None:
         try:

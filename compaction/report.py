@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 _log = logging.getLogger("compaction")
 
@@ -61,6 +61,11 @@ class Totals:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+STEP: Final = "step"
+"""Event before each journal, without fields, and before each topic of a round, with the number of topics ``done`` and their
+``total``. Shows that maintenance goes on; no line is written for it."""
+
+
 class Reporter(Protocol):
     """The receiver of each step. ``event`` is a word or two; ``fields`` are text and numbers."""
 
@@ -75,7 +80,8 @@ class LogReporter:
 
     def event(self, event: str, **fields: str | float) -> None:
         """Report the step."""
-        _log.info("%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))
+        if event != STEP:
+            _log.info("%s %s", event, " ".join(f"{name}={value}" for name, value in fields.items()))
 
 
 @dataclass(slots=True)
@@ -84,5 +90,7 @@ class JsonReporter:
 
     def event(self, event: str, **fields: str | float) -> None:
         """Report the step."""
+        if event == STEP:
+            return
         sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
         sys.stdout.flush()

@@ -38,10 +38,6 @@ class SignOfLife:
             failed_topics = int(fields["failed_topics"])
             is_news = self._round_ended_at is None or failed_topics != self._failed_topics
             self._round_ended_at, self._failed_topics = self._clock.now_ms(), failed_topics
-        self.give(is_news=is_news)
-
-    def give(self, *, is_news: bool = False) -> None:
-        """Put a sign, unless the last one is less than a minute old; ``is_news``: put it now."""
         now_ms = self._clock.monotonic_ms()
         if is_news or self._put_ms is None or now_ms - self._put_ms >= SIGN_EVERY_MS:
             self._put_ms = now_ms

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from compaction.report import STEP
+
 
 @dataclass(slots=True)
 class CollectedEvents:
@@ -12,5 +14,6 @@ class CollectedEvents:
     events: list[tuple[str, dict[str, str | float]]] = field(default_factory=list)
 
     def event(self, event: str, **fields: str | float) -> None:
-        """Keep it."""
-        self.events.append((event, fields))
+        """Keep it, unless no line is written for it."""
+        if event != STEP:
+            self.events.append((event, fields))

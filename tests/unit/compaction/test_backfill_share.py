@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from compaction.__main__ import BackfillBars, _run
+from compaction.__main__ import RoundReporter, _run
 from compaction.policy import Policy
 from compaction.report import Totals
 from log_format.checkpoints.topic_log import TopicLog
@@ -105,7 +105,7 @@ def test_rounds_follow_at_once_until_it_is_done(bench: BackfillBench, every: int
         signals.append(15)
 
     bench.clock.sleep_ms = sleep  # type: ignore[method-assign]
-    assert _run(job, BackfillBars(bench.report), asked, signals) == 0
+    assert _run(job, RoundReporter(bench.report, lambda: None), asked, signals) == 0
     rounds = bench.events("round")
     assert [one["untyped_segments"] for one in rounds] == [5, 3, 1, 0]
     assert {*Totals().as_dict()} <= rounds[0].keys()

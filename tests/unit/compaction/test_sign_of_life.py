@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from compaction.__main__ import main
+from compaction.job import Job
+from compaction.report import STEP
 from compaction.sign_of_life import SIGN_EVERY_MS, SignOfLife
+from compaction.workers import LocalWorkers
 from log_format.cluster.maintenance_sign import MaintenanceSign, read_sign
 from log_format.errors import StoreUnavailable
 from log_format.stores.local import LocalStore
@@ -59,12 +62,29 @@ def test_steps_give_one_sign_a_minute(sign: SignOfLife, store: Refusing, clock: 
     began_ms = clock.now_ms()
     for _ in range(10):
         sign.event("rewrite", topic="t")
-        sign.give()
+        sign.event(STEP)
     assert (store.puts, read_sign(store)) == (1, MaintenanceSign(seen_at=began_ms, every_ms=60_000))
     clock.pass_ms(SIGN_EVERY_MS)
     for _ in range(10):
-        sign.give()
+        sign.event(STEP)
     assert store.puts == 2
+
+
+def test_a_round_over_quiet_topics_gives_signs(store: Refusing, clock: ManualClock) -> None:
+    """Each takes a minute and has nothing to report: a round of any length is alive at each of its topics."""
+
+    class Slow(Reported):
+        def event(self, event: str, **fields: str | float) -> None:
+            super().event(event, **fields)
+            clock.pass_ms(SIGN_EVERY_MS)
+
+    for name in ("a", "b", "c"):
+        store.put(f"topics/{name}/nothing", b"")
+    store.puts = 0
+    report = Slow()
+    sign = SignOfLife(report, store, clock, every_ms=None)
+    assert Job(store=store, workers=LocalWorkers(store), clock=clock, report=sign).run_round(collect=False).topics == 3
+    assert (store.puts, report.events) == (3, [STEP] * 3)
 
 
 def test_a_round_that_fails_otherwise_than_the_last_is_told_now(
