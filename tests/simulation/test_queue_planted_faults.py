@@ -154,22 +154,22 @@ PLANTED: dict[str, Planted] = {
         PASSING, (("log_format.queues.changes.SettleRuns.decide", _settles_unfenced), *_MEMORY), first_seed=18
     ),
     "takes over without waiting": Planted(
-        PASSING, (("gateway.queues.live_queue.LiveQueue.__init__", _takes_over_without_waiting),), first_seed=33
+        PASSING, (("gateway.queues.live_queue.LiveQueue.__init__", _takes_over_without_waiting),), first_seed=35
     ),
     "gives locks by memory": Planted(PASSING, _MEMORY, first_seed=16),
     "settles what is over": Planted(
-        PASSING, (("gateway.queues.leases.Leases.find", _settles_what_is_over),), first_seed=17
+        PASSING, (("gateway.queues.leases.Leases.find", _settles_what_is_over),), first_seed=21
     ),
     "answers before the commit": Planted(
         FAULTY, (("gateway.queues.live_queue.LiveQueue.write", _answers_before_the_commit),), first_seed=49
     ),
-    "never ends a lock": Planted(PASSING, (("gateway.queues.leases.Leases.ended", lambda self: []),), first_seed=19),
+    "never ends a lock": Planted(PASSING, (("gateway.queues.leases.Leases.ended", lambda self: []),), first_seed=20),
     "counts what nobody began": Planted(
         PASSING, (("gateway.queues.outcomes.unbegun_run", _counts_what_nobody_began),), first_seed=28
     ),
-    "ends locks early": Planted(PASSING, (("gateway.queues.leases.Leases.lock", _ends_locks_early),), first_seed=11),
+    "ends locks early": Planted(PASSING, (("gateway.queues.leases.Leases.lock", _ends_locks_early),), first_seed=15),
     "publishes ahead of settling": Planted(
-        FAULTY, (("gateway.queues.publishing.QueuePublisher.publish", _publishes_ahead_of_settling),), first_seed=8
+        FAULTY, (("gateway.queues.publishing.QueuePublisher.publish", _publishes_ahead_of_settling),), first_seed=12
     ),
     "settles without publishing": Planted(
         PASSING, (("gateway.queues.publishing.QueuePublisher.publish", _settles_without_publishing),), first_seed=10
@@ -183,6 +183,7 @@ PLANTED: dict[str, Planted] = {
             ("gateway.queues.outcomes.released_run", _knows_no_limit),
             ("gateway.queues.receiving.QueueReceiver._end", lambda self, take, share, some: None),
         ),
+        first_seed=2,
     ),
     "forgets a partition in a rewrite": Planted(
         PASSING, (("log_format.queues.changes.snapshot", _forgets_in_a_rewrite),), first_seed=41

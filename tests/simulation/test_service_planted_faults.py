@@ -151,7 +151,7 @@ PLANTED: dict[str, Planted] = {
         "G5", "log_format.delta.committer.Committer._read_back", _takes_a_412_for_foreign, FAULTY, first_seed=1
     ),
     "forgets producers at a checkpoint": Planted(
-        "G5", "log_format.checkpoints.memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=336
+        "G5", "log_format.checkpoints.memory.decode_producers", lambda _data: NO_PRODUCERS, FAULTY, first_seed=339
     ),
     "forgets producers at a takeover": Planted(
         "G5", "log_format.topic.stamped_requests.decode_stamped_requests", lambda _commit: [], FAULTY
@@ -160,7 +160,7 @@ PLANTED: dict[str, Planted] = {
         "G5", "log_format.topic.producers.SequenceCheck.judge", _appends_duplicates, FAULTY, first_seed=4
     ),
     "applies a decided transaction twice": Planted(
-        "G6", "log_format.transactions.finishing.Batch", _unnamed, FAULTY, first_seed=2
+        "G6", "log_format.transactions.finishing.Batch", _unnamed, FAULTY, first_seed=7
     ),
     "applies a decided transaction in part": Planted(
         "G6", "log_format.transactions.finishing._group_by_topic", _first_topic_only, CALM
@@ -173,7 +173,7 @@ PLANTED: dict[str, Planted] = {
         first_seed=132,
     ),
     "fetches whatever has the name": Planted(
-        "G4", "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED, first_seed=5
+        "G4", "gateway.routes.fetch.FetchFrom", _reads_whatever_has_the_name, RENEWED, first_seed=14
     ),
     "leaves a batch lying as a run ends": Planted(
         "quiet", "gateway.engine.group_commit.GroupCommit._on_next_allowed", _sleeps_in, QUIET

@@ -190,6 +190,7 @@ PLANTED: dict[str, Planted] = {
             (f"{_ERASURES}.live_segments", _skips_the_newest),
             ("log_format.topic.erasure_changes.FinishErasures.propose", _is_done_unread),
         ),
+        first_seed=1,
     ),
     "an erasure skips the archive": Planted(
         LONG, (("compaction.archive_erasures.ArchiveErasures.run", _skips_the_archive),), first_seed=23
@@ -199,13 +200,13 @@ PLANTED: dict[str, Planted] = {
         ((f"{_FILES}._may_hold", _never), (f"{_FILES}.ErasedFiles.still_pinned", _keeps_all_pinned)),
         first_seed=3,
     ),
-    "a request forgets the journals": Planted(CALM, ((f"{_FILES}.ErasedFiles._undrained", _nothing),), first_seed=4),
+    "a request forgets the journals": Planted(CALM, ((f"{_FILES}.ErasedFiles._undrained", _nothing),), first_seed=5),
     "a clone forgets requests": Planted(CALM, ((f"{_CLONING}._still_there", _nothing),)),
     "a clone's requests reach beyond its end": Planted(
         CALM, (("log_format.topic.clone.CloneTopic._within", _keeps_ends),), first_seed=1
     ),
     "a clone takes the archive's tags": Planted(
-        LONG, ((f"{_CLONING}.cloned_add", _clones_with_all_tags),), first_seed=21
+        LONG, ((f"{_CLONING}.cloned_add", _clones_with_all_tags),), first_seed=23
     ),
 }
 
