@@ -76,6 +76,8 @@ say "Dockerfiles: hadolint"
 "$kept/venv/bin/hadolint" infra/docker/*.Dockerfile
 say "Compose: its own loader, by its schema"
 "$kept/compose/program" infra/local/compose.yaml
+BOOTSTRAP_TOKEN=x CLUSTER_KEY=x MINIO_ROOT_PASSWORD=x "$kept/compose/program" infra/local/compose.yaml infra/local/auth.yaml \
+    infra/local/kafka.yaml infra/local/store.yaml
 say "Prometheus: promtool"
 for config in prometheus prometheus-kubernetes; do
     "$kept/promtool/program" check config "infra/observability/$config.yaml" >/dev/null

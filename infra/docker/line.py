@@ -7,8 +7,8 @@ others' images. Grafana is left out, but Prometheus is asked the dashboard's que
 Then: ``up --wait``, records through the proxy and back, the pipeline's result, rounds of maintenance, one of them by EMR's image,
 Prometheus' targets, rules and answers. Under load a gateway is stopped and returns at another address, the other one is killed,
 and one is killed by the kernel for lack of memory: no request may fail. A gateway in a small container gets more than it can
-hold: it may refuse, but must not end. Then all services stop, with success, and gateways come up with ``auth.yaml`` and with
-``kafka.yaml``. ``--built`` uses the images of an earlier run. DIRECTORY keeps them.
+hold: it may refuse, but must not end. No port answers to a foreign name. Then all services stop, with success, and gateways come
+up with ``kafka.yaml`` and with all three overlays together. ``--built`` uses the images of an earlier run. DIRECTORY keeps them.
 """
 # ruff: noqa: INP001, T201 - a program of its own
 
@@ -25,13 +25,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+import boto3
 import confluent_kafka
 import urllib3
 import yaml
+from botocore.exceptions import ClientError
 from engine import ROOT, WAIT_SECONDS_MAX, Docker, build, engine, plugin, weigh
 from traffic import FILL, maintenance_rounds, send_and_read, send_until
 
@@ -39,6 +41,7 @@ from tidelog import Admin, TidelogError
 
 OBSERVABILITY: Final = ROOT / "infra/observability"
 URL: Final = "http://127.0.0.1:8080"
+STORE: Final = "http://127.0.0.1:9000"
 PROMETHEUS: Final = "http://127.0.0.1:9090/api/v1"
 MUST_END_WELL: Final = ("gateway-1", "gateway-2", "maintenance", "example-topic", "example-pipeline")
 
@@ -75,6 +78,15 @@ def _rounds(output: str) -> list[dict[str, Any]]:
     found = maintenance_rounds(output)
     assert not any(event["failed_topics"] for event in found), output
     return found
+
+
+def refuse_foreign_names(docker: Docker) -> None:
+    """Check that no port answers to a name that a web site could let resolve to this machine (DNS rebinding)."""
+    for url, status in ((f"{URL}/v1/topics", 400), (f"{URL}/readyz", 400), (f"{PROMETHEUS}/targets", 421)):
+        for host in ("rebound.example", f"rebound.example:{url.split('/')[2].rpartition(':')[2]}"):
+            answer = _http.request("GET", url, headers={"host": host}, timeout=30)
+            assert answer.status == status, f"{url} as {host}: {answer.status} {answer.data[:300]!r}"
+    docker.say("foreign names are refused", foreign_names="refused")
 
 
 def on_emr(docker: Docker) -> None:
@@ -234,7 +246,7 @@ def starved(docker: Docker) -> None:
     docker.call("rm", "--force", "--volumes", name)
 
 
-def _acknowledged(port: int) -> list[Any]:
+def _acknowledged(port: int, token: str | None) -> list[Any]:
     """Return the errors, None for none, of one record that a Kafka client sends to a gateway's port."""
     told: list[Any] = []
 
@@ -242,29 +254,49 @@ def _acknowledged(port: int) -> list[Any]:
         del message
         told.append(error)
 
-    kafka = confluent_kafka.Producer({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "bootstrap"}
+    with_token = {} if token is None else {**login, "sasl.password": token}
+    kafka = confluent_kafka.Producer({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0, **with_token})
     kafka.produce("flights", b"{}", on_delivery=note)
     kafka.flush(60)
     return told
 
 
+def _buckets(password: str) -> list[str]:
+    """Return the names of MinIO's buckets as seen from this machine; raise ClientError for a wrong password."""
+    keys = {"aws_access_key_id": "minioadmin", "aws_secret_access_key": password}
+    client = boto3.client("s3", endpoint_url=STORE, region_name="us-east-1", **keys)
+    return [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]
+
+
+def _check_doors_with_passwords(token: str, password: str) -> None:
+    """Check that neither gateways nor MinIO let anybody in without token and password."""
+    assert _http.request("GET", f"{URL}/v1/topics").status == 401, "it was let in without a token"
+    with Admin(URL, token=token) as admin:
+        assert "flights" in [topic.name for topic in admin.list_topics()]
+    assert _buckets(password) == ["tidelog"]
+    with suppress(ClientError):
+        raise SystemExit(f"MinIO takes its default password: {_buckets('minioadmin')}")
+
+
 def overlays(docker: Docker) -> None:
-    """Check gateways with access control, where no request passes without a token, and with Kafka listeners, where each broker
-    serves records."""
-    token = f"tl_bootstrap_{secrets.token_urlsafe(32)}"
-    docker.environment |= {"BOOTSTRAP_TOKEN": token, "CLUSTER_KEY": secrets.token_hex(32)}
-    for name in ("auth", "kafka"):
-        docker.overlay = (ROOT / f"infra/local/{name}.yaml",)
+    """Check gateways with Kafka listeners, where each broker serves records, without and with the other overlays: then no request
+    passes without a token, and MinIO has a password of its own."""
+    token, password = f"tl_bootstrap_{secrets.token_urlsafe(32)}", secrets.token_hex(16)
+    for names in (("kafka",), ("auth", "kafka", "store")):
+        docker.overlay = tuple(ROOT / f"infra/local/{name}.yaml" for name in names)
+        has_token = "auth" in names
+        if has_token:
+            docker.environment |= {"BOOTSTRAP_TOKEN": token, "CLUSTER_KEY": secrets.token_hex(32)}
+            assert not docker.compose("config", check=False), "no password of MinIO is asked for"
+            docker.environment["MINIO_ROOT_PASSWORD"] = password
         docker.compose("up", "--no-build", "--wait", "--wait-timeout", str(WAIT_SECONDS_MAX), "example-topic")
-        if name == "auth":
-            assert _http.request("GET", f"{URL}/v1/topics").status == 401, "it was let in without a token"
-            with Admin(URL, token=token) as admin:
-                assert "flights" in [topic.name for topic in admin.list_topics()]
-        else:
-            for port in (9092, 9093):
-                assert _acknowledged(port) == [None], port
+        if has_token:
+            _check_doors_with_passwords(token, password)
+        for port in (9092, 9093):
+            assert _acknowledged(port, token if has_token else None) == [None], port
         docker.compose("down", "--volumes", "--timeout", "60")
-        docker.say(f"{name}.yaml: well", **{name: True})
+        docker.say(f"{' and '.join(names)}: well", **dict.fromkeys(names, True))
     docker.overlay = ()
 
 
@@ -282,6 +314,7 @@ def main(directory: Path, *, built: bool) -> dict[str, Any]:
         docker.compose("up", "--no-build", "--wait", "--wait-timeout", str(WAIT_SECONDS_MAX))
         docker.say("all services are well")
         walk(docker)
+        refuse_foreign_names(docker)
         on_emr(docker)
         misfortune(docker)
         starved(docker)

@@ -26,6 +26,7 @@ from log_format.clock import SystemClock
 from log_format.version import __version__
 from tests.support.access import bootstrap_file
 from tests.support.certificate_authority import Authority
+from tests.support.compose import services
 from tests.support.gateway_process import running_gateway
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -114,9 +115,8 @@ def test_containers_have_time() -> None:
     assert drain_ms < pod["terminationGracePeriodSeconds"] * 1000
     probe = container["readinessProbe"]
     assert int(values["TIDELOG_DRAIN_NOTICE_MS"]) >= probe["periodSeconds"] * probe["failureThreshold"] * 1000
-    compose = yaml.safe_load((INFRA / "local/compose.yaml").read_text())
     for name in ("gateway-1", "gateway-2"):
-        service = compose["services"][name]
+        service = services()[name]
         settings = Settings(store="x", drain_notice_ms=service["environment"]["TIDELOG_DRAIN_NOTICE_MS"])
         grace_ms = int(service["stop_grace_period"].removesuffix("s")) * 1000
         assert settings.drain_notice_ms + settings.drain_timeout_ms < grace_ms
@@ -206,14 +206,6 @@ def test_an_image_whose_digest_nobody_knows_has_no_default() -> None:
     assert f"--build-arg BASE={image}@sha256:DIGEST " in told
 
 
-def test_nothing_of_compose_is_reachable_from_outside() -> None:
-    """Without authentication every port is bound to this machine."""
-    services = yaml.safe_load((INFRA / "local/compose.yaml").read_text())["services"]
-    ports = [port for service in services.values() for port in service.get("ports", [])]
-    assert len(ports) >= 4
-    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
-
-
 def test_gateways_start_where_they_are_put(tmp_path: Path) -> None:
     """Beyond loopback a gateway needs authentication, or to be told that none is meant: each installation says one of them."""
     secret = tmp_path / "secret"
@@ -226,10 +218,9 @@ def test_gateways_start_where_they_are_put(tmp_path: Path) -> None:
         assert Path(of_pod[f"TIDELOG_{name}"]).name in (INFRA / "kubernetes/kustomization.yaml").read_text()
     assert {volume["secret"]["defaultMode"] for volume in pod["volumes"]} == {0o440}
     assert pod["securityContext"]["fsGroup"] == 10001
-    services = yaml.safe_load((INFRA / "local/compose.yaml").read_text())["services"]
-    overlay = yaml.safe_load((INFRA / "local/auth.yaml").read_text())["services"]
-    of_compose = services["gateway-1"]["environment"]
-    of_overlay = of_compose | overlay["gateway-1"]["environment"]
+    made = dict.fromkeys(("BOOTSTRAP_TOKEN", "CLUSTER_KEY", "MINIO_ROOT_PASSWORD"), "x" * 8)
+    of_compose = services()["gateway-1"]["environment"]
+    of_overlay = services("auth", **made)["gateway-1"]["environment"]
     for environment, auth, insecure in (
         (of_pod, "on", False),
         (of_compose, "off", True),
