@@ -26,6 +26,7 @@ MINIMAL = {
     ],
     "client_cidrs": ["198.51.100.7/32"],
     "certificate_arn": "arn:aws:acm:eu-central-1:123456789012:certificate/00000000-0000-0000-0000-000000000000",
+    "host_name": "log.example.com",
     "cluster_key_secret_arn": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-key-AbCdEf",
     "bootstrap_token_secret_arn": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-token-AbCdEf",
 }
@@ -34,6 +35,7 @@ PRODUCTION = {
     "collector_image": f"{IMAGES}/collector:0.43.3",
     "emr_image": f"{IMAGES}/tidelog-emr:0.1.0",
     "fast_zone_id": "euc1-az2",
+    "fast_host_name": "fast.log.example.com",
     "kms_key_arn": "arn:aws:kms:eu-central-1:123456789012:key/00000000-0000-0000-0000-000000000000",
     "log_bucket": "tidelog-test-logs",
     "scripts_bucket": "tidelog-test-scripts",
@@ -42,6 +44,16 @@ PRODUCTION = {
     "jobs_append": True,
 }
 EXAMPLES: dict[str, dict[str, Any]] = {"minimal": MINIMAL, "production": PRODUCTION}
+ENDPOINTS_OF = {
+    "ecr": {"ecr.api", "ecr.dkr"},
+    "logs": {"logs"},
+    "s3": {"s3"},
+    "s3express": {"s3express"},
+    "secretsmanager": {"secretsmanager"},
+}
+"""Endpoints by which a network without a way to the internet reaches each service that a role of its programs may use."""
+ASKED_FROM_OUTSIDE = {"iam", "kms", "sts"}
+"""Services that AWS asks on the programs' behalf: S3 asks KMS, ECS and EMR take the roles. Nothing inside the network does."""
 ONLY_BY_STAR = {"ecr:GetAuthorizationToken"}
 """Actions for which AWS takes no resource but ``*``."""
 
@@ -205,6 +217,26 @@ def test_no_byte_passes_a_nat(plan: Changes) -> None:
     assert "Gateway" in [each["vpc_endpoint_type"] for each in of_type(plan, "aws_vpc_endpoint")]
 
 
+def services_of_programs() -> set[str]:
+    """AWS's services that programs inside the network use: those of the actions that they, or what starts them, may do."""
+    modules = TERRAFORM / "modules"
+    places = [path for name in ("task", "gateway", "maintenance", "pipeline") for path in (modules / name).glob("*.tf")]
+    places += [modules / "access/main.tf", *(modules / "access/policies").iterdir()]
+    granted = [line for path in places for line in path.read_text().splitlines() if "Action" in line]
+    found = {service for line in granted for service in re.findall(r'"([a-z0-9-]+):[A-Z][A-Za-z]+"', line)}
+    return found - ASKED_FROM_OUTSIDE
+
+
+def test_a_private_network_reaches_what_its_programs_use(plan: Changes, request: pytest.FixtureRequest) -> None:
+    """Without a way to the internet there is an endpoint for each service: a task needs its image and secrets to start."""
+    is_private = "production" in request.node.name
+    assert any(of_type(plan, "aws_internet_gateway")) is not is_private
+    services = services_of_programs()
+    assert services == set(ENDPOINTS_OF), "name the endpoints of a service that roles may use"
+    reached = {each["service_name"].split(".", 3)[3] for each in of_type(plan, "aws_vpc_endpoint")}
+    assert reached == (set().union(*ENDPOINTS_OF.values()) if is_private else {"s3"})
+
+
 def test_what_is_made_by_default_and_what_by_choice(plan: Changes, request: pytest.FixtureRequest) -> None:
     """The least is one bucket and maintenance in a task; EMR, a directory bucket and the alarm on lag come by asking for them."""
     is_asked_for = "production" in request.node.name
@@ -265,3 +297,38 @@ def test_every_alarm_of_cloudwatch_is_explained() -> None:
     made = set(re.findall(r"^    ([a-z-]+) = \{", block, re.MULTILINE)) | {"gateway-down", "consumer-lag", "daily"}
     table = (ROOT / "docs/deploy.md").read_text().split("## Alarms in CloudWatch")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == made
+
+
+def told_variables(number: int) -> dict[str, Any]:
+    """The values of the page's block of that number of Terraform's variables, as they stand there."""
+    section = (ROOT / "docs/deploy.md").read_text().split("\n## AWS\n")[1].split("\n## ")[0]
+    block = re.findall(r"(?ms)^ *```hcl$(.*?)^ *```$", section)[number]
+    return {name: json.loads(value) for name, value in re.findall(r"(?m)^ +(\w+) += (.+?)(?: +#.*)?$", block)}
+
+
+def filled(told: Any) -> Any:
+    """A value in which a reader has replaced what stands for their own."""
+    if isinstance(told, list):
+        return [filled(each) for each in told]
+    if not isinstance(told, str):
+        return told
+    certificate = "certificate/00000000-0000-0000-0000-000000000000"
+    own = told.replace("certificate/…", certificate).replace("…", "AbCdEf")
+    return own.replace("<account>", "123456789012").replace("name>", "tidelog-test").replace("<", "")
+
+
+def test_the_page_names_every_variable_that_is_needed(example: tuple[str, Any]) -> None:
+    """docs/deploy.md's variables are the example's, and all that it needs; with the page's placeholders they are refused."""
+    name, used = example
+    text = (TERRAFORM / f"examples/{name}/variables.tf").read_text()
+    blocks = re.findall(r'(?ms)^variable "(\w+)" \{(.*?)^\}', text)
+    needed = {variable for variable, block in blocks if "default " not in block}
+    needed |= {variable for variable, block in blocks if "Needed with auth on" in block}
+    told = told_variables(0)
+    if name == "production":
+        told = {variable: value for variable, value in told.items() if variable != "is_internal"} | told_variables(1)
+    assert needed <= set(told) <= {variable for variable, _ in blocks}
+    whole = {variable: filled(value) for variable, value in told.items()}
+    assert re.search(r"Plan: [1-9]\d+ to add", used.plan(whole))
+    with pytest.raises(AssertionError, match="Invalid value for variable"):
+        used.plan(told)

@@ -6,7 +6,7 @@ variable "image" {
   nullable    = false
 
   validation {
-    condition     = can(regex("(:[A-Za-z0-9._-]+|@sha256:[0-9a-f]{64})$", var.image)) && !endswith(var.image, ":latest")
+    condition     = can(regex("^[a-z0-9][a-z0-9./:_-]*(:[A-Za-z0-9._-]+|@sha256:[0-9a-f]{64})$", var.image)) && !endswith(var.image, ":latest")
     error_message = "image must name a tag or a digest, and not latest: a restart must not bring another version."
   }
 }

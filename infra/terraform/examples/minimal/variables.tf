@@ -89,7 +89,7 @@ variable "certificate_arn" {
 }
 
 variable "host_name" {
-  description = "DNS name in that certificate, an alias of the output balancer_name."
+  description = "DNS name in that certificate, an alias of the output balancer_name. Needed with a certificate."
   type        = string
   default     = null
 }

@@ -19,7 +19,9 @@ module "fast_gateway" {
   is_protected      = true
   count_min         = length(var.zones)
   count_max         = var.count_max
+  log_requests      = var.log_requests
 
+  host_name                  = var.fast_host_name
   auth                       = var.auth
   cluster_key_secret_arn     = var.cluster_key_secret_arn
   bootstrap_token_secret_arn = var.bootstrap_token_secret_arn

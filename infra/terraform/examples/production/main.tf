@@ -44,6 +44,7 @@ module "gateway" {
   is_protected      = true
   count_min         = length(var.zones)
   count_max         = var.count_max
+  log_requests      = var.log_requests
 
   host_name                  = var.host_name
   auth                       = var.auth
@@ -88,6 +89,7 @@ module "observability" {
   balancer_arn_suffix        = module.gateway.balancer_arn_suffix
   target_group_arn_suffix    = module.gateway.target_group_arn_suffix
   has_collector              = var.collector_image != null
+  log_requests               = var.log_requests
   emails                     = var.emails
   daily_usd_max              = var.daily_usd_max
 }

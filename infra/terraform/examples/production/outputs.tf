@@ -27,3 +27,8 @@ output "balancer_name" {
   description = "The load balancer's own name; host_name is an alias of it."
   value       = module.gateway.balancer_name
 }
+
+output "fast_balancer_name" {
+  description = "The name of the fast log's load balancer, of which fast_host_name is an alias; null without one."
+  value       = one(module.fast_gateway[*].balancer_name)
+}

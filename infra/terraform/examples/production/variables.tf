@@ -152,5 +152,18 @@ variable "bootstrap_token_secret_arn" {
 variable "host_name" {
   description = "DNS name in that certificate, an alias of the output balancer_name."
   type        = string
+  nullable    = false
+}
+
+variable "fast_host_name" {
+  description = "Another DNS name in that certificate, an alias of the output fast_balancer_name. Needed with fast_zone_id."
+  type        = string
   default     = null
+}
+
+variable "log_requests" {
+  description = "Requests that are a line each in the gateways' logs: failures, or all, which the alarm acknowledgement-slow needs."
+  type        = string
+  default     = "failures"
+  nullable    = false
 }

@@ -28,7 +28,12 @@ locals {
     length(var.super_users) > 0 ? { TIDELOG_SUPER_USERS = join(",", var.super_users) } : {},
     var.oidc == null ? {} : { TIDELOG_OIDC_ISSUER = var.oidc.issuer, TIDELOG_OIDC_AUDIENCE = var.oidc.audience },
     try(var.oidc.client_id, null) == null ? {} : { TIDELOG_OIDC_CLIENT_ID = var.oidc.client_id },
-  ) : { TIDELOG_AUTH = "off", TIDELOG_INSECURE = "true" }
+    ) : {
+    TIDELOG_AUTH     = "off"
+    TIDELOG_INSECURE = "true"
+    # No token keeps a web page out whose name suddenly resolves to the load balancer (DNS rebinding).
+    TIDELOG_ALLOWED_HOSTS = join(",", compact([aws_lb.this.dns_name, var.host_name]))
+  }
   secrets = merge(
     local.is_tls_inside ? { GATEWAY_TLS_PEM = var.tls_secret_arn } : {},
     local.is_authenticated && var.cluster_key_secret_arn != null ? { GATEWAY_CLUSTER_KEY = var.cluster_key_secret_arn } : {},

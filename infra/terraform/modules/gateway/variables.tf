@@ -4,37 +4,43 @@ variable "collector_image" {
   default     = null
 
   validation {
-    condition     = var.collector_image == null ? true : can(regex("(:[A-Za-z0-9._-]+|@sha256:[0-9a-f]{64})$", var.collector_image)) && !endswith(var.collector_image, ":latest")
+    condition     = var.collector_image == null ? true : can(regex("^[a-z0-9][a-z0-9./:_-]*(:[A-Za-z0-9._-]+|@sha256:[0-9a-f]{64})$", var.collector_image)) && !endswith(var.collector_image, ":latest")
     error_message = "collector_image must name a tag or a digest, and not latest."
   }
 }
 
 variable "is_internal" {
-  description = "Whether the load balancer is reachable from the network only. There is no authentication: think twice."
+  description = "Whether the load balancer is reachable from the network only. If not, client_cidrs and tokens are what keeps others out; with auth off client_cidrs alone."
   type        = bool
   default     = true
   nullable    = false
 }
 
 variable "client_cidrs" {
-  description = "Networks from which clients come."
+  description = "IPv4 networks from which clients come, such as 10.0.0.0/8; one machine is 198.51.100.7/32."
   type        = list(string)
   nullable    = false
 
   validation {
-    condition     = length(var.client_cidrs) > 0 && alltrue([for cidr in var.client_cidrs : can(cidrhost(cidr, 0)) && cidr != "0.0.0.0/0"])
-    error_message = "client_cidrs must be IPv4 networks, and not the whole internet: there is no authentication."
+    condition     = length(var.client_cidrs) > 0 && alltrue([for cidr in var.client_cidrs : can(regex("^[0-9.]+/[0-9]+$", cidr)) && try(cidrsubnet(cidr, 0, 0), "") == cidr])
+    error_message = "client_cidrs must be IPv4 networks by their first address, such as 10.0.0.0/8; one machine is 198.51.100.7/32. The load balancer has no IPv6 address, so ::/0 is nothing to let in."
+  }
+
+  validation {
+    # Two halves of the internet are the internet; the private networks together are a tenth of the bound.
+    condition     = sum(concat([0], [for cidr in var.client_cidrs : try(pow(2, 32 - tonumber(split("/", cidr)[1])), 0)])) <= pow(2, 28)
+    error_message = "client_cidrs are together more than sixteen networks of /8: name the networks that your clients come from, not the internet. Tokens are one door, the network is another."
   }
 }
 
 variable "certificate_arn" {
-  description = "Certificate of the load balancer, for HTTPS; null: plain HTTP, inside a network only."
+  description = "Certificate of the load balancer, for HTTPS, which names host_name; null: plain HTTP, inside a network only."
   type        = string
   default     = null
 
   validation {
-    condition     = var.certificate_arn == null ? true : can(regex("^arn:aws[a-z-]*:acm:[a-z0-9-]+:[0-9]{12}:certificate/.+$", var.certificate_arn))
-    error_message = "certificate_arn must be the ARN of a certificate in ACM."
+    condition     = var.certificate_arn == null ? true : can(regex("^arn:aws[a-z-]*:acm:[a-z0-9-]+:[0-9]{12}:certificate/[0-9a-f-]{36}$", var.certificate_arn))
+    error_message = "certificate_arn must be the ARN of a certificate in ACM, to its end: aws acm list-certificates shows it."
   }
 }
 
@@ -44,19 +50,24 @@ variable "tls_secret_arn" {
   default     = null
 
   validation {
-    condition     = var.tls_secret_arn == null ? true : can(regex("^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^:]+$", var.tls_secret_arn))
-    error_message = "tls_secret_arn must be the ARN of a secret in Secrets Manager."
+    condition     = var.tls_secret_arn == null ? true : can(regex("^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+$", var.tls_secret_arn))
+    error_message = "tls_secret_arn must be the ARN of a secret in Secrets Manager, to its end (aws secretsmanager list-secrets shows it)."
   }
 }
 
 variable "kafka_port" {
-  description = "Port of a listener for Kafka's clients at each gateway, and of a load balancer of their own, where they begin; null: no such listener. They are told each task's address, so they must reach the tasks' subnets."
+  description = "Port of a listener for Kafka's clients at each gateway, and of a load balancer of their own, where they begin; null: no such listener. They are told each task's address, so they must reach the tasks' subnets, and the certificate (tls_name) does not name it: they must not verify host names. With auth on it needs tls_secret_arn."
   type        = number
   default     = null
 
   validation {
     condition     = var.kafka_port == null ? true : var.kafka_port >= 1024 && var.kafka_port <= 65535 && !contains([8080, 8081], var.kafka_port)
     error_message = "kafka_port must be from 1024 to 65535, and not 8080 or 8081."
+  }
+
+  validation {
+    condition     = var.kafka_port == null || var.auth == "off" || var.tls_secret_arn != null
+    error_message = "kafka_port with auth on needs tls_secret_arn and tls_name: Kafka's clients go to the gateways themselves, past the load balancer and its certificate, and would send their tokens in plain text. docs/deploy.md, \"TLS inside\", says how the secret is made."
   }
 }
 
@@ -89,13 +100,18 @@ variable "auth" {
 }
 
 variable "host_name" {
-  description = "DNS name in the certificate of certificate_arn, by which clients find the load balancer; make it an alias of the output balancer_name. Null: the load balancer's own name."
+  description = "DNS name in the certificate of certificate_arn, by which clients find the load balancer; make it an alias of the output balancer_name. Needed with a certificate. Null: the load balancer's own name."
   type        = string
   default     = null
 
   validation {
     condition     = var.host_name == null ? true : can(regex("^[A-Za-z0-9.-]{1,253}$", var.host_name))
     error_message = "host_name must be a DNS name."
+  }
+
+  validation {
+    condition     = var.host_name != null || var.certificate_arn == null
+    error_message = "host_name must be a name in the certificate of certificate_arn: no certificate names the load balancer's own address, so no client would trust it. Make that name an alias (CNAME) of the output balancer_name."
   }
 }
 
@@ -105,8 +121,8 @@ variable "cluster_key_secret_arn" {
   default     = null
 
   validation {
-    condition     = var.cluster_key_secret_arn == null ? var.auth == "off" : can(regex("^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^:]+$", var.cluster_key_secret_arn))
-    error_message = "cluster_key_secret_arn must be the ARN of a secret in Secrets Manager, and is needed with auth on."
+    condition     = var.cluster_key_secret_arn == null ? var.auth == "off" : can(regex("^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+$", var.cluster_key_secret_arn))
+    error_message = "cluster_key_secret_arn must be the ARN of a secret in Secrets Manager, to its end (aws secretsmanager list-secrets shows it), and is needed with auth on."
   }
 }
 
@@ -116,8 +132,8 @@ variable "bootstrap_token_secret_arn" {
   default     = null
 
   validation {
-    condition     = var.bootstrap_token_secret_arn == null ? true : can(regex("^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[^:]+$", var.bootstrap_token_secret_arn))
-    error_message = "bootstrap_token_secret_arn must be the ARN of a secret in Secrets Manager."
+    condition     = var.bootstrap_token_secret_arn == null ? true : can(regex("^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+$", var.bootstrap_token_secret_arn))
+    error_message = "bootstrap_token_secret_arn must be the ARN of a secret in Secrets Manager, to its end (aws secretsmanager list-secrets shows it)."
   }
 }
 
@@ -187,17 +203,5 @@ variable "count_max" {
   validation {
     condition     = var.count_max <= 256 && floor(var.count_max) == var.count_max
     error_message = "count_max must be a whole number up to 256: gateways read each other's heartbeats."
-  }
-}
-
-variable "log_requests" {
-  description = "Requests that are a line each in the gateways' logs: \"failures\" (status 400 and above), or \"all\". At 100 MiB/s all of them cost 877 $ a month."
-  type        = string
-  default     = "failures"
-  nullable    = false
-
-  validation {
-    condition     = contains(["all", "failures"], var.log_requests)
-    error_message = "log_requests must be \"all\" or \"failures\"."
   }
 }

@@ -1,5 +1,5 @@
 variable "gateway_log_group_name" {
-  description = "The gateways' log, as the module gateway outputs it. Log level info: one line for each request."
+  description = "The gateways' log, as the module gateway outputs it: a line for each request that log_requests names."
   type        = string
   nullable    = false
 
@@ -96,7 +96,7 @@ variable "emails" {
 }
 
 variable "acknowledgement_ms_max" {
-  description = "How long one in a hundred produce requests may take, ms. flush.ms is part of it."
+  description = "How long one in a hundred produce requests may take, ms. flush.ms is part of it. Measured where log_requests is \"all\"."
   type        = number
   default     = 2000
   nullable    = false

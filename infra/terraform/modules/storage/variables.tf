@@ -5,7 +5,7 @@ variable "bucket" {
 
   validation {
     condition     = can(regex("^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$", var.bucket))
-    error_message = "bucket must have 3 to 63 lower-case letters, digits and dashes (dots break TLS by host name)."
+    error_message = "bucket must have 3 to 63 lower-case letters, digits and dashes (dots break TLS by host name); choose a name that nobody else in AWS has."
   }
 }
 

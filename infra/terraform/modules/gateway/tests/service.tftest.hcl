@@ -31,6 +31,7 @@ variables {
   client_cidrs    = ["10.0.0.0/8"]
 
   certificate_arn            = "arn:aws:acm:eu-central-1:123456789012:certificate/00000000-0000-0000-0000-000000000000"
+  host_name                  = "log.example.com"
   cluster_key_secret_arn     = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-key-AbCdEf"
   bootstrap_token_secret_arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-token-AbCdEf"
 }
@@ -234,6 +235,11 @@ run "no_authentication_is_asked_for_by_name" {
   }
 
   assert {
+    condition     = { for each in jsondecode(aws_ecs_task_definition.gateway.container_definitions)[0].environment : each.name => each.value }["TIDELOG_ALLOWED_HOSTS"] == "${aws_lb.this.dns_name},log.example.com"
+    error_message = "Without tokens a web page whose name resolves to the load balancer must be refused by its Host."
+  }
+
+  assert {
     condition     = !contains([for each in jsondecode(module.task.execution_policy).Statement : each.Sid], "ReadSecrets")
     error_message = "Without secrets there is nothing to read."
   }
@@ -272,6 +278,26 @@ run "half_of_tls_is_refused" {
   expect_failures = [var.tls_name]
 }
 
+run "a_name_that_no_certificate_has_is_refused" {
+  command = plan
+
+  variables {
+    host_name = null
+  }
+
+  expect_failures = [var.host_name]
+}
+
+run "tokens_of_kafkas_clients_over_plain_connections_are_refused" {
+  command = plan
+
+  variables {
+    kafka_port = 9092
+  }
+
+  expect_failures = [var.kafka_port]
+}
+
 run "the_whole_internet_is_refused" {
   command = plan
 
@@ -280,6 +306,80 @@ run "the_whole_internet_is_refused" {
   }
 
   expect_failures = [var.client_cidrs]
+}
+
+run "the_whole_internet_in_halves_is_refused" {
+  command = plan
+
+  variables {
+    client_cidrs = ["0.0.0.0/1", "128.0.0.0/1"]
+  }
+
+  expect_failures = [var.client_cidrs]
+}
+
+run "half_of_the_internet_in_quarters_is_refused" {
+  command = plan
+
+  variables {
+    client_cidrs = ["10.0.0.0/8", "64.0.0.0/2", "128.0.0.0/2"]
+  }
+
+  expect_failures = [var.client_cidrs]
+}
+
+run "the_whole_internet_of_ipv6_is_refused" {
+  command = plan
+
+  variables {
+    client_cidrs = ["::/0"]
+  }
+
+  expect_failures = [var.client_cidrs]
+}
+
+run "a_machine_in_place_of_a_network_is_refused" {
+  command = plan
+
+  variables {
+    client_cidrs = ["198.51.100.7/24"]
+  }
+
+  expect_failures = [var.client_cidrs]
+}
+
+run "all_private_networks_are_let_in" {
+  command = plan
+
+  variables {
+    client_cidrs = ["10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "198.51.100.7/32"]
+  }
+
+  assert {
+    condition     = length(aws_vpc_security_group_ingress_rule.clients) == 5
+    error_message = "Each network is a rule."
+  }
+}
+
+run "a_certificate_that_is_a_placeholder_is_refused" {
+  command = plan
+
+  variables {
+    certificate_arn = "arn:aws:acm:eu-central-1:123456789012:certificate/…"
+  }
+
+  expect_failures = [var.certificate_arn]
+}
+
+run "secrets_that_are_placeholders_are_refused" {
+  command = plan
+
+  variables {
+    cluster_key_secret_arn     = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-key-…"
+    bootstrap_token_secret_arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-token-…"
+  }
+
+  expect_failures = [var.cluster_key_secret_arn, var.bootstrap_token_secret_arn]
 }
 
 run "a_tag_that_moves_and_names_in_place_of_ids_are_refused" {
@@ -294,6 +394,17 @@ run "a_tag_that_moves_and_names_in_place_of_ids_are_refused" {
   }
 
   expect_failures = [var.image, var.collector_image, var.region, var.vpc_id, var.certificate_arn]
+}
+
+run "images_and_repositories_that_are_placeholders_are_refused" {
+  command = plan
+
+  variables {
+    image           = "<account>.dkr.ecr.eu-central-1.amazonaws.com/tidelog-gateway:0.1.0"
+    repository_arns = ["arn:aws:ecr:eu-central-1:<account>:repository/tidelog-gateway"]
+  }
+
+  expect_failures = [var.image, var.repository_arns]
 }
 
 run "one_subnet_is_refused" {
@@ -319,7 +430,9 @@ run "with_kafka" {
   command = apply
 
   variables {
-    kafka_port = 9092
+    kafka_port     = 9092
+    tls_secret_arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidelog-tls-AbCdEf"
+    tls_name       = "gateways.tidelog.internal"
   }
 
   assert {
@@ -335,5 +448,19 @@ run "with_kafka" {
   assert {
     condition     = aws_lb.kafka[0].internal && alltrue([for each in aws_vpc_security_group_ingress_rule.kafka_clients : each.cidr_ipv4 == "10.0.0.0/8"])
     error_message = "Kafka's clients come from the same networks as all others."
+  }
+}
+
+run "kafka_without_tokens_needs_no_tls" {
+  command = plan
+
+  variables {
+    auth       = "off"
+    kafka_port = 9092
+  }
+
+  assert {
+    condition     = length(aws_lb.kafka) == 1
+    error_message = "Without tokens nothing secret passes in plain text."
   }
 }

@@ -20,6 +20,11 @@ run "without_a_collector" {
   command = apply
 
   assert {
+    condition     = !contains(keys(aws_cloudwatch_metric_alarm.measure), "acknowledgement-slow")
+    error_message = "Gateways log only requests that fail: an alarm on the time of those that succeed could never fire."
+  }
+
+  assert {
     condition     = length(aws_cloudwatch_metric_alarm.consumer_lag) == 0 && !strcontains(aws_cloudwatch_dashboard.this.dashboard_body, "group_lag")
     error_message = "Without a collector the lag of consumers is not measured, so there is no alarm on it."
   }
@@ -42,6 +47,19 @@ run "without_a_collector" {
   assert {
     condition     = alltrue([for each in aws_cloudwatch_metric_alarm.measure : contains([for filter in aws_cloudwatch_log_metric_filter.measure : filter.metric_transformation[0].name], each.metric_name)])
     error_message = "Every alarm has a measure behind it."
+  }
+}
+
+run "where_all_requests_are_logged" {
+  command = plan
+
+  variables {
+    log_requests = "all"
+  }
+
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.measure["acknowledgement-slow"].metric_name == "acknowledgement_ms"
+    error_message = "Slow acknowledgements raise an alarm where they are measured."
   }
 }
 

@@ -1,0 +1,1 @@
+../../shared/log_requests.tf
