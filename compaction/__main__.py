@@ -137,7 +137,7 @@ class RoundReporter:
         self._tasks.clear()
 
     def _show(self, what: str, *, left: float) -> None:
-        """Show how much is left, of what was left when ``what`` was shown first."""
+        """Show the bar of ``what``, whose length is what was ``left`` when it was shown first."""
         if self._progress is None:
             return
         if what not in self._tasks:

@@ -21,7 +21,7 @@ from log_format.store import ObjectStore
 from log_format.topic.state import TopicState
 
 EVERY_MS: Final = 300_000
-"""Age of what is published from which on it is made anew: one that is loaded each minute is left to its loads."""
+"""Age of what is published from which it is made anew: one that is loaded each minute is left to its loads."""
 BEHIND_MIN: Final = 20
 """Number of commits that a load may well read itself."""
 

@@ -38,7 +38,7 @@ class Call:
         self.listed: asyncio.Task[frozenset[str]] | None = None
 
     def end(self) -> None:
-        """End an answered call. The task keeps the call by its context: a call that kept its task would wait for the
+        """End an answered call: it lets go of its task, whose context refers to the call, so that no cycle waits for the garbage
         collector."""
         self.task = None
 

@@ -180,7 +180,7 @@ class MemoryBudget:
 
         Args:
             wait_ms: time to wait at most.
-            waiting_max: number of waiting reservations from which on this one is refused.
+            waiting_max: number of waiting reservations from which this one is refused.
             client: client that reserves; None: none in particular.
             is_brief: whether it soon shrinks to little, whatever its client does, and so counts as small.
 

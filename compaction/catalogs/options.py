@@ -1,4 +1,4 @@
-"""The options that name a catalog, and opening it."""
+"""Command line options that name a catalog, and the function that opens it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ HOP_REFUSED: Final = "tidelog.hop_refused"
 _CHECKED_HEADERS: Final = frozenset((b"host", b"transfer-encoding", ORIGIN, SITE))
 _READ_METHODS: Final = frozenset(("GET", "HEAD"))
 _PRODUCE: Final = "/records"
-"""End of paths whose routes themselves check whether the client is connected, where the client may ask again."""
+"""End of the paths of produce, whose route checks itself whether the client is still connected."""
 _WORK: Final = ("/v1/", "/registry")
 _NOT_WORK: Final = "/v1/cluster"
 

@@ -62,7 +62,7 @@ ResultT = TypeVar("ResultT")
 
 
 class VersionQuery(fields.Parameters):
-    """The time from which on the version is wanted."""
+    """Time of the wanted version: the first one committed at this time or later; None: the newest."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -70,7 +70,7 @@ class VersionQuery(fields.Parameters):
 
 
 class MetadataQuery(fields.Parameters):
-    """The version whose metadata are wanted; neither: the newest."""
+    """The version whose metadata are wanted, by its number or time; the newest if neither is given."""
 
     model_config = ConfigDict(extra="ignore")
 

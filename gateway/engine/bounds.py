@@ -22,7 +22,7 @@ FLUSHES_AHEAD_MAX: Final = 4
 """Number of flushes of one topic under way, of which one commits: on S3 an upload takes several times as long as encoding."""
 
 PARALLEL_ENCODE_BYTES_MIN: Final = _MEBIBYTE
-"""Bytes of records from which on a flush is encoded in parallel with the flushes before it. Smaller ones wait: the threads' time
+"""Bytes of records from which a flush is encoded in parallel with the flushes before it. Smaller ones wait: the threads' time
 is worth more than a flush that gathers requests a little longer."""
 
 FLUSH_BATCHES_CAP: Final = 4096
@@ -88,7 +88,7 @@ LOOK_RUN_BYTES: Final = 32 * 1024
 """Cost of one run besides its bytes, in bytes looked at: a run of one record takes some 100 µs."""
 
 LARGE_BODY_BYTES: Final = 256 * 1024
-"""Bytes from which on request bodies are read one after another: in parallel each would get some memory and none of them
+"""Bytes from which request bodies are read one after another: in parallel each would get some memory and none of them
 enough."""
 
 LARGE_BODY_WAIT_MS_MAX: Final = 10_000
@@ -270,7 +270,7 @@ class EngineBounds:
     copies_at_once: int = COPIES_AT_ONCE
     """Number of files that a clone copies at the same time."""
     segments_behind: int = 10_000
-    """Number of segments from which on a topic is behind: three quarters of an hour of flushes at the default ``flush.ms``.
+    """Number of segments from which a topic is behind: three quarters of an hour of flushes at the default ``flush.ms``.
     Maintenance merges them every minute or so."""
 
     def table_look_ms(self, state: TopicState) -> int:

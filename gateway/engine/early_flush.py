@@ -119,7 +119,7 @@ class EarlyFlush:
     ) -> None:
         self._saved = min(first_seconds, seconds_max)
         self._saved_at: float | None = None
-        """Time of the last flush, from which on savings grow; None before the first flush."""
+        """Time of the last flush, from which savings grow; None before the first flush."""
         self._rested = rested
         self._shares = SavingsShares()
         self._may_spend = False

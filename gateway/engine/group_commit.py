@@ -104,7 +104,7 @@ class Schedule(Protocol):
     """Rule that decides when a group is taken, and how many of the waiting items it takes. ``waiting`` is never empty."""
 
     def due(self, waiting: EntryQueue[Any], now: float) -> float:
-        """Return the loop time from which on a group may be taken."""
+        """Return the loop time from which a group may be taken."""
         ...
 
     def has_room(self, waiting: EntryQueue[Any]) -> bool:

@@ -45,7 +45,7 @@ GROUP_PARTITIONS_MAX: Final = 30_000
 """Number of partitions of all topics that one group reads, all in its row: three of the largest topics."""
 
 LARGE_GROUP_PARTITIONS: Final = 1_000
-"""Number of partitions or members from which on a group's next row is made in a thread."""
+"""Number of partitions or members from which a group's next row is made in a thread."""
 
 SUBSCRIBED_TOPICS_MAX: Final = 1_000
 """Number of topics that one member may name."""
@@ -80,13 +80,13 @@ LAG_GROUPS_PER_STEP: Final = 256
 """Number of groups after which the event loop serves other requests."""
 
 STALLED_MS: Final = 30_000
-"""Time without a commit from which on a group with unread records stands still. Clients commit each 5 s by default."""
+"""Time without a commit from which a group with unread records is stalled. Clients commit each 5 s by default."""
 STALLED_REFRESH_MS: Final = 10_000
-"""Interval of looks for groups that stand still, while somebody asks."""
+"""Interval of looks for groups that are stalled, while somebody asks."""
 STALLED_WAIT_MS: Final = 1_000
 """Time that a screen waits for such a look; what it finds later is shown the next time."""
 STALLED_GROUPS_MAX: Final = 64
-"""Number of groups and topics that are told to stand still. For each a record is read for its time, once."""
+"""Number of groups and topics that are told to be stalled. For each a record is read for its time, once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class GroupBounds:
     first_join_ms: int = 500
     """Time that an empty classic group waits for further members (Kafka's ``group.initial.rebalance.delay.ms``)."""
     pause_ms_min: int = 1_000
-    """Lateness of a tick from which on the process is taken to have been suspended: no session ran out meanwhile."""
+    """Lateness of a tick from which the process is taken to have been suspended: no session ran out meanwhile."""
     adoption_ms: int = 5_000
     """Interval at which a gateway looks for groups that lost their coordinator."""
     expiry_ms: int = 60_000

@@ -43,7 +43,7 @@ time."""
 _EARLIEST: Final = 0.25
 """Share of ``drain.ms`` before which no drain begins, however many there are."""
 _MEASURED_MIN: Final = 2 * _DRAINS_AT_ONCE
-"""Number of drains in one round from which on their average duration is measured."""
+"""Number of drains in one round from which their average duration is measured."""
 _LEFT_ROUNDS: Final = 60
 """Interval, in rounds, of checks whether closed topics have left the journal."""
 

@@ -41,7 +41,7 @@ LATENCIES: Final[Mapping[str, tuple[str, Labels]]] = {
 }
 """Metric and labels of each latency."""
 LEVELS: Final[Mapping[str, str]] = {"memory_bytes": "process_resident_memory_bytes"}
-"""Metric of each level: of an interval the largest is kept."""
+"""Metric of each level, of which an interval keeps the largest value."""
 LOOP_DELAY: Final = "event_loop_delay_ms"
 STORED: Final = "stored_bytes"
 LAG_RECORDS: Final = "tidelog_group_lag_records"

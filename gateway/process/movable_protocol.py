@@ -19,7 +19,10 @@ either at random would move at every sixteenth."""
 
 
 class MovableProtocol(GatewayProtocol):
-    """One connection. ``hand_over`` sends a descriptor to the worker at a URL, and returns whether it was sent."""
+    """HTTP on one connection that can move to another worker.
+
+    ``hand_over``: sends a connection's descriptor to the worker at a URL, and returns whether it was sent.
+    """
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ from log_format.transactions.staged_records import StagedRecords
 
 LETTER_PREFIX: Final = "tidelog."
 LOOK_BACK: Final = 10_000
-"""Offsets before the queue's start from which on letters are read, to know copies of them."""
+"""Offsets before the queue's start from which letters are read, to know copies of them."""
 LETTERS_MAX: Final = 100_000
 """Most letters of a partition that one call looks at: it remembers their proofs, in 12 MiB."""
 

@@ -31,8 +31,8 @@ _GROUP_TEXT_BYTES: Final = 1_024
 
 
 class LagOfGroup(TypedDict):
-    """A group's lag. `member_count`: members that subscribe to the topic. `lag`: unread records; from the log start on where
-    nothing is committed."""
+    """A group's lag. `member_count`: members that subscribe to the topic. `lag`: number of unread records, counted from the log
+    start where nothing is committed."""
 
     group: str
     member_count: fields.Count

@@ -122,7 +122,7 @@ class MonitoringAlarms(TypedDict):
 @router.get("/v1/monitoring/alarms")
 @needs(Need("Describe", "cluster"))
 async def monitoring_alarms(request: Request) -> MonitoringAlarms:
-    """Read the alarms of this gateway that fire, those that are pending, the most urgent first, and groups that stand still."""
+    """Read the alarms of this gateway that fire, those that are pending, the most urgent first, and groups that are stalled."""
     gateway = gateway_of(request)
     stalled, now_ms = await gateway.engine.groups.stalled.look(), gateway.engine.clock.now_ms()
     return {

@@ -56,7 +56,7 @@ QUIET_AFTER_MS: Final = 60_000
 ROUND_MS: Final = 100
 """Shortest time between two rounds."""
 OVERDUE_MS: Final = 600
-"""Lateness of another gateway's topic from which on this gateway publishes its records."""
+"""Lateness of another gateway's topic from which this gateway publishes its records."""
 PARALLEL_TOPICS_MAX: Final = 16
 PARALLEL_CALLS_MAX: Final = 8
 """Number of calls of the store in parallel for one topic."""

@@ -34,7 +34,7 @@ _GRACE_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """The outcome of a request, and whether an earlier try had reached it."""
+    """The transaction of a request. ``is_duplicate``: an earlier attempt of the same request had decided it."""
 
     row: TransactionRow
     is_duplicate: bool

@@ -235,7 +235,7 @@ def _still_there(state: TopicState, head: TopicState) -> list[Erasure]:
 
 
 def _number(store: ObjectStore, head: TopicState, at: TableVersion, now_ms: int) -> int:
-    """Return the number of the version that is meant. Raises ``RequestRefused``."""
+    """Return the number of the version to clone. Raises ``RequestRefused``."""
     if at.pin is not None:
         found = next((pin.version for pin in head.pins if pin.name == at.pin), None)
         if found is None:

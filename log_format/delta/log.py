@@ -123,7 +123,7 @@ class TableLog(Generic[StateT]):
         return self._is_covered(version)
 
     def first_kept_version(self) -> int:
-        """Return the first version from which on the log has every commit, as far as one request tells; 0 if clean-up left no
+        """Return the first version from which the log has every commit, as far as one request tells; 0 if clean-up left no
         note. Below it there may be single versions that are pinned.
 
         For callers that need the log's length. Raises ``StoreUnavailable``.

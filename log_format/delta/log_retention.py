@@ -23,7 +23,7 @@ class ListedLog:
 
     @property
     def first(self) -> int:
-        """First version from which on the log has every commit; 0 without commits. Below it only single versions are left."""
+        """First version from which the log has every commit; 0 without commits. Below it only single versions are left."""
         version = max(self.commits, default=0)
         while version - 1 in self.commits:
             version -= 1

@@ -59,7 +59,7 @@ def objects_with_erased(store: ObjectStore, state: TopicState, version: int, unt
     Args:
         store: where the topic is.
         state: the topic at its head.
-        version: the table's version from which on no file has what was erased.
+        version: the table's version from which no file has what was erased.
         until_ms: time, by the store's clock, until which earlier versions may have been published.
 
     Raises ``StoreUnavailable``.

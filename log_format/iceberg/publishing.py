@@ -60,7 +60,7 @@ GRACE_MS: Final = 3_600_000
 NOTED_MS: Final = 6 * 3_600_000
 """How long ago a load may be that was noted last: another one puts the same list again."""
 STRAY_MS: Final = 24 * 3_600_000
-"""Age from which on an object is deleted that the newest snapshot does not know."""
+"""Age from which an object is deleted that the newest snapshot does not know."""
 
 
 def kept_ms(state: TopicState) -> int:

@@ -34,7 +34,7 @@ from log_format.topic.state import TopicState
 def erased_in(
     store: ObjectStore, key: str, erasures: Sequence[Erasure], secret: bytes, judge: Judge | None = None
 ) -> Mapping[str, int]:
-    """Return how many records of an object each of the requests is about, by its id; none, if the object is gone.
+    """Return for each request, by its id, how many records of an object it asks to erase; empty if the object is gone.
 
     Args:
         store: where the object is.

@@ -67,7 +67,7 @@ class PutQueue:
     starts: tuple[PartitionChange, ...]
     """Start offsets in topics that the queue does not read yet; 0 in partitions left out."""
     positions: tuple[RedrivePosition, ...] = ()
-    """Ends of the dead letter topic, if that is another one than before."""
+    """Ends of the new dead letter topic's partitions; empty if the queue keeps the one that it has."""
 
     def decide(self, state: QueuesView, now_ms: int) -> QueueChanges | TidelogError:
         """Return the queue's row, and its start offsets."""

@@ -18,7 +18,7 @@ NO_SCHEMA: Final = -1
 _NOTE: Final = b"tidelog.document.schemas"
 
 SchemaRows = npt.NDArray[np.int64]
-"""Two ids for each record: those of ``DocumentSchemas``."""
+"""Array of shape (records, 2): for each record the ids of ``DocumentSchemas``, its value's and its key's."""
 
 
 class DocumentSchemas(NamedTuple):

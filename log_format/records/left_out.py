@@ -40,7 +40,7 @@ def with_values(records: pa.Table) -> pa.Table:
 
 
 def with_values_stored(records: pa.Table) -> pa.Table:
-    """Return the records with every value, so that their columns may change."""
+    """Return the records with the values that were left out, rendered from ``data``: it may be changed or dropped afterwards."""
     left_out = are_left_out(records)
     if left_out is None:
         return records

@@ -120,7 +120,7 @@ class _Parser:
         self._seen: set[int] = set()
 
     def index(self, document: Any, name: str) -> None:
-        """Note the addresses within a document, and what refers to something. ``name``: what others call it."""
+        """Collect the addresses that a document defines, and its references. ``name``: the document's name in references."""
         self._addresses[name] = document
         self._walk(document, name, "id" if draft_of(document) is Draft.DRAFT_4 else "$id")
 

@@ -41,7 +41,7 @@ def plain(subject: str) -> str:
 
 
 def is_name(subject: str) -> bool:
-    """Return whether a text is as long as a subject's name or its beginning may be, and has no control characters."""
+    """Return whether a text may be a subject's name or the beginning of one: not empty, not too long, no control characters."""
     return 0 < len(subject) <= SUBJECT_CHARACTERS_MAX and _CONTROL.search(subject) is None
 
 

@@ -64,10 +64,10 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size_bytes: int = 0
     """Stored bytes of the segments that were replaced so far."""
     rewritten_version: int | None = None
-    """Version of the log from which on no segment in the table has what was asked for; None: not all are rewritten."""
+    """Version of the log from which no segment in the table has what was asked for; None: not all are rewritten."""
     rewritten_ms: int | None = None
     where: HiddenCondition | None = None
-    """Records are meant, too, for whose typed columns this condition holds; None: only those of ``wanted``."""
+    """Condition on typed columns: records that fulfil it are erased, too; None: only those of ``wanted``."""
     judged_by: SubjectPair | None = None
     """In a topic of dead letters: the subjects of the topic that they came from, by which the condition is judged; None: the
     records' own columns."""
@@ -83,7 +83,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.rewritten_version is not None
 
     def key_hashes(self, secret: bytes) -> list[int] | None:
-        """Return the hashes of the keys that are meant (``hash_key``); None if not only keys are, or their hashes are unknown.
+        """Return the hashes of the keys to erase (``hash_key``); None if not only keys are, or their hashes are unknown.
 
         Filters know nothing of ``where``.
         """
@@ -97,7 +97,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return [int(text, 16) ^ mask_of(secret, one.digest) for one, text in hidden]
 
     def concerns(self, partition: int, base_offset: int) -> bool:
-        """Return whether records of a partition from ``base_offset`` on may be among those that are meant."""
+        """Return whether records of a partition from ``base_offset`` on may be among those to erase."""
         return partition < len(self.ends) and base_offset < self.ends[partition]
 
 

@@ -116,7 +116,7 @@ class Producers:
         return producer.last_sequence + 1 if producer is not None and producer.epoch == epoch else 0
 
     def with_batches(self, batches: Iterable[StampedBatch], now_ms: int, expiration_ms: int) -> Producers:
-        """Return the memory after a commit.
+        """Return what is remembered after a commit.
 
         Args:
             batches: stamped batches of the commit.

@@ -71,7 +71,7 @@ class CommitWithoutLost:
 
     seen_row: TransactionRow
     staged: tuple[str, ...]
-    """Names that are left."""
+    """Names of the staged objects that still exist."""
     lost: int
     """Number of lost objects."""
 

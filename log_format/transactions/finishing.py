@@ -57,7 +57,7 @@ class FinishingOperations(Protocol):
         ``OutcomeUnknown``."""
 
     async def record(self, last: FinishTransaction) -> TransactionRow:
-        """Write that the transaction has ended, and return its last row. Raises the refusal."""
+        """Write that the transaction has ended, and return its last row. Raises the ``TidelogError`` that refuses it."""
 
     async def newest(self, transaction_id: str) -> TransactionRow | None:
         """Return the row at the table's head. Raises ``BackOff``."""

@@ -2,8 +2,9 @@
 
 1. They are those of the topics' tables at the time of ``load``. Members that a table gets later are in no column of the query; a
    query that is started again has them.
-2. Topics by name that have members of different types give the column of neither, so that their records can be read at all.
-3. A pattern's topics give none by themselves, since their number has no bound. The caller names columns by ``.schema(…)``.
+2. A column that topics of the query have with members of different types is left out, so that their records can be read at all.
+3. A query by pattern has no typed columns of itself, since the number of topics has no bound. The caller names columns by
+   ``.schema(…)``.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def check_schema(schema: StructType, given: Mapping[str, str]) -> StructType:
 
 
 def _check_members(stored: pa.DataType, wanted: pa.DataType, path: str) -> None:
-    """Raise ``OptionRefused`` if a wanted member is not stored, or with another type."""
+    """Raise ``OptionRefused`` if a wanted member is not stored, or is stored with another type."""
     try:
         part = members_to_read(stored, wanted, path)
     except TypeConflict as conflict:

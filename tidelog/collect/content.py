@@ -65,7 +65,7 @@ class Content:
         return self._stream is not None and self._stream.damaged
 
     def undecompressed_bytes(self) -> int:
-        """Return the stored bytes not decompressed for certain, from the damaged place on, or a little before it."""
+        """Return how many stored bytes were not decompressed for certain: those from the damage on, and a few before it."""
         return self.stored_bytes() - (0 if self._stream is None else self._stream.taken_bytes)
 
     def rewind(self) -> None:

@@ -38,7 +38,7 @@ class ClassicJoinRequest:
     requires_id: bool = False
     """Whether a new member gets its id first, and joins with it."""
     can_skip_assignment: bool = False
-    """Whether the client knows that a leader may be told not to assign."""
+    """Whether the client understands an answer that tells the leader not to assign (``skip_assignment``, KIP-814)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

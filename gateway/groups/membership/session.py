@@ -48,7 +48,7 @@ class Session:
 
     @property
     def over_ms(self) -> int:
-        """Time from which on the member must know that its session is over."""
+        """Time from which the member must know that its session is over."""
         return self.seen_ms + self.timeout_ms
 
 

@@ -20,7 +20,7 @@ Positions = Mapping[int, int]
 
 
 class TopicBacklog:
-    """A topic at one version, as groups have read it. Make it once for all groups of the topic."""
+    """How much of a topic, at one version of its log, groups have not read yet. One object serves all groups."""
 
     def __init__(self, state: TopicState) -> None:
         self._state = state

@@ -34,7 +34,10 @@ class Incarnations:
         return opened, opened.require_state()
 
     async def valid(self, group: Group, keys: set[Key] | None = None) -> dict[Key, OffsetRow]:
-        """Return a group's offsets for the present topics, in order; ``keys``: only these. Raises what ``ids`` raises."""
+        """Return a group's offsets without those of topics that were deleted or made anew since, in the group's order.
+
+        ``keys``: only these topics and partitions. Raises what ``ids`` raises.
+        """
         wanted = [key for key in group.offsets if keys is None or key in keys]
         ids = await self.ids(wanted)
         return {key: row for key, row in offsets_of_incarnations(group, ids).items() if keys is None or key in keys}

@@ -1,10 +1,10 @@
-"""Consumer groups that stand still: a partition has unread records, and its committed offset has not moved for a while.
+"""Consumer groups that are stalled: a partition has unread records, and its committed offset has not moved for a while.
 
 1. All groups of the store are judged, whoever coordinates them: any gateway's overview tells of each.
-2. Only committed offsets count, not sessions: a member that is alive and commits nothing is what stands still.
+2. Only committed offsets count, not sessions: a member that is alive and commits nothing is what is stalled.
 3. Looks are made while somebody asks, one in ``STALLED_REFRESH_MS`` at most, at ``LAG_TOPICS_MAX`` topics at most: those with the
    newest commits first. A group that commits costs nothing. Of ``STALLED_GROUPS_MAX`` at most the first unread record is read for
-   its time: of those that stood still last, since groups that nobody uses any more stand still for days.
+   its time: of those that stalled last, since groups without users are stalled for days.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _log = logging.getLogger("gateway.groups")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalledGroup:
-    """A group that stands still in a partition of a topic, the one in which it does so longest.
+    """A group that is stalled in a topic, and the partition in which it has been so longest.
 
     ``since_ms``: when it committed there last, or when its first unread record was written if that is later. ``record_count``:
     what it has not read of the whole topic.
@@ -89,7 +89,7 @@ class _Waiting:
 
 
 class StalledGroups:
-    """What is known of groups that stand still. Used on the event loop only."""
+    """What is known of groups that are stalled. Used on the event loop only."""
 
     def __init__(
         self, table: GroupsTable, topics: OpenTopics, reading: PartitionReader, *, clock: Clock, bounds: GroupBounds
@@ -106,7 +106,7 @@ class StalledGroups:
         self._looked_ms = 0
 
     async def look(self) -> Sequence[StalledGroup]:
-        """Return the groups that stand still, the last to stop first, after a look if the last was ``STALLED_REFRESH_MS`` ago.
+        """Return the groups that are stalled, the last to stop first, after a look if the last was ``STALLED_REFRESH_MS`` ago.
 
         A look that takes longer than ``STALLED_WAIT_MS`` goes on, and what it finds is the next caller's. Raises nothing.
         """
@@ -129,7 +129,7 @@ class StalledGroups:
             before_ms = self._clock.now_ms() - STALLED_MS
             found = await self._timed(await self._waiting(before_ms), before_ms)
         except TidelogError as problem:
-            _log.warning("which groups stand still is not known: %s", problem.detail)
+            _log.warning("which groups are stalled is not known: %s", problem.detail)
         finally:
             self._found = found
 
@@ -144,7 +144,7 @@ class StalledGroups:
             try:
                 topic = await self._topics.fresh(name, seen_ms)
             except TidelogError as problem:
-                _log.warning("which groups stand still in topic %s is not known: %s", name, problem.detail)
+                _log.warning("which groups are stalled in topic %s is not known: %s", name, problem.detail)
                 return []
             if not topic.state.exists:
                 return []
@@ -199,11 +199,11 @@ class StalledGroups:
 
 def _on_ended(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("looking for groups that stand still failed", exc_info=error)
+        _log.error("looking for groups that are stalled failed", exc_info=error)
 
 
 def _since_ms(moved_ms: int, written_ms: int, now_ms: int) -> int:
-    """Return since when a group stands still; a record whose time is still to come says nothing of it."""
+    """Return since when a group is stalled. A record whose timestamp is in the future does not count."""
     return moved_ms if written_ms > now_ms else max(moved_ms, written_ms)
 
 

@@ -66,7 +66,7 @@ def _rules(pair: Pair, holds: Holds[Pair]) -> Iterator[Found]:
 
 
 def _is_one_of(new: JsonNode, old: JsonNode, holds: Holds[Pair]) -> bool:
-    """Tell whether the one is a combination with a part that the other fits, where such a part is enough."""
+    """Return whether only one of the schemas is a combination, and one part of it suffices and is compatible with the other."""
     if new.kind == "combined" and old.kind != "combined":
         enough = len(new.parts) == 1 or new.criterion in {"anyOf", "oneOf"}
         return enough and any(holds((new.document.node(part), old)) for part in new.parts)

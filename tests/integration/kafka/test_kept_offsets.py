@@ -18,7 +18,7 @@ from tests.support.kafka_gateway import KafkaGateway
 
 EARLIEST, LATEST = -2, -1
 EPOCH_VERSION = 6
-"""Of OffsetCommit: from which on it has leader epochs."""
+"""Of OffsetCommit: from which it has leader epochs."""
 
 
 @pytest.fixture

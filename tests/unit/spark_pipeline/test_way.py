@@ -26,7 +26,7 @@ def test_the_faster_way(commits: int, segments: int, records: int, way: Way) -> 
 
 
 def test_more_records_never_speak_for_python() -> None:
-    """With the same segments there is one point from which on the native reader is the faster one."""
+    """With the same segments there is one point from which the native reader is the faster one."""
     ways = [
         faster_way(commit_count=100, segment_count=100, record_count=count) for count in range(0, 10_000_000, 100_000)
     ]

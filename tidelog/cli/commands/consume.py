@@ -293,7 +293,7 @@ def _is_parquet(output: Path | None) -> bool:
 
 @contextlib.contextmanager
 def _kept(sink: Sink, copied: CopyProgress, output: Path | None, *, as_json: bool, group: str | None) -> Iterator[None]:
-    """Keep useful output however the command ends, and report the progress."""
+    """Close the output when the command ends, also by an error, and report the progress; discard output without records."""
     began = time.monotonic()
     try:
         yield

@@ -1,7 +1,7 @@
 """Conversion of request counts, taken twice, to dollars per month.
 
-A topic's part are the requests that belong to commits (segments, commits, checkpoints), by its share of all commits. Requests
-that a gateway makes independently of topics, such as heartbeats and polls, belong to none.
+A topic is charged its share of the requests that commits cause (segments, commits, checkpoints): as much as its share of all
+commits. Requests that a gateway makes independently of topics, such as heartbeats and polls, are charged to none.
 """
 
 from __future__ import annotations
