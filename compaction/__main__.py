@@ -50,6 +50,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.metrics_port is not None and options.every is None:
         parser.error("--metrics-port needs --every: a single round ends before it can be scraped")
+    if options.timer is not None and options.every is not None:
+        parser.error(
+            "--timer is for single rounds that a timer starts, and --every runs rounds by itself: leave one of them out"
+        )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.ERROR)
 
@@ -106,7 +110,10 @@ def _sign_of_life(report: Reporter, store: ObjectStore, options: argparse.Namesp
     """Return what gives signs of life; None unless everything is maintained."""
     if options.topic or options.dry_run or options.erase_only:
         return None
-    return SignOfLife(report, store, SystemClock(), every_ms=options.every)
+    is_single = options.every is None
+    return SignOfLife(
+        report, store, SystemClock(), every_ms=options.timer if is_single else options.every, is_single=is_single
+    )
 
 
 class RoundReporter:
@@ -248,6 +255,12 @@ def _parser() -> argparse.ArgumentParser:
     often.add_argument("--once", action="store_true", help="one round, then exit (the default)")
     often.add_argument(
         "--every", type=_milliseconds, metavar="60s", help="a round at this interval, until SIGTERM or Ctrl-C"
+    )
+    parser.add_argument(
+        "--timer",
+        type=_milliseconds,
+        metavar="1h",
+        help="a timer starts single rounds at this interval: gateways raise an alarm when it does not",
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument("--erase-only", action="store_true", help="only carry out requests to erase")

@@ -106,7 +106,7 @@ RULES: Final = (
     ),
     _rule(
         *("MaintenanceOverdue", "ticket", 1),
-        "No maintenance has run for {value:.0f} s: its process is dead, or hangs.",
+        "No maintenance has run for {value:.0f} s: its process hangs or is dead, or its timer does not start it.",
         _above(level("tidelog_maintenance_silent_seconds"), 0),
     ),
     _rule(

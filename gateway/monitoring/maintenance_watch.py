@@ -22,7 +22,8 @@ MaintenanceState = Literal["unknown", "never", "single", "regular", "overdue"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceLook:
     """What is known of maintenance. ``unknown``: the store has not answered yet; ``never``: it gave no sign of life; ``single``:
-    it runs when somebody starts it; ``regular``: at an interval; ``overdue``: so it should, and does not."""
+    it runs when somebody starts it; ``regular``: at an interval, by itself or by a timer; ``overdue``: so it should, and does
+    not."""
 
     state: MaintenanceState
     sign: MaintenanceSign | None = None
@@ -77,4 +78,4 @@ class MaintenanceWatch:
             return "never"
         if self._silent_ms():
             return "overdue"
-        return "single" if self._sign.every_ms is None else "regular"
+        return "single" if self._sign.interval_ms is None else "regular"

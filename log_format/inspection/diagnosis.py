@@ -239,8 +239,11 @@ def _maintenance(store: ObjectStore, clock: Clock) -> Finding:
     age_ms = max(0, age_ms)
     said = f"It gave a sign of life {counted(age_ms // 60_000, 'minute')} ago"
     if sign.silent_ms(age_ms):
-        said += f", and runs each {counted(max(1, (sign.every_ms or 0) // 1000), 'second')}."
-        return poor(what, said, "Its process is dead, or hangs: look at its log, and start tidelog maintain.")
+        said += f", and runs each {counted(max(1, (sign.interval_ms or 0) // 1000), 'second')}."
+        advice = (
+            "Its process hangs or is dead, or its timer does not start it: look at its log, and start tidelog maintain."
+        )
+        return poor(what, said, advice)
     if sign.failed_topics:
         said += f"; its last round failed for {counted(sign.failed_topics, 'topic')}."
         return poor(what, said, "Its log names them, and why.")

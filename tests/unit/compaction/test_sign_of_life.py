@@ -11,7 +11,7 @@ from compaction.job import Job
 from compaction.report import STEP
 from compaction.sign_of_life import SIGN_EVERY_MS, SignOfLife
 from compaction.workers import LocalWorkers
-from log_format.cluster.maintenance_sign import MaintenanceSign, read_sign
+from log_format.cluster.maintenance_sign import STARTS_KEPT, MaintenanceSign, read_sign
 from log_format.errors import StoreUnavailable
 from log_format.stores.local import LocalStore
 from log_format.stores.memory import MemoryStore
@@ -111,12 +111,19 @@ def test_a_sign_that_is_refused_is_an_event(store: Refusing, clock: ManualClock)
 
 
 @pytest.mark.parametrize(
-    ("options", "signs"), [((), True), (("--dry-run",), False), (("--topic", "t"), False), (("--erase-only",), False)]
+    ("options", "signs"),
+    [
+        ((), True),
+        (("--timer", "2h"), True),
+        (("--dry-run",), False),
+        (("--topic", "t"), False),
+        (("--erase-only",), False),
+    ],
 )
 def test_the_program_signs_where_it_maintains_everything(
     tmp_path: Path, options: tuple[str, ...], signs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A single round promises no other; one over a part says nothing of the rest."""
+    """A single round promises no other unless a timer is named; one over a part says nothing of the rest."""
     monkeypatch.setattr("signal.signal", lambda *_: None)
     store = LocalStore(tmp_path)
     store.put("topics/t/nothing", b"")
@@ -124,4 +131,29 @@ def test_the_program_signs_where_it_maintains_everything(
     sign = read_sign(store)
     assert (sign is not None) is signs
     if sign is not None:
-        assert (sign.every_ms, sign.failed_topics, sign.round_ended_at is not None) == (None, 0, True)
+        every_ms = 7_200_000 if "--timer" in options else None
+        assert (sign.every_ms, sign.failed_topics, sign.round_ended_at is not None) == (every_ms, 0, True)
+        assert len(sign.started_at) == 1
+
+
+def test_single_rounds_that_begin_at_an_interval_teach_it(store: Refusing, clock: ManualClock) -> None:
+    """From the sixth on, a timer's that differ a little, too; one that comes much later makes it unknown."""
+    taught = []
+    for pause_ms in (0, 3_600_000, 3_500_000, 3_700_000, 3_600_000, 3_600_000, 9_000_000):
+        clock.pass_ms(pause_ms)
+        SignOfLife(Reported(), store, clock, every_ms=None, is_single=True).event(STEP)
+        sign = read_sign(store)
+        assert sign is not None
+        assert sign.started_at[-1] == clock.now_ms()
+        taught.append(sign.interval_ms)
+    assert taught == [None, None, None, None, None, 3_700_000, None]
+
+
+def test_a_process_with_rounds_of_its_own_teaches_no_interval(store: Refusing, clock: ManualClock) -> None:
+    """However often it is started: it says its interval itself."""
+    for _ in range(STARTS_KEPT):
+        clock.pass_ms(1_000)
+        SignOfLife(Reported(), store, clock, every_ms=60_000).event(STEP)
+    sign = read_sign(store)
+    assert sign is not None
+    assert (sign.started_at, sign.interval_ms) == ((), 60_000)

@@ -45,6 +45,14 @@ def maintain(
             help="Run a round at this interval (60s, 5m), until Ctrl-C or SIGTERM.",
         ),
     ] = None,
+    timer: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DURATION",
+            parser=in_seconds(least=1),
+            help="A timer starts --once at this interval (1h): gateways raise an alarm when it does not.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")] = False,
     workers: Annotated[
         Workers, typer.Option(help="What rewrites segments: Spark's executors, or this process alone.")
@@ -67,10 +75,16 @@ def maintain(
     \b
     Examples:
       tidelog maintain --store ./log --every 60s --metrics-port 9102
+      tidelog maintain --store s3://bucket/prefix --once --timer 1h
       tidelog maintain --store s3://bucket/prefix --once --dry-run
     """
     if once and every is not None:
         note("--once and --every exclude each other.")
+        raise typer.Exit(ExitCode.USAGE)
+    if timer is not None and every is not None:
+        note(
+            "--timer is for single rounds that a timer starts, and --every runs rounds by itself: leave one of them out."
+        )
         raise typer.Exit(ExitCode.USAGE)
     if metrics_port is not None and every is None:
         note("--metrics-port needs --every: a single round ends before Prometheus could ask.")
@@ -79,6 +93,7 @@ def maintain(
     arguments = ["--store", store, "--workers", workers.value]
     arguments += [argument for name in topic or () for argument in ("--topic", name)]
     arguments += ["--every", f"{round(every)}s"] if every is not None else ["--once"]
+    arguments += ["--timer", f"{round(timer)}s"] if timer is not None else []
     arguments += ["--dry-run"] if dry_run else []
     arguments += ["--json"] if as_json else []
     if metrics_port is not None:

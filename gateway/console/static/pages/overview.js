@@ -72,7 +72,7 @@ function amiss({ cluster, alarms, ready }, damaged = []) {
   };
   const { maintenance } = cluster, failed = maintenance.failed_topics;
   if (failed) found.unshift({ said: `The last round of maintenance failed for ${plural(failed, "topic")}: its log says for which, and why.` });
-  if (maintenance.state === "overdue") now("MaintenanceOverdue", { said: `No maintenance has run since ${time(maintenance.seen_at).slice(0, 16)}: its process is dead, or hangs. Start tidelog maintain.` });
+  if (maintenance.state === "overdue") now("MaintenanceOverdue", { said: `No maintenance has run since ${time(maintenance.seen_at).slice(0, 16)}: its process hangs or is dead, or its timer does not start it. Start tidelog maintain.` });
   if (ready.failing_writes) now("WritesFail", { bad: true, said: `Writes of this gateway fail: ${ready.failing_writes.detail}. What the store holds can be read.`, since: ready.failing_writes.since });
   for (const one of damaged) found.unshift({ bad: true, said: `Topic ${one.name} is damaged: ${one.detail}`, alarm: "TopicDamaged", about: [one.name] });
   if (cluster.journals.held_back) found.push({ said: `No further topic can use a journal: ${cluster.journals.held_back}` });

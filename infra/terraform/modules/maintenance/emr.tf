@@ -71,7 +71,7 @@ module "emr" {
       schedule        = "rate(${ceil(local.every_seconds / 60)} minutes)"
       timeout_minutes = 60
       entry_point     = local.entry_point
-      arguments       = ["--store", var.store_uri, "--workers", "spark", "--once", "--json"]
+      arguments       = ["--store", var.store_uri, "--workers", "spark", "--once", "--timer", "${ceil(local.every_seconds / 60)}m", "--json"]
       spark           = local.spark
       retries         = 0
       log_group_name  = module.task.log_group_name

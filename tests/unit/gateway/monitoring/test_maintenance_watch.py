@@ -78,6 +78,20 @@ def test_maintenance_at_an_interval_is_overdue_minutes_after_it_died(watched: Wa
     assert (watched.state(90 * 86_400_000), watched.silent_s()) == ("single", 0)
 
 
+def test_a_timer_that_starts_no_more_rounds_is_overdue(watched: Watched) -> None:
+    """Its interval is learned from six starts; the grace of what is rare is a tenth of its interval."""
+    day_ms = 86_400_000
+    now_ms = watched.clock.now_ms()
+    starts = tuple(now_ms - ago * day_ms for ago in reversed(range(6)))
+    put_sign(watched.store, MaintenanceSign(seen_at=now_ms, started_at=starts[1:]))
+    assert watched.state(2 * day_ms) == "single"
+    put_sign(watched.store, MaintenanceSign(seen_at=now_ms + 1, started_at=starts))
+    assert watched.state() == "regular"
+    assert watched.state(day_ms + day_ms // 10) == "regular"
+    assert watched.state(1) == "overdue"
+    assert watched.silent_s() > day_ms / 1000
+
+
 @pytest.mark.parametrize("ahead_ms", [-6 * 3_600_000, 6 * 3_600_000])
 def test_clocks_that_differ_by_hours_make_no_alarm_and_hide_none(watched: Watched, ahead_ms: int) -> None:
     """From the second sign on the age is the time since the gateway saw it."""

@@ -89,6 +89,11 @@ run "on_emr" {
   }
 
   assert {
+    condition     = contains(module.emr[0].schedules.maintenance.input.JobDriver.SparkSubmit.EntryPointArguments, "10m")
+    error_message = "It says when the next one is due, so that gateways raise an alarm where the schedule starts none."
+  }
+
+  assert {
     condition     = module.emr[0].schedules.maintenance.input.ConfigurationOverrides.MonitoringConfiguration.CloudWatchLoggingConfiguration.LogGroupName == output.log_group_name
     error_message = "Its lines are where the alarms look for them."
   }
