@@ -83,7 +83,18 @@ for config in prometheus prometheus-kubernetes; do
     "$kept/promtool/program" check config "infra/observability/$config.yaml" >/dev/null
 done
 "$kept/promtool/program" test rules infra/observability/alerts.test.yaml >/dev/null
+version=$(sed -n 's/.*helm\.sh\/helm\/v3 v\([^ ]*\).*/\1/p' infra/cluster/programs/go.mod)
+helm="$kept/helm-$version"
+[ -x "$helm" ] || (cd infra/cluster/programs && CGO_ENABLED=0 go build -o "$helm" helm.sh/helm/v3/cmd/helm)
+directory=$(mktemp -d)
+say "The chart: Helm, on values of many kinds"
+"$helm" lint --quiet --strict infra/helm/tidelog
+"$python" tests/infrastructure/rehearse_chart.py "$helm" "$directory" >&2
 say "Kubernetes: the schemas of its API"
+for file in "$directory"/*.yaml; do
+    "$kept/venv/bin/kubernetes-validate" --quiet --strict "$file"
+done
+rm -rf "$directory"
 for file in namespace gateway maintenance network; do
     "$kept/venv/bin/kubernetes-validate" --quiet --strict "infra/kubernetes/$file.yaml"
 done

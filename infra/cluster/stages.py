@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import Any, Final
 
 import yaml
@@ -117,16 +118,29 @@ def _reaches(run: Run, pod: tuple[str, str], host: str, port: int) -> bool:
 
 
 def _objects(text: str) -> dict[tuple[str, str], Any]:
-    """Return objects by kind and name, without namespaces, which Helm creates itself, and without digests in names of maps."""
+    """Return objects by kind and name, with variables in order, without digests in names of maps and without namespaces, which
+    Helm creates itself."""
     found = list(yaml.safe_load_all(re.sub(r"(tidelog-store)-[0-9a-z]{10}\b", r"\1", text)))
     for each in found:
         if each:
             each["metadata"].pop("namespace", None)
-    return {(each["kind"], each["metadata"]["name"]): each for each in found if each and each["kind"] != "Namespace"}
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in found if each and each["kind"] != "Namespace"}
+    _variables(objects["Deployment", "tidelog-gateway"]).sort(key=lambda each: each["name"])
+    return objects
+
+
+def _variables(deployment: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the variables of a Deployment's only container, to read or to change."""
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    variables: list[dict[str, Any]] = container["env"]
+    return variables
 
 
 def chart(run: Run) -> None:
-    """Check that the chart is valid and equals the kustomization, and install, upgrade and remove it in its own namespace."""
+    """Check that the chart is valid and equals the kustomization, and install, upgrade and remove it in its own namespace.
+
+    An upgrade changes a variable that the chart sets itself: the pods must have the new value, once.
+    """
     settings = {
         "images": {
             "gateway": "docker.io/library/tidelog-gateway:line",
@@ -142,11 +156,15 @@ def chart(run: Run) -> None:
     helm = (run.programs / "helm", "--kubeconfig", run.node.state / "admin.yaml")
     call(*helm, "lint", "--strict", CHART, "--namespace", NAMESPACE)
     expected = _objects(run.node.kubectl("kustomize", str(HERE.parent / "kubernetes")))
-    made = _objects(call(*helm, "template", "tidelog", CHART, "--namespace", NAMESPACE))
+    store = f"store.TIDELOG_STORE={expected['ConfigMap', 'tidelog-store']['data']['TIDELOG_STORE']}"
+    made = _objects(call(*helm, "template", "tidelog", CHART, "--namespace", NAMESPACE, "--set", store))
     if made != expected:
         differ = [key for key in made.keys() | expected.keys() if made.get(key) != expected.get(key)]
         raise SystemExit(f"the chart and the kustomization differ: {differ}")
     run.say(f"the chart is well-formed, and its {len(made)} objects are the kustomization's")
+    run.say(
+        call(sys.executable, HERE.parents[1] / "tests/infrastructure/rehearse_chart.py", run.programs / "helm").strip()
+    )
     run.node.kubectl("delete", "--kustomize", str(HERE / "overlays/job"))
     run.node.kubectl("create", "namespace", CHARTED)
     run.node.kubectl("label", "namespace", CHARTED, "pod-security.kubernetes.io/enforce=restricted")
@@ -157,5 +175,9 @@ def chart(run: Run) -> None:
     walk(run, f"https://tidelog.{CHARTED}.svc:8080", "charted")
     call(*helm, "upgrade", *at, "--set", "gateway.settings.TIDELOG_LOG_LEVEL=info", "--set", "kafka.enabled=true")
     walk(run, f"https://tidelog.{CHARTED}.svc:8080", "upgraded")
+    upgraded = _variables(run.node.get("deployment", "tidelog-gateway", "--namespace", CHARTED))
+    levels = [each["value"] for each in upgraded if each["name"] == "TIDELOG_LOG_LEVEL"]
+    if levels != ["info"]:
+        raise SystemExit(f"after the upgrade gateways have the levels {levels}")
     call(*helm, "uninstall", "tidelog", "--namespace", CHARTED, "--wait")
     run.say("the chart was upgraded, and removed", chart=True)

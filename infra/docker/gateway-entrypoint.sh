@@ -1,6 +1,6 @@
 #!/bin/sh
 # Starts the gateway in this process, so that signals reach it. Other gateways use the container's own address, unless
-# TIDELOG_ADVERTISED_URL names another.
+# TIDELOG_ADVERTISED_URL names another URL or GATEWAY_ADDRESS another address.
 set -eu
 
 # Where no file can be mounted (ECS), the certificate, its chain and its key come in one variable. All gateways share it, so
@@ -30,16 +30,28 @@ print(json.load(urllib.request.urlopen(sys.argv[1] + "/task", timeout=2)).get("A
         "$ECS_CONTAINER_METADATA_URI_V4" 2>/dev/null) || TIDELOG_ZONE=""
     export TIDELOG_ZONE
 fi
-address=$(hostname -i)
+# A container with addresses of both kinds is reached by IPv4. With none of IPv4, nobody reaches what listens on 0.0.0.0.
+for address in ${GATEWAY_ADDRESS:-$(hostname -i)}; do
+    case $address in *:*) ;; *) break ;; esac
+done
+unset GATEWAY_ADDRESS
+every=0.0.0.0
+case $address in
+    *:*)
+        address="[$address]" every="[::]"
+        if [ "${TIDELOG_HOST:-}" = 0.0.0.0 ]; then export TIDELOG_HOST=::; fi
+        if [ "${TIDELOG_OPS_HOST:-}" = 0.0.0.0 ]; then export TIDELOG_OPS_HOST=::; fi
+        ;;
+esac
 if [ -z "${TIDELOG_ADVERTISED_URL:-}" ]; then
     scheme=${TIDELOG_TLS_CERT:+https}
-    TIDELOG_ADVERTISED_URL="${scheme:-http}://${address%% *}:${TIDELOG_PORT:-8080}"
+    TIDELOG_ADVERTISED_URL="${scheme:-http}://$address:${TIDELOG_PORT:-8080}"
     export TIDELOG_ADVERTISED_URL
 fi
 # A listener for Kafka's clients, which reach each gateway by itself: none unless a port is named.
 if [ -n "${GATEWAY_KAFKA_PORT:-}" ]; then
-    export TIDELOG_KAFKA_LISTEN="0.0.0.0:$GATEWAY_KAFKA_PORT"
-    export TIDELOG_KAFKA_ADVERTISED="${TIDELOG_KAFKA_ADVERTISED:-${address%% *}:$GATEWAY_KAFKA_PORT}"
+    export TIDELOG_KAFKA_LISTEN="$every:$GATEWAY_KAFKA_PORT"
+    export TIDELOG_KAFKA_ADVERTISED="${TIDELOG_KAFKA_ADVERTISED:-$address:$GATEWAY_KAFKA_PORT}"
     unset GATEWAY_KAFKA_PORT
 fi
 exec python -m gateway "$@"
