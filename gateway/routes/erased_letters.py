@@ -22,6 +22,7 @@ from gateway.queues.redriving_typed import LETTER_PREFIX
 from gateway.routes.administration import administer
 from log_format.queues.state import QueuesState
 from log_format.topic.config import dead_letter_topic
+from log_format.topic_name import is_topic_name
 
 _DELETE: Final = Need("Delete", "topic")
 
@@ -78,9 +79,10 @@ async def _ask(request: Request, ask: Ask, name: str, within: Header) -> ShownEr
 
 def _places(state: QueuesState, topic: str) -> Iterator[tuple[str, str]]:
     """Yield each topic that may have dead letters of ``topic``, and the header that says where they came from."""
-    yield dead_letter_topic(topic), f"{LETTER_PREFIX}topic"
+    if is_topic_name(letters := dead_letter_topic(topic)):
+        yield letters, f"{LETTER_PREFIX}topic"
     for queue in state.queues.values():
         if queue.row is not None and topic in queue.row.settings.topics:
-            letters = queue.row.settings.dead_letter_topic
-            if letters is not None:
-                yield letters, f"{PREFIX}topic"
+            dead = queue.row.settings.dead_letter_topic
+            if dead is not None:
+                yield dead, f"{PREFIX}topic"

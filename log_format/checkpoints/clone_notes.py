@@ -1,5 +1,7 @@
 """Notes of a topic's clones, beside its log: ``_clones/<topic id>/<clone's id>~<clone's name>``.
 
+``/`` takes the place of ``~`` where both together are too long for one part of a key (``limits.KEY_NAME_BYTES_MAX``).
+
 A note is put before the clone's commit, and for good, so it may name a clone that was never made, or is deleted. Name and id are
 in the key: who looks for clones reads no note. The content says what was asked for, so the same request to another gateway finds
 the clone that was made.
@@ -7,6 +9,7 @@ the clone that was made.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -18,6 +21,7 @@ from log_format.store import ObjectStore, read_bounded
 
 CLONES_MAX: Final = 100
 """Most notes of a topic that are looked at, the newest ones, and most topics whose notes are: each clone is looked up."""
+_SEPARATOR: Final = re.compile("[~/]")
 
 
 class CloneName(NamedTuple):
@@ -85,8 +89,8 @@ def direct_clones(store: ObjectStore, source: CloneName) -> list[CloneName]:
     """
     prefix = _prefix(source)
     listed = sorted(store.list(prefix), key=lambda info: info.modified_at_ms, reverse=True)
-    parts = (info.key.removeprefix(prefix).partition("~") for info in listed[:CLONES_MAX])
-    return [CloneName(name, topic_id) for topic_id, _, name in parts]
+    parts = (_SEPARATOR.split(info.key.removeprefix(prefix), maxsplit=1) for info in listed[:CLONES_MAX])
+    return [CloneName(name, topic_id) for topic_id, name in parts]
 
 
 def _prefix(source: CloneName) -> str:
@@ -94,4 +98,7 @@ def _prefix(source: CloneName) -> str:
 
 
 def _key(source: CloneName, clone: CloneName) -> str:
-    return f"{_prefix(source)}{clone.topic_id}~{clone.name}"
+    last = f"{clone.topic_id}~{clone.name}"
+    if len(last) > limits.KEY_NAME_BYTES_MAX:
+        last = f"{clone.topic_id}/{clone.name}"
+    return f"{_prefix(source)}{last}"

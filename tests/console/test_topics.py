@@ -191,6 +191,32 @@ def test_a_topic_is_cloned(console: Console, gateway: GatewayProcess) -> None:
         assert partition["high_watermark"] == expected
 
 
+def test_a_topic_tells_what_its_clones_store(console: Console, gateway: GatewayProcess) -> None:
+    """Bytes that it has, too, that only the clone keeps, and that were written for the clone; on a phone as on a desk."""
+    longest = "c" * 249
+    gateway.topic("cloned")
+    gateway.produce("cloned", "first", partition=0)
+    assert gateway.http.post("/v1/topics/cloned:clone", json={"name": longest}).status_code == 201
+    gateway.produce("cloned", "second", partition=0)
+    assert gateway.http.post("/v1/topics/cloned:clone", json={"name": "cloned-later"}).status_code == 201
+    gateway.produce(longest, "own", partition=0)
+    deleted = {"before": [{"partition": 0, "offset": 1}]}
+    assert gateway.http.post("/v1/topics/cloned:delete-records", json=deleted).status_code == 200
+    clones = gateway.http.get("/v1/topics/cloned/clones").json()["clones"]
+    members = ("size_bytes", "also_in_source_bytes", "only_in_clone_bytes", "own_bytes")
+    stored = {one["name"]: [one[member] for member in members] for one in clones}
+    assert [[each > 0 for each in one] for one in stored.values()] == [
+        [True, False, True, True],
+        [True, True, True, False],
+    ]
+    page = console.open("/topics/cloned?tab=storage")
+    for name, sizes in stored.items():
+        assert row(page, name) == [name, *(f"{size / 1024:.2f} KiB" if size else "0 B" for size in sizes)]
+    assert faults_on_screens(page, 320, 1280) == []
+    page.get_by_role("region", name="Clones", exact=True).last.get_by_role("link", name="cloned-later").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("cloned-later")
+
+
 def test_a_topic_tells_all_of_itself(tab: Tab) -> None:
     """The groups that read it and those that do not, partitions, segments, settings with defaults, cost."""
     page = tab.open("/topics/orders")

@@ -54,6 +54,16 @@ def test_a_request_is_recorded_and_told(api: Api, topic: str) -> None:
     assert [one["erasure_id"] for one in listed] == [made["erasure_id"], second]
 
 
+def test_a_topic_with_the_longest_name_is_cloned_and_erased(api: Api, topic: str) -> None:
+    """Although no topic can have the name that its dead letters would have; the clone's name is as long."""
+    names = [f"{topic}-{letter}".ljust(249, letter) for letter in "ab"]
+    for source, name in ((topic, names[0]), names):
+        assert api.http.post(f"/v1/topics/{source}:clone", json={"name": name}, timeout=60).status_code == 201
+    answer = api.http.post(f"/v1/topics/{names[0]}/erasures", json={"keys": ["user-7"]})
+    assert answer.status_code == 202
+    assert (answer.json()["dead_letters"], answer.json()["clones"]) == ([], names[1:])
+
+
 def test_clones_of_before_are_named(api: Api, topic: str) -> None:
     """Clones and clones of clones that exist, since each needs a request of its own; no deleted ones, also if the name is taken
     again."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from log_format import layout
+from log_format import layout, limits
 from log_format.checkpoints.clone_notes import CloneName, noted_clones
 from log_format.checkpoints.cloning import NEWEST, REPEATED_MS_MAX, ClonedTopic, TableVersion, clone_topic
 from log_format.errors import ErrorCode, RequestRefused
+from log_format.ids import random_id
+from log_format.stores import open_store
 from log_format.stores.memory import MemoryStore
 from tests.support.maintenance_bench import MaintenanceBench
 
@@ -74,3 +78,17 @@ def test_a_clone_is_noted_before_its_commit(bench: MaintenanceBench) -> None:
         store.put(info.key, bench.store.get(info.key))
     clone_topic(store, "t", "third", bench.clock, bench.new_id, config={})
     assert "third" in noted
+
+
+def test_a_clone_may_have_the_longest_name(bench: MaintenanceBench, tmp_path: Path) -> None:
+    """In a directory, too, where each part of a key has a bound; who looks for clones finds it, as one with a short name."""
+    store, names = open_store(tmp_path.as_uri()), ("copy", "c" * limits.TOPIC_NAME_CHARACTERS_MAX)
+    for info in bench.store.list(""):
+        store.put(info.key, bench.store.get(info.key))
+    made = {
+        CloneName(name, clone_topic(store, "t", name, bench.clock, random_id, config={}).state.existing_id)
+        for name in names
+    }
+    assert {*noted_clones(store, CloneName("t", bench.log.state.existing_id))} == made
+    again = clone_topic(store, "t", names[1], bench.clock, random_id, config={})
+    assert not again.is_new

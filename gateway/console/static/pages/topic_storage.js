@@ -3,7 +3,7 @@
 import {
   ago, bytes, count, duration, Field, get, html, Loaded, minor, number, path, plural, Table, text, time, unsorted, useLoad, useState,
 } from "../parts.js";
-import { Clone } from "../components/clone.js";
+import { Clones } from "../components/clone.js";
 import { Erasures } from "../components/erasures.js";
 import { Pins } from "../components/pins.js";
 
@@ -64,8 +64,8 @@ function Commits({ topic }) {
 
 export const Storage = ({ topic, mayAlter, mayDelete, onChange }) => html`<${Timeline} topic=${topic} />
   <${Pins} topic=${topic} mayAlter=${mayAlter} onChange=${onChange} />
+  <${Clones} topic=${topic} />
   <${Erasures} topic=${topic} mayErase=${mayDelete} />
   <section class="card" aria-labelledby="table"><h2 id="table">Table</h2><dl class="facts">
     <dt>Delta table</dt><dd class="value">${topic.table_uri}</dd>
-    <dt>Created</dt><dd>${time(topic.created_at)}, ${ago(topic.created_at)}</dd></dl>
-    <${Clone} topic=${topic} /></section>`;
+    <dt>Created</dt><dd>${time(topic.created_at)}, ${ago(topic.created_at)}</dd></dl></section>`;
