@@ -23,7 +23,7 @@ from gateway.forwarding.peer_queues import PeerQueues
 from gateway.http.body import BodyLimits
 from gateway.log_engine import LogEngine
 from gateway.memory_budget import Memory, MemoryBudget
-from gateway.metrics_history.history import MetricsHistory
+from gateway.metrics_history.reading import MetricsHistory
 from gateway.monitoring.activity import Activity
 from gateway.monitoring.alarm_watch import AlarmWatch
 from gateway.monitoring.maintenance_watch import MaintenanceWatch

@@ -1,10 +1,16 @@
-"""Tokens: ``tl_<id>_<secret>``. The secret has 256 bits, so its SHA-256 is stored, and no slow hash is needed."""
+"""Tokens: ``tl_<id>_<secret>``. The secret has 256 bits, so its SHA-256 is stored, and no slow hash is needed.
+
+The token of ``User:bootstrap`` comes from a file, read once at start.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
+import stat
 from hashlib import sha256
+from pathlib import Path
 from typing import Final, NamedTuple
 
 ID_CHARACTERS: Final = 16
@@ -40,3 +46,24 @@ def parse_token(text: bytes) -> Token | None:
     """Return the parts of a token; None for any other text."""
     match = _TOKEN.fullmatch(text)
     return None if match is None else Token(match[1].decode("ascii"), sha256(match[2]).hexdigest())
+
+
+_BYTES_MAX: Final = 1024
+_OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP
+"""Permissions that the file must not have. The group may read: where Kubernetes mounts a secret, its files are the group's."""
+
+
+def read_bootstrap_token(path: str) -> Token:
+    """Return the token in the file. Raise ``ValueError`` if there is none, or if users other than the owner have access."""
+    try:
+        with Path(path).open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            text = file.read(_BYTES_MAX)
+    except OSError as error:
+        raise ValueError(f"{path} can't be read: {error.strerror}") from error
+    if mode & _OTHERS:
+        raise ValueError(f"{path} has mode {mode:04o}: others can read the token; chmod 600 {path}")
+    token = parse_token(text.strip())
+    if token is None or token.id != BOOTSTRAP_ID:
+        raise ValueError(f"{path} must have one line: tl_{BOOTSTRAP_ID}_ and 43 characters of base64url")
+    return token

@@ -6,7 +6,7 @@
 ``open_table``         any Delta table: its log, kept fresh; one commit at a time; checkpoints
 ``shared_commits``     a system table: decisions that share a commit
 ``open_journal``       a journal: its table, its writer, and the topics that follow it
-``registry``           the topics that are open in this gateway
+``open_topics``        the topics that are open in this gateway
 ``open_topic``         one topic: a table, its writer and its waiting readers
 ``topic_appends``      a topic's batches, submitted to its own writer or to its journal's
 ``topic_mover``        moves of a topic between its own commits and a journal; drains

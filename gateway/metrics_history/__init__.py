@@ -6,7 +6,7 @@
 ``loop_delay`` how late the event loop is
 ``recorder``   takes the minutes and appends them
 ``series``     adds up intervals of many gateways to series over equal steps
-``reading``    reads the intervals of a time from the topic
+``reading``    reads the intervals of a time from the topic; both halves of the history together
 
 No metric is defined here: the numbers are those of ``/metrics``.
 """

@@ -22,6 +22,7 @@ from gateway.engine.partition_reader import PartitionReader
 from gateway.engine.read_records import ReadLimits
 from gateway.memory_budget import Memory
 from gateway.metrics_history.interval import Interval, decode_interval
+from gateway.metrics_history.recorder import MetricsRecorder
 from gateway.metrics_history.rollups import RESOLUTIONS_MS
 from gateway.metrics_history.series import By, Grid, Series, series_of
 from log_format.clock import Clock
@@ -124,3 +125,10 @@ def _are_observations(buckets: Mapping[str, int]) -> bool:
         return all(float(bound) > 0 and 0 < count < _OBSERVATIONS_MAX for bound, count in buckets.items())
     except ValueError:
         return False
+
+
+class MetricsHistory(NamedTuple):
+    """The history of metrics. ``recorder``: None with ``metrics_history=off``; what other gateways write is read all the same."""
+
+    recorder: MetricsRecorder | None
+    reader: HistoryReader

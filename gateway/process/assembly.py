@@ -22,7 +22,7 @@ import pyarrow as pa
 from prometheus_client import Gauge
 
 from gateway.access.authentication import Authentication
-from gateway.access.bootstrap import read_bootstrap_token
+from gateway.access.token import read_bootstrap_token
 from gateway.audit.event import foreign_commit_event
 from gateway.audit.recorder import AuditRecorder
 from gateway.audit.trail import AuditTrail
@@ -53,7 +53,7 @@ from gateway.process.metrics_history import make_alarms, make_history
 from gateway.process.sql_offer import make_statements
 from gateway.process.stores import open_counted, open_for_old_records, prove
 from gateway.queues.dropped import audit_event
-from gateway.quotas.principal_limits import PrincipalLimits
+from gateway.quotas.limits import PrincipalLimits
 from gateway.quotas.quotas import Quotas
 from gateway.quotas.sharing import BEATS_UNTIL_STALE, QuotaSharing
 from gateway.settings.settings import Settings, SettingsError

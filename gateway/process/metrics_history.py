@@ -9,8 +9,7 @@ from pathlib import Path
 from gateway.cluster.ownership import Ownership
 from gateway.engine.own_topic import OwnTopic
 from gateway.log_engine import LogEngine
-from gateway.metrics_history.history import MetricsHistory
-from gateway.metrics_history.reading import HistoryReader
+from gateway.metrics_history.reading import HistoryReader, MetricsHistory
 from gateway.metrics_history.recorder import MetricsRecorder
 from gateway.metrics_history.topic import CONFIG, PARTITION_COUNT
 from gateway.monitoring.alarm_watch import LAG_AGE_MS_MAX, AlarmWatch, Tell

@@ -1,7 +1,6 @@
 """Quotas of principals: token buckets and counts, and a share of each quota if there are several gateways.
 
-``limits``      the quotas that exist, and the quotas of one principal
-``rows``        quotas from the rows of the access table
+``limits``      the quotas that exist, and each principal's by the rows of the access table
 ``bucket``      one rate of one principal
 ``sharing``     a gateway's part of a quota, by the demand at each gateway
 ``account``     one principal's buckets and counts

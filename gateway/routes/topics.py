@@ -24,8 +24,7 @@ from gateway.routes import quota_charges
 from gateway.routes.pins import PIN_BYTES, PinnedVersion, describe_pins
 from gateway.routes.reserved_response import reserve_answer, reserved_json
 from gateway.routes.setting_fields import Config
-from gateway.routes.topic_columns import Column, describe_columns, described_bytes
-from gateway.routes.topic_foreign import Foreign, describe_foreign
+from gateway.routes.topic_description import Column, Foreign, describe_columns, describe_foreign, described_bytes
 from gateway.routes.topic_rights import require_named
 from gateway.routes.typed_route import TypedRoute
 from log_format import layout, limits

@@ -36,6 +36,8 @@ PATCHED = {
     "tests/simulation/simulated_modes/world.py": {"JOURNAL_CLOSED_REMEMBERED", "JOURNAL_TOPICS_MAX"},
 }
 """By test: the constants that it patches all the same."""
+LISTED = re.compile(r"^\s*(?:\* )?``([a-z_0-9]+)``  +\S", re.MULTILINE)
+"""Names of a list of modules in a docstring."""
 CLASS = re.compile(r"(?<![\w.])_?[A-Z]\w*[a-z]\w*(?<!\bAny)\b")
 """A class's name, alone or within a type."""
 DECODES = re.compile(r"msgspec\.(convert|json\.decode|msgpack\.decode|json\.Decoder|msgpack\.Decoder)")
@@ -308,6 +310,24 @@ def test_packages_only_name_their_parts() -> None:
             for path, tree in _modules()
             if path.name == "__init__.py" and any(isinstance(node, definitions) for node in tree.body)
         )
+    )
+
+
+def test_packages_name_parts_that_exist() -> None:
+    """A package's docstring lists its modules and folders by their present names: a line ``name``, spaces, and what it is."""
+    listed = [
+        (path, name)
+        for path, tree in _modules()
+        if path.name == "__init__.py"
+        for name in LISTED.findall(ast.get_docstring(tree) or "")
+    ]
+    assert len(listed) > 100
+    _assert_none(
+        [
+            f"{path}: {name}"
+            for path, name in listed
+            if not any((path.parent / found).exists() for found in (name, f"{name}.py"))
+        ]
     )
 
 

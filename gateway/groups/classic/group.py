@@ -24,9 +24,8 @@ from gateway.call import mark_committed
 from gateway.groups.bounds import MEMBERS_MAX
 from gateway.groups.classic.member import ClassicGeneration, ClassicJoinRequest, Member, chosen_protocol, member_of
 from gateway.groups.classic.phase import Phase
-from gateway.groups.classic.promised_ids import PromisedIds
 from gateway.groups.classic.refusal import GroupFull, Rebalancing, inconsistent
-from gateway.groups.classic.roster import Roster
+from gateway.groups.classic.roster import PromisedIds, Roster
 from gateway.groups.classic.stored import ClassicParts, StoredRow, agreed_protocol
 from log_format.errors import OutcomeUnknown, TidelogError
 from log_format.groups.changes import CoordinatorFenced, fenced_member_error, stale_error, unknown_member_error

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
-
-from gateway.kafka.shares.memory import ShareMemory
 
 MEMBERS_MAX: Final = 1_000
 """Most members of a group; Kafka's ``group.share.max.size`` is 200."""
@@ -25,6 +23,16 @@ TOPIC_BYTES: Final = 256
 
 Assignment = Mapping[str, tuple[UUID, int]]
 """Each topic's id and number of partitions."""
+
+
+class ShareMemory(Protocol):
+    """A memory budget, such as ``gateway.system_tables.queues.QueuesTable``."""
+
+    def has_room(self, more: int) -> bool:
+        """Return whether so many more bytes are within the budget."""
+
+    def count_bytes(self, more: int) -> None:
+        """Add the bytes to the count; a negative number subtracts."""
 
 
 class ShareMemberError(Exception):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from gateway.kafka.shares.memory import ShareMemory
+from gateway.kafka.shares.members import ShareMemory
 
 SESSIONS_MAX: Final = 16
 """Most sessions of a connection. A consumer has one."""

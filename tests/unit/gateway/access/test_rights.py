@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from gateway.access.bootstrap import read_bootstrap_token
 from gateway.access.caller import Caller
 from gateway.access.rights import OPEN, RENEWED_MS, STALE_MS, Rights, Unauthorized
-from gateway.access.token import new_token, parse_token
+from gateway.access.token import new_token, parse_token, read_bootstrap_token
 from gateway.access.watch import AccessWatch
 from gateway.engine.waiters import WaiterSlots
 from log_format.access.acls import Acl

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.metrics_history.history import MetricsHistory
+from gateway.metrics_history.reading import MetricsHistory
 from gateway.metrics_history.series import Grid
 from gateway.monitoring.maintenance_watch import MaintenanceWatch
 from gateway.process.metrics_history import make_alarms, make_history

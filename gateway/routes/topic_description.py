@@ -1,4 +1,4 @@
-"""The typed columns of a topic in its description: each member's name in a query, and its type."""
+"""Parts of a topic's description: its typed columns, and the last commit of another program."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Final
 
 from typing_extensions import TypedDict
 
+from gateway.http import fields
+from log_format.delta.foreign import ForeignWrites
 from log_format.delta.table_schema import column_types
 from log_format.records.typed_columns import TypedColumns
 
@@ -28,3 +30,28 @@ def describe_columns(columns: TypedColumns) -> list[Column]:
 def described_bytes(columns: list[Column]) -> int:
     """Return the estimated size of the columns' JSON."""
     return sum(_FRAME_BYTES + len(one["name"]) + len(one["type"]) for one in columns)
+
+
+class Foreign(TypedDict):
+    """The last commit that another program made to the topic's table; it had no effect on the log. `put_back`: readers of
+    Delta again see the table without that commit."""
+
+    version: fields.Count
+    program: str
+    operation: str
+    at: fields.Timestamp | None
+    put_back: bool
+
+
+def describe_foreign(foreign: ForeignWrites) -> Foreign | None:
+    """Return the description; None if no other program wrote."""
+    last = foreign.last
+    if last is None:
+        return None
+    return {
+        "version": last.version,
+        "program": last.program,
+        "operation": last.operation,
+        "at": last.at_ms,
+        "put_back": foreign.is_reverted,
+    }
