@@ -26,6 +26,7 @@ sys.path.append(str(HERE))
 from schema import schema  # noqa: E402
 
 HEAD: Final = "Made by infra/helm/chart.py from infra/kubernetes: change it there.\n"
+SPACE: Final = "{{ .Release.Namespace }}"
 STORE: Final = "tidelog-store-{{ .Values.store | toJson | sha256sum | trunc 10 }}"
 """Name of the map with a digest, as kustomize adds it: other settings give another map, and so other pods."""
 ONLY_WITH: Final = (
@@ -35,6 +36,8 @@ ONLY_WITH: Final = (
     ("TIDELOG_CLUSTER_KEY_FILE", ".Values.auth.enabled"),
 )
 """Prefixes of the gateway's variables that are there under a condition only."""
+HOSTS: Final = ",".join(f"tidelog{rest}" for rest in ("", f".{SPACE}", f".{SPACE}.svc", f".{SPACE}.svc.cluster.local"))
+"""Names of the Service: without tokens, a web page whose name resolves to a gateway must not be served (DNS rebinding)."""
 DRAIN: Final = ("TIDELOG_DRAIN_NOTICE_MS", "TIDELOG_DRAIN_TIMEOUT_MS")
 CONTAINER: Final = "/spec/template/spec/containers/0"
 EGRESS: Final = "  egress:\n"
@@ -145,9 +148,9 @@ def _environment(text: str, kafka: dict[str, Any]) -> tuple[str, str]:
             entry = f"{comments}            - name: {name}\n{rest}"
             listed += _if(f'not (hasKey .Values.gateway.settings "{name}")', entry, 12)
             continue
-        line = f"{name}: {json.dumps(value)}\n".replace("tidelog.tidelog.svc", "tidelog.{{ .Release.Namespace }}.svc")
+        line = f"{name}: {json.dumps(value)}\n".replace("tidelog.tidelog.svc", f"tidelog.{SPACE}.svc")
         if name == "TIDELOG_AUTH":
-            line += '{{- else }}\nTIDELOG_AUTH: "off"\nTIDELOG_INSECURE: "true"\n'
+            line += f'{{{{- else }}}}\nTIDELOG_AUTH: "off"\nTIDELOG_INSECURE: "true"\nTIDELOG_ALLOWED_HOSTS: {HOSTS}\n'
         condition = next((condition for prefix, condition in ONLY_WITH if name.startswith(prefix)), "")
         defined.append((condition, textwrap.dedent(comments) + line))
     variable = kafka[f"{CONTAINER}/env/-"]

@@ -11,6 +11,7 @@ import jsonschema_rs
 import pytest
 import yaml
 
+from gateway.network.hosts import AllowedHosts
 from gateway.settings.settings import Settings
 from tests.support.chart_values import ACCEPTED, NO_AUTH, NO_TLS, PLACED, REFUSED, SETTINGS, STORE, UNFIT, over
 from tests.support.go_templates import Refused
@@ -159,24 +160,29 @@ def test_memory_has_one_rule() -> None:
         ({"auth": {"bootstrapToken": False}}, {"tidelog-access", "tidelog-tls"}),
         (NO_AUTH, {"tidelog-tls"}),
         (NO_TLS, set()),
+        (ACCEPTED["no TLS, a volume"], set()),
     ],
 )
 def test_what_is_off_is_off_everywhere(values: dict[str, Any], secrets: set[str]) -> None:
     """Variables, secrets, mounts and the Service's protocol agree, and a gateway starts with them."""
     made = _made(values)
     pod, container = _pod(made[GATEWAY]), _container(made[GATEWAY])
-    assert {each["secret"]["secretName"] for each in pod.get("volumes", [])} == secrets
+    assert {each["secret"]["secretName"] for each in pod.get("volumes", []) if "secret" in each} == secrets
     assert [each["name"] for each in container.get("volumeMounts", [])] == [
         each["name"] for each in pod.get("volumes", [])
     ]
     found = _variables(values)
     settings = Settings.read({"TIDELOG_STORE": "x", "TIDELOG_HOST": "0.0.0.0", **found}, {})
     assert settings.auth == ("on" if "tidelog-access" in secrets else "off")
+    hosts = AllowedHosts(host="0.0.0.0", names=settings.allowed_hosts, advertised_url=None)
+    assert hosts.allow(b"tidelog.tidelog.svc:8080")
+    assert hosts.allow(b"attacker.example.com:8080") == (settings.auth == "on")
     (port,) = made["Service", "tidelog"]["spec"]["ports"]
     assert port["appProtocol"] == settings.scheme
     assert ("TIDELOG_BOOTSTRAP_TOKEN_FILE" in found) == (values == {})
     paths = {str(Path(text).parent) for text in found.values() if text.startswith("/run/secrets/")}
-    assert paths == {each["mountPath"] for each in container.get("volumeMounts", [])}
+    mounts = {each["mountPath"] for each in container.get("volumeMounts", [])}
+    assert paths == {path for path in mounts if path.startswith("/run/")}
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert container[probe]["httpGet"].get("scheme", "HTTP") == "HTTP", "port 8081 is plain"
 
