@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -25,14 +26,15 @@ def schema_lines(admin: Admin, topic: Topic) -> Iterator[tuple[str, str]]:
             yield f"{part}s", f"{subject}{newest}, in column {column}; 'tidelog schema show {subject}' shows it"
     if topic.columns:
         yield from _marked(admin, topic)
-        yield "query", f'tidelog sql "{query(topic)}"'
+        yield "query", f"tidelog sql {shlex.quote(query(topic))}"
 
 
 def query(topic: Topic) -> str:
     """Return a query of the topic's first members."""
     members = [one.name for one in topic.columns if one.name != "data_error" and "`" not in one.name] or ["data_error"]
     names = [".".join(_identifier(part) for part in member.split(".")) for member in members[:_MEMBERS_SHOWN]]
-    return f"select {', '.join(names)} from {_identifier(topic.name)} limit 10"  # noqa: S608 - text for a person
+    # A topic may have a reserved word as its name; behind a dot such a word is a name.
+    return f"select {', '.join(names)} from {quote_identifier(topic.name)} limit 10"  # noqa: S608 - text for a person
 
 
 def _newest(admin: Admin, subject: str) -> str:
