@@ -95,9 +95,15 @@ def bytes_at_most_within(values: pa.Array, bounds: npt.NDArray[np.int64]) -> npt
     """Return an upper bound of the bytes of the documents from each of ``bounds`` to the next one, without rendering them."""
     arrow, counts = values.type, bounds[1:] - bounds[:-1]  # which numpy's own diff takes ten times as long for
     if pa.types.is_struct(arrow):
-        names = sum(len(_literal(field.name)) + 1 for field in arrow)
-        children = [bytes_at_most_within(values.field(index), bounds) for index in range(arrow.num_fields)]
-        return sum(children, counts * (4 + names))
+        each = 4
+        sizes = []
+        for index, field in enumerate(arrow):
+            each += len(_literal(field.name)) + 1
+            if (most := _most_bytes(field.type)) is None:
+                sizes.append(bytes_at_most_within(values.field(index), bounds))
+            else:
+                each += most
+        return sum(sizes, counts * each)
     if pa.types.is_map(arrow) or pa.types.is_list(arrow):
         first, count = _span(values)
         within = np.asarray(values.offsets)[bounds] - first
@@ -109,12 +115,20 @@ def bytes_at_most_within(values: pa.Array, bounds: npt.NDArray[np.int64]) -> npt
             np.frombuffer(values.buffers()[1], np.int32)[values.offset :] if len(values) else np.zeros(1, np.int32)
         )
         grown = 2 if pa.types.is_binary(arrow) else _ESCAPE_BYTES_MAX if _needs_escapes(_data(values)) else 1
-        sizes: npt.NDArray[np.int64] = (
+        found: npt.NDArray[np.int64] = (
             grown * (offsets[bounds[1:]] - offsets[bounds[:-1]]).astype(np.int64) + 6 * counts
         )
-        return sizes
-    most: int = arrow.precision + 6 if pa.types.is_decimal(arrow) else _MOMENT_BYTES + 4
-    return most * counts
+        return found
+    most = _most_bytes(arrow)
+    assert most is not None
+    return counts * most
+
+
+def _most_bytes(arrow: pa.DataType) -> int | None:
+    """Return an upper bound of the bytes of any value of a type; None if some values have more than others by their length."""
+    if pa.types.is_nested(arrow) or pa.types.is_string(arrow) or pa.types.is_binary(arrow):
+        return None
+    return arrow.precision + 6 if pa.types.is_decimal(arrow) else _MOMENT_BYTES + 4
 
 
 def largest_at_most(values: pa.Array) -> int:

@@ -32,9 +32,9 @@ class DocumentSchemas(NamedTuple):
         return np.tile(np.array(self, np.int64), (count, 1))
 
 
-def add_note(columns: pa.Table, schemas: DocumentSchemas) -> pa.Table:
-    """Return typed columns with the note of the schemas."""
-    return columns.replace_schema_metadata({_NOTE: b"%d,%d" % schemas})
+def with_note(columns: pa.Schema, schemas: DocumentSchemas) -> pa.Schema:
+    """Return the schema of typed columns with the note of the schemas."""
+    return columns.with_metadata({_NOTE: b"%d,%d" % schemas})
 
 
 def read_note(columns: pa.Table | None) -> DocumentSchemas:

@@ -23,6 +23,8 @@ def are_left_out(records: pa.Table) -> pa.Array | None:
     values, data = records.column("value"), records.column(DATA)
     if not values.null_count or data.null_count == len(data):
         return None
+    if values.null_count == len(values) and not data.null_count:
+        return pa.repeat(True, len(values))
     found = pc.and_(pc.is_null(values), pc.is_valid(data))
     return found.combine_chunks() if pc.any(found).as_py() else None
 
@@ -45,7 +47,7 @@ def with_values_stored(records: pa.Table) -> pa.Table:
     if left_out is None:
         return records
     data = records.column(DATA).combine_chunks()
-    documents = render(data if pc.all(left_out).as_py() else data.filter(left_out))
+    documents = render(data if left_out.true_count == len(left_out) else data.filter(left_out))
     if len(documents) < len(left_out):
         documents = pc.replace_with_mask(records.column("value").combine_chunks(), left_out, documents)
     at = records.schema.get_field_index("value")
@@ -82,7 +84,7 @@ def left_out_bytes_within(records: pa.Table, starts: npt.NDArray[np.int64]) -> n
     if left_out is None:
         return np.zeros(len(starts), np.int64)
     data, bounds = records.column(DATA).combine_chunks(), np.append(starts, records.num_rows)
-    if not pc.all(left_out).as_py():
+    if left_out.true_count < len(left_out):
         data = data.filter(left_out)
         bounds = np.append(0, np.cumsum(left_out.to_numpy(zero_copy_only=False)))[bounds]
     return bytes_at_most_within(data, bounds)

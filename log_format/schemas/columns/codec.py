@@ -27,8 +27,8 @@ from log_format.records.document_schemas import (
     NO_SCHEMA,
     VALUE_DOCUMENT_SCHEMA,
     DocumentSchemas,
-    add_note,
     document_schemas_of,
+    with_note,
 )
 from log_format.records.typed_columns import (
     CELLS_MAX,
@@ -372,14 +372,13 @@ class RecordReaders:
             errors = _errors(misfits, records.num_rows)
             fits = errors.is_null()
             found = {name: pc.if_else(fits, column, pa.scalar(None, column.type)) for name, column in found.items()}
-        fields = self.columns.fields()
-        columns = [errors if field.name == DATA_ERROR else found[field.name] for field in fields]
-        return add_note(pa.Table.from_arrays(columns, schema=pa.schema(fields)), self._newest), misfits
+        columns = [errors if name == DATA_ERROR else found[name] for name in self._schema.names]
+        return pa.Table.from_arrays(columns, schema=self._schema), misfits
 
-    @property
-    def _newest(self) -> DocumentSchemas:
+    @cached_property
+    def _schema(self) -> pa.Schema:
         value, key = (NO_SCHEMA if one is None else one.newest_id for one in (self.value, self.key))
-        return DocumentSchemas(value, key)
+        return with_note(pa.schema(self.columns.fields()), DocumentSchemas(value, key))
 
 
 def _errors(misfits: Iterable[Misfit], count: int) -> pa.StringArray:

@@ -70,7 +70,8 @@ def fitted(shape: Shape, values: pa.StructArray) -> tuple[pa.Array, dict[int, Fa
         UnfitType: a column's type does not fit.
     """
     fitting = _Fitting()
-    if len(values) * _leaves(shape) > max(CELLS_MAX, values.nbytes):
+    cells = len(values) * _leaves(shape)
+    if cells > CELLS_MAX and cells > values.nbytes:
         raise UnfitType("", f"has more than {CELLS_MAX:,} values in its columns: send fewer records at once")
     return fitting.part(shape, values, np.arange(len(values)), ""), fitting.faults
 
@@ -141,6 +142,8 @@ class _Fitting:
         """Return the values in the shape's type. ``rows``: the record of each value."""
         if pa.types.is_null(values.type):
             return pa.nulls(len(values), arrow_type(shape))
+        if isinstance(shape, Scalar) and shape.takes_all and values.type.equals(shape.type):
+            return values
         if isinstance(shape, Record):
             return self._record(shape, values, rows, path)
         if isinstance(shape, ListOf | MapOf):
@@ -173,7 +176,7 @@ class _Fitting:
             count = sum(_present(child).astype(np.int8) for child in children)
             self._fail(rows, present & (count != 1), path, "exactly one of its members must be set")
         mask = values.is_null() if values.null_count else None
-        return pa.StructArray.from_arrays(children, fields=list(arrow_type(shape)), mask=mask)
+        return pa.StructArray.from_arrays(children, names=[member.name for member in shape.members], mask=mask)
 
     def _member(self, member: Member, values: pa.Array, present: Mask, rows: Rows, path: str) -> pa.Array:
         """Return a member's values with its default; ``present``: rows that have the record."""
@@ -237,7 +240,7 @@ class _Fitting:
     def _integers(self, arrow: pa.DataType, values: pa.Array, rows: Rows, path: str) -> pa.Array:
         high = 2 ** (arrow.bit_width - 1) - 1
         what = f"it must be from {-high - 1} to {high}"
-        return self._without(values, _beyond(values, -high - 1, high), rows, path, what).cast(arrow)
+        return _cast(self._without(values, _beyond(values, -high - 1, high), rows, path, what), arrow)
 
     def _reals(self, arrow: pa.DataType, values: pa.Array, rows: Rows, path: str) -> pa.Array:
         if pa.types.is_integer(values.type):
@@ -246,7 +249,7 @@ class _Fitting:
             return self._without(values, _beyond(values, -most, most), rows, path, what).cast(arrow)
         if values.null_count or not np.isfinite(values.to_numpy()).all():
             values = self._without(values, pc.invert(pc.is_finite(values)), rows, path, "it must be a finite number")
-        found = values.cast(arrow)
+        found = _cast(values, arrow)
         if arrow.bit_width < values.type.bit_width:
             lossy = pc.not_equal(found.cast(values.type), values)
             found = self._without(found, lossy, rows, path, "its column can't have all of its digits")
@@ -296,9 +299,8 @@ def _beyond(values: pa.Array, low: int, high: int) -> pa.BooleanArray | None:
     least, most = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if is_signed else (0, 2**width - 1)
     if least >= low and most <= high:
         return None
-    found = pc.min_max(values)
-    smallest, largest = found["min"].as_py(), found["max"].as_py()
-    if smallest is None or (smallest >= low and largest <= high):
+    present = (values.drop_null() if values.null_count else values).to_numpy()
+    if not len(present) or (int(present.min()) >= low and int(present.max()) <= high):
         return None
     wrong = pa.repeat(False, len(values))
     if least < low:
@@ -306,6 +308,10 @@ def _beyond(values: pa.Array, low: int, high: int) -> pa.BooleanArray | None:
     if most > high:
         wrong = pc.or_(wrong, pc.greater(values, pa.scalar(high, values.type)))
     return wrong
+
+
+def _cast(values: pa.Array, arrow: pa.DataType) -> pa.Array:
+    return values if values.type.equals(arrow) else values.cast(arrow)
 
 
 def _present(values: pa.Array) -> Mask:

@@ -89,6 +89,13 @@ class Scalar:
     symbols: tuple[str, ...] | None = None
     size: int | None = None
 
+    @property
+    def takes_all(self) -> bool:
+        """Whether each value of the type is one of the shape. Some reals are not (infinity), nor are some times."""
+        is_whole = pa.types.is_integer(self.type) or pa.types.is_boolean(self.type)
+        is_free = is_whole or pa.types.is_string(self.type) or pa.types.is_binary(self.type)
+        return is_free and self.symbols is None and self.size is None
+
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
