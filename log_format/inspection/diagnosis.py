@@ -21,7 +21,7 @@ from log_format.clock import Clock
 from log_format.cluster.maintenance_sign import read_sign
 from log_format.delta.checkpoint_hint import read_hinted_version
 from log_format.delta.log import TableLog
-from log_format.errors import CorruptData, ObjectExists, StoreError, UnsupportedTable
+from log_format.errors import CorruptData, ObjectExists, StoreError, StoreReason, UnsupportedTable, store_reason
 from log_format.ids import NewId
 from log_format.inspection.finding import Finding, Verdict, bad, good, poor
 from log_format.journal.state import JournalState
@@ -229,6 +229,13 @@ def _maintenance(store: ObjectStore, clock: Clock) -> Finding:
     try:
         sign = read_sign(store)
     except StoreError as error:
+        if store_reason(error) is StoreReason.ACCESS_DENIED:
+            said = f"These credentials are not allowed to see its sign of life ({layout.MAINTENANCE_KEY})."
+            advice = (
+                "Readers and jobs that write need no more. Gateways and maintenance must be allowed to read that object."
+                " Whether maintenance runs, tidelog cluster tells, too."
+            )
+            return poor(what, said, advice)
         return _refused(store, what, "Its sign of life can't be read", "s3:GetObject below the prefix", error)
     if sign is None:
         return good(what, "It has not run here yet: tidelog maintain merges small files and applies retention.")

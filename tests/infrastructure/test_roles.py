@@ -270,9 +270,9 @@ def test_maintenance_does_its_work_and_leaves_gateways_alone(roles: Roles, tmp_p
     ("role", "bad"),
     [
         ("gateway", set()),
-        ("reader", {"write", "transactions", "maintenance"}),
+        ("reader", {"write", "transactions"}),
         ("maintenance", {"write"}),
-        ("writer", {"write", "maintenance"}),
+        ("writer", {"write"}),
     ],
 )
 def test_the_doctor_tells_roles_apart(roles: Roles, role: str, bad: set[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from log_format import layout
 from log_format.cluster.maintenance_sign import GRACE_MS, MaintenanceSign, put_sign
-from log_format.errors import StoreUnavailable
+from log_format.errors import StoreReason, StoreUnavailable
 from log_format.inspection import diagnosis
 from log_format.inspection.diagnosis import (
     COMMITS_MAX,
@@ -195,3 +195,19 @@ def test_maintenance_is_known_by_its_sign_of_life(bench: TopicBench) -> None:
         found = findings(bench)["maintenance"]
         assert (found.verdict, said in found.said) == (verdict, True), found
     assert "maintenance" not in findings(bench, is_reader=True)
+
+
+def test_credentials_that_may_not_see_maintenance_are_told_so_and_need_no_more(bench: TopicBench) -> None:
+    """Those of readers and of jobs that write may not: nothing is broken. A store that fails otherwise is."""
+    put_sign(bench.store, MaintenanceSign(seen_at=bench.clock.now_ms(), every_ms=60_000))
+    get = bench.store.get
+    for reason, verdict in ((StoreReason.ACCESS_DENIED, Verdict.POOR), (StoreReason.FAILED, Verdict.BAD)):
+
+        def denied(key: str, *, bytes_max: int | None = None, reason: StoreReason = reason) -> bytes:
+            if key == layout.MAINTENANCE_KEY:
+                raise StoreUnavailable(key, "AccessDenied (403)", may_have_happened=False, reason=reason)
+            return get(key, bytes_max=bytes_max)
+
+        bench.store.get = denied  # type: ignore[method-assign]
+        found = findings(bench)["maintenance"]
+        assert (found.verdict, "not allowed to see" in found.said) == (verdict, verdict is Verdict.POOR), found
