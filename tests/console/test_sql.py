@@ -292,3 +292,30 @@ def test_keys_keep_their_meaning_where_nothing_is_chosen(tab: Tab) -> None:
     editor.press("Tab")
     expect(editor).not_to_be_focused()
     expect(suggestions(page)).to_have_count(0)
+
+
+def test_members_of_odd_names_are_completed_in_quotes(tab: Tab, gateway: GatewayProcess) -> None:
+    """Behind their column and a dot, and what is taken is valid SQL: names with dashes, quotes and words of SQL."""
+    names = {"customer-name": "integer", "order": "integer", 'a"b': "integer"}
+    schema = json.dumps({"type": "object", "properties": {name: {"type": kind} for name, kind in names.items()}})
+    body = {"schema": schema, "schemaType": "JSON"}
+    assert gateway.http.post("/registry/subjects/quaint-value/versions", json=body).status_code == 200
+    gateway.topic("quaint", value_schema="quaint-value")
+    gateway.produce("quaint", json.dumps(dict.fromkeys(names, 7)))
+    page = tab.open("/sql")
+    editor = page.get_by_label("Statement")
+    editor.fill("from quaint select ")
+    for typed, offered in (
+        ("data.cust", '"customer-name"'),
+        (", data.ord", '"order"'),
+        (", q", None),
+        ("uaint.data.a", '"a""b"'),
+    ):
+        editor.press("End")
+        editor.press_sequentially(typed)
+        if offered is not None:
+            expect(suggestions(page).first).to_have_text(f"{offered} column")
+            editor.press("ArrowDown")
+            editor.press("Enter")
+    editor.press("Control+Enter")
+    assert cells(page) == [["7", "7", "7"]]

@@ -8,6 +8,11 @@ day_name epoch_ms floor greatest histogram hour if ifnull json_extract json_extr
 max median min mode now nullif quantile_cont rank regexp_extract regexp_matches regexp_replace replace round row_number split_part
 starts_with stddev strftime string_agg strptime substr sum to_timestamp today trim typeof unnest upper uuid year`.split(/\s+/);
 const RESERVED = new Set(KEYWORDS);
+// Further words that are no names of columns or tables (duckdb_keywords(): reserved, type_function).
+const NO_NAMES = new Set([...KEYWORDS, ...`analyse analyze array asof asymmetric at authorization binary both check collate collation column
+columns concurrently constraint create default deferrable describe do fetch for foreign freeze generated initially into isnull lambda
+leading map notnull only overlaps pivot_longer pivot_wider placing positional primary references returning show some struct summarize
+symmetric table tablesample to trailing tuple unique unpack variadic verbose`.split(/\s+/)]);
 
 const COLOURED_MAX = 20_000, NAME_MAX = 600; // characters: each key looks at the whole statement anew
 const TOKEN = /(--[^\n]*|\/\*[^]*?(?:\*\/|$))|('(?:[^']|'')*(?:'|$))|("(?:[^"]|"")*(?:"|$))|(\b\d+(?:\.\d+)?(?:e[+-]?\d+)?\b)|([a-z_]\w*)|[^]/giy;
@@ -29,7 +34,9 @@ export function tokens(sql) {
 
 const plain = /^[a-z_][a-z0-9_]*$/;
 export const quoted = (name) => `"${name.replaceAll('"', '""')}"`;
-export const written = (name) => plain.test(name) && !RESERVED.has(name) ? name : quoted(name);
+export const written = (name) => plain.test(name) && !NO_NAMES.has(name) ? name : quoted(name);
+// A path as the API names it, in which a name with a dot is between backticks.
+export const writtenPath = (path) => [...path.matchAll(/`(.+?)`(?=\.|$)|([^.]+)/g)].map(([, dotted, name]) => written(dotted ?? name)).join(".");
 const unquoted = (text) => text.startsWith('"') ? text.slice(1, text.length > 1 && text.endsWith('"') ? -1 : undefined).replaceAll('""', '"') : text;
 
 // The tables that the statement names.
@@ -38,7 +45,7 @@ export function tablesOf(sql) {
   return [...new Set(found)];
 }
 
-// What is being typed in front of a place: {begin, typed, table: whether a table is expected}; null within text, a comment or a number.
+// What is being typed in front of a place: {begin, typed, table: whether a table is expected, behind: the path that it goes on}; null within text, a comment or a number.
 export function typedAt(sql, place) {
   let at = 0, typed = "";
   for (const { kind, text } of tokens(sql)) {
@@ -51,13 +58,24 @@ export function typedAt(sql, place) {
     at += text.length;
   }
   const begin = place - typed.length;
-  return { begin, typed: unquoted(typed), table: /\b(?:from|join)\s+$/i.test(sql.slice(Math.max(0, begin - NAME_MAX), begin)) };
+  const before = sql.slice(Math.max(0, begin - NAME_MAX), begin);
+  return { begin, typed: unquoted(typed), table: /\b(?:from|join)\s+$/i.test(before), behind: /(?:(?:[a-z_]\w*|"(?:[^"]|"")+")\.)+$/i.exec(before)?.[0] || "" };
+}
+
+// Columns that go on a path: its members, or those of the table or alias that it begins with.
+function columnsBehind(behind, columns) {
+  for (let rest = behind; rest; rest = rest.replace(/^(?:"(?:[^"]|"")+"|[^.]+)\./, "")) {
+    const inside = columns.filter(([text]) => text.toLowerCase().startsWith(rest.toLowerCase()));
+    if (inside.length) return inside.map(([text]) => text.slice(rest.length));
+  }
+  return columns.map(([text]) => text);
 }
 
 // [{text, kind}], at most `most`: what begins with what was typed, before what has it within; columns are [name, type].
-export function completions({ typed, table }, { topics, columns }, most = 8) {
-  const all = table ? topics.map((name) => ({ text: written(name), name, kind: "table" })) : [
-    ...columns.map(([text]) => ({ text, name: unquoted(text), kind: "column" })),
+export function completions({ typed, table, behind }, { topics, columns }, most = 8) {
+  const column = (text) => ({ text, name: text.replaceAll('"', ""), kind: "column" });
+  const all = table ? topics.map((name) => ({ text: written(name), name, kind: "table" })) : behind ? columnsBehind(behind, columns).map(column) : [
+    ...columns.map(([text]) => column(text)),
     ...KEYWORDS.map((text) => ({ text, name: text, kind: "keyword" })),
     ...FUNCTIONS.map((text) => ({ text: `${text}(`, name: text, kind: "function" })),
     ...topics.map((name) => ({ text: written(name), name, kind: "table" })),

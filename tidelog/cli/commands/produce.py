@@ -19,10 +19,11 @@ from log_format.words import counted
 from tidelog.admin import Admin
 from tidelog.bodies.encode import Compression
 from tidelog.cli.sources.csv import read_csv
+from tidelog.cli.sources.expected import ExpectedLines
 from tidelog.cli.sources.json_objects import has_plain_objects, read_objects
-from tidelog.cli.sources.lines import STANDARD_STREAM, read_lines, sources
+from tidelog.cli.sources.lines import STANDARD_STREAM, Lines, read_lines, sources
 from tidelog.cli.sources.ndjson import send_ndjson
-from tidelog.cli.sources.parquet import read_parquet
+from tidelog.cli.sources.parquet import read_parquet, row_count
 from tidelog.cli.sources.read_ahead import ReadAhead
 from tidelog.cli.sources.rows import Fields, Rows
 from tidelog.cli.sources.sending import Destination, send_lines, send_rows
@@ -221,24 +222,27 @@ def _send(work: _Work, tally: Tally, destination: Destination, *, as_json: bool)
     try:
         with interrupts.caught(), progress(f"to {tally.topic}", shown=not as_json and not typing) as bar:
             task = bar.add_task("records", total=None)
-            tally.show = lambda count: bar.update(task, completed=count)
+            expected = ExpectedLines(paths)
+            rows = row_count(paths) if work.format is InputFormat.PARQUET else None
+            tally.show = lambda count: bar.update(task, completed=count, total=rows or expected.total)
+            lines = expected.counted(read_lines(paths, expected.count_bytes))
             if work.format is InputFormat.LINES:
-                send_lines(tally, read_lines(paths), destination, interrupts, separator=work.separator)
+                send_lines(tally, lines, destination, interrupts, separator=work.separator)
             elif work.format is InputFormat.NDJSON:
-                send_ndjson(tally, ReadAhead(read_lines(paths)), destination, interrupts)
+                send_ndjson(tally, ReadAhead(lines), destination, interrupts)
             else:
-                send_rows(tally, _rows(work), destination, interrupts)
+                send_rows(tally, _rows(work, lines), destination, interrupts)
     finally:
         _report(tally, time.monotonic() - began, as_json=as_json, ended=sys.exc_info()[0] is None)
 
 
-def _rows(work: _Work) -> Iterator[Rows]:
+def _rows(work: _Work, lines: Iterator[Lines]) -> Iterator[Rows]:
     if work.format is InputFormat.PARQUET:
         return read_parquet(work.paths, work.fields)
-    lines = ReadAhead(read_lines(work.paths))
+    ahead = ReadAhead(lines)
     if work.format is InputFormat.OBJECTS:
-        return read_objects(lines, work.fields)
-    return read_csv(lines, work.fields, delimiter=work.delimiter)
+        return read_objects(ahead, work.fields)
+    return read_csv(ahead, work.fields, delimiter=work.delimiter)
 
 
 def _by_name(paths: list[Path]) -> InputFormat:

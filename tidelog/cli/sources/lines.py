@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from io import UnsupportedOperation
 from pathlib import Path
@@ -56,12 +56,20 @@ def sources(files: list[Path] | None) -> list[Path]:
     return chosen
 
 
-def read_blocks(path: Path) -> Iterator[bytes]:
-    """Yield decompressed blocks, each as soon as it is available.
+def read_blocks(path: Path, count_bytes: Callable[[int], None] | None = None) -> Iterator[bytes]:
+    """Yield decompressed blocks, each as soon as it is available. ``count_bytes``: is told how many stored bytes were read.
 
     Raises ``CommandFailed`` for a damaged compressed file, after yielding the data before the damage.
     """
-    return unpacked(path, "standard input" if path == STANDARD_STREAM else str(path), _stored_blocks(path))
+    blocks = _stored_blocks(path)
+    stored = blocks if count_bytes is None else _counted(blocks, count_bytes)
+    return unpacked(path, "standard input" if path == STANDARD_STREAM else str(path), stored)
+
+
+def _counted(blocks: Iterator[bytes], count_bytes: Callable[[int], None]) -> Iterator[bytes]:
+    for block in blocks:
+        count_bytes(len(block))
+        yield block
 
 
 def _stored_blocks(path: Path) -> Iterator[bytes]:
@@ -83,15 +91,15 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
         yield block
 
 
-def read_lines(paths: Iterable[Path]) -> Iterator[Lines]:
-    """Yield the lines of the files, one file after another, in batches as they are read.
+def read_lines(paths: Iterable[Path], count_bytes: Callable[[int], None] | None = None) -> Iterator[Lines]:
+    """Yield the lines of the files, one file after another, in batches as they are read. ``count_bytes``: as for ``read_blocks``.
 
     Raises ``CommandFailed`` for a line longer than a request may be, and as ``read_blocks``.
     """
     for path in paths:
         first = 1
         rest = b""
-        for block in read_blocks(path):
+        for block in read_blocks(path, count_bytes):
             *lines, rest = (rest + block).split(b"\n") if b"\n" in block else (rest + block,)
             for index, line in enumerate((*lines, rest) if len(rest) + len(block) > REQUEST_BYTES_MAX else lines):
                 if len(line) > REQUEST_BYTES_MAX:

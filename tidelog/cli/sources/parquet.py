@@ -56,6 +56,16 @@ def read_parquet(paths: Iterable[Path], fields: Fields) -> Iterator[Rows]:
             raise CommandFailed(f"{path}: {error}") from None
 
 
+def row_count(paths: Iterable[Path]) -> int | None:
+    """Return the number of rows of Parquet files by their footers; None if one can't be read, which ``read_parquet`` tells."""
+    try:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - the other formats work without it
+
+        return sum(int(pq.read_metadata(path).num_rows) for path in paths)
+    except (ImportError, OSError, ValueError):
+        return None
+
+
 def _file(path: Path, file: Any, fields: Fields) -> Iterator[Rows]:
     import pyarrow as pa  # noqa: PLC0415 - the other formats work without it
 

@@ -22,9 +22,8 @@ DELIMITERS: Final = " \t\n,()[]{}=<>+-*/%|;:'"
 """Characters that end a word: readline replaces the word only."""
 _BEFORE_A_TABLE: Final = frozenset({"from", "join", "into", "update", "table", "view", "describe", "desc", "summarize"})
 NAMES_KEPT_S: Final = 5.0
-_PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*", re.IGNORECASE)
-_OPEN_NAME: Final = re.compile(r'(?:[^"]|"[^"]*")*("[^"]*)')
-"""A line within a name in quotes; its group is what there is of the name."""
+_OPEN_NAME: Final = re.compile(r'(?:[^"]|"(?:[^"]|"")*"(?!"))*("(?:[^"]|"")*)')
+"""A line within a name in quotes; its group is what there is of the name. Two quotes within it are one of its characters."""
 
 Offered = Callable[[], Iterable[str]]
 """Function that returns the words for a command's argument."""
@@ -56,18 +55,29 @@ class Completion:
             return self._of_command(line, typed)
         quoted = _OPEN_NAME.fullmatch(line)
         if quoted is not None:
-            begun = quoted[1]
-            whole = (quote_identifier(name) for name in [*self._topic_names(), *self._topics.columns()])
-            return _unique(name[len(begun) - len(typed) :] for name in whole if name.lower().startswith(begun.lower()))
+            return self._within_quotes(quoted[1], typed)
         before = line[: len(line) - len(typed)].split()
         if before and before[-1].lower() in _BEFORE_A_TABLE:
             return _beginning(typed, self._names())
-        columns = [self._as_typed(name) for name in self._topics.columns()]
+        columns = [self._topics.written(name) for name in self._topics.columns()]
         found = _beginning(typed, [*self._names(), *columns, *self._topics.members()])
         table, dot, begun = typed.rpartition(".")
         if dot and not found:  # a column behind its table's name or alias
             return [f"{table}.{name}" for name in _beginning(begun, columns)]
         return _unique([*found, *self._words(typed)])
+
+    def _within_quotes(self, begun: str, typed: str) -> list[str]:
+        """Return what may stand in place of ``typed``, of which ``begun`` is a part (a name behind its table's and a dot), or
+        the other way round (a name with a delimiter in it)."""
+        table = typed[: max(0, len(typed) - len(begun))]
+        columns = [quote_identifier(name) for name in self._topics.columns()]
+        if table:
+            members = self._topics.members()
+            names = [*columns, *(path[len(table) :] for path in members if path.lower().startswith(table.lower()))]
+        else:
+            names = [*map(quote_identifier, self._topic_names()), *columns]
+        skipped = max(0, len(begun) - len(typed))
+        return _unique(table + name[skipped:] for name in names if name.lower().startswith(begun.lower()))
 
     def _of_command(self, line: str, typed: str) -> list[str]:
         name, space, argument = line.partition(" ")
@@ -80,7 +90,7 @@ class Completion:
         return [] if offered is None else _beginning(typed, offered())
 
     def _names(self) -> list[str]:
-        return [self._as_typed(name) for name in self._topic_names()]
+        return [self._topics.written(name) for name in self._topic_names()]
 
     def _topic_names(self) -> list[str]:
         now_s = time.monotonic()
@@ -99,11 +109,6 @@ class Completion:
     def _vocabulary(self) -> list[str]:
         return self._topics.vocabulary()
 
-    def _as_typed(self, name: str) -> str:
-        """Return the name as a statement has it: in quotes if it has other characters than a plain one, or is a word of SQL."""
-        is_plain = _PLAIN.fullmatch(name) is not None and name.lower() not in self._topics.reserved
-        return name if is_plain else quote_identifier(name)
-
 
 def files(typed: str = "") -> list[str]:
     """Return the files and directories, the latter with a slash, that begin with ``typed``."""
@@ -113,9 +118,13 @@ def files(typed: str = "") -> list[str]:
 
 
 def _beginning(typed: str, words: Iterable[str]) -> list[str]:
-    """Return the words that begin so, whatever the case; a quoted one also by its name."""
+    """Return the words that begin so, whatever the case and the quotes."""
     begun = typed.lower()
-    return _unique(word for word in words if word.lower().startswith((begun, f'"{begun}')))
+    return _unique(word for word in words if word.lower().startswith(begun) or _bare(word).startswith(_bare(typed)))
+
+
+def _bare(word: str) -> str:
+    return word.replace('"', "").lower()
 
 
 def _unique(words: Iterable[str]) -> list[str]:

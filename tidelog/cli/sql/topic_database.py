@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _SHOWS_TOPICS: Final = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _SHOWS_COLUMNS: Final = re.compile(r"\s*(describe|desc|show)\b", re.IGNORECASE)
+_PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*", re.IGNORECASE)
 _MISSING_TABLE: Final = re.compile(r"Catalog Error: Table with name (.+) does not exist!")
 
 
@@ -131,12 +132,17 @@ class TopicDatabase:
     def members(self) -> list[str]:
         """Return the members of typed columns of all topics that were used, as a statement names them: ``data.amount``."""
         readers = [read.readers for read in self._read.values() if read.readers is not None]
-        return sorted({path for each in readers for field_ in each.columns.fields() for path in _paths(field_)})
+        paths = {path for each in readers for field_ in each.columns.fields() for path in _paths(field_)}
+        return sorted(".".join(map(self.written, path)) for path in paths)
+
+    def written(self, name: str) -> str:
+        """Return the name as a statement has it: in quotes if it has other characters than a plain one, or is a word of SQL."""
+        return name if _PLAIN.fullmatch(name) and name.lower() not in self.reserved else quote_identifier(name)
 
     @cached_property
     def reserved(self) -> frozenset[str]:
-        """Words of SQL that are no names unless they are quoted."""
-        query = "select keyword_name from duckdb_keywords() where keyword_category = 'reserved'"
+        """Words of SQL that are no names of columns or tables unless they are quoted."""
+        query = "select keyword_name from duckdb_keywords() where keyword_category in ('reserved', 'type_function')"
         return frozenset(word for (word,) in self._database.execute(query).fetchall())
 
     def vocabulary(self) -> list[str]:
@@ -275,13 +281,13 @@ def memory_database(memory: str) -> Iterator[duckdb.DuckDBPyConnection]:
             yield database
 
 
-def _paths(column: pa.Field) -> Iterator[str]:
+def _paths(column: pa.Field) -> Iterator[tuple[str, ...]]:
     """Yield the paths of a struct's members, and of theirs; nothing for another column."""
     for index in range(column.type.num_fields if _is_struct(column) else 0):
         member = column.type.field(index)
-        yield f"{column.name}.{member.name}"
+        yield (column.name, member.name)
         for path in _paths(member):
-            yield f"{column.name}.{path}"
+            yield (column.name, *path)
 
 
 def _is_struct(column: pa.Field) -> bool:

@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from "../vendored/preact.js";
 import { get, html, path, plural, useSettled } from "../parts.js";
-import { completions, tablesOf, tokens, typedAt } from "../sql_words.js";
+import { completions, tablesOf, tokens, typedAt, writtenPath } from "../sql_words.js";
 
 const LISTED = 20, TABLES = 4;
 export const COLUMNS = [["topic", "VARCHAR"], ["partition", "INTEGER"], ['"offset"', "BIGINT"], ["timestamp", "TIMESTAMPTZ"], ["key", "VARCHAR"], ["value", "VARCHAR"], ["headers", "STRUCT[]"]];
-export const columnsOf = async (topic, signal) => [...COLUMNS, ...((await get(path`/v1/topics/${topic}`, { signal })).columns || []).map((one) => [one.name.replaceAll("`", '"'), one.type])];
+export const columnsOf = async (topic, signal) => [...COLUMNS, ...((await get(path`/v1/topics/${topic}`, { signal })).columns || []).map((one) => [writtenPath(one.name), one.type])];
 
 const shown = (sql) => tokens(sql).map(({ kind, text }) => kind ? html`<span class=${kind}>${text}</span>` : text);
 
@@ -30,7 +30,7 @@ function useFound(ask, key, nothing) {
 export function SqlEditor({ value, onInput, onKeyDown, ...input }) {
   const [at, turn] = useState(null), [chosen, choose] = useState(-1), area = useRef(), below = useRef();
   const word = at === null ? null : typedAt(value, at);
-  const searched = useSettled(word && (word.typed || word.table) ? word.typed : null), named = useSettled(tablesOf(value).slice(0, TABLES).join("\n"));
+  const searched = useSettled(word && !word.behind && (word.typed || word.table) ? word.typed : null), named = useSettled(tablesOf(value).slice(0, TABLES).join("\n"));
   const topics = useFound((signal) => get("/v1/topics", { query: { search: searched, limit: LISTED, max_age_ms: 60000 }, signal }).then((found) => found.topics.map((one) => one.name)), searched, []);
   const columns = useFound((signal) => Promise.all(named.split("\n").filter(Boolean).map((one) => columnsOfKnown(one, signal).catch(() => []))).then((all) => [...new Map(all.flat())]), named || null, []);
   const offered = word ? completions(word, { topics, columns: columns.length ? columns : COLUMNS }).filter((one) => one.text !== word.typed) : [];
@@ -45,7 +45,7 @@ export function SqlEditor({ value, onInput, onKeyDown, ...input }) {
     onInput(target.value);
     choose(-1);
     const place = target.selectionStart, now = typedAt(target.value, place);
-    turn(inputType?.startsWith("insert") && now && (now.typed || now.table) ? place : null);
+    turn(inputType?.startsWith("insert") && now && (now.typed || now.table || now.behind) ? place : null);
   };
   const press = (event) => {
     if (event.key === " " && event.ctrlKey) { turn(event.target.selectionStart); choose(0); }

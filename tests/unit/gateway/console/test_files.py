@@ -7,6 +7,7 @@ import hashlib
 import re
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from gateway.console.files import FILES, INDEX, RELEASE
@@ -147,3 +148,12 @@ def test_off_serves_links_only() -> None:
     assert "/console/" not in page.text
     assert "<script" not in page.text
     assert client.get(f"/console/{RELEASE}/app.js").json()["error_code"] == "NOT_FOUND"
+
+
+def test_every_word_that_duckdb_takes_for_no_name_is_quoted() -> None:
+    """The editor knows at least those of the version that is installed."""
+    text = (STATIC / "sql_words.js").read_text()
+    known = {word for some in re.findall(r"`([a-z_\s]+)`", text) for word in some.split()}
+    query = "select keyword_name from duckdb_keywords() where keyword_category in ('reserved', 'type_function')"
+    with duckdb.connect() as database:
+        assert {word for (word,) in database.execute(query).fetchall()} <= known

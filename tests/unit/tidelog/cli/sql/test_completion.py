@@ -21,6 +21,9 @@ def complete(topics: TopicDatabase, gateway: FakeGateway) -> Completion:
         gateway.create(name)
     topics.execute("describe orders").fetchall()
     topics.execute('create table Sums as select 1 as total, 2 as "offset"').fetchall()
+    topics.execute(
+        """create table quaint as select 1 as "customer name", 2 as "left", 3 as "say ""hi"" now" """
+    ).fetchall()
     return Shell(topics).completion()
 
 
@@ -36,6 +39,13 @@ def complete(topics: TopicDatabase, gateway: FakeGateway) -> Completion:
         ("select o.val", ["o.value", "o.value_bytes"]),
         ("select to", ["to", "to_base", "to_base64", "to_binary", "topic", "total"]),
         ("select offs", ['"offset"', "offset"]),
+        ("select cust", ['"customer name"']),
+        ("select o.cust", ['o."customer name"']),
+        ('select o."cust', ['o."customer name"']),
+        ('select "customer n', ['name"']),
+        ("select lef", ['"left"', "left"]),
+        ("select say", ['"say ""hi"" now"']),
+        ('select "say ""hi"" n', ['now"']),
         ("SELE", ["SELECT"]),
         ("sele", ["select"]),
         ("select sum(par", ["parallel", "parse_dirname", "partition"]),
@@ -80,5 +90,24 @@ def test_members_of_typed_columns_have_paths() -> None:
     """Those of structs in structs, too; a list has none that a path could name."""
     inner = pa.struct([pa.field("zip", pa.int32())])
     column = pa.field("data", pa.struct([("id", pa.int64()), ("address", inner), ("tags", pa.list_(inner))]))
-    assert list(topic_database._paths(column)) == ["data.id", "data.address", "data.address.zip", "data.tags"]
+    paths = [("data", "id"), ("data", "address"), ("data", "address", "zip"), ("data", "tags")]
+    assert list(topic_database._paths(column)) == paths
     assert list(topic_database._paths(pa.field("key", pa.string()))) == []
+
+
+def test_members_of_odd_names_are_offered_in_quotes(
+    topics: TopicDatabase, complete: Completion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each step of a path by itself, whether the user has begun the quotes or not; what is offered is valid."""
+    names = {"customer name": 1, "order": 2, "plain": 3, 'a"b': 4}
+    struct = pa.struct([(name, pa.int64()) for name in names])
+    paths = [".".join(map(topics.written, path)) for path in topic_database._paths(pa.field("data", struct))]
+    monkeypatch.setattr(topics, "members", lambda: paths)
+    assert complete("select data.cust") == ['data."customer name"']
+    assert complete('select data."cust') == ['data."customer name"']
+    assert complete("select data.ord") == ['data."order"']
+    assert complete("select data.pl") == ["data.plain"]
+    assert complete("select data.a") == ['data."a""b"']
+    connection = topics._database
+    connection.register("typed", pa.table({"data": pa.array([names], struct)}))
+    assert connection.execute(f"select {', '.join(paths)} from typed").fetchall() == [(1, 2, 3, 4)]
