@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.simulated.seeds import Seeds, unseen
-from tests.simulation.simulated_queues.world import PROFILES, simulate_queues
+from tests.simulation.simulated_queues.world import CALM, FAULTY, PROFILES, RENEWED, simulate_queues
 
 SEEDS = Seeds("QUEUE", 10, at_once=2)
 EVENTFUL_SEEDS = range(3, 17)
@@ -38,4 +38,5 @@ def test_the_histories_are_eventful() -> None:
         "made anew",
     ]
     expected = {*callers, *more, "pause", "crash", "answer lost"}
-    assert unseen(expected, simulate_queues, PROFILES, EVENTFUL_SEEDS) == set()
+    first = ((3, CALM), (3, FAULTY), (3, RENEWED))
+    assert unseen(expected, simulate_queues, PROFILES, EVENTFUL_SEEDS, first=first) == set()

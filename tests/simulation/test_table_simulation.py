@@ -28,5 +28,5 @@ def test_the_histories_are_eventful() -> None:
     expected += ["asked to erase", "erased", "erased without a trace", "carried out", "gone", "read", "read erased"]
     expected += ["cloned", "clone with requests", "file deleted", "log cleaned", "made anew"]
     expected += ["rewritten: merge", "rewritten: keys"]
-    first = ((1, RENEWED), (2, DROWSY), (3, LONG))
+    first = ((2, DROWSY), (101, LONG), (101, RENEWED))
     assert unseen(expected, simulate_table, (LONG, RENEWED, DROWSY, CALM), range(101, 105), first=first) == set()
