@@ -1,6 +1,7 @@
 """Run a MinIO server and a gateway on it in the foreground, for local development; Ctrl-C ends both.
 
-The gateway ends first, so that it can flush and acknowledge its records. Both listen on 127.0.0.1 only.
+The gateway ends first, so that it can flush and acknowledge its records. Both listen on 127.0.0.1 only. MinIO serves any web page
+that has its password, so that is a new one with each start, unless ``MINIO_ROOT_PASSWORD`` names one.
 """
 # ruff: noqa: INP001, T201, S603 - a program of its own that talks to a terminal and starts two others
 
@@ -8,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import boto3
@@ -35,8 +38,7 @@ def main() -> int:
     _check_free(arguments.minio_port, "--minio-port")
     _check_free(arguments.gateway_port, "--gateway-port")
     endpoint = f"http://127.0.0.1:{arguments.minio_port}"
-    user = os.environ.get("MINIO_ROOT_USER", "minioadmin")
-    password = os.environ.get("MINIO_ROOT_PASSWORD", "minioadmin")
+    user, password = credentials(os.environ)
     variables = {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": user,
@@ -64,6 +66,12 @@ def main() -> int:
     finally:
         for process in reversed(running):
             _stop(process)
+
+
+def credentials(environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return the name and the password of MinIO's root user: those of the environment, or a new password."""
+    user, password = (environment.get(f"MINIO_ROOT_{name}") for name in ("USER", "PASSWORD"))
+    return user or "minioadmin", password or secrets.token_hex(16)
 
 
 def _start_minio(program: Path, port: int, data: Path, user: str, password: str) -> subprocess.Popen[bytes]:
